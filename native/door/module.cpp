@@ -1,0 +1,6 @@
+#include "door.hpp"
+
+NB_MODULE(_native, m) {
+  m.doc() = "Sylvan's native kernels; imported by sylvan.kernels alone.";
+  bind_arrays(m);
+}

@@ -1,0 +1,36 @@
+"""Errors are sentences: what is wrong, where, the allowed range, and what was received."""
+
+from __future__ import annotations
+
+__all__ = [
+    "DataError",
+    "MemoryLimitError",
+    "ModelError",
+    "NotFittedError",
+    "ParameterError",
+    "SylvanError",
+]
+
+
+class SylvanError(Exception):
+    """Base of every error that Sylvan raises on purpose; ``str(error)`` is one readable sentence."""
+
+
+class ParameterError(SylvanError, ValueError):
+    """A parameter is unknown, of the wrong type or out of its range."""
+
+
+class DataError(SylvanError, ValueError):
+    """A user's array or file is malformed: wrong shape, dtype, index, value or line."""
+
+
+class ModelError(SylvanError, ValueError):
+    """A model folder is missing, truncated, altered, foreign or newer than this release."""
+
+
+class NotFittedError(SylvanError, ValueError, AttributeError):
+    """An estimator was asked to rank before it was fitted."""
+
+
+class MemoryLimitError(SylvanError, MemoryError):
+    """The work asked for does not fit the memory there is."""
