@@ -1,0 +1,7 @@
+"""The only importer of the native module: everything else asks for its kernels here."""
+
+from __future__ import annotations
+
+from sylvan._native import check_compressed
+
+__all__ = ["check_compressed"]

@@ -1,0 +1,183 @@
+"""The only place with threads: a list of work, progress, Ctrl-C, the first error wins."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sylvan.errors import ParameterError
+
+__all__ = ["Progress", "map_parallel", "progress", "quiet", "resolve_jobs", "split_ranges"]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+_state = threading.local()
+
+
+def resolve_jobs(n_jobs: int | None) -> int:
+    """How many threads ``n_jobs`` means: None or -1 for every core this process may use.
+
+    Raises
+    ------
+    ParameterError
+        For 0, for numbers below -1 and for anything that is not an int.
+    """
+    if n_jobs is None or n_jobs == -1:
+        if hasattr(os, "sched_getaffinity"):
+            return max(1, len(os.sched_getaffinity(0)))
+        return os.cpu_count() or 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+        raise ParameterError(
+            f"The 'n_jobs' parameter must be an int in [1, inf), or -1 or None for every core. Got {n_jobs!r} instead."
+        )
+    return n_jobs
+
+
+def split_ranges(n: int, size: int) -> list[tuple[int, int]]:
+    """``[0, n)`` cut into consecutive ranges of ``size`` (the last may be shorter)."""
+    return [(start, min(start + size, n)) for start in range(0, n, max(1, size))]
+
+
+class Progress:
+    """A progress bar on stderr with rate and time left; silent when stderr is no terminal or ``quiet()`` holds.
+
+    tqdm is imported only when a bar is really drawn, so that ``import sylvan`` stays light.
+    """
+
+    def __init__(self, description: str, total: float | None, unit: str = "it") -> None:
+        self._bar: Any = None
+        if not getattr(_state, "quiet", False) and sys.stderr is not None and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=total, desc=description, unit=unit, delay=0.5, leave=False, file=sys.stderr, unit_scale=True
+            )
+
+    def update(self, amount: float = 1) -> None:
+        """Say that ``amount`` more is done."""
+        if self._bar is not None:
+            self._bar.update(amount)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+@contextmanager
+def progress(description: str, total: float | None = None, unit: str = "it") -> Iterator[Progress]:
+    """A :class:`Progress` that closes itself."""
+    bar = Progress(description, total, unit)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+@contextmanager
+def quiet(on: bool = True) -> Iterator[None]:
+    """No progress bars in this thread while the block runs."""
+    before = getattr(_state, "quiet", False)
+    _state.quiet = on or before
+    try:
+        yield
+    finally:
+        _state.quiet = before
+
+
+def map_parallel(
+    work: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    n_jobs: int = 1,
+    *,
+    costs: Sequence[float] | None = None,
+    description: str | None = None,
+) -> list[_Result]:
+    """``[work(item) for item in items]`` on ``n_jobs`` threads; results in the order of ``items``.
+
+    Parameters
+    ----------
+    work : callable
+        Called once an item. It must release the GIL in its kernels to gain from threads, and its result must
+        depend on its item alone, which is what makes the bits independent of ``n_jobs``.
+    items : sequence
+    n_jobs : int
+        Number of threads; 1 runs in the caller's own.
+    costs : sequence of float, optional
+        Estimated cost of each item: the dearest is started first, and progress is counted in cost.
+    description : str, optional
+        Title of a progress bar; none is drawn without it.
+
+    Raises
+    ------
+    Exception
+        The first error of any item, after the other threads have finished the item they are at.
+        ``KeyboardInterrupt`` likewise: no further item is started.
+    """
+    order = range(len(items)) if costs is None else sorted(range(len(items)), key=lambda i: -costs[i])
+    results: list[Any] = [None] * len(items)
+    total = float(sum(costs)) if costs is not None else len(items)
+    with progress(description, total) if description else _no_progress() as bar:
+        if n_jobs == 1 or len(items) <= 1:
+            for i in order:
+                results[i] = work(items[i])
+                bar.update(costs[i] if costs is not None else 1)
+        else:
+            _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
+    return results
+
+
+@contextmanager
+def _no_progress() -> Iterator[Progress]:
+    with quiet():
+        bar = Progress("", None)
+    yield bar
+
+
+def _run_threads(
+    work: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    order: Sequence[int],
+    n_threads: int,
+    results: list[Any],
+    costs: Sequence[float] | None,
+    bar: Progress,
+) -> None:
+    """Feed ``items`` to threads through one shared iterator; the calling thread works as the first of them."""
+    todo = iter(order)
+    lock = threading.Lock()
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            while not stop.is_set():
+                with lock:
+                    i = next(todo, None)
+                if i is None:
+                    return
+                results[i] = work(items[i])
+                with lock:
+                    bar.update(costs[i] if costs is not None else 1)
+        except BaseException as error:  # the first error of any kind ends the work and is raised below
+            errors.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=run, daemon=True, name=f"sylvan-{i}") for i in range(1, n_threads)]
+    for thread in threads:
+        thread.start()
+    try:
+        run()
+        for thread in threads:
+            thread.join()
+    except BaseException as error:
+        errors.append(error)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
