@@ -30,11 +30,6 @@ SYLVAN_INLINE float narrow(Value value) {
   return static_cast<float>(value);
 }
 
-template <typename Value>
-CheckFault fault_of(Value value) {
-  return std::isfinite(value) ? CheckFault::too_large : CheckFault::not_finite;
-}
-
 struct Row {
   bool in_range = true;
   bool finite = true;
@@ -137,10 +132,9 @@ CheckResult count_dense(const Value* values, int64_t n_rows, int64_t n_columns, 
       count += value != 0.0f;
     }
     if (!finite) {
-      const Value* bad = std::find_if(row_values, row_values + n_columns,
-                                      [](Value value) { return !std::isfinite(narrow(value)); });
-      // A row that changed meanwhile may hold no such value any more; it was not finite when it was read.
-      return {bad < row_values + n_columns ? fault_of(*bad) : CheckFault::not_finite, row};
+      const bool every_finite =
+          std::all_of(row_values, row_values + n_columns, [](Value value) { return std::isfinite(value); });
+      return {every_finite ? CheckFault::too_large : CheckFault::not_finite, row};
     }
     counts[row] = count;
   }
