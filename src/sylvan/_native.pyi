@@ -3,6 +3,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+def aggregate_features(
+    x_indptr: npt.NDArray[np.int64],
+    x_indices: npt.NDArray[np.int32],
+    x_data: npt.NDArray[np.float32],
+    n_columns: int,
+    members_indptr: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int32],
+    member_weights: npt.NDArray[np.float32],
+    first: int,
+    last: int,
+    max_features: int,
+    out_start: npt.NDArray[np.int64],
+    out_length: npt.NDArray[np.int64],
+    out_indices: npt.NDArray[np.int32],
+    out_data: npt.NDArray[np.float32],
+) -> None: ...
 def canonical_rows(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
@@ -25,3 +41,34 @@ def fill_dense(
     out_indices: npt.NDArray[np.int32],
     out_data: npt.NDArray[np.float32],
 ) -> bool: ...
+def split_dense_rows(
+    data: npt.NDArray[np.float32],
+    offsets: npt.NDArray[np.int64],
+    layer_start: npt.NDArray[np.int64],
+    layer: int,
+    first: int,
+    last: int,
+    seed: int,
+    spherical: bool,
+    max_iterations: int,
+    sample: int,
+    max_steps: int,
+    order: npt.NDArray[np.int32],
+) -> None: ...
+def split_sparse_rows(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    data: npt.NDArray[np.float32],
+    n_columns: int,
+    offsets: npt.NDArray[np.int64],
+    layer_start: npt.NDArray[np.int64],
+    layer: int,
+    first: int,
+    last: int,
+    seed: int,
+    spherical: bool,
+    max_iterations: int,
+    sample: int,
+    max_steps: int,
+    order: npt.NDArray[np.int32],
+) -> None: ...

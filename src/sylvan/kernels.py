@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from sylvan._native import canonical_rows, check_compressed, count_dense, fill_dense
+from sylvan._native import (
+    aggregate_features,
+    canonical_rows,
+    check_compressed,
+    count_dense,
+    fill_dense,
+    split_dense_rows,
+    split_sparse_rows,
+)
 
-__all__ = ["canonical_rows", "check_compressed", "count_dense", "fill_dense"]
+__all__ = [
+    "aggregate_features",
+    "canonical_rows",
+    "check_compressed",
+    "count_dense",
+    "fill_dense",
+    "split_dense_rows",
+    "split_sparse_rows",
+]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.errors import DataError
+
+if TYPE_CHECKING:
+    from sylvan.indexing.clustering import Embeddings
 
 __all__ = ["LabelTree"]
 
@@ -123,6 +126,31 @@ class LabelTree:
         (3,)
         """
         return cls((np.array([0, n_labels]),), np.arange(max(n_labels, 0), dtype=np.int32), n_labels)
+
+    @classmethod
+    def build(
+        cls,
+        embeddings: Embeddings,
+        branching: int = 16,
+        max_leaf: int = 100,
+        *,
+        clustering: str = "kmeans",
+        max_iterations: int = 8,
+        seed: int = 0,
+        n_jobs: int | None = 1,
+    ) -> LabelTree:
+        """Cluster the labels by their embeddings, recursively; see :func:`sylvan.indexing.build_tree`."""
+        from sylvan.indexing.clustering import build_tree
+
+        return build_tree(
+            embeddings,
+            branching,
+            max_leaf,
+            clustering=clustering,
+            max_iterations=max_iterations,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
 
     @classmethod
     def random(cls, n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
