@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sylvan._native import check_compressed
+from sylvan._native import bound_lines, check_compressed, format_lines, parse_lines
 
-__all__ = ["check_compressed"]
+__all__ = ["bound_lines", "check_compressed", "format_lines", "parse_lines"]
