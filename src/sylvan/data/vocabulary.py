@@ -60,7 +60,9 @@ class Vocabulary(Sequence[str]):
         try:
             encoded = [name.encode("utf-8") for name in listed]
         except UnicodeEncodeError as error:
-            raise DataError(f"The name {error.object!r} holds half a character, which UTF-8 has no form for.") from error
+            raise DataError(
+                f"The name {error.object!r} holds half a character, which UTF-8 has no form for."
+            ) from error
         self._bytes = np.frombuffer(b"".join(encoded), np.uint8)
         self._offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         self._ids = ids
@@ -110,7 +112,9 @@ class Vocabulary(Sequence[str]):
         try:
             return text.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ModelError(f"{self._source or 'The vocabulary'}: the name of label {at} is not UTF-8.") from error
+            raise ModelError(
+                f"{self._source or 'The vocabulary'}: the name of label {at} is not UTF-8."
+            ) from error
 
     def __iter__(self) -> Iterator[str]:
         whole, offsets = self._bytes.tobytes(), self._offsets.tolist()
@@ -141,7 +145,12 @@ class Vocabulary(Sequence[str]):
         return f"Vocabulary({len(self)} names: {names}{', …' if len(self) > 3 else ''})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_ids": None, "_bytes": np.array(self._bytes), "_offsets": np.array(self._offsets)}
+        return {
+            **self.__dict__,
+            "_ids": None,
+            "_bytes": np.array(self._bytes),
+            "_offsets": np.array(self._offsets),
+        }
 
     def id(self, name: str | int) -> int:
         """The id of ``name``.
@@ -188,7 +197,9 @@ class Vocabulary(Sequence[str]):
             For an unknown name, a weight that is negative or not finite, or rows of different lengths.
         """
         if unknown not in ("error", "ignore"):
-            raise ParameterError(f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead.")
+            raise ParameterError(
+                f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead."
+            )
         rows = [[self._lookup(name, i, unknown) for name in row] for i, row in enumerate(labels)]
         counts = np.fromiter((len(row) for row in rows), np.int64, len(rows))
         ids = np.fromiter((label for row in rows for label in row), np.int64, int(counts.sum()))
@@ -199,7 +210,7 @@ class Vocabulary(Sequence[str]):
             if [len(row) for row in listed] != counts.tolist():
                 raise DataError("labels and weights must have as many rows, and as many items in each.")
             values = np.array([weight for row in listed for weight in row], np.float32)
-            if len(values) and not (values >= 0).all() or not np.isfinite(values).all():
+            if (len(values) and not (values >= 0).all()) or not np.isfinite(values).all():
                 raise DataError("A label's weight must be a finite number of at least 0.")
         row_of = np.repeat(np.arange(len(rows)), counts)
         kept = ids >= 0
@@ -214,7 +225,9 @@ class Vocabulary(Sequence[str]):
     def _lookup(self, name: str | int, row: int, unknown: str) -> int:
         found = self.get(name)
         if found is None and unknown == "error":
-            raise DataError(f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary.")
+            raise DataError(
+                f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary."
+            )
         return -1 if found is None else found
 
     def decode(self, matrix: sp.csr_matrix) -> list[list[str]]:
@@ -227,14 +240,19 @@ class Vocabulary(Sequence[str]):
         """
         csr = sp.csr_matrix(matrix)
         if csr.shape[1] != len(self):
-            raise DataError(f"The matrix must have {len(self)} columns, one a name. Got shape {csr.shape} instead.")
+            raise DataError(
+                f"The matrix must have {len(self)} columns, one a name. Got shape {csr.shape} instead."
+            )
         csr.sort_indices()
         ids, offsets = csr.indices.tolist(), csr.indptr.tolist()
         return [[self[i] for i in ids[offsets[row] : offsets[row + 1]]] for row in range(csr.shape[0])]
 
     def to_state(self) -> State:
         """What :func:`sylvan.store.save` writes."""
-        arrays: dict[str, npt.NDArray[Any]] = {"names": np.asarray(self._bytes), "offsets": np.asarray(self._offsets)}
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "names": np.asarray(self._bytes),
+            "offsets": np.asarray(self._offsets),
+        }
         return State(kind=_KIND, version=1, arrays=arrays)
 
     @classmethod
