@@ -21,7 +21,7 @@ def quote(text: bytes) -> str:
     return repr(text[:60].decode("utf-8", errors="backslashreplace") + ("…" if len(text) > 60 else ""))
 
 
-def to_float(text: str) -> float | None | str:
+def to_float(text: str) -> float | str:
     """The nearest float32, ties to even; "bad" for no number, "inf" for no finite one."""
     if NOT_FINITE.fullmatch(text):
         return "inf"
@@ -44,9 +44,7 @@ def to_float(text: str) -> float | None | str:
         around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
     around = [value for value in around if np.isfinite(value)]
     # A tie goes to the float whose last bit is 0.
-    best = min(
-        around, key=lambda value: (abs(Fraction(float(value)) - exact), int(value.view(np.uint32)) & 1)
-    )
+    best = min(around, key=lambda value: (abs(Fraction(float(value)) - exact), int(value.view(np.uint32)) & 1))
     if best == 0:
         return -0.0 if text.startswith("-") else 0.0
     return float(best)
@@ -64,9 +62,7 @@ def merge(pairs: list[tuple[int, float]], line: int, message: str) -> list[tuple
     return sorted(rounded.items())
 
 
-def read_line(
-    text: bytes, line: int, lowest: int, highest: int, top_label: int, weighted: bool, svmlight: bool
-):
+def read_line(text: bytes, line: int, lowest: int, highest: int, top_label: int, weighted: bool, svmlight: bool):
     """Labels and features of one line, both as merged pairs."""
 
     def fail(message: str, got: bytes) -> None:
@@ -80,8 +76,8 @@ def read_line(
         is_query = svmlight and first.startswith(b"qid:") and len(first) > 4
         if is_pair and not svmlight:
             raise TwinError(
-                f"line {line}: the line starts with {quote(first)} where its labels should stand. A line without "
-                "labels starts with a blank; labels with weights are read with weighted_labels=True."
+                f"line {line}: the line starts with {quote(first)} where its labels should stand. A line "
+                "without labels starts with a blank; labels with weights are read with weighted_labels=True."
             )
         if not is_pair and not is_query:
             tokens.pop(0)
@@ -101,9 +97,7 @@ def read_line(
                     fail("a label's weight must be a finite number of at least 0", item)
                 labels.append((int(name), value))
             if weighted:
-                message = (
-                    f"a label's weight must be a finite number of at least 0. Got {quote(first)} instead"
-                )
+                message = f"a label's weight must be a finite number of at least 0. Got {quote(first)} instead"
                 labels = merge(labels, line, message)
             else:
                 labels = sorted(dict(labels).items())
@@ -156,9 +150,7 @@ def load_xmc(content: bytes, n_features=None, n_labels=None, weighted_labels=Fal
         n_labels = top if n_labels is None else n_labels
         start = 1
     elif len(fields) > 1 and not any(b":" in field for field in fields):
-        raise TwinError(
-            f"line 1: a header must be three ints: rows, features, labels. Got {quote(lines[0])} instead."
-        )
+        raise TwinError(f"line 1: a header must be three ints: rows, features, labels. Got {quote(lines[0])} instead.")
     highest = MAX_ID if n_features is None else n_features - 1
     top_label = MAX_ID if n_labels is None else n_labels - 1
     rows = [
@@ -197,9 +189,7 @@ def load_svmlight(content: bytes, zero_based="auto", n_features=None, n_labels=N
     if zero_based == "auto":
         shift = 0 if 0 in ids else 1
         if shift == 0 and n_features is not None and max(ids) >= n_features:
-            line = next(
-                n for n, (_, f) in zip(numbers, rows, strict=True) if any(i == n_features for i, _ in f)
-            )
+            line = next(n for n, (_, f) in zip(numbers, rows, strict=True) if any(i == n_features for i, _ in f))
             raise TwinError(
                 f"line {line}: feature ids must be in [0, {n_features - 1}], as the file counts from 0 "
                 f"(feature 0 occurs). Got {n_features} instead."

@@ -110,8 +110,7 @@ def load_npz_pair(folder: PathLike, split: str = "trn") -> tuple[sp.csr_matrix, 
     x, y = load_npz(x_path), label_csr(load_npz(y_path), str(y_path))
     if x.shape[0] != y.shape[0]:
         raise DataError(
-            f"{str(x_path)!r} and {str(y_path)!r} must have as many rows. "
-            f"Got shapes {x.shape} and {y.shape} instead."
+            f"{str(x_path)!r} and {str(y_path)!r} must have as many rows. Got shapes {x.shape} and {y.shape} instead."
         )
     return x, y
 
@@ -233,9 +232,7 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     layout = _word(_need(name, arrays, "format"))
     shape = _need(name, arrays, "shape")
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any() or (shape >= 2**31).any():
-        raise DataError(
-            f"{name}: 'shape' must be two ints in [0, {2**31 - 1}]. Got {shape.tolist()!r:.60} instead."
-        )
+        raise DataError(f"{name}: 'shape' must be two ints in [0, {2**31 - 1}]. Got {shape.tolist()!r:.60} instead.")
     n_rows, n_columns = (int(length) for length in shape)
     values = _vector(name, arrays, "data", _NUMBERS)
     if layout in ("csr", "csc"):
@@ -263,9 +260,7 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
 def _need(name: str, arrays: dict[str, npt.NDArray[Any]], key: str) -> npt.NDArray[Any]:
     if key not in arrays:
         held = ", ".join(sorted(arrays)) or "none"
-        raise DataError(
-            f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {held}."
-        )
+        raise DataError(f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {held}.")
     return arrays[key]
 
 
@@ -274,8 +269,7 @@ def _vector(name: str, arrays: dict[str, npt.NDArray[Any]], key: str, kinds: str
     if array.ndim != 1 or array.dtype.kind not in kinds:
         what = "numbers" if kinds == _NUMBERS else "ints"
         raise DataError(
-            f"{name}: {key!r} must be a row of {what}. "
-            f"Got dtype {array.dtype} and shape {array.shape} instead."
+            f"{name}: {key!r} must be a row of {what}. Got dtype {array.dtype} and shape {array.shape} instead."
         )
     return array
 
@@ -291,13 +285,9 @@ def _check_offsets(name: str, offsets: npt.NDArray[Any], n_major: int, n_ids: in
     if len(offsets) != n_major + 1:
         raise DataError(f"{name}: 'indptr' must have {n_major + 1} entries. Got {len(offsets)} instead.")
     if n_ids != n_values:
-        raise DataError(
-            f"{name}: 'indices' and 'data' must be of one length. Got {n_ids} and {n_values} instead."
-        )
+        raise DataError(f"{name}: 'indices' and 'data' must be of one length. Got {n_ids} and {n_values} instead.")
     if int(offsets[0]) != 0 or int(offsets[-1]) != n_ids or (offsets[1:] < offsets[:-1]).any():
-        raise DataError(
-            f"{name}: 'indptr' must start at 0, never fall, and end at {n_ids}, the number of entries."
-        )
+        raise DataError(f"{name}: 'indptr' must start at 0, never fall, and end at {n_ids}, the number of entries.")
 
 
 def _check_ids(name: str, key: str, ids: npt.NDArray[Any], limit: int) -> None:

@@ -29,9 +29,7 @@ def sound_csr(matrix: Any, name: str) -> sp.csr_matrix:
                 f"{matrix.shape} instead."
             )
     if max(matrix.shape) >= 2**31:
-        raise DataError(
-            f"{name} must have fewer than {2**31} rows and columns. Got shape {matrix.shape} instead."
-        )
+        raise DataError(f"{name} must have fewer than {2**31} rows and columns. Got shape {matrix.shape} instead.")
     csr = sp.csr_matrix(matrix)
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(csr.data, dtype=np.float32)
@@ -39,9 +37,7 @@ def sound_csr(matrix: Any, name: str) -> sp.csr_matrix:
     indices = np.ascontiguousarray(csr.indices, dtype=np.int32)
     fault, row = kernels.check_compressed(indptr, indices, values, csr.shape[1])
     if fault == 1:
-        raise DataError(
-            f"{name}: the row offsets must start at 0, never fall, and end at the number of entries."
-        )
+        raise DataError(f"{name}: the row offsets must start at 0, never fall, and end at the number of entries.")
     if fault == 2:
         raise DataError(f"{name}, row {row}: column ids must be in [0, {csr.shape[1] - 1}].")
     if fault == 3:
@@ -65,9 +61,7 @@ def label_csr(matrix: Any, name: str) -> sp.csr_matrix:
     csr = sound_csr(matrix, name)
     if (csr.data <= 0).any():
         if (csr.data < 0).any():
-            raise DataError(
-                f"{name}: a label's relevance must not be negative. Got {csr.data.min()} instead."
-            )
+            raise DataError(f"{name}: a label's relevance must not be negative. Got {csr.data.min()} instead.")
         csr = csr.copy()
         csr.eliminate_zeros()
     return csr

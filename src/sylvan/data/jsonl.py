@@ -86,9 +86,7 @@ def read_jsonl(
     """
     fields = (text_fields,) if isinstance(text_fields, str) else tuple(text_fields)
     if not fields or not all(isinstance(name, str) for name in fields):
-        raise ParameterError(
-            f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead."
-        )
+        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
     texts: list[str] = []
     labels: list[list[Label]] = []
     weights: list[list[float] | None] = []
@@ -220,17 +218,13 @@ def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
             try:
                 record = json.loads(line.decode("utf-8"))
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line)."
-                ) from error
+                raise DataError(f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line).") from error
             except RecursionError as error:
                 raise DataError(f"{place}: the JSON is nested too deeply.") from error
             except ValueError as error:
                 message = getattr(error, "msg", str(error))
                 column = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-                raise DataError(
-                    f"{place}: not JSON, {message}{column}. Got {token(line)} instead."
-                ) from error
+                raise DataError(f"{place}: not JSON, {message}{column}. Got {token(line)} instead.") from error
             if not isinstance(record, dict):
                 raise DataError(f"{place}: must be a JSON object. Got {token(line)} instead.")
             if _SURROGATE.search(line):
@@ -242,9 +236,7 @@ def _refuse_half_characters(place: str, record: dict[str, Any]) -> None:
     try:
         json.dumps(record, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(
-            f"{place}: an escape \\ud800 to \\udfff stands alone, which is half a character."
-        ) from error
+        raise DataError(f"{place}: an escape \\ud800 to \\udfff stands alone, which is half a character.") from error
 
 
 def _text(place: str, record: dict[str, Any], name: str) -> str:
@@ -269,9 +261,7 @@ def _labels(
     value = record.get(name)
     if value is None:
         if required:
-            raise DataError(
-                f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}."
-            )
+            raise DataError(f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}.")
         return [], None
     pairs: Iterable[Any]
     if isinstance(value, dict):
@@ -292,8 +282,7 @@ def _labels(
             weighted = True
             if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 3.4e38:
                 raise DataError(
-                    f"{place}: a label's weight must be a finite number of at least 0. "
-                    f"Got {_quoted(weight)} instead."
+                    f"{place}: a label's weight must be a finite number of at least 0. Got {_quoted(weight)} instead."
                 )
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise DataError(f"{place}: a label must be a string or an int. Got {_quoted(label)} instead.")

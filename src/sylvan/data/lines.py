@@ -67,9 +67,7 @@ def _parse(text: bytes, form: LineFormat) -> _Block:
         np.empty(n_labels, np.int32),
         np.empty(n_labels if form.weighted_labels else 0, np.float32),
     )
-    found = kernels.parse_lines(
-        buffer, *form, feature_counts, features, values, label_counts, labels, weights
-    )
+    found = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
     rows, lines, n_features, n_labels, low, high, label, empty, first, fault, line, begin, end = found
     return _Block(
         feature_counts[:rows],

@@ -62,9 +62,7 @@ class InputStream:
         try:
             return read(size)
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"{self.name}: the {self._packing} data are damaged or cut short ({error})."
-            ) from error
+            raise DataError(f"{self.name}: the {self._packing} data are damaged or cut short ({error}).") from error
         except OSError as error:
             raise DataError(f"{self.name}: reading failed ({error.strerror or error}).") from error
 
@@ -118,9 +116,7 @@ def open_read(path: PathLike) -> Iterator[InputStream]:
     except IsADirectoryError as error:
         raise DataError(f"{name!r} is a folder, not a file.") from error
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"The file {name!r} can't be opened ({getattr(error, 'strerror', error)})."
-        ) from error
+        raise DataError(f"The file {name!r} can't be opened ({getattr(error, 'strerror', error)}).") from error
     with raw:
         yield _unpack(raw, name)
 
@@ -168,9 +164,7 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
     except (OSError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(
-            f"{name!r} can't be written ({getattr(error, 'strerror', None) or error})."
-        ) from error
+        raise DataError(f"{name!r} can't be written ({getattr(error, 'strerror', None) or error}).") from error
     try:
         with raw:
             with _pack(raw, name) as stream:

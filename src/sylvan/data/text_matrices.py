@@ -143,9 +143,7 @@ def load_svmlight(
     ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     """
     if zero_based not in (True, False, "auto"):
-        raise ParameterError(
-            f"The 'zero_based' parameter must be True, False or 'auto'. Got {zero_based!r} instead."
-        )
+        raise ParameterError(f"The 'zero_based' parameter must be True, False or 'auto'. Got {zero_based!r} instead.")
     _check_size("n_features", n_features)
     _check_size("n_labels", n_labels)
     jobs = resolve_jobs(n_jobs)
@@ -173,9 +171,7 @@ def load_svmlight(
     return rows.matrices(rows.n_rows, n_features, n_labels, shift)
 
 
-def save_xmc(
-    path: PathLike, X: Any, Y: Any, *, header: bool = True, weighted_labels: bool | None = None
-) -> None:
+def save_xmc(path: PathLike, X: Any, Y: Any, *, header: bool = True, weighted_labels: bool | None = None) -> None:
     """Write features and labels in the text format that :func:`load_xmc` reads back bit by bit.
 
     Parameters
@@ -239,9 +235,7 @@ def _highest(size: int | None) -> int:
     return MAX_ID if size is None else int(size) - 1
 
 
-def _take_header(
-    name: str, block: bytes, header: bool | Literal["auto"]
-) -> tuple[tuple[int, int, int] | None, bytes]:
+def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tuple[tuple[int, int, int] | None, bytes]:
     """The header's three numbers, if there is one, and the block without it."""
     line, _, rest = block.partition(b"\n")
     fields = line.split()
@@ -275,13 +269,9 @@ def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
             raise DataError(f"{stream.name}: the file holds no instances.")
         return least
     if promised > rows.n_rows:
-        raise DataError(
-            f"{stream.name}, line 1: the header promises {promised} rows, but {rows.n_rows} follow."
-        )
+        raise DataError(f"{stream.name}, line 1: the header promises {promised} rows, but {rows.n_rows} follow.")
     if promised < least:
-        raise DataError(
-            f"{stream.name}, line {promised + 2}: the header promises {promised} rows, but {least} follow."
-        )
+        raise DataError(f"{stream.name}, line {promised + 2}: the header promises {promised} rows, but {least} follow.")
     return promised
 
 

@@ -112,9 +112,7 @@ class Vocabulary(Sequence[str]):
         try:
             return text.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ModelError(
-                f"{self._source or 'The vocabulary'}: the name of label {at} is not UTF-8."
-            ) from error
+            raise ModelError(f"{self._source or 'The vocabulary'}: the name of label {at} is not UTF-8.") from error
 
     def __iter__(self) -> Iterator[str]:
         whole, offsets = self._bytes.tobytes(), self._offsets.tolist()
@@ -197,9 +195,7 @@ class Vocabulary(Sequence[str]):
             For an unknown name, a weight that is negative or not finite, or rows of different lengths.
         """
         if unknown not in ("error", "ignore"):
-            raise ParameterError(
-                f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead."
-            )
+            raise ParameterError(f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead.")
         rows = [[self._lookup(name, i, unknown) for name in row] for i, row in enumerate(labels)]
         counts = np.fromiter((len(row) for row in rows), np.int64, len(rows))
         ids = np.fromiter((label for row in rows for label in row), np.int64, int(counts.sum()))
@@ -225,9 +221,7 @@ class Vocabulary(Sequence[str]):
     def _lookup(self, name: str | int, row: int, unknown: str) -> int:
         found = self.get(name)
         if found is None and unknown == "error":
-            raise DataError(
-                f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary."
-            )
+            raise DataError(f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary.")
         return -1 if found is None else found
 
     def decode(self, matrix: sp.csr_matrix) -> list[list[str]]:
@@ -240,9 +234,7 @@ class Vocabulary(Sequence[str]):
         """
         csr = sp.csr_matrix(matrix)
         if csr.shape[1] != len(self):
-            raise DataError(
-                f"The matrix must have {len(self)} columns, one a name. Got shape {csr.shape} instead."
-            )
+            raise DataError(f"The matrix must have {len(self)} columns, one a name. Got shape {csr.shape} instead.")
         csr.sort_indices()
         ids, offsets = csr.indices.tolist(), csr.indptr.tolist()
         return [[self[i] for i in ids[offsets[row] : offsets[row + 1]]] for row in range(csr.shape[0])]
