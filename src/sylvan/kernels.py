@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from sylvan._native import (
     aggregate_features,
+    bound_lines,
     canonical_rows,
     check_compressed,
     count_dense,
     fill_dense,
+    format_lines,
+    parse_lines,
     split_dense_rows,
     split_sparse_rows,
 )
 
 __all__ = [
     "aggregate_features",
+    "bound_lines",
     "canonical_rows",
     "check_compressed",
     "count_dense",
     "fill_dense",
+    "format_lines",
+    "parse_lines",
     "split_dense_rows",
     "split_sparse_rows",
 ]

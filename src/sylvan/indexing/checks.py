@@ -13,6 +13,4 @@ def check_number(name: str, value: object, constraint: Constraint) -> None:
     if value is None and constraint.optional:
         return
     if value is None or not constraint.accepts(value):
-        raise ParameterError(
-            f"The {name!r} parameter must be {constraint.describe()}. Got {value!r} instead."
-        )
+        raise ParameterError(f"The {name!r} parameter must be {constraint.describe()}. Got {value!r} instead.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = None, n_jobs: i
             columns, values = columns[kept], values[kept]
         return length, columns, values
 
-    ranges = list(zip(edges[:-1], edges[1:], strict=True))
+    ranges = list(itertools.pairwise(edges))
     costs = [float(sizes[first:last].sum()) for first, last in ranges]
     parts = map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs)
     length, columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -171,9 +172,7 @@ def pifa_lf(
     n_labels, n_features = instances.shape
     own = validate.features(label_features, n_features=n_features, name="label_features", owner="PIFA")
     if own.shape[0] != n_labels:
-        raise DataError(
-            f"label_features has shape {own.shape}, but one row for each of {n_labels} labels is needed."
-        )
+        raise DataError(f"label_features has shape {own.shape}, but one row for each of {n_labels} labels is needed.")
     weights = np.asarray(alpha, dtype=np.float64)
     if weights.shape not in {(), (n_labels,)} or not bool(((weights >= 0) & (weights <= 1)).all()):
         raise ParameterError(
