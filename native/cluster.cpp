@@ -1,7 +1,7 @@
 // Balanced k-means of PECOS, Algorithm 1: a node's rows are halved by two-means whose sides have a fixed size
-// (sort by how much nearer a row is to the one centre, cut at the quota), and the halves are halved again until
-// each child has its share. Splits go on inside a cluster down to groups of 16 rows, so that neighbours in a
-// cluster are alike. Everything depends on (seed, place of the node) alone.
+// (sort by how much nearer a row is to the one centre, cut at the quota), and the halves are halved again
+// until each child has its share. Splits go on inside a cluster down to groups of 16 rows, so that neighbours
+// in a cluster are alike. Everything depends on (seed, place of the node) alone.
 #include "cluster.hpp"
 
 #include <algorithm>

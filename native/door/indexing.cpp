@@ -23,7 +23,7 @@ void need_ids(const int32_t* ids, size_t n, int64_t limit, const char* message) 
 }
 
 sylvan::TreeShape checked_shape(const In<int64_t>& offsets, const In<int64_t>& layer_start, size_t n_order,
-                               int64_t layer, int64_t first, int64_t last) {
+                                int64_t layer, int64_t first, int64_t last) {
   const char* message = "offsets and layer_start do not describe a tree over the rows in order";
   const int64_t n_layers = static_cast<int64_t>(layer_start.size()) - 1;
   need(n_layers >= 1, message);
@@ -66,7 +66,8 @@ void pifa(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t
   need_offsets(out_start, static_cast<int64_t>(out_data.size()), "out_start does not fit out_data");
   for (int64_t label = first; label < last; ++label) {
     const int64_t begin = members_indptr.data()[label], end = members_indptr.data()[label + 1];
-    need(0 <= begin && begin <= end && end <= static_cast<int64_t>(members.size()), "members_indptr is wrong");
+    need(0 <= begin && begin <= end && end <= static_cast<int64_t>(members.size()),
+         "members_indptr is wrong");
     need_ids(members.data() + begin, static_cast<size_t>(end - begin), n_rows, "members out of range");
     int64_t room = 0;
     for (int64_t m = begin; m < end; ++m) {
@@ -95,8 +96,8 @@ void bind_indexing(nb::module_& m) {
         nb::arg("x_data").noconvert(), nb::arg("n_columns"), nb::arg("members_indptr").noconvert(),
         nb::arg("members").noconvert(), nb::arg("member_weights").noconvert(), nb::arg("first"),
         nb::arg("last"), nb::arg("max_features"), nb::arg("out_start").noconvert(),
-        nb::arg("out_length").noconvert(), nb::arg("out_indices").noconvert(), nb::arg("out_data").noconvert(),
-        "PIFA rows of a range of labels; X must be a verified CSR matrix.");
+        nb::arg("out_length").noconvert(), nb::arg("out_indices").noconvert(),
+        nb::arg("out_data").noconvert(), "PIFA rows of a range of labels; X must be a verified CSR matrix.");
   m.def(
       "split_sparse_rows",
       [](In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t n_columns, In<int64_t> offsets,

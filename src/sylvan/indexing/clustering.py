@@ -25,7 +25,7 @@ Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
 _Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
 _Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
 
-_CLUSTERINGS = Choice(("kmeans", "spherical", "random"))
+_CLUSTERINGS = Choice(("spherical", "kmeans", "random"))
 _SAMPLE = 4096  # labels that a larger split iterates on before it assigns all
 _ALL_STEPS = 2**31 - 1
 
@@ -35,7 +35,7 @@ def build_tree(
     branching: int = 16,
     max_leaf: int = 100,
     *,
-    clustering: str = "kmeans",
+    clustering: str = "spherical",
     max_iterations: int = 8,
     seed: int = 0,
     n_jobs: int | None = 1,
@@ -55,8 +55,8 @@ def build_tree(
         Most children of an inner node (the papers' B).
     max_leaf : int
         Most labels of a cluster.
-    clustering : {"kmeans", "spherical", "random"}
-        Euclidean distance to the means, angle to them, or none (the ablation).
+    clustering : {"spherical", "kmeans", "random"}
+        Angle to the centres, Euclidean distance to them, or none (the ablation).
     max_iterations : int
         Most iterations of one split.
     seed : int

@@ -136,7 +136,7 @@ class LabelTree:
         branching: int = 16,
         max_leaf: int = 100,
         *,
-        clustering: str = "kmeans",
+        clustering: str = "spherical",
         max_iterations: int = 8,
         seed: int = 0,
         n_jobs: int | None = 1,
