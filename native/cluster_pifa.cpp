@@ -59,9 +59,9 @@ struct Accumulator {
 void aggregate_features(const int64_t* x_indptr, const int32_t* x_indices, const float* x_data,
                         int64_t n_columns, const int64_t* members_indptr, const int32_t* members,
                         const float* member_weights, int64_t first, int64_t last, int64_t max_features,
-                        const int64_t* out_start, int64_t* out_length, int32_t* out_indices,
-                        float* out_data) {
+                        int64_t* out_length, int32_t* out_indices, float* out_data) {
   Accumulator acc(n_columns);
+  int64_t written = 0;
   for (int64_t label = first; label < last; ++label) {
     int64_t room = 0;
     for (int64_t m = members_indptr[label]; m < members_indptr[label + 1]; ++m) {
@@ -92,16 +92,16 @@ void aggregate_features(const int64_t* x_indptr, const int32_t* x_indices, const
     double square = 0.0;
     for (const int32_t j : acc.touched) square += static_cast<double>(sums[j]) * sums[j];
     const float scale = square > 0.0 ? static_cast<float>(1.0 / std::sqrt(square)) : 0.0f;
-    int64_t length = 0;
+    const int64_t begin = written;
     for (const int32_t j : acc.touched) {
       if (sums[j] != 0.0f) {
-        out_indices[out_start[label - first] + length] = j;
-        out_data[out_start[label - first] + length] = sums[j] * scale;
-        ++length;
+        out_indices[written] = j;
+        out_data[written] = sums[j] * scale;
+        ++written;
       }
       acc.drop(j);
     }
-    out_length[label - first] = length;
+    out_length[label - first] = written - begin;
   }
 }
 

@@ -52,18 +52,16 @@ void split(const sylvan::Rows& rows, const sylvan::TreeShape& shape, int64_t lay
 
 void pifa(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_columns,
           In<int64_t> members_indptr, In<int32_t> members, In<float> member_weights, int64_t first,
-          int64_t last, int64_t max_features, In<int64_t> out_start, Out<int64_t> out_length,
-          Out<int32_t> out_indices, Out<float> out_data) {
+          int64_t last, int64_t max_features, Out<int64_t> out_length, Out<int32_t> out_indices,
+          Out<float> out_data) {
   const int64_t n_rows = static_cast<int64_t>(x_indptr.size()) - 1;
   const int64_t n_labels = static_cast<int64_t>(members_indptr.size()) - 1;
   need(x_indices.size() == x_data.size() && n_rows >= 0, "x_indices and x_data differ in length");
   need(members.size() == member_weights.size(), "members and member_weights differ in length");
   need(0 <= first && first <= last && last <= n_labels, "no such labels");
-  need(out_start.size() == static_cast<size_t>(last - first + 1) &&
-           out_length.size() == static_cast<size_t>(last - first),
-       "out_start or out_length has the wrong length");
+  need(out_length.size() == static_cast<size_t>(last - first), "out_length has the wrong length");
   need(out_indices.size() == out_data.size(), "out_indices and out_data differ in length");
-  need_offsets(out_start, static_cast<int64_t>(out_data.size()), "out_start does not fit out_data");
+  int64_t needed = 0;
   for (int64_t label = first; label < last; ++label) {
     const int64_t begin = members_indptr.data()[label], end = members_indptr.data()[label + 1];
     need(0 <= begin && begin <= end && end <= static_cast<int64_t>(members.size()),
@@ -78,15 +76,13 @@ void pifa(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t
       room += row_end - row_begin;
     }
     room = room < n_columns ? room : n_columns;
-    if (max_features > 0 && room > max_features) room = max_features;
-    need(out_start.data()[label - first + 1] - out_start.data()[label - first] >= room,
-         "out_data has too little room");
+    needed += max_features > 0 && room > max_features ? max_features : room;
   }
+  need(static_cast<int64_t>(out_data.size()) >= needed, "out_data has too little room");
   nb::gil_scoped_release release;
   sylvan::aggregate_features(x_indptr.data(), x_indices.data(), x_data.data(), n_columns,
                              members_indptr.data(), members.data(), member_weights.data(), first, last,
-                             max_features, out_start.data(), out_length.data(), out_indices.data(),
-                             out_data.data());
+                             max_features, out_length.data(), out_indices.data(), out_data.data());
 }
 
 }  // namespace
@@ -95,9 +91,9 @@ void bind_indexing(nb::module_& m) {
   m.def("aggregate_features", &pifa, nb::arg("x_indptr").noconvert(), nb::arg("x_indices").noconvert(),
         nb::arg("x_data").noconvert(), nb::arg("n_columns"), nb::arg("members_indptr").noconvert(),
         nb::arg("members").noconvert(), nb::arg("member_weights").noconvert(), nb::arg("first"),
-        nb::arg("last"), nb::arg("max_features"), nb::arg("out_start").noconvert(),
-        nb::arg("out_length").noconvert(), nb::arg("out_indices").noconvert(),
-        nb::arg("out_data").noconvert(), "PIFA rows of a range of labels; X must be a verified CSR matrix.");
+        nb::arg("last"), nb::arg("max_features"), nb::arg("out_length").noconvert(),
+        nb::arg("out_indices").noconvert(), nb::arg("out_data").noconvert(),
+        "PIFA rows of a range of labels; X must be a verified CSR matrix.");
   m.def(
       "split_sparse_rows",
       [](In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t n_columns, In<int64_t> offsets,

@@ -14,7 +14,6 @@ def aggregate_features(
     first: int,
     last: int,
     max_features: int,
-    out_start: npt.NDArray[np.int64],
     out_length: npt.NDArray[np.int64],
     out_indices: npt.NDArray[np.int32],
     out_data: npt.NDArray[np.float32],

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from sylvan import kernels, validate
 from sylvan.canonical import real_numbers
 from sylvan.errors import DataError
-from sylvan.indexing.checks import check_number
+from sylvan.indexing.checks import check_number, used_columns
+from sylvan.indexing.overlap import with_overlap
 from sylvan.indexing.shape import LANES, layer_plan, plan_offsets
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import map_parallel, resolve_jobs
@@ -36,6 +37,7 @@ def build_tree(
     max_leaf: int = 100,
     *,
     clustering: str = "spherical",
+    overlap: int = 1,
     max_iterations: int = 8,
     seed: int = 0,
     n_jobs: int | None = 1,
@@ -57,6 +59,9 @@ def build_tree(
         Most labels of a cluster.
     clustering : {"spherical", "kmeans", "random"}
         Angle to the centres, Euclidean distance to them, or none (the ablation).
+    overlap : int
+        Most clusters of a label. Above 1, clusters are made of ``max_leaf // overlap`` labels at most, and
+        filled up to ``max_leaf`` with labels of other clusters that are nearest to them.
     max_iterations : int
         Most iterations of one split.
     seed : int
@@ -88,19 +93,24 @@ def build_tree(
     check_number("branching", branching, Number(int, 2))
     check_number("max_leaf", max_leaf, Number(int, 1))
     check_number("clustering", clustering, _CLUSTERINGS)
+    check_number("overlap", overlap, Number(int, 1))
     check_number("max_iterations", max_iterations, Number(int, 1))
     check_number("seed", seed, Number(int, 0, 2**63 - 1))
     jobs = resolve_jobs(n_jobs)
     rows = _checked_rows(embeddings)
     n_labels = int(rows.shape[0])
+    own_leaf = max(1, max_leaf // overlap)
     if clustering == "random":
-        return random_tree(n_labels, branching, max_leaf, seed=seed)
-    spherical = clustering == "spherical"
-    if spherical:
-        rows = _unit_length(rows)
-    offsets = plan_offsets(layer_plan(n_labels, branching, max_leaf))
-    order = _clustered_order(rows, offsets, seed, spherical, max_iterations, jobs)
-    return LabelTree(offsets, order, n_labels)
+        tree = random_tree(n_labels, branching, own_leaf, seed=seed)
+    else:
+        spherical = clustering == "spherical"
+        offsets = plan_offsets(layer_plan(n_labels, branching, own_leaf))
+        placed = _unit_length(rows) if spherical else rows
+        tree = LabelTree(offsets, _clustered_order(placed, offsets, seed, spherical, max_iterations, jobs), n_labels)
+    if overlap == 1:
+        return tree
+    unit = _unit_length(rows)
+    return with_overlap(tree, unit.to_scipy() if isinstance(unit, Csr) else unit, overlap, max_leaf)
 
 
 def random_tree(n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
@@ -135,7 +145,7 @@ def random_tree(n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed
 def _checked_rows(embeddings: Embeddings) -> _Rows:
     """Embeddings as the kernels read them: canonical CSR, or a contiguous float32 array."""
     if isinstance(embeddings, Csr) or sp.issparse(embeddings):
-        rows: _Rows = validate.features(embeddings, name="embeddings")
+        rows: _Rows = used_columns(validate.features(embeddings, name="embeddings"))[0]
     else:
         rows = _dense(embeddings)
     if rows.shape[0] == 0:

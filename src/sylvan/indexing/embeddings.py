@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sylvan import kernels, validate
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.checks import check_number
+from sylvan.indexing.checks import check_number, used_columns
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Number
 from sylvan.validate import Csr
@@ -46,8 +46,9 @@ def pii(Y: Any) -> sp.csr_matrix:
     Examples
     --------
     >>> from sylvan import indexing
-    >>> indexing.pii([[0], [0, 1]]).toarray().round(2).tolist()
-    [[0.71, 0.71], [0.0, 1.0]]
+    >>> print(indexing.pii([[0], [0, 1]]).toarray().round(2))
+    [[0.71 0.71]
+     [0.   1.  ]]
     """
     members = _members(validate.labels(Y))
     return _unit_rows(sp.csr_matrix((members.data.copy(), members.indices, members.indptr), shape=members.shape))
@@ -88,39 +89,40 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = None, n_jobs: i
     >>> import numpy as np
     >>> from sylvan import indexing
     >>> X = np.array([[3.0, 0.0], [0.0, 4.0], [0.0, 1.0]])
-    >>> indexing.pifa(X, [[0], [0, 1], [1]]).toarray().round(2).tolist()
-    [[0.6, 0.8], [0.0, 1.0]]
+    >>> print(indexing.pifa(X, [[0], [0, 1], [1]]).toarray().round(2))
+    [[0.6 0.8]
+     [0.  1. ]]
     """
     check_number("max_features_per_label", max_features_per_label, Number(int, 1, optional=True))
     x, y = validate.pair(X, Y)
+    n_features = x.shape[1]
+    x, used = used_columns(x)
     members = _members(y)
     counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
     sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
     keep = max_features_per_label or 0
     rooms = np.minimum(sizes, min(x.shape[1], keep) if keep else x.shape[1])
-    cuts = np.searchsorted(np.cumsum(sizes), np.arange(_TASK_VALUES, int(sizes.sum()), _TASK_VALUES)) + 1
+    task = max(_TASK_VALUES, 8 * x.shape[1])  # a task clears an array of all columns first
+    cuts = np.searchsorted(np.cumsum(sizes), np.arange(task, int(sizes.sum()), task)) + 1
     edges = np.unique(np.concatenate(([0], cuts, [y.shape[1]]))).tolist()
 
     def work(labels: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
         first, last = labels
-        start = np.concatenate(([0], np.cumsum(rooms[first:last]))).astype(np.int64)
-        length = np.zeros(last - first, np.int64)
-        columns, values = np.empty(start[-1], np.int32), np.empty(start[-1], np.float32)
+        room = int(rooms[first:last].sum())  # more than needed where rows share columns; never touched there
+        length, columns, values = np.zeros(last - first, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
         kernels.aggregate_features(
             x.indptr, x.indices, x.data, x.shape[1], members.indptr, members.indices, members.data,
-            first, last, keep, start, length, columns, values,
+            first, last, keep, length, columns, values,
         )  # fmt: skip
-        if int(length.sum()) < int(start[-1]):
-            kept = np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start)) < np.repeat(length, np.diff(start))
-            columns, values = columns[kept], values[kept]
-        return length, columns, values
+        used = int(length.sum())
+        return length, columns[:used].copy(), values[:used].copy()
 
     ranges = list(itertools.pairwise(edges))
     costs = [float(sizes[first:last].sum()) for first, last in ranges]
     parts = map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs)
     length, columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     indptr = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
-    return sp.csr_matrix((values, columns, indptr), shape=(y.shape[1], x.shape[1]))
+    return sp.csr_matrix((values, columns if used is None else used[columns], indptr), shape=(y.shape[1], n_features))
 
 
 def pifa_lf(
@@ -165,8 +167,9 @@ def pifa_lf(
     >>> import numpy as np
     >>> from sylvan import indexing
     >>> X, own = np.eye(2), np.array([[0.0, 1.0], [0.0, 1.0]])
-    >>> indexing.pifa_lf(X, [[0], [1]], own, alpha=0.5).toarray().round(2).tolist()
-    [[0.71, 0.71], [0.0, 1.0]]
+    >>> print(indexing.pifa_lf(X, [[0], [1]], own, alpha=0.5).toarray().round(2))
+    [[0.71 0.71]
+     [0.   1.  ]]
     """
     instances = pifa(X, Y, max_features_per_label=max_features_per_label, n_jobs=n_jobs)
     n_labels, n_features = instances.shape

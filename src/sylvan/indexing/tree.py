@@ -16,11 +16,12 @@ from sylvan.errors import DataError, ModelError
 
 if TYPE_CHECKING:
     from sylvan.indexing.clustering import Embeddings
+    from sylvan.indexing.taxonomy import Parents
 
 __all__ = ["LabelTree"]
 
 _KIND = "label-tree"
-_MAX_DEPTH = 64
+MAX_DEPTH = 64
 _MAX_NODES = 2**31 - 1
 
 
@@ -137,6 +138,7 @@ class LabelTree:
         max_leaf: int = 100,
         *,
         clustering: str = "spherical",
+        overlap: int = 1,
         max_iterations: int = 8,
         seed: int = 0,
         n_jobs: int | None = 1,
@@ -149,6 +151,7 @@ class LabelTree:
             branching,
             max_leaf,
             clustering=clustering,
+            overlap=overlap,
             max_iterations=max_iterations,
             seed=seed,
             n_jobs=n_jobs,
@@ -210,6 +213,19 @@ class LabelTree:
             chain.append(matrix)
         return chain
 
+    @classmethod
+    def from_taxonomy(
+        cls,
+        names: Sequence[str],
+        parents: Parents,
+        *,
+        max_depth: int | None = None,
+    ) -> LabelTree:
+        """The tree of a given hierarchy of names; see :func:`sylvan.indexing.taxonomy_tree`."""
+        from sylvan.indexing.taxonomy import taxonomy_tree
+
+        return taxonomy_tree(names, parents, max_depth=max_depth)
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the tree to a folder that :func:`sylvan.load` reads."""
         store.save(folder, self.to_state())
@@ -231,7 +247,7 @@ class LabelTree:
             When an array or value is missing, or they do not make a label tree.
         """
         store.need_kind(state, _KIND)
-        depth = store.need_int(state, "depth", 1, _MAX_DEPTH)
+        depth = store.need_int(state, "depth", 1, MAX_DEPTH)
         n_labels = store.need_int(state, "n_labels", 1, _MAX_NODES)
         offsets = [store.need_array(state, f"layer{t}.offsets", np.int64, (None,)) for t in range(depth)]
         leaf_labels = store.need_array(state, "leaf_labels", np.int32, (None,))
