@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sylvan._native import check_compressed
+from sylvan._native import canonical_rows, check_compressed, count_dense, fill_dense
 
-__all__ = ["check_compressed"]
+__all__ = ["canonical_rows", "check_compressed", "count_dense", "fill_dense"]
