@@ -133,7 +133,8 @@ int64_t n_slots_for(int64_t n_terms) {
   return n_slots;
 }
 
-void fill_slots(const char* bytes, const int64_t* offsets, int64_t n_terms, uint64_t* slots, int64_t n_slots) {
+void fill_slots(const char* bytes, const int64_t* offsets, int64_t n_terms, uint64_t* slots,
+                int64_t n_slots) {
   const uint64_t mask = static_cast<uint64_t>(n_slots) - 1;
   for (int64_t i = 0; i < n_terms; ++i) {
     const uint64_t hash = hash_term(bytes + offsets[i], offsets[i + 1] - offsets[i]);

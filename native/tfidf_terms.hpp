@@ -214,10 +214,10 @@ void fill_slots(const char* bytes, const int64_t* offsets, int64_t n_terms, uint
 
 enum class TermsFault : int {
   none = 0,
-  offsets = 1,     // not strictly rising from 0 to the padding of the bytes
-  order = 2,       // the terms are not in strictly rising order
-  slots = 3,       // a slot names no term, or the number of full slots is not the number of terms
-  slot_count = 4   // the number of slots is no power of two, or leaves none empty
+  offsets = 1,    // not strictly rising from 0 to the padding of the bytes
+  order = 2,      // the terms are not in strictly rising order
+  slots = 3,      // a slot names no term, or the number of full slots is not the number of terms
+  slot_count = 4  // the number of slots is no power of two, or leaves none empty
 };
 
 // Verifies everything that FrozenTerms trusts; `n_bytes` includes the padding.

@@ -144,8 +144,9 @@ class TextScanner {
   int64_t capacity_ = 0, joined_capacity_ = 0;
   int64_t used_ = 0, n_words_ = 0;
   const char* slices_ = nullptr;
-  // word: byte range of each of n_words_ words; the vectors never shrink. chars, char_wb: starts_ has the byte offset of each character and of the
-  // end, ends_ (char_wb) the first character of each padded word and the one past its last, in turns.
+  // word: byte range of each of n_words_ words; the vectors never shrink. chars, char_wb: starts_ has the
+  // byte offset of each character and of the end, ends_ (char_wb) the first character of each padded word and
+  // the one past its last, in turns.
   std::vector<int64_t> starts_, ends_;
 };
 

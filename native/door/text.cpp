@@ -61,10 +61,10 @@ Documents borrow(const nb::tuple& texts, int64_t start, int64_t stop, bool lower
     if (!PyUnicode_Check(text)) throw std::invalid_argument("a document is not a str");
     TextView view = view_of(text);
     if (lowercase && needs_python(view)) {
-      PyObject* low = PyObject_CallMethod(text, "lower", nullptr);
+      // str.lower itself, which always gives a str; a subclass may have a method of that name.
+      PyObject* low = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyUnicode_Type), "lower", "O", text);
       if (low == nullptr) throw nb::python_error();
       documents.lowered.push_back(nb::steal(low));
-      if (!PyUnicode_Check(low)) throw std::invalid_argument("lower() of a document is not a str");
       view = view_of(low);
     }
     documents.views.push_back(view);
@@ -84,11 +84,10 @@ Settings settings_of(const In<uint32_t>& table, bool lowercase, const nb::tuple&
   if (analyzer < 0 || analyzer > 2 || cjk < 0 || cjk > 2 || min_n < 1 || max_n < min_n || max_n > 1 << 20) {
     throw std::invalid_argument("a setting is out of range");
   }
-  return Settings{
-      sylvan::TextSettings{table.data(), static_cast<int64_t>(table.size()),
-                           static_cast<sylvan::Analyzer>(analyzer), static_cast<sylvan::Cjk>(cjk),
-                           static_cast<int32_t>(min_n), static_cast<int32_t>(max_n), number(4)},
-      lowercase};
+  return Settings{sylvan::TextSettings{table.data(), static_cast<int64_t>(table.size()),
+                                       static_cast<sylvan::Analyzer>(analyzer), static_cast<sylvan::Cjk>(cjk),
+                                       static_cast<int32_t>(min_n), static_cast<int32_t>(max_n), number(4)},
+                  lowercase};
 }
 
 sylvan::Weighting weighting_of(const In<float>& idf, bool use_idf, bool sublinear, int norm) {
@@ -277,8 +276,7 @@ nb::tuple transform(nb::tuple texts, int64_t start, int64_t stop, In<uint32_t> t
                        static_cast<int64_t>(documents.views.size()), n_columns, weighting, indices.data(),
                        data.data());
   }
-  return nb::make_tuple(to_array(std::move(indptr)), to_array(std::move(indices)),
-                        to_array(std::move(data)));
+  return nb::make_tuple(to_array(std::move(indptr)), to_array(std::move(indices)), to_array(std::move(data)));
 }
 
 void bind_vocabulary(nb::module_& m) {
@@ -327,7 +325,8 @@ void bind_text(nb::module_& m) {
       .def("copy", &Terms::copy, nb::arg("ids").noconvert(), "Bytes (with padding) and offsets of terms.")
       .def("__len__", &Terms::size)
       .def_prop_ro("overflowed", &Terms::overflowed);
-  m.def("tfidf_first_non_text", &first_non_text, nb::arg("texts"), "Place of the first that is no str, or -1.");
+  m.def("tfidf_first_non_text", &first_non_text, nb::arg("texts"),
+        "Place of the first that is no str, or -1.");
   m.def("tfidf_text_lengths", &text_lengths, nb::arg("texts"), "Length of each text in characters.");
   m.def("tfidf_transform", &transform, nb::arg("texts"), nb::arg("start"), nb::arg("stop"),
         nb::arg("table").noconvert(), nb::arg("lowercase"), nb::arg("settings"), nb::arg("bytes").noconvert(),
