@@ -58,9 +58,9 @@ def rank_row(
     """The k best labels of one row by beam search (Section 2.5 and Algorithm 2).
 
     weights[t] is (d, nodes of layer t) and intercepts[t] (nodes of layer t). With ``combine="ranker"`` a
-    node's score is its own ranker's (Eq. 12); otherwise it is its parent's score times the transform of its own
-    ranker's. Equal scores go to the lower node, and in the end to the lower label; of a label's leaves the best
-    counts.
+    node's score is its own ranker's (Eq. 12); otherwise it is its parent's score times the transform of its
+    own ranker's. Equal scores go to the lower node, and in the end to the lower label; of a label's leaves
+    the best counts.
     """
     child_offsets, leaf_labels = tree
     beam_scores = {0: 0.0}  # the root; in logarithms f(0) = 1 is 0
@@ -161,7 +161,7 @@ class Problem:
         return np.hstack([self.X, constant])
 
     def objective(self, w: Array, intercept: float) -> float:
-        """The primal objective; ``intercept`` is what is added to a score: the bias's weight times the bias."""
+        """The primal objective; ``intercept`` is what a score has added: the bias times its weight."""
         bias_weight = intercept / self.bias if self.bias else 0.0
         margins = self.y * (self.X @ w + intercept)
         if self.loss == "logistic":
