@@ -179,7 +179,7 @@ class MatrixContract(RankingContract):
         with pytest.raises(DataError, match="negative relevance in row 0"):
             self.make().fit(data.X, -data.Y)
         with pytest.raises(DataError, match="-3"):
-            self.make().fit(data.X, [[-3]] + data.labels[1:])
+            self.make().fit(data.X, [[-3], *data.labels[1:]])
 
     def test_mismatched_shapes_are_refused_with_both(self, fitted: Any, data: Known) -> None:
         n, d = data.X.shape
