@@ -128,9 +128,7 @@ class MatrixContract(RankingContract):
         assert every.max() < data.n_labels + 5
 
     def test_features_without_entries(self, data: Known) -> None:
-        X = np.hstack(
-            [np.zeros((len(data.X), 3), np.float32), data.X, np.zeros((len(data.X), 4), np.float32)]
-        )
+        X = np.hstack([np.zeros((len(data.X), 3), np.float32), data.X, np.zeros((len(data.X), 4), np.float32)])
         model = self.make().fit(X, data.Y)
         assert model.n_features_ == X.shape[1]
         asked = np.zeros((1, X.shape[1]), np.float32)

@@ -269,9 +269,7 @@ class RankingContract:
         assert bits(sylvan.load(tmp_path / "copy").rank(X, k=5)) == expected
         same_model(loaded.fit(X, self.targets(data)), fitted)
 
-    def test_saving_over_an_existing_model_replaces_it(
-        self, fitted: Any, data: Known, tmp_path: Path
-    ) -> None:
+    def test_saving_over_an_existing_model_replaces_it(self, fitted: Any, data: Known, tmp_path: Path) -> None:
         half = Known(data.X[:30], data.labels[:30], data.n_labels)
         other = self.fit(half)
         X = self.inputs(data.X)
@@ -282,9 +280,7 @@ class RankingContract:
         assert bits(mapped.rank(X, k=5)) == bits(other.rank(X, k=5)), "a model mapped before lives on"
         assert [path.name for path in tmp_path.iterdir()] == ["model"], "and nothing else is left behind"
 
-    def test_saving_over_the_folder_it_was_loaded_from(
-        self, fitted: Any, data: Known, tmp_path: Path
-    ) -> None:
+    def test_saving_over_the_folder_it_was_loaded_from(self, fitted: Any, data: Known, tmp_path: Path) -> None:
         fitted.save(tmp_path / "model")
         loaded = sylvan.load(tmp_path / "model", mmap=True)
         loaded.save(tmp_path / "model")

@@ -20,9 +20,7 @@ def layer_problem(
     values = positive if relevance is None else positive * relevance
     starts = np.concatenate(([0], np.cumsum([len(r) for r in rows]))).astype(np.int64)
     flat = np.array([row for r in rows for row in r], np.int32)
-    return LayerProblem(
-        offsets.astype(np.int64), validate.labels(values), starts, flat, weighted=relevance is not None
-    )
+    return LayerProblem(offsets.astype(np.int64), validate.labels(values), starts, flat, weighted=relevance is not None)
 
 
 def dense_answer(

@@ -29,9 +29,7 @@ def test_l3_hinge_multiplies_along_the_path() -> None:
     answer = rank("l3_hinge", beam=2)
     first, second = math.exp(-(0.5**3)), math.exp(-(0.75**3))
     assert answer.labels == [3, 1, 0, 2]
-    np.testing.assert_allclose(
-        answer.scores, [first, second, second * math.exp(-(0.25**3)), first * math.exp(-1.0)]
-    )
+    np.testing.assert_allclose(answer.scores, [first, second, second * math.exp(-(0.25**3)), first * math.exp(-1.0)])
 
 
 def test_sigmoid_multiplies_probabilities() -> None:

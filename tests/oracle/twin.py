@@ -228,9 +228,7 @@ class Model:
     beam: int
 
     def rank(self, x: Array, k: int, beam: int | None = None) -> Ranking:
-        return rank_row(
-            x, self.weights, self.intercepts, self.tree, beam=beam or self.beam, k=k, combine=self.combine
-        )
+        return rank_row(x, self.weights, self.intercepts, self.tree, beam=beam or self.beam, k=k, combine=self.combine)
 
 
 def train(
@@ -275,7 +273,5 @@ def _reached(model: Model, x: Array, layer: int) -> list[int]:
     if layer == 0:
         return [0]
     above: Tree = (model.tree[0][:layer], np.arange(int(model.tree[0][layer - 1][-1])))
-    answer = rank_row(
-        x, model.weights, model.intercepts, above, beam=model.beam, k=model.beam, combine=model.combine
-    )
+    answer = rank_row(x, model.weights, model.intercepts, above, beam=model.beam, k=model.beam, combine=model.combine)
     return answer.labels
