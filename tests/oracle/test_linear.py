@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from oracle import twin
 from sylvan import validate
-from sylvan.ranking.linear import LayerProblem, LinearOptions, solve_layers
 
+linear = pytest.importorskip("sylvan.ranking.linear")
+LayerProblem, LinearOptions, solve_layers = linear.LayerProblem, linear.LinearOptions, linear.solve_layers
 LOSSES = ["squared_hinge", "hinge", "logistic"]
 
 
