@@ -22,6 +22,7 @@ class TfidfTerms:
     @property
     def overflowed(self) -> bool: ...
 
+def bound_lines(text: npt.NDArray[np.uint8]) -> tuple[int, int, int]: ...
 def canonical_rows(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
@@ -82,3 +83,30 @@ def tfidf_weigh_rows(
     indices: npt.NDArray[np.int32],
     data: npt.NDArray[np.float32],
 ) -> None: ...
+def format_lines(
+    first: int,
+    last: int,
+    feature_offsets: npt.NDArray[np.int64],
+    features: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    label_offsets: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int32],
+    label_weights: npt.NDArray[np.float32],
+    weighted_labels: bool,
+    lowest_feature: int,
+    out: npt.NDArray[np.uint8],
+) -> int: ...
+def parse_lines(
+    text: npt.NDArray[np.uint8],
+    lowest_feature: int,
+    highest_feature: int,
+    highest_label: int,
+    weighted_labels: bool,
+    svmlight: bool,
+    feature_counts: npt.NDArray[np.int64],
+    features: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    label_counts: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int32],
+    label_weights: npt.NDArray[np.float32],
+) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]: ...

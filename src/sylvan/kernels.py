@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from sylvan._native import (
     TfidfTerms,
+    bound_lines,
     canonical_rows,
     check_compressed,
     count_dense,
     fill_dense,
+    format_lines,
+    parse_lines,
     tfidf_add_totals,
     tfidf_check_terms,
     tfidf_first_non_text,
@@ -20,10 +23,13 @@ from sylvan._native import (
 
 __all__ = [
     "TfidfTerms",
+    "bound_lines",
     "canonical_rows",
     "check_compressed",
     "count_dense",
     "fill_dense",
+    "format_lines",
+    "parse_lines",
     "tfidf_add_totals",
     "tfidf_check_terms",
     "tfidf_first_non_text",

@@ -227,7 +227,7 @@ def test_pickled_and_copied_arrays_leave_the_file_behind(tmp_path: Path) -> None
 
 def test_the_registry_maps_kinds_to_loaders(tmp_path: Path) -> None:
     store.save(tmp_path / "m", State("test-registry", 1, meta={"n": 3}))
-    with pytest.raises(ModelError, match="'test-registry', which Sylvan .* does not know"):
+    with pytest.raises(ModelError, match=r"'test-registry', which Sylvan .* does not know"):
         registry.load(tmp_path / "m")
     store.register("test-registry", lambda state: ("rebuilt", store.need_int(state, "n", 1, 5)))
     assert registry.load(tmp_path / "m") == ("rebuilt", 3)

@@ -32,9 +32,7 @@ def both(texts, ngrams=(1, 1), analyzer="word", min_token_length=2, **how):
         ngrams=ngrams, analyzer=analyzer, min_token_length=min_token_length, cjk="word", n_jobs=1, **how
     )
     pattern = rf"(?u)\b\w{{{min_token_length},}}\b" if min_token_length != 2 else r"(?u)\b\w\w+\b"
-    theirs = Oracle(
-        ngram_range=ngrams, analyzer=analyzer, token_pattern=pattern if analyzer == "word" else None, **how
-    )
+    theirs = Oracle(ngram_range=ngrams, analyzer=analyzer, token_pattern=pattern if analyzer == "word" else None, **how)
     try:
         Z = theirs.fit_transform(texts)
     except ValueError as error:
@@ -170,9 +168,7 @@ def test_same_matrix_on_real_sets(name, analyzer, ngrams):
 
 def test_long_runs_and_chunk_edges():
     """Words across the edges of the kernel's 64-byte and 2048-byte blocks."""
-    pieces = [
-        "a" * n + " " * m for n, m in itertools.product([1, 2, 31, 63, 64, 65, 2047, 2048, 2049], [1, 2, 62])
-    ]
+    pieces = ["a" * n + " " * m for n, m in itertools.product([1, 2, 31, 63, 64, 65, 2047, 2048, 2049], [1, 2, 62])]
     texts = ["".join(pieces[i:] + pieces[:i]) for i in range(len(pieces))] + ["x" * n for n in range(130)]
     texts += [text[:-1] + "é" for text in texts if text]
     assert_same(*both(texts))

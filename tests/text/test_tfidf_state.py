@@ -19,9 +19,7 @@ FITTED = TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True).fit(TEXTS)
 
 
 @pytest.mark.parametrize("mmap", [True, False])
-@pytest.mark.parametrize(
-    "how", [{}, {"use_idf": False, "norm": None}, {"analyzer": "char", "ngrams": (1, 3)}], ids=str
-)
+@pytest.mark.parametrize("how", [{}, {"use_idf": False, "norm": None}, {"analyzer": "char", "ngrams": (1, 3)}], ids=str)
 def test_round_trip(tmp_path, mmap, how):
     vectorizer = TfidfVectorizer(n_jobs=2, **how)
     X = vectorizer.fit_transform(TEXTS)
@@ -36,9 +34,7 @@ def test_round_trip(tmp_path, mmap, how):
 
 
 def test_state_of_numpy_parameters(tmp_path):
-    vectorizer = TfidfVectorizer(
-        ngrams=[np.int64(1), np.int64(2)], min_df=np.int64(1), max_df=np.float64(0.9)
-    )
+    vectorizer = TfidfVectorizer(ngrams=[np.int64(1), np.int64(2)], min_df=np.int64(1), max_df=np.float64(0.9))
     vectorizer.fit(TEXTS).save(tmp_path / "v")
     assert registry.load(tmp_path / "v").transform(TEXTS).shape == vectorizer.transform(TEXTS).shape
 

@@ -25,10 +25,8 @@ GERMAN = [  # Kafka, Die Verwandlung (1915)
     "Er lag auf seinem panzerartig harten Rücken und sah, wenn er den Kopf ein wenig hob, seinen gewölbten, "
     "braunen, von bogenförmigen Versteifungen geteilten Bauch, auf dessen Höhe sich die Bettdecke, zum "
     "gänzlichen Niedergleiten bereit, kaum noch erhalten konnte.",
-    "»Was ist mit mir geschehen?«, dachte er. Es war kein Traum. ÜBER DEM TISCH HING DAS BILD; STRAẞE, "
-    "Straße.",
-    "Seine vielen, im Vergleich zu seinem sonstigen Umfang kläglich dünnen Beine flimmerten ihm hilflos vor "
-    "den Augen.",
+    "»Was ist mit mir geschehen?«, dachte er. Es war kein Traum. ÜBER DEM TISCH HING DAS BILD; STRAẞE, Straße.",
+    "Seine vielen, im Vergleich zu seinem sonstigen Umfang kläglich dünnen Beine flimmerten ihm hilflos vor den Augen.",
 ]
 FINNISH = [  # Kalevala (1849) and Kivi, Seitsemän veljestä (1870)
     "Mieleni minun tekevi, aivoni ajattelevi lähteäni laulamahan, saa'ani sanelemahan, sukuvirttä "

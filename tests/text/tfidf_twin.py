@@ -50,9 +50,7 @@ def terms_of(text: str, *, ngrams, analyzer, lowercase, min_token_length=2, cjk=
     return found
 
 
-def fit_transform(
-    texts, *, min_df=1, max_df=1.0, sublinear_tf=False, smooth_idf=True, use_idf=True, norm="l2", **how
-):
+def fit_transform(texts, *, min_df=1, max_df=1.0, sublinear_tf=False, smooth_idf=True, use_idf=True, norm="l2", **how):
     """The terms, sorted, and the dense matrix in float64."""
     counts = [Counter(terms_of(text, **how)) for text in texts]
     df = Counter(term for count in counts for term in count)

@@ -26,7 +26,7 @@ from sylvan.store.state import State, folder_path
 __all__ = ["load"]
 
 _CHUNK = 16 << 20
-_ATTEMPTS = 5
+_ATTEMPTS = 20
 
 
 def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | str = "auto") -> State:

@@ -53,9 +53,7 @@ class Terms:
         """
         data, offsets = self.data.tobytes(), self.offsets.tolist()
         try:
-            return [
-                data[offsets[i] : offsets[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(self))
-            ]
+            return [data[offsets[i] : offsets[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(self))]
         except UnicodeDecodeError as error:
             raise ModelError(f"A term of the vocabulary is not UTF-8 text: {error}.") from None
 
@@ -84,6 +82,4 @@ class Terms:
 
 
 def _refuse(state: store.State, name: str, fault: str) -> NoReturn:
-    raise ModelError(
-        f"{state.files.get(name, name)!r} is damaged: array {name!r} of the {state.kind} {fault}."
-    )
+    raise ModelError(f"{state.files.get(name, name)!r} is damaged: array {name!r} of the {state.kind} {fault}.")
