@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+def bound_lines(text: npt.NDArray[np.uint8]) -> tuple[int, int, int]: ...
 def canonical_rows(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
@@ -25,3 +26,30 @@ def fill_dense(
     out_indices: npt.NDArray[np.int32],
     out_data: npt.NDArray[np.float32],
 ) -> bool: ...
+def format_lines(
+    first: int,
+    last: int,
+    feature_offsets: npt.NDArray[np.int64],
+    features: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    label_offsets: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int32],
+    label_weights: npt.NDArray[np.float32],
+    weighted_labels: bool,
+    lowest_feature: int,
+    out: npt.NDArray[np.uint8],
+) -> int: ...
+def parse_lines(
+    text: npt.NDArray[np.uint8],
+    lowest_feature: int,
+    highest_feature: int,
+    highest_label: int,
+    weighted_labels: bool,
+    svmlight: bool,
+    feature_counts: npt.NDArray[np.int64],
+    features: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    label_counts: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int32],
+    label_weights: npt.NDArray[np.float32],
+) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]: ...

@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from sylvan._native import canonical_rows, check_compressed, count_dense, fill_dense
+from sylvan._native import (
+    bound_lines,
+    canonical_rows,
+    check_compressed,
+    count_dense,
+    fill_dense,
+    format_lines,
+    parse_lines,
+)
 
-__all__ = ["canonical_rows", "check_compressed", "count_dense", "fill_dense"]
+__all__ = [
+    "bound_lines",
+    "canonical_rows",
+    "check_compressed",
+    "count_dense",
+    "fill_dense",
+    "format_lines",
+    "parse_lines",
+]
