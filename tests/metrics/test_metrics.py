@@ -32,9 +32,7 @@ D2, D3 = 1 / math.log2(3), 0.5
 def test_by_hand() -> None:
     """Row 1 has no true label and counts nowhere; row 2 has two answers only."""
     assert metrics.precision(TRUTH, TOP, at=(1, 2, 3)) == pytest.approx({1: 2 / 3, 2: 2 / 6, 3: 4 / 9})
-    assert metrics.recall(TRUTH, TOP, at=(1, 3)) == pytest.approx(
-        {1: (1 / 2 + 1 / 3) / 3, 3: (1 + 2 / 3) / 3}
-    )
+    assert metrics.recall(TRUTH, TOP, at=(1, 3)) == pytest.approx({1: (1 / 2 + 1 / 3) / 3, 3: (1 + 2 / 3) / 3})
     row0 = (1 + D3) / (1 + D2)
     row3 = (1 + D3) / (1 + D2 + D3)
     assert metrics.ndcg(TRUTH, TOP, at=(1, 3)) == pytest.approx({1: 2 / 3, 3: (row0 + row3) / 3})
@@ -75,9 +73,7 @@ def test_against_scikit_learn() -> None:
     scores = rng.random((60, 12))
     sparse, truth = sp.csr_matrix(scores), sp.csr_matrix(Y)
     for k in (1, 3, 12):
-        assert metrics.ndcg(truth, sparse, at=k, graded=True)[k] == pytest.approx(
-            sklearn.ndcg_score(Y, scores, k=k)
-        )
+        assert metrics.ndcg(truth, sparse, at=k, graded=True)[k] == pytest.approx(sklearn.ndcg_score(Y, scores, k=k))
         assert metrics.ndcg(truth, sparse, at=k)[k] == pytest.approx(sklearn.ndcg_score(Y > 0, scores, k=k))
         answered = np.zeros_like(Y)
         np.put_along_axis(answered, np.argsort(-scores, axis=1)[:, :k], 1, axis=1)
@@ -89,14 +85,10 @@ def test_against_scikit_learn() -> None:
         assert metrics.precision(truth, sparse, at=k)[k] == pytest.approx(
             sklearn.precision_score(Y > 0, answered, **per_row)
         )
-        assert metrics.recall(truth, sparse, at=k)[k] == pytest.approx(
-            sklearn.recall_score(Y > 0, answered, **per_row)
-        )
+        assert metrics.recall(truth, sparse, at=k)[k] == pytest.approx(sklearn.recall_score(Y > 0, answered, **per_row))
 
 
-def slow(
-    truth: list[list[int]], answers: list[list[int]], p: np.ndarray[Any, Any], k: int, L: int
-) -> dict[str, float]:
+def slow(truth: list[list[int]], answers: list[list[int]], p: np.ndarray[Any, Any], k: int, L: int) -> dict[str, float]:
     """Every metric the obvious way, one row and one answer at a time."""
     used = [(set(t), a[:k]) for t, a in zip(truth, answers, strict=True) if t]
     n = len(used)
@@ -122,8 +114,7 @@ def slow(
         f"P@{k}": sum(sum(r) / k for r in right) / n,
         f"R@{k}": sum(sum(r) / len(t) for r, (t, _) in zip(right, used, strict=False)) / n,
         f"nDCG@{k}": sum(d / i for d, i in zip(dcg, ideal, strict=False)) / n,
-        f"PSP@{k}": sum(1 / p[a] for t, row in used for a in row if a in t)
-        / sum(sum(most(t)) for t, _ in used),
+        f"PSP@{k}": sum(1 / p[a] for t, row in used for a in row if a in t) / sum(sum(most(t)) for t, _ in used),
         f"PSnDCG@{k}": sum(d / i for d, i in zip(psdcg, ideal, strict=False))
         / sum(b / i for b, i in zip(best, ideal, strict=False)),
         f"macro-P@{k}": sum(tp[a] / named[a] for a in range(L) if named[a]) / L,
@@ -141,9 +132,7 @@ def cases(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], int]:
 
 @settings(max_examples=150, deadline=None)
 @given(cases(), st.integers(1, 9), st.integers(1, 30))
-def test_against_the_slow_twin(
-    case: tuple[list[list[int]], list[list[int]], int], k: int, block: int
-) -> None:
+def test_against_the_slow_twin(case: tuple[list[list[int]], list[list[int]], int], k: int, block: int) -> None:
     truth, answers, L = case
     Y = sp.lil_matrix((len(truth), L), dtype=np.float32)
     for row, labels in enumerate(truth):

@@ -78,9 +78,7 @@ def check_propensities(values: Any) -> npt.NDArray[np.float64]:
     """
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "fiu":
-        raise DataError(
-            f"propensities must be one number a label. Got {array.dtype} of shape {array.shape} instead."
-        )
+        raise DataError(f"propensities must be one number a label. Got {array.dtype} of shape {array.shape} instead.")
     array = array.astype(np.float64)
     bad = ~((array > 0) & (array <= 1))
     if bad.any():

@@ -99,9 +99,7 @@ def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> 
         )
     n_labels = truth.shape[1]
     if len(top) != truth.shape[0]:
-        raise DataError(
-            f"Y has shape {truth.shape}, but the answers have shape {top.labels.shape}: other rows."
-        )
+        raise DataError(f"Y has shape {truth.shape}, but the answers have shape {top.labels.shape}: other rows.")
     if top.k < width and top.k < n_labels:
         raise DataError(
             f"A metric at {width} needs {width} answers a row, but the TopK holds {top.k}. "
@@ -112,9 +110,7 @@ def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> 
     if top.labels.size:
         low, high = int(top.labels.min()), int(top.labels.max())
         if low < -1 or (high >= n_labels and not inferred):
-            raise DataError(
-                f"Y has {n_labels} labels, but the answers name label {low if low < -1 else high}."
-            )
+            raise DataError(f"Y has {n_labels} labels, but the answers name label {low if low < -1 else high}.")
     return top
 
 

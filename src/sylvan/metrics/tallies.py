@@ -93,9 +93,7 @@ class _Weighted(Tally):
         self.n_rows += len(block.sizes)
         highest = int(block.truths.max(initial=-1))
         if highest >= len(self.gains):
-            raise DataError(
-                f"Y has label {highest}, but propensities of {len(self.gains)} labels were given."
-            )
+            raise DataError(f"Y has label {highest}, but propensities of {len(self.gains)} labels were given.")
         gains = self.gains[block.truths]
         weights = self.weights(max(*self.at, 1))
         best = block.best_sums(gains, weights, self.at)
