@@ -5,4 +5,5 @@ NB_MODULE(_native, m) {
   bind_arrays(m);
   bind_indexing(m);
   bind_readers(m);
+  bind_text(m);
 }

@@ -18,6 +18,24 @@ def aggregate_features(
     out_indices: npt.NDArray[np.int32],
     out_data: npt.NDArray[np.float32],
 ) -> None: ...
+class TfidfTerms:
+    def __init__(self) -> None: ...
+    def add(
+        self,
+        texts: tuple[str, ...],
+        start: int,
+        stop: int,
+        table: npt.NDArray[np.uint32],
+        lowercase: bool,
+        settings: tuple[int, int, int, int, int],
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]: ...
+    def absorb(self, other: TfidfTerms) -> npt.NDArray[np.int32]: ...
+    def document_frequencies(self) -> npt.NDArray[np.int32]: ...
+    def sort(self, ids: npt.NDArray[np.int32]) -> None: ...
+    def copy(self, ids: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]: ...
+    def __len__(self) -> int: ...
+    @property
+    def overflowed(self) -> bool: ...
 def bound_lines(text: npt.NDArray[np.uint8]) -> tuple[int, int, int]: ...
 def canonical_rows(
     indptr: npt.NDArray[np.int64],
@@ -98,4 +116,42 @@ def split_sparse_rows(
     sample: int,
     max_steps: int,
     order: npt.NDArray[np.int32],
+) -> None: ...
+def tfidf_add_totals(entries: npt.NDArray[np.uint64], totals: npt.NDArray[np.int64]) -> None: ...
+def tfidf_check_terms(
+    bytes: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], slots: npt.NDArray[np.uint64]
+) -> int: ...
+def tfidf_first_non_text(texts: tuple[object, ...]) -> int: ...
+def tfidf_keep_columns(
+    entries: npt.NDArray[np.uint64], indptr: npt.NDArray[np.int64], column_of: npt.NDArray[np.int32]
+) -> None: ...
+def tfidf_slots(
+    bytes: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]: ...
+def tfidf_text_lengths(texts: tuple[str, ...]) -> npt.NDArray[np.int64]: ...
+def tfidf_transform(
+    texts: tuple[str, ...],
+    start: int,
+    stop: int,
+    table: npt.NDArray[np.uint32],
+    lowercase: bool,
+    settings: tuple[int, int, int, int, int],
+    bytes: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    slots: npt.NDArray[np.uint64],
+    idf: npt.NDArray[np.float32],
+    use_idf: bool,
+    sublinear: bool,
+    norm: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]: ...
+def tfidf_weigh_rows(
+    entries: npt.NDArray[np.uint64],
+    indptr: npt.NDArray[np.int64],
+    idf: npt.NDArray[np.float32],
+    use_idf: bool,
+    sublinear: bool,
+    norm: int,
+    n_columns: int,
+    indices: npt.NDArray[np.int32],
+    data: npt.NDArray[np.float32],
 ) -> None: ...

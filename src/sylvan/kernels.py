@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    TfidfTerms,
     aggregate_features,
     bound_lines,
     canonical_rows,
@@ -13,9 +14,18 @@ from sylvan._native import (
     parse_lines,
     split_dense_rows,
     split_sparse_rows,
+    tfidf_add_totals,
+    tfidf_check_terms,
+    tfidf_first_non_text,
+    tfidf_keep_columns,
+    tfidf_slots,
+    tfidf_text_lengths,
+    tfidf_transform,
+    tfidf_weigh_rows,
 )
 
 __all__ = [
+    "TfidfTerms",
     "aggregate_features",
     "bound_lines",
     "canonical_rows",
@@ -26,4 +36,12 @@ __all__ = [
     "parse_lines",
     "split_dense_rows",
     "split_sparse_rows",
+    "tfidf_add_totals",
+    "tfidf_check_terms",
+    "tfidf_first_non_text",
+    "tfidf_keep_columns",
+    "tfidf_slots",
+    "tfidf_text_lengths",
+    "tfidf_transform",
+    "tfidf_weigh_rows",
 ]

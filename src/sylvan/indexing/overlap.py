@@ -73,7 +73,7 @@ def _candidates(
     step = max(1, _BLOCK_VALUES // n_clusters)
     for start in range(0, n_labels, step):
         product: Any = rows[start : start + step] @ centres
-        cosine = product.toarray() if sp.issparse(product) else np.array(product)
+        cosine: Any = product.toarray() if hasattr(product, "toarray") else np.array(product)
         inside = np.arange(cosine.shape[0])
         cosine[inside, home[start : start + step]] = -np.inf
         best = np.argpartition(-cosine, n_best - 1, axis=1)[:, :n_best]
