@@ -243,7 +243,10 @@ def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tup
     sound = len(fields) == 3 and all(field.isdigit() and len(field) < 20 for field in fields)
     if header is False or (header == "auto" and not sound):
         if header == "auto" and _tried_to_be_header(fields):
-            raise DataError(fault)
+            raise DataError(
+                f"{name}, line 1: must be a header of three ints (rows, features, labels) or an instance with features "
+                f"as id:value. Got {token(line)} instead."
+            )
         return None, block
     if not sound:
         raise DataError(fault)
