@@ -84,7 +84,7 @@ class InputStream:
     def blocks(self, size: int = _BLOCK) -> Iterator[bytes]:
         """The content in pieces of whole lines, about ``size`` bytes each; a byte order mark is dropped."""
         mark = _BOM
-        while block := self.read(size):
+        while block := self.read(max(size, len(mark))):
             block, mark = block.removeprefix(mark), b""
             if not block.endswith(b"\n"):
                 block += self._guarded(self._unpacked.readline, -1)
@@ -168,8 +168,8 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    target = Path(os.path.realpath(name))
     try:
+        target = Path(os.path.realpath(name))
         if target.exists() and not target.is_file():
             if target.is_dir():
                 raise DataError(f"{name!r} is a folder, not a file.")

@@ -238,6 +238,7 @@ def _highest(size: int | None) -> int:
 def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tuple[tuple[int, int, int] | None, bytes]:
     """The header's three numbers, if there is one, and the block without it."""
     line, _, rest = block.partition(b"\n")
+    line = line.removesuffix(b"\r")
     fields = line.split()
     fault = f"{name}, line 1: a header must be three ints: rows, features, labels. Got {token(line)} instead."
     sound = len(fields) == 3 and all(field.isdigit() and len(field) < 20 for field in fields)
