@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    TfidfTerms,
+    aggregate_features,
     bound_lines,
     canonical_rows,
     check_compressed,
@@ -10,9 +12,21 @@ from sylvan._native import (
     fill_dense,
     format_lines,
     parse_lines,
+    split_dense_rows,
+    split_sparse_rows,
+    tfidf_add_totals,
+    tfidf_check_terms,
+    tfidf_first_non_text,
+    tfidf_keep_columns,
+    tfidf_slots,
+    tfidf_text_lengths,
+    tfidf_transform,
+    tfidf_weigh_rows,
 )
 
 __all__ = [
+    "TfidfTerms",
+    "aggregate_features",
     "bound_lines",
     "canonical_rows",
     "check_compressed",
@@ -20,4 +34,14 @@ __all__ = [
     "fill_dense",
     "format_lines",
     "parse_lines",
+    "split_dense_rows",
+    "split_sparse_rows",
+    "tfidf_add_totals",
+    "tfidf_check_terms",
+    "tfidf_first_non_text",
+    "tfidf_keep_columns",
+    "tfidf_slots",
+    "tfidf_text_lengths",
+    "tfidf_transform",
+    "tfidf_weigh_rows",
 ]
