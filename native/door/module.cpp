@@ -3,4 +3,5 @@
 NB_MODULE(_native, m) {
   m.doc() = "Sylvan's native kernels; imported by sylvan.kernels alone.";
   bind_arrays(m);
+  bind_ranking(m);
 }

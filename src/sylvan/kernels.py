@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from sylvan._native import check_compressed
+from sylvan._native import (
+    check_compressed,
+    renumber_features,
+    solve_group,
+    solver_scratch_floats,
+    sort_triples,
+)
 
-__all__ = ["check_compressed"]
+__all__ = [
+    "check_compressed",
+    "renumber_features",
+    "solve_group",
+    "solver_scratch_floats",
+    "sort_triples",
+]
