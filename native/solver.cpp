@@ -166,10 +166,14 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     F largest = minus_infinity, smallest = infinity;
     int64_t kept = 0;
     for (int64_t s = 0; s < n_active; ++s) {
-      if (s + 2 < n_active) {  // the row after next: its indices and values are on their way when needed
-        const int64_t ahead = work.active[s + 2];
-        SYLVAN_PREFETCH(rows.features + rows.begin[ahead]);
-        SYLVAN_PREFETCH(rows.values + rows.value_begin[ahead]);
+      if (s + 1 < n_active) {  // the next row's entries are on their way while this one is computed
+        const int64_t ahead = work.active[s + 1];
+        const int32_t* next_features = rows.features + rows.begin[ahead];
+        const float* next_values = rows.values + rows.value_begin[ahead];
+        for (int32_t t = 0; t < rows.length[ahead]; t += 16) {
+          SYLVAN_PREFETCH(next_features + t);
+          SYLVAN_PREFETCH(next_values + t);
+        }
         SYLVAN_PREFETCH(work.alpha + ahead * N);
       }
       const int32_t i = work.active[s];
