@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    bound_lines,
+    canonical_rows,
     check_compressed,
+    count_dense,
+    fill_dense,
+    format_lines,
+    parse_lines,
     renumber_features,
     solve_group,
     solver_scratch_floats,
@@ -11,7 +17,13 @@ from sylvan._native import (
 )
 
 __all__ = [
+    "bound_lines",
+    "canonical_rows",
     "check_compressed",
+    "count_dense",
+    "fill_dense",
+    "format_lines",
+    "parse_lines",
     "renumber_features",
     "solve_group",
     "solver_scratch_floats",

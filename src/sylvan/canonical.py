@@ -1,0 +1,233 @@
+"""Any array that stands for a matrix, made canonical: sorted rows, each column once, finite, no stored 0."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import kernels
+from sylvan.errors import DataError
+
+__all__ = ["MAX_COLUMNS", "Csr", "compressed", "matrix", "needs_double", "real_numbers", "shape_text"]
+
+MAX_COLUMNS = 2**31 - 1
+_DENSE_BLOCK = 1 << 22  # values converted at once, so that a dense float64 matrix is never doubled
+
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
+_INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+_OFFSETS, _RANGE, _NOT_FINITE, _UNSORTED, _ZERO, _TOO_LARGE = range(1, 7)
+
+
+class Csr(NamedTuple):
+    """A verified sparse matrix in canonical form: sorted rows, each column once, finite, no stored zero.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (n + 1,)
+    indices : ndarray of int32, shape (nnz,)
+    data : ndarray of float32, shape (nnz,)
+    shape : tuple of int
+    """
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    data: npt.NDArray[np.float32]
+    shape: tuple[int, int]
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
+        return int(self.indptr[-1])
+
+    def to_scipy(self) -> sp.csr_matrix:
+        """The same matrix as scipy's, sharing the values."""
+        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    return str(tuple(int(size) for size in shape))
+
+
+def matrix(X: Any, name: str, what: str) -> Csr:
+    """Any matrix in canonical form, the long way round."""
+    if sp.issparse(X):
+        return _sparse(X, name)
+    array = real_numbers(X, name)
+    if array.ndim != 2:
+        hint = " Reshape your data: a single row is X.reshape(1, -1)." if array.ndim == 1 else ""
+        raise DataError(
+            f"{name} must have two dimensions, (rows, {what}). Expected 2D array, got shape "
+            f"{shape_text(array.shape)} instead.{hint}"
+        )
+    if array.shape[1] > MAX_COLUMNS:
+        raise DataError(
+            f"{name} has shape {shape_text(array.shape)}; no more than {MAX_COLUMNS} columns are possible."
+        )
+    return _dense(array, name)
+
+
+def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
+    """``values`` as an array of real numbers."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise DataError(f"{name} is a masked array; fill it first, as the mask would be lost.")
+    if isinstance(values, (str, bytes)):
+        raise _text_error(name)
+    if sp.issparse(values):
+        raise DataError(f"{name} must be a dense array, but is a sparse matrix.")
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{name} is no array of numbers: {error}.") from error
+    if array.dtype.kind in "US":
+        raise _text_error(name)
+    if array.dtype.kind == "O":
+        flat = array.ravel()
+        if any(isinstance(value, (str, bytes)) for value in flat[:1000]):
+            raise _text_error(name)
+        try:
+            array = array.astype(_FLOAT64)
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{name} must hold numbers, but holds {type(flat[0]).__name__} objects: {error}."
+            ) from error
+    return array.astype(_FLOAT64) if needs_double(array.dtype, name) else array
+
+
+def _text_error(name: str) -> DataError:
+    return DataError(
+        f"{name} holds text, but this model needs numbers. TextModel(TfidfVectorizer(), model) learns from "
+        "texts and named labels."
+    )
+
+
+def needs_double(dtype: np.dtype[Any], name: str) -> bool:
+    """Whether values of ``dtype`` must be made float64 first; refuses what isn't real."""
+    if dtype.kind == "c":
+        raise DataError(
+            f"Complex data not supported: {name} must hold real numbers, but is of dtype {dtype}."
+        )
+    if dtype.kind not in "biuf":
+        raise DataError(f"{name} must hold numbers, but is of dtype {dtype}.")
+    return bool(dtype.kind == "f" and dtype.itemsize > 8) or not dtype.isnative
+
+
+def _sparse(X: Any, name: str) -> Csr:
+    """A scipy matrix of any format in canonical form."""
+    if len(X.shape) != 2:
+        raise DataError(
+            f"{name} must have two dimensions. Expected 2D array, got shape {shape_text(X.shape)} instead."
+        )
+    n_rows, n_columns = int(X.shape[0]), int(X.shape[1])
+    if n_columns > MAX_COLUMNS:
+        raise DataError(
+            f"{name} has shape {shape_text(X.shape)}; no more than {MAX_COLUMNS} columns are possible."
+        )
+    if X.format == "csr":
+        return compressed(X.indptr, X.indices, X.data, n_rows, n_columns, name, "row")
+    # scipy converts without looking: an index out of range would write where it likes, so look first.
+    if X.format == "csc":
+        by_column = compressed(X.indptr, X.indices, X.data, n_columns, n_rows, name, "column")
+        rows = sp.csc_matrix((by_column.data, by_column.indices, by_column.indptr), shape=X.shape).tocsr()
+    else:
+        try:
+            if hasattr(X, "check_format"):
+                X.check_format(full_check=True)
+            coo = X.tocoo()
+            _check_coordinates(coo, name)
+            rows = coo.tocsr()
+        except DataError:
+            raise
+        except Exception as error:  # scipy's own checks raise all kinds
+            raise DataError(f"{name} is an inconsistent {X.format} matrix: {error}.") from error
+    return compressed(rows.indptr, rows.indices, rows.data, n_rows, n_columns, name, "row")
+
+
+def _check_coordinates(coo: Any, name: str) -> None:
+    sizes = {len(coo.row), len(coo.col), len(coo.data)}
+    if len(sizes) != 1:
+        raise DataError(f"{name} is an inconsistent coo matrix: its row, col and data differ in length.")
+    for at, size, axis in ((coo.row, coo.shape[0], "row"), (coo.col, coo.shape[1], "column")):
+        if at.size and (int(at.min()) < 0 or int(at.max()) >= size):
+            raise DataError(f"{name} of shape {shape_text(coo.shape)} holds a {axis} index out of range.")
+
+
+def compressed(
+    indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int, name: str, axis: str
+) -> Csr:
+    """Compressed arrays in canonical form; copied unless they are in it already."""
+    indptr, indices, data = np.asarray(indptr), np.asarray(indices), np.asarray(data)
+    shown = (n_rows, n_columns) if axis == "row" else (n_columns, n_rows)
+    broken = DataError(f"{name} of shape {shown} is an inconsistent sparse matrix: its offsets are wrong.")
+    kinds = indptr.dtype.kind + indices.dtype.kind
+    if indptr.ndim != 1 or indices.ndim != 1 or data.ndim != 1 or not set(kinds) <= set("iu"):
+        raise broken
+    if indptr.size != n_rows + 1 or int(indptr[-1]) < 0 or int(indptr[-1]) > min(indices.size, data.size):
+        raise broken
+    stop = int(indptr[-1])  # scipy allows arrays longer than that
+    double = needs_double(data.dtype, name) or data.dtype != _FLOAT32
+    is_flag = data.dtype.kind == "b"
+    offsets = np.ascontiguousarray(indptr, dtype=_INT64)
+    columns = np.ascontiguousarray(indices[:stop], dtype=_INT32 if indices.dtype == _INT32 else _INT64)
+    values = np.ascontiguousarray(data[:stop], dtype=_FLOAT64 if double else _FLOAT32)
+    if columns.dtype == _INT32 and values.dtype == _FLOAT32:
+        fault, _ = kernels.check_compressed(offsets, columns, values, n_columns)  # type: ignore[arg-type]
+        if fault == 0:
+            return Csr(offsets, columns, values, (n_rows, n_columns))  # type: ignore[arg-type]
+    out_indptr, out_indices, out_data = (
+        np.empty(n_rows + 1, _INT64),
+        np.empty(stop, _INT32),
+        np.empty(stop, _FLOAT32),
+    )
+    fault, row = kernels.canonical_rows(
+        offsets, columns, values, n_columns, out_indptr, out_indices, out_data
+    )
+    if fault == _OFFSETS:
+        raise broken
+    if fault == _RANGE:
+        raise DataError(f"{name} of shape {shown} holds an index out of range in {axis} {row}.")
+    _raise_value_fault(fault, row, name, axis)
+    kept = int(out_indptr[-1])
+    if is_flag:
+        np.minimum(out_data, 1, out=out_data)  # True named twice is still True
+    if kept < stop:
+        out_indices, out_data = out_indices[:kept].copy(), out_data[:kept].copy()
+    return Csr(out_indptr, out_indices, out_data, (n_rows, n_columns))
+
+
+def _raise_value_fault(fault: int, row: int, name: str, axis: str = "row") -> None:
+    if fault == _NOT_FINITE:
+        raise DataError(f"{name} holds NaN or infinity (inf) in {axis} {row}. Every value must be finite.")
+    if fault == _TOO_LARGE:
+        raise DataError(f"{name} holds a value too large for float32 in {axis} {row}. Scale it down first.")
+
+
+def _dense(array: npt.NDArray[Any], name: str) -> Csr:
+    """A dense matrix in canonical form, block by block unless its bytes can be read as they lie."""
+    n_rows, n_columns = array.shape
+    readable = array.flags.c_contiguous and array.dtype in (_FLOAT32, _FLOAT64)
+    step = max(1, n_rows if readable else _DENSE_BLOCK // max(1, n_columns))
+    as_type = _FLOAT32 if array.dtype == _FLOAT32 else _FLOAT64
+    counts = np.zeros(n_rows, _INT64)
+    parts = []
+    for start in range(0, n_rows, step):
+        block = np.ascontiguousarray(array[start : start + step], dtype=as_type)
+        fault, row = kernels.count_dense(block, counts[start : start + step])
+        _raise_value_fault(fault, start + row, name)
+        offsets = np.zeros(len(block) + 1, _INT64)
+        np.cumsum(counts[start : start + step], out=offsets[1:])
+        indices, data = np.empty(offsets[-1], _INT32), np.empty(offsets[-1], _FLOAT32)
+        if not kernels.fill_dense(block, offsets, indices, data):
+            raise DataError(f"{name} was changed while it was read.")
+        parts.append((indices, data))
+    indptr = np.zeros(n_rows + 1, _INT64)
+    np.cumsum(counts, out=indptr[1:])
+    if len(parts) == 1:
+        return Csr(indptr, *parts[0], (n_rows, n_columns))
+    empty = (np.empty(0, _INT32), np.empty(0, _FLOAT32))
+    indices, data = (np.concatenate([p[i] for p in parts] or [empty[i]]) for i in (0, 1))
+    return Csr(indptr, indices, data, (n_rows, n_columns))

@@ -1,0 +1,296 @@
+"""Array files: sparse matrices in SciPy's ``.npz``, as PECOS lays them out, and dense ones in ``.npy``."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.lib.format as npy
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan.data.checks import label_csr, sound_csr
+from sylvan.data.streams import PathLike, open_read, open_write, shown
+from sylvan.errors import DataError
+
+__all__ = ["load_npy", "load_npz", "load_npz_pair", "save_npy", "save_npz", "save_npz_pair"]
+
+_NUMBERS = "biuf"
+
+
+def load_npz(path: PathLike) -> sp.csr_matrix:
+    """Read a sparse matrix that ``scipy.sparse.save_npz`` wrote (CSR, CSC or COO).
+
+    Parameters
+    ----------
+    path : path-like
+        "-" reads stdin.
+
+    Returns
+    -------
+    csr_matrix of float32
+        With sorted ids; repeated entries are summed.
+
+    Raises
+    ------
+    DataError
+        When the file is missing or damaged, an array is missing, of the wrong type or pickled, offsets or ids
+        are out of range, or a value is no finite float32; the message names file, array and fault.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import scipy.sparse as sp
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "X.trn.npz"
+    >>> data.save_npz(path, sp.eye(2))
+    >>> data.load_npz(path).toarray().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    name = shown(path)
+    with open_read(path) as stream:
+        content = io.BytesIO(stream.read())
+    try:
+        with zipfile.ZipFile(content) as archive:
+            arrays = {
+                entry.filename.removesuffix(".npy"): _read_entry(archive, entry, name)
+                for entry in archive.infolist()
+                if entry.filename.endswith(".npy")
+            }
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        raise DataError(f"{name}: not an .npz file, or damaged ({error}).") from error
+    return sound_csr(_assemble(name, arrays), name)
+
+
+def save_npz(path: PathLike, matrix: Any, *, compressed: bool = False) -> None:
+    """Write a sparse matrix as ``scipy.sparse.save_npz`` does, for :func:`load_npz`, SciPy and PECOS.
+
+    Parameters
+    ----------
+    path : path-like
+        The name is used as it is; no suffix is added.
+    matrix : sparse matrix or ndarray, shape (n, m)
+        Written as float32 CSR.
+    compressed : bool
+
+    Raises
+    ------
+    DataError
+        When it is no finite matrix or the file can't be written.
+    """
+    csr = sound_csr(matrix, "The matrix")
+    with open_write(path) as stream:
+        sp.save_npz(stream, csr, compressed=compressed)
+
+
+def load_npz_pair(folder: PathLike, split: str = "trn") -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Read ``X.trn.npz`` and ``Y.trn.npz`` of a folder, as PECOS lays them out.
+
+    Parameters
+    ----------
+    folder : path-like
+    split : str
+        "trn", "tst" or whatever stands between.
+
+    Returns
+    -------
+    X, Y : csr_matrix of float32, shapes (n, n_features) and (n, n_labels)
+
+    Raises
+    ------
+    DataError
+        As :func:`load_npz`, and when the two differ in length or a label's relevance is negative.
+    """
+    x_path, y_path = (Path(folder) / f"{letter}.{split}.npz" for letter in "XY")
+    x, y = load_npz(x_path), label_csr(load_npz(y_path), str(y_path))
+    if x.shape[0] != y.shape[0]:
+        raise DataError(
+            f"{str(x_path)!r} and {str(y_path)!r} must have as many rows. Got shapes {x.shape} and {y.shape} instead."
+        )
+    return x, y
+
+
+def save_npz_pair(folder: PathLike, X: Any, Y: Any, split: str = "trn", *, compressed: bool = False) -> None:
+    """Write ``X.trn.npz`` and ``Y.trn.npz`` into a folder, which is made when it is missing.
+
+    Raises
+    ------
+    DataError
+        As :func:`save_npz`, and when the two differ in length.
+    """
+    x, y = sound_csr(X, "X"), label_csr(Y, "Y")
+    if x.shape[0] != y.shape[0]:
+        raise DataError(f"X and Y must have as many rows. Got shapes {x.shape} and {y.shape} instead.")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"The folder {os.fspath(folder)!r} can't be made ({error.strerror}).") from error
+    save_npz(Path(folder) / f"X.{split}.npz", x, compressed=compressed)
+    save_npz(Path(folder) / f"Y.{split}.npz", y, compressed=compressed)
+
+
+def load_npy(path: PathLike) -> npt.NDArray[np.float32]:
+    """Read a dense matrix of numbers from a ``.npy`` file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzip or xz unpacked on the way; "-" reads stdin.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, d), C-contiguous
+
+    Raises
+    ------
+    DataError
+        When the file is missing or damaged, holds no matrix, holds pickled objects, or a value is no finite
+        float32.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "X.npy"
+    >>> data.save_npy(path, np.eye(2))
+    >>> data.load_npy(path).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    name = shown(path)
+    with open_read(path) as stream:
+        array = _read_npy(io.BytesIO(stream.read()), name)
+    return _dense(array, name)
+
+
+def save_npy(path: PathLike, matrix: Any) -> None:
+    """Write a dense matrix as float32 ``.npy``; the name is used as it is, packed when it ends in .gz or .xz.
+
+    Raises
+    ------
+    DataError
+        When it is no finite matrix or the file can't be written.
+    """
+    array = _dense(np.asarray(matrix), "The matrix")
+    with open_write(path) as stream:
+        np.save(stream, array, allow_pickle=False)
+
+
+def _dense(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
+    if array.ndim != 2 or array.dtype.kind not in _NUMBERS:
+        raise DataError(
+            f"{name}: must hold a matrix of numbers. Got an array of dtype {array.dtype} and shape "
+            f"{array.shape} instead."
+        )
+    with np.errstate(over="ignore"):
+        dense = np.ascontiguousarray(array, dtype=np.float32)
+    sound = np.isfinite(dense).all(axis=1)
+    if not sound.all():
+        raise DataError(f"{name}, row {int(np.argmin(sound))}: values must be finite float32 numbers.")
+    return dense
+
+
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> npt.NDArray[Any]:
+    with archive.open(entry) as packed:
+        return _read_npy(io.BytesIO(packed.read()), f"{name}, array {entry.filename.removesuffix('.npy')!r}")
+
+
+def _read_npy(content: io.BytesIO, name: str) -> npt.NDArray[Any]:
+    """The array of an ``.npy`` file; its header is held against the bytes that follow."""
+    stream = cast(BinaryIO, content)
+    try:
+        version = npy.read_magic(stream)
+        if version == (1, 0):
+            shape, fortran, dtype = npy.read_array_header_1_0(stream)
+        else:
+            shape, fortran, dtype = npy.read_array_header_2_0(stream)
+    except Exception as error:  # the header is a Python literal, and its parser fails in many ways
+        raise DataError(f"{name}: not an .npy file, or its header is damaged ({error}).") from error
+    if dtype.hasobject:
+        raise DataError(f"{name}: holds pickled Python objects, which are never read.")
+    count = 1
+    for length in shape:
+        if length < 0:
+            raise DataError(f"{name}: the header gives the shape {shape}, which is none.")
+        count *= length
+    have = len(content.getbuffer()) - content.tell()
+    if count * dtype.itemsize != have:
+        raise DataError(
+            f"{name}: the header promises {count * dtype.itemsize} bytes of shape {shape}, but {have} follow."
+        )
+    flat = np.frombuffer(content.getbuffer(), dtype, count, content.tell()) if count else np.empty(0, dtype)
+    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    """The sparse matrix of the arrays that SciPy writes, its structure verified."""
+    layout = _word(_need(name, arrays, "format"))
+    shape = _need(name, arrays, "shape")
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any() or (shape >= 2**31).any():
+        raise DataError(f"{name}: 'shape' must be two ints in [0, {2**31 - 1}]. Got {shape.tolist()!r:.60} instead.")
+    n_rows, n_columns = (int(length) for length in shape)
+    values = _vector(name, arrays, "data", _NUMBERS)
+    if layout in ("csr", "csc"):
+        ids, offsets = _vector(name, arrays, "indices", "iu"), _vector(name, arrays, "indptr", "iu")
+        n_major, n_minor = (n_rows, n_columns) if layout == "csr" else (n_columns, n_rows)
+        _check_offsets(name, offsets, n_major, len(ids), len(values))
+        _check_ids(name, "indices", ids, n_minor)
+        kind = sp.csr_matrix if layout == "csr" else sp.csc_matrix
+        # Not the constructor's own choice of index type, which may differ between the two arrays.
+        wide = np.int32 if len(ids) < 2**31 else np.int64
+        return kind(
+            (values, ids.astype(wide, copy=False), offsets.astype(wide, copy=False)),
+            shape=(n_rows, n_columns),
+        )
+    if layout == "coo":
+        rows, columns = _vector(name, arrays, "row", "iu"), _vector(name, arrays, "col", "iu")
+        if not len(rows) == len(columns) == len(values):
+            raise DataError(f"{name}: 'row', 'col' and 'data' must be of one length.")
+        _check_ids(name, "row", rows, n_rows)
+        _check_ids(name, "col", columns, n_columns)
+        return sp.coo_matrix((values, (rows, columns)), shape=(n_rows, n_columns))
+    raise DataError(f"{name}: 'format' must be 'csr', 'csc' or 'coo'. Got {layout!r:.40} instead.")
+
+
+def _need(name: str, arrays: dict[str, npt.NDArray[Any]], key: str) -> npt.NDArray[Any]:
+    if key not in arrays:
+        held = ", ".join(sorted(arrays)) or "none"
+        raise DataError(f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {held}.")
+    return arrays[key]
+
+
+def _vector(name: str, arrays: dict[str, npt.NDArray[Any]], key: str, kinds: str) -> npt.NDArray[Any]:
+    array = _need(name, arrays, key)
+    if array.ndim != 1 or array.dtype.kind not in kinds:
+        what = "numbers" if kinds == _NUMBERS else "ints"
+        raise DataError(
+            f"{name}: {key!r} must be a row of {what}. Got dtype {array.dtype} and shape {array.shape} instead."
+        )
+    return array
+
+
+def _word(array: npt.NDArray[Any]) -> str:
+    if array.size != 1:
+        return repr(array.tolist())
+    value = array.reshape(-1)[0]
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _check_offsets(name: str, offsets: npt.NDArray[Any], n_major: int, n_ids: int, n_values: int) -> None:
+    if len(offsets) != n_major + 1:
+        raise DataError(f"{name}: 'indptr' must have {n_major + 1} entries. Got {len(offsets)} instead.")
+    if n_ids != n_values:
+        raise DataError(f"{name}: 'indices' and 'data' must be of one length. Got {n_ids} and {n_values} instead.")
+    if int(offsets[0]) != 0 or int(offsets[-1]) != n_ids or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(f"{name}: 'indptr' must start at 0, never fall, and end at {n_ids}, the number of entries.")
+
+
+def _check_ids(name: str, key: str, ids: npt.NDArray[Any], limit: int) -> None:
+    if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= limit):
+        worst = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+        raise DataError(f"{name}: {key!r} must be in [0, {limit - 1}]. Got {worst} instead.")

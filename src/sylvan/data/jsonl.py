@@ -1,0 +1,305 @@
+"""JSON lines: one object a line, with texts and labels in fields of any name."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sylvan.data.lines import token
+from sylvan.data.streams import InputStream, PathLike, open_read, open_write
+from sylvan.errors import DataError, ParameterError
+from sylvan.parallel import progress
+
+__all__ = ["TextData", "read_jsonl", "read_records", "write_jsonl", "write_records"]
+
+Label = str | int
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_STEP = 4096
+
+
+class TextData(NamedTuple):
+    """Texts and their labels, row by row.
+
+    Attributes
+    ----------
+    texts : list of str
+    labels : list of list of str, or of int
+        Every row's labels, without repetition, in the order of the file.
+    weights : list of list of float, or None
+        Relevance of each of them; None when no label of the file has any.
+    """
+
+    texts: list[str]
+    labels: list[list[Any]]
+    weights: list[list[float]] | None = None
+
+
+def read_jsonl(
+    path: PathLike,
+    *,
+    text_fields: str | Sequence[str] = "text",
+    labels_field: str | None = "labels",
+    require_labels: bool = True,
+    separator: str = " ",
+) -> TextData:
+    """Read texts and labels from JSON lines, ``{"text": "…", "labels": ["…", …]}``.
+
+    Labels are a list of strings or of ints, a list of pairs ``[label, weight]``, an object
+    ``{label: weight}``, or a single label; with ``labels_field="labels"`` a field ``"label"`` is taken where
+    there is none. Empty lines are passed over.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzip or xz unpacked on the way; "-" reads stdin.
+    text_fields : str or sequence of str
+        The field of the text, or several, which are joined by ``separator``; empty ones and null add nothing.
+    labels_field : str or None
+        The field of the labels; None reads the texts alone.
+    require_labels : bool
+        Whether every object must have labels. If not, those without have an empty list.
+    separator : str
+
+    Returns
+    -------
+    TextData
+        ``texts``, ``labels`` and ``weights``, each with an item for every object of the file.
+
+    Raises
+    ------
+    DataError
+        For the first line that isn't such an object, naming file, line and what is wrong; when ints and
+        strings are mixed as labels; when the file is missing, empty or damaged.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.jsonl"
+    >>> _ = path.write_text('{"title": "Moby Dick", "author": "Melville", "labels": ["Whaling"]}\\n')
+    >>> data.read_jsonl(path, text_fields=("title", "author"))
+    TextData(texts=['Moby Dick Melville'], labels=[['Whaling']], weights=None)
+    """
+    fields = (text_fields,) if isinstance(text_fields, str) else tuple(text_fields)
+    if not fields or not all(isinstance(name, str) for name in fields):
+        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
+    texts: list[str] = []
+    labels: list[list[Label]] = []
+    weights: list[list[float] | None] = []
+    kind: type | None = None
+    with open_read(path) as stream:
+        for place, record in _objects(stream):
+            texts.append(separator.join(filter(None, (_text(place, record, name) for name in fields))))
+            row, row_weights = _labels(place, record, labels_field, require_labels)
+            for label in row:
+                kind = kind or type(label)
+                if type(label) is not kind:
+                    raise DataError(
+                        f"{place}: labels must be all strings or all ints, and those before are "
+                        f"{'strings' if kind is str else 'ints'}. Got {_quoted(label)} instead."
+                    )
+            labels.append(row)
+            weights.append(row_weights)
+        if not texts:
+            raise DataError(f"{stream.name}: the file holds no objects.")
+    if all(row_weights is None for row_weights in weights):
+        return TextData(texts, labels)
+    whole = [w if w is not None else [1.0] * len(row) for w, row in zip(weights, labels, strict=True)]
+    return TextData(texts, labels, whole)
+
+
+def read_records(path: PathLike) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines, one after the other.
+
+    Raises
+    ------
+    DataError
+        For the first line that is no JSON object, naming file and line.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.jsonl"
+    >>> data.write_records(path, [{"id": 1}, {"id": 2}])
+    >>> list(data.read_records(path))
+    [{'id': 1}, {'id': 2}]
+    """
+    with open_read(path) as stream:
+        for _, record in _objects(stream):
+            yield record
+
+
+def write_jsonl(
+    path: PathLike,
+    texts: Iterable[str],
+    labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float]] | None = None,
+    *,
+    text_field: str = "text",
+    labels_field: str = "labels",
+) -> None:
+    """Write texts and labels as JSON lines, which :func:`read_jsonl` reads back.
+
+    Parameters
+    ----------
+    path : path-like
+        Packed when it ends in .gz or .xz; "-" writes to stdout. The file is replaced in one step at the end.
+    texts : iterable of str
+    labels : iterable of sequence of str or int, optional
+    weights : iterable of sequence of float, optional
+        Relevance of each label; labels are then written as pairs ``[label, weight]``.
+    text_field, labels_field : str
+
+    Raises
+    ------
+    DataError
+        When the lengths differ or the file can't be written.
+
+    Examples
+    --------
+    >>> from sylvan import data
+    >>> data.write_jsonl("-", ["Moby Dick"], [["Whaling"]])  # doctest: +SKIP
+    {"text": "Moby Dick", "labels": ["Whaling"]}
+    """
+
+    def rows() -> Iterator[dict[str, Any]]:
+        if labels is None:
+            for text in texts:
+                yield {text_field: text}
+            return
+        try:
+            if weights is None:
+                for text, row in zip(texts, labels, strict=True):
+                    yield {text_field: text, labels_field: list(row)}
+                return
+            for text, row, row_weights in zip(texts, labels, weights, strict=True):
+                pairs = [[label, float(weight)] for label, weight in zip(row, row_weights, strict=True)]
+                yield {text_field: text, labels_field: pairs}
+        except ValueError as error:
+            raise DataError(f"texts, labels and weights must be of one length ({error}).") from error
+
+    write_records(path, rows())
+
+
+def write_records(path: PathLike, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write objects as JSON lines; packed, and replaced in one step, as by :func:`write_jsonl`.
+
+    Raises
+    ------
+    DataError
+        When an object can't be written as JSON, or the file can't be written.
+    """
+    with open_write(path) as stream, progress("writing", None, "line") as bar:
+        for number, record in enumerate(records):
+            try:
+                line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
+            except UnicodeEncodeError as error:
+                raise DataError(f"Object {number} holds half a character ({error.reason}).") from error
+            except (TypeError, ValueError) as error:
+                raise DataError(f"Object {number} can't be written as JSON ({error}).") from error
+            stream.write(line + b"\n")
+            bar.update(1)
+
+
+def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of a file, with "file, line n" for messages."""
+    with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
+        for number, line in stream.lines():
+            if number % _STEP == 0:
+                stream.report(bar)
+            if not line or line.isspace():
+                continue
+            place = f"{stream.name}, line {number}"
+            try:
+                record = json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise DataError(f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line).") from error
+            except RecursionError as error:
+                raise DataError(f"{place}: the JSON is nested too deeply.") from error
+            except ValueError as error:
+                message = getattr(error, "msg", str(error))
+                column = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+                raise DataError(f"{place}: not JSON, {message}{column}. Got {token(line)} instead.") from error
+            if not isinstance(record, dict):
+                raise DataError(f"{place}: must be a JSON object. Got {token(line)} instead.")
+            if _SURROGATE.search(line):
+                _refuse_half_characters(place, record)
+            yield place, record
+
+
+def _refuse_half_characters(place: str, record: dict[str, Any]) -> None:
+    try:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"{place}: an escape \\ud800 to \\udfff stands alone, which is half a character.") from error
+
+
+def _text(place: str, record: dict[str, Any], name: str) -> str:
+    if name not in record:
+        raise DataError(f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}.")
+    value = record[name]
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DataError(f"{place}: the field {name!r} must be a string. Got {_quoted(value)} instead.")
+    return value
+
+
+def _labels(
+    place: str, record: dict[str, Any], name: str | None, required: bool
+) -> tuple[list[Label], list[float] | None]:
+    """A row's labels without repetition, and their weights if any has one (repeated ones summed)."""
+    if name is None:
+        return [], None
+    if name not in record and name == "labels" and "label" in record:
+        name = "label"
+    value = record.get(name)
+    if value is None:
+        if required:
+            raise DataError(f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}.")
+        return [], None
+    pairs: Iterable[Any]
+    if isinstance(value, dict):
+        pairs, weighted = ([label, weight] for label, weight in value.items()), True
+    elif isinstance(value, list):
+        pairs, weighted = value, False
+    else:
+        pairs, weighted = [value], False
+    found: dict[Label, float] = {}
+    for item in pairs:
+        label, weight = item, None
+        if isinstance(item, list):
+            if len(item) != 2:
+                raise DataError(
+                    f"{place}: a label must be a name or a pair [label, weight]. Got {_quoted(item)} instead."
+                )
+            label, weight = item
+            weighted = True
+            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 3.4e38:
+                raise DataError(
+                    f"{place}: a label's weight must be a finite number of at least 0. Got {_quoted(weight)} instead."
+                )
+        if isinstance(label, bool) or not isinstance(label, (str, int)):
+            raise DataError(f"{place}: a label must be a string or an int. Got {_quoted(label)} instead.")
+        if weight is None:
+            found.setdefault(label, 1.0)
+        else:
+            found[label] = found.get(label, 0.0) + float(weight)
+    if weighted and not all(math.isfinite(weight) for weight in found.values()):
+        raise DataError(f"{place}: the weights of a repeated label sum to no finite number.")
+    return list(found), list(found.values()) if weighted else None
+
+
+def _field_names(record: dict[str, Any]) -> str:
+    names = ", ".join(_quoted(name) for name in list(record)[:20])
+    return names + (", …" if len(record) > 20 else "") if record else "none"
+
+
+def _quoted(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

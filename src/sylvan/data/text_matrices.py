@@ -1,0 +1,309 @@
+"""Sparse matrices as text: the XMC repository's format and multi-label svmlight."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from sylvan import kernels
+from sylvan.data.checks import label_csr, sound_csr
+from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows, token
+from sylvan.data.streams import InputStream, PathLike, open_read, open_write
+from sylvan.errors import DataError, ParameterError
+from sylvan.parallel import progress, resolve_jobs
+
+__all__ = ["load_svmlight", "load_xmc", "save_svmlight", "save_xmc"]
+
+_ENTRIES_A_BLOCK = 1 << 19
+_BYTES_AN_ENTRY = 32
+
+
+def load_xmc(
+    path: PathLike,
+    *,
+    header: bool | Literal["auto"] = "auto",
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    weighted_labels: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Read features and labels in the text format of the extreme classification repository.
+
+    The file may start with a header line ``rows features labels``. Every further line is an instance:
+    ``1,5,7 3:0.5 9:1.25``, label ids parted by commas, a blank, and ``feature:value`` pairs; all ids count
+    from 0. A line that starts with a blank has no labels. Ids may stand in any order; the values of a
+    repeated feature are summed, a repeated label counts once.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzip or xz unpacked on the way; "-" reads stdin.
+    header : bool or "auto"
+        Whether there is a header line; "auto" takes a first line of three bare numbers as one.
+    n_features, n_labels : int, optional
+        Sizes to use instead of the header's; without either, one more than the greatest id found. Give a test
+        file the training file's sizes.
+    weighted_labels : bool
+        Read the first token as ``label:weight,label:weight``; a label without a weight has weight 1, and the
+        weights of a repeated label are summed.
+    n_jobs : int, optional
+        Number of threads; None for every core. The result does not depend on it.
+
+    Returns
+    -------
+    X : csr_matrix of float32, shape (n, n_features)
+    Y : csr_matrix of float32, shape (n, n_labels)
+        Relevance, 1 without weights. Both have sorted ids without repetition.
+
+    Raises
+    ------
+    DataError
+        For the first line that can't be read, naming file, line, what stands there and what may; when the
+        header promises other sizes than the lines have; when the file is missing, empty or damaged.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+    >>> _ = path.write_text("2 4 3\\n0,2 1:0.5 3:2\\n 0:1\\n")
+    >>> X, Y = data.load_xmc(path)
+    >>> X.toarray().tolist(), Y.toarray().tolist()
+    ([[0.0, 0.5, 0.0, 2.0], [1.0, 0.0, 0.0, 0.0]], [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+
+    References
+    ----------
+    K. Bhatia et al., The extreme classification repository: multi-label datasets and code, 2016.
+    """
+    if header not in (True, False, "auto"):
+        raise ParameterError(f"The 'header' parameter must be True, False or 'auto'. Got {header!r} instead.")
+    _check_size("n_features", n_features)
+    _check_size("n_labels", n_labels)
+    jobs = resolve_jobs(n_jobs)
+    with open_read(path) as stream:
+        blocks = stream.blocks()
+        first = next(blocks, b"")
+        if not first:
+            raise DataError(f"{stream.name}: the file is empty.")
+        promised, first = _take_header(stream.name, first, header)
+        n_features = n_features if n_features is not None else promised[1] if promised else None
+        n_labels = n_labels if n_labels is not None else promised[2] if promised else None
+        form = LineFormat(0, _highest(n_features), _highest(n_labels), weighted_labels, False)
+        rows = read_rows(stream, first, blocks, form, jobs, 1 if promised else 0)
+        n_rows = _count_rows(stream, rows, promised[0] if promised else None)
+    n_features = rows.max_feature + 1 if n_features is None else n_features
+    n_labels = rows.max_label + 1 if n_labels is None else n_labels
+    return rows.matrices(n_rows, n_features, n_labels)
+
+
+def load_svmlight(
+    path: PathLike,
+    *,
+    zero_based: bool | Literal["auto"] = "auto",
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    weighted_labels: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Read features and labels in the multi-label svmlight (libsvm) format.
+
+    A line is ``1,5,7 3:0.5 9:1.25 # comment``; the labels may be missing, ``qid:…`` is passed over, and
+    lines that are empty or hold a comment alone are no instances. The rest is as in :func:`load_xmc`.
+
+    Parameters
+    ----------
+    path, n_features, n_labels, weighted_labels, n_jobs
+        As in :func:`load_xmc`.
+    zero_based : bool or "auto"
+        Whether the first feature is written as 0 (True) or 1 (False); "auto" takes it as 1 unless a 0 occurs,
+        which holds for the whole file only: say it yourself for a file that may leave feature 0 out. Label
+        ids count from 0 in any case.
+
+    Returns
+    -------
+    X : csr_matrix of float32, shape (n, n_features)
+    Y : csr_matrix of float32, shape (n, n_labels)
+
+    Raises
+    ------
+    DataError
+        As :func:`load_xmc`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.svm"
+    >>> _ = path.write_text("0,2 1:0.5 3:2\\n2:1  # no labels here\\n")
+    >>> X, Y = data.load_svmlight(path)
+    >>> X.toarray().tolist(), Y.toarray().tolist()
+    ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    """
+    if zero_based not in (True, False, "auto"):
+        raise ParameterError(f"The 'zero_based' parameter must be True, False or 'auto'. Got {zero_based!r} instead.")
+    _check_size("n_features", n_features)
+    _check_size("n_labels", n_labels)
+    jobs = resolve_jobs(n_jobs)
+    lowest = 1 if zero_based is False else 0
+    # Until a 0 is seen, "auto" must allow the last feature in either way of counting.
+    highest = _highest(n_features) + (1 if zero_based is not True and n_features is not None else 0)
+    with open_read(path) as stream:
+        form = LineFormat(lowest, highest, _highest(n_labels), weighted_labels, True)
+        blocks = stream.blocks()
+        rows = read_rows(stream, next(blocks, b""), blocks, form, jobs, 0)
+        if rows.n_rows == 0:
+            raise DataError(f"{stream.name}: the file holds no instances.")
+    shift = 0
+    if zero_based == "auto":
+        shift = 0 if rows.min_feature == 0 else 1
+        if not shift and n_features is not None and rows.max_feature >= n_features:
+            raise DataError(
+                f"{stream.name}, line {rows.first_highest}: feature ids must be in [0, {n_features - 1}], "
+                f"as the file counts from 0 (feature 0 occurs). Got {rows.max_feature} instead."
+            )
+    base = lowest + shift
+    found = max(rows.max_feature + 1 - base, 0)
+    n_features = found if n_features is None else n_features
+    n_labels = rows.max_label + 1 if n_labels is None else n_labels
+    return rows.matrices(rows.n_rows, n_features, n_labels, shift)
+
+
+def save_xmc(path: PathLike, X: Any, Y: Any, *, header: bool = True, weighted_labels: bool | None = None) -> None:
+    """Write features and labels in the text format that :func:`load_xmc` reads back bit by bit.
+
+    Parameters
+    ----------
+    path : path-like
+        Packed when it ends in .gz or .xz; "-" writes to stdout. The file is replaced in one step at the end.
+    X : sparse matrix or ndarray, shape (n, n_features)
+        Written as float32.
+    Y : sparse matrix or ndarray, shape (n, n_labels)
+    header : bool
+        Whether to write the line ``n n_features n_labels``.
+    weighted_labels : bool, optional
+        Write labels as ``label:weight``; by default when Y has values other than 1.
+
+    Raises
+    ------
+    DataError
+        When X or Y is no finite matrix, a weight is negative, or their lengths differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import data
+    >>> data.save_xmc("-", np.array([[0.5, 0], [0, 2]]), np.array([[1, 0, 1], [0, 0, 0]]))  # doctest: +SKIP
+    2 2 3
+    0,2 0:0.5
+     1:2
+    """
+    _save(path, X, Y, header=header, lowest=0, weighted_labels=weighted_labels)
+
+
+def save_svmlight(
+    path: PathLike, X: Any, Y: Any, *, zero_based: bool = True, weighted_labels: bool | None = None
+) -> None:
+    """Write features and labels as multi-label svmlight, which :func:`load_svmlight` reads back bit by bit.
+
+    Parameters
+    ----------
+    path, X, Y, weighted_labels
+        As in :func:`save_xmc`.
+    zero_based : bool
+        Whether the first feature is written as 0 or as 1.
+
+    Raises
+    ------
+    DataError
+        As :func:`save_xmc`.
+    """
+    _save(path, X, Y, header=False, lowest=0 if zero_based else 1, weighted_labels=weighted_labels)
+
+
+def _check_size(name: str, value: int | None) -> None:
+    good = value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))
+    if not good or (value is not None and not 0 <= value <= MAX_ID + 1):
+        raise ParameterError(
+            f"The {name!r} parameter must be an int in [0, {MAX_ID + 1}] or None. Got {value!r} instead."
+        )
+
+
+def _highest(size: int | None) -> int:
+    return MAX_ID if size is None else int(size) - 1
+
+
+def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tuple[tuple[int, int, int] | None, bytes]:
+    """The header's three numbers, if there is one, and the block without it."""
+    line, _, rest = block.partition(b"\n")
+    fields = line.split()
+    fault = f"{name}, line 1: a header must be three ints: rows, features, labels. Got {token(line)} instead."
+    sound = len(fields) == 3 and all(field.isdigit() and len(field) < 20 for field in fields)
+    if header is False or (header == "auto" and not sound):
+        if header == "auto" and _tried_to_be_header(fields):
+            raise DataError(fault)
+        return None, block
+    if not sound:
+        raise DataError(fault)
+    n, d, n_labels = (int(field) for field in fields)
+    if d > MAX_ID + 1 or n_labels > MAX_ID + 1:
+        raise DataError(
+            f"{name}, line 1: the header's numbers of features and labels must be at most {MAX_ID + 1}. "
+            f"Got {token(line)} instead."
+        )
+    return (n, d, n_labels), rest
+
+
+def _tried_to_be_header(fields: list[bytes]) -> bool:
+    """Whether a first line has several fields and no pair, as no instance has: a header of another kind."""
+    return len(fields) > 1 and not any(b":" in field for field in fields)
+
+
+def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
+    """How many rows count: empty lines at the end are none unless the header promises them."""
+    least = rows.n_rows - rows.empty_at_end
+    if promised is None:
+        if least == 0:
+            raise DataError(f"{stream.name}: the file holds no instances.")
+        return least
+    if promised > rows.n_rows:
+        raise DataError(f"{stream.name}, line 1: the header promises {promised} rows, but {rows.n_rows} follow.")
+    if promised < least:
+        raise DataError(f"{stream.name}, line {promised + 2}: the header promises {promised} rows, but {least} follow.")
+    return promised
+
+
+def _save(path: PathLike, X: Any, Y: Any, *, header: bool, lowest: int, weighted_labels: bool | None) -> None:
+    x = sound_csr(X, "X")
+    y = label_csr(Y, "Y")
+    n = x.shape[0]
+    if y.shape[0] != n:
+        raise DataError(f"X and Y must have as many rows. Got shapes {x.shape} and {y.shape} instead.")
+    if weighted_labels is None:
+        weighted_labels = bool((y.data != 1).any())
+    x_offsets, y_offsets = x.indptr.astype(np.int64), y.indptr.astype(np.int64)
+    # Row i begins with entry work[i]; blocks are cut where the entries reach their share.
+    work = x_offsets + y_offsets + np.arange(n + 1)
+    cuts = np.unique(np.searchsorted(work, np.arange(0, int(work[-1]), _ENTRIES_A_BLOCK)))
+    with open_write(path) as stream, progress("writing", n, "row") as bar:
+        if header:
+            stream.write(f"{n} {x.shape[1]} {y.shape[1]}\n".encode())
+        for first, last in zip(cuts.tolist(), chain(cuts[1:].tolist(), [n]), strict=True):
+            out = np.empty(_BYTES_AN_ENTRY * int(work[last] - work[first]), np.uint8)
+            size = kernels.format_lines(
+                first,
+                last,
+                x_offsets,
+                x.indices,
+                x.data,
+                y_offsets,
+                y.indices,
+                y.data,
+                weighted_labels,
+                lowest,
+                out,
+            )
+            stream.write(out[:size].data)
+            bar.update(last - first)

@@ -1,0 +1,279 @@
+"""LabelTree: how the labels are organised, the index that matching descends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan.errors import DataError
+
+__all__ = ["LabelTree"]
+
+_MAX_NODES = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelTree:
+    """A tree over the labels; every leaf holds one label, a leaf's parent is a cluster of labels.
+
+    Layer 0 splits the root, the last layer splits the clusters into labels. The nodes of a layer are numbered
+    so that siblings are contiguous, hence one array of offsets describes a layer whole. A label may stand in
+    several leaves (overlapping clusters), never twice in one cluster, and no label is missing.
+
+    Attributes
+    ----------
+    child_offsets : tuple of ndarray of int64
+        ``child_offsets[t]`` has one entry more than layer t has parents (layer 0: one parent, the root);
+        parent p's children are nodes ``child_offsets[t][p]`` to ``child_offsets[t][p + 1] - 1`` of layer t.
+    leaf_labels : ndarray of int32, shape (n_leaves,)
+        The label id of each node of the last layer.
+    n_labels : int
+        Number of labels L; ids are 0 to L - 1.
+
+    Raises
+    ------
+    DataError
+        When the offsets or the labels do not make such a tree.
+
+    Notes
+    -----
+    Yu et al. (2022), "PECOS", section 2.1: the offsets stand for the indexing matrices C of the paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import LabelTree
+    >>> LabelTree((np.array([0, 2]), np.array([0, 2, 3])), np.array([2, 0, 1]), 3)
+    LabelTree(3 labels, depth 2: 2 > 3, clusters of 1 to 2 labels)
+    """
+
+    child_offsets: tuple[npt.NDArray[np.int64], ...]
+    leaf_labels: npt.NDArray[np.int32]
+    n_labels: int
+
+    def __post_init__(self) -> None:
+        offsets = tuple(_frozen(layer, np.int64) for layer in self.child_offsets)
+        leaf_labels = _frozen(self.leaf_labels, np.int32)
+        object.__setattr__(self, "child_offsets", offsets)
+        object.__setattr__(self, "leaf_labels", leaf_labels)
+        object.__setattr__(self, "n_labels", int(self.n_labels))
+        fault = find_fault(offsets, leaf_labels, self.n_labels)
+        if fault:
+            raise DataError(f"This is not a label tree: {fault}.")
+
+    @property
+    def depth(self) -> int:
+        """Number of layers; 1 is plain one-versus-rest."""
+        return len(self.child_offsets)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves: ``n_labels`` unless clusters overlap."""
+        return int(self.leaf_labels.size)
+
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Number of nodes of each layer, from the root's children to the leaves."""
+        return tuple(int(layer[-1]) for layer in self.child_offsets)
+
+    @property
+    def cluster_sizes(self) -> npt.NDArray[np.int64]:
+        """Number of labels of each cluster (the parents of the last layer)."""
+        return np.diff(self.child_offsets[-1])
+
+    def __repr__(self) -> str:
+        layers = " > ".join(f"{size:,}" for size in self.layer_sizes)
+        sizes = self.cluster_sizes
+        low, high = int(sizes.min()), int(sizes.max())
+        words = [f"{self.n_labels:,} labels", f"depth {self.depth}: {layers}"]
+        if self.depth > 1:
+            words.append(f"clusters of {low:,}{'' if low == high else f' to {high:,}'} labels")
+        if self.n_leaves > self.n_labels:
+            words.append(f"a label in {self.n_leaves / self.n_labels:.2f} clusters on average")
+        return f"LabelTree({', '.join(words)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LabelTree):
+            return NotImplemented
+        return (
+            self.n_labels == other.n_labels
+            and self.depth == other.depth
+            and all(
+                np.array_equal(a, b) for a, b in zip(self.child_offsets, other.child_offsets, strict=True)
+            )
+            and np.array_equal(self.leaf_labels, other.leaf_labels)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.n_labels, self.layer_sizes, self.leaf_labels[:16].tobytes()))
+
+    @classmethod
+    def flat(cls, n_labels: int) -> LabelTree:
+        """The tree of depth 1: every label a child of the root (one-versus-rest).
+
+        Examples
+        --------
+        >>> from sylvan import LabelTree
+        >>> LabelTree.flat(3).layer_sizes
+        (3,)
+        """
+        return cls((np.array([0, n_labels]),), np.arange(max(n_labels, 0), dtype=np.int32), n_labels)
+
+    @classmethod
+    def random(cls, n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
+        """A balanced tree with the labels dealt out at random (for ablations)."""
+        from sylvan.indexing.clustering import random_tree
+
+        return random_tree(n_labels, branching, max_leaf, seed=seed)
+
+    @classmethod
+    def from_matrices(cls, matrices: Sequence[sp.spmatrix | sp.sparray]) -> LabelTree:
+        """The tree of the papers' indexing matrices C.
+
+        Parameters
+        ----------
+        matrices : sequence of sparse or dense matrix
+            From the root down; ``matrices[t]`` has a row for each node of layer t and a column for each
+            possible parent, non-zero where the one is a child of the other. The last one has a row for each
+            label. A first matrix of more than one column gets a root above it. A node with several parents
+            is repeated under each; a node without labels below it is left out.
+
+        Raises
+        ------
+        DataError
+            When shapes do not chain or a label stands in no cluster.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import LabelTree
+        >>> LabelTree.from_matrices([np.array([[1, 0], [0, 1], [1, 0]])]).leaf_labels.tolist()
+        [0, 2, 1]
+        """
+        chain = [_columns(matrix, t) for t, matrix in enumerate(matrices)]
+        if not chain:
+            raise DataError("A label tree needs at least one indexing matrix. Got none.")
+        if chain[0].shape[1] != 1:
+            chain.insert(0, sp.csc_matrix(np.ones((chain[0].shape[1], 1), np.float32)))
+        for t in range(1, len(chain)):
+            if chain[t].shape[1] != chain[t - 1].shape[0]:
+                raise DataError(
+                    f"Indexing matrices must chain: matrix {t} has shape {chain[t].shape}, so the one above "
+                    f"it must have {chain[t].shape[1]} rows. Got shape {chain[t - 1].shape} instead."
+                )
+        return _expand(_without_empty_nodes(chain))
+
+    def to_matrices(self) -> list[sp.csc_matrix]:
+        """The indexing matrices C from the root down, float32; the last has shape (n_labels, n_clusters)."""
+        chain = []
+        for t, offsets in enumerate(self.child_offsets):
+            last = t == self.depth - 1
+            rows = self.leaf_labels if last else np.arange(offsets[-1], dtype=np.int32)
+            shape = (self.n_labels if last else int(offsets[-1]), offsets.size - 1)
+            rows = np.concatenate([np.sort(part) for part in np.split(rows, offsets[1:-1])]) if last else rows
+            matrix = sp.csc_matrix((np.ones(rows.size, np.float32), rows, offsets.copy()), shape=shape)
+            chain.append(matrix)
+        return chain
+
+
+def find_fault(
+    offsets: Sequence[npt.NDArray[np.int64]], leaf_labels: npt.NDArray[np.int32], n_labels: int
+) -> str | None:
+    """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does."""
+    if n_labels < 1:
+        return f"it must hold at least one label, but n_labels is {n_labels}"
+    if not offsets:
+        return "it has no layer"
+    n_parents = 1
+    for t, layer in enumerate(offsets):
+        if layer.ndim != 1 or layer.size != n_parents + 1:
+            return (
+                f"layer {t} must have {n_parents + 1} offsets for its {n_parents} parents, not {layer.size}"
+            )
+        if layer[0] != 0 or bool((layer[1:] <= layer[:-1]).any()):
+            return f"the offsets of layer {t} must start at 0 and rise, so that each parent has a child"
+        if layer[-1] > _MAX_NODES:
+            return f"layer {t} has more than {_MAX_NODES} nodes"
+        n_parents = int(layer[-1])
+    if leaf_labels.ndim != 1 or leaf_labels.size != n_parents:
+        return f"it needs a label for each of its {n_parents} leaves, but has {leaf_labels.size}"
+    if int(leaf_labels.min()) < 0 or int(leaf_labels.max()) >= n_labels:
+        low, high = leaf_labels.min(), leaf_labels.max()
+        return f"label ids must lie in [0, {n_labels}), but range from {low} to {high}"
+    counts = np.bincount(leaf_labels, minlength=n_labels)
+    if counts.min() == 0:
+        return f"label {int(counts.argmin())} stands in no leaf"
+    if n_parents > n_labels:
+        cluster = np.repeat(np.arange(offsets[-1].size - 1, dtype=np.int64), np.diff(offsets[-1]))
+        pairs = np.sort(cluster * n_labels + leaf_labels)
+        repeated = np.flatnonzero(pairs[1:] == pairs[:-1])
+        if repeated.size:
+            place, label = divmod(int(pairs[repeated[0]]), n_labels)
+            return f"label {label} stands twice in cluster {place}"
+    return None
+
+
+def _frozen(values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """``values`` as a read-only array of ``dtype``: a view where possible, the original left as it is."""
+    array = np.asarray(values)
+    if array.dtype != dtype:
+        if array.dtype.kind not in "iu" and array.size:
+            raise DataError(f"A label tree is made of integers. Got an array of {array.dtype} instead.")
+        converted = array.astype(dtype)
+        if not np.array_equal(converted, array):
+            raise DataError(f"A label tree's {np.dtype(dtype)} arrays hold a value that does not fit.")
+        array = converted
+    view: npt.NDArray[Any] = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _columns(matrix: Any, t: int) -> sp.csc_matrix:
+    """``matrix`` as CSC without explicit zeros and repeated entries, the caller's own left as it is."""
+    if not sp.issparse(matrix):
+        matrix = np.atleast_2d(np.asarray(matrix))
+        if matrix.dtype.kind not in "biuf" or matrix.ndim != 2:
+            raise DataError(f"Indexing matrix {t} must be a two-dimensional matrix of numbers.")
+    columns = sp.csc_matrix(matrix, copy=True)
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    return columns
+
+
+def _without_empty_nodes(chain: list[sp.csc_matrix]) -> list[sp.csc_matrix]:
+    """The chain without the links to nodes that have no label below them."""
+    kept = [chain[-1]]
+    for above in reversed(chain[:-1]):
+        alive = np.diff(kept[0].indptr) > 0
+        keep = alive[above.indices]
+        counts = np.concatenate(([0], np.cumsum(keep)))
+        kept.insert(
+            0, sp.csc_matrix((above.data[keep], above.indices[keep], counts[above.indptr]), shape=above.shape)
+        )
+    return kept
+
+
+def _expand(chain: list[sp.csc_matrix]) -> LabelTree:
+    """Number the nodes from the root down so that siblings are contiguous."""
+    ids = np.zeros(1, np.int64)
+    offsets = []
+    for matrix in chain:
+        starts, ends = matrix.indptr[ids].astype(np.int64), matrix.indptr[ids + 1].astype(np.int64)
+        layer = np.concatenate(([0], np.cumsum(ends - starts)))
+        if layer[-1] > _MAX_NODES:
+            raise DataError(f"The indexing matrices make a layer of more than {_MAX_NODES} nodes.")
+        ids = matrix.indices[np.arange(layer[-1]) + np.repeat(starts - layer[:-1], ends - starts)]
+        offsets.append(layer)
+    n_labels = int(chain[-1].shape[0])
+    missing = np.flatnonzero(np.bincount(ids, minlength=n_labels) == 0)
+    if missing.size:
+        raise DataError(
+            f"The indexing matrices leave {missing.size} of {n_labels} labels in no cluster; "
+            f"the first is label {missing[0]}."
+        )
+    return LabelTree(tuple(offsets), ids.astype(np.int32), n_labels)

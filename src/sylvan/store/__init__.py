@@ -1,0 +1,47 @@
+"""A model on disk: a folder of ``manifest.json`` and ``.npy`` files; atomic, checksummed, memory-mappable.
+
+Nothing in it is pickled and no file names a class: the manifest names a *kind* ("xr-linear",
+"vocabulary", ...) and the modules that know a kind register how to rebuild it. See
+:mod:`sylvan.store.write` for what makes saving atomic and :mod:`sylvan.store.read` for what is verified
+before an array reaches a kernel.
+"""
+
+from __future__ import annotations
+
+from sylvan.store.needs import (
+    need_array,
+    need_bool,
+    need_choice,
+    need_finite,
+    need_float,
+    need_int,
+    need_kind,
+    need_offsets,
+    need_params,
+    need_part,
+    need_range,
+)
+from sylvan.store.read import load
+from sylvan.store.state import JSON, State, known_kinds, loader_of, register
+from sylvan.store.write import save
+
+__all__ = [
+    "JSON",
+    "State",
+    "known_kinds",
+    "load",
+    "loader_of",
+    "need_array",
+    "need_bool",
+    "need_choice",
+    "need_finite",
+    "need_float",
+    "need_int",
+    "need_kind",
+    "need_offsets",
+    "need_params",
+    "need_part",
+    "need_range",
+    "register",
+    "save",
+]

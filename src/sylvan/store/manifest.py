@@ -1,0 +1,289 @@
+"""`manifest.json`: written in one form, read strictly."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from sylvan.errors import ModelError
+from sylvan.store.npy import DTYPES
+from sylvan.store.state import JSON
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "NAME",
+    "Entry",
+    "Node",
+    "array_name",
+    "dump",
+    "file_name",
+    "parse",
+    "part_name",
+]
+
+FORMAT = "sylvan-model"
+FORMAT_VERSION = 1
+NAME = "manifest.json"
+MAX_BYTES = 64 << 20
+_MAX_DEPTH = 32
+_MAX_DIGITS = 20
+_KIND = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_ARRAY = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+_PART = re.compile(r"[A-Za-z0-9_]+")
+_FILE = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*\.npy")
+_CHECKSUM = re.compile(r"crc32:[0-9a-f]{8}")
+_RELEASE = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+-]{0,40}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One array's file, as the manifest describes it."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One model of the manifest: itself, its arrays and its parts."""
+
+    kind: str
+    version: int
+    params: dict[str, JSON]
+    meta: dict[str, JSON]
+    arrays: dict[str, Entry]
+    parts: dict[str, Node]
+
+    def entries(self) -> list[Entry]:
+        """The files of this model and of all its parts."""
+        return [*self.arrays.values(), *(entry for part in self.parts.values() for entry in part.entries())]
+
+
+def array_name(name: str) -> bool:
+    """Whether an array may be called this."""
+    return len(name) <= 100 and _ARRAY.fullmatch(name) is not None
+
+
+def part_name(name: str) -> bool:
+    """Whether a part may be called this."""
+    return len(name) <= 100 and _PART.fullmatch(name) is not None
+
+
+def file_name(name: str) -> bool:
+    """Whether this is a plain file name in the folder, with no way out of it."""
+    return len(name) <= 240 and _FILE.fullmatch(name) is not None
+
+
+def dump(model: dict[str, JSON], sylvan_version: str) -> bytes:
+    """The manifest's bytes, its own checksum included.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When ``model`` holds what JSON has no word for.
+    """
+    contents = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "sylvan_version": sylvan_version,
+        "model": model,
+    }
+    contents["checksum"] = _checksum(contents)
+    return (json.dumps(contents, indent=1, allow_nan=False, ensure_ascii=True) + "\n").encode("ascii")
+
+
+def _checksum(contents: dict[str, Any]) -> str:
+    """Checksum of everything in the manifest but the checksum, whatever the spaces between."""
+    rest = {key: value for key, value in contents.items() if key != "checksum"}
+    text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    return f"crc32:{zlib.crc32(text.encode('ascii')):08x}"
+
+
+def parse(data: bytes, path: str, sylvan_version: str) -> Node:
+    """The model that a manifest describes, every field checked.
+
+    Raises
+    ------
+    ModelError
+        Naming ``path`` and what is wrong with it.
+    """
+    contents = _decode(data, path)
+    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+        raise ModelError(f"{path!r} is not the manifest of a Sylvan model: its 'format' is not {FORMAT!r}.")
+    version = contents.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ModelError(
+            f"{path!r} is damaged: its 'format_version' is {_short(version)}, not an int from 1."
+        )
+    if version > FORMAT_VERSION:
+        raise ModelError(_newer(path, version, contents.get("sylvan_version"), sylvan_version))
+    if contents.get("checksum") != _checksum(contents):
+        raise ModelError(
+            f"{path!r} was altered after it was written: its 'checksum' does not match its contents."
+        )
+    node = _node(contents.get("model"), path, "model", 0)
+    files = [entry.file.lower() for entry in node.entries()]
+    if len(set(files)) != len(files):
+        raise ModelError(f"{path!r} is damaged: two of its arrays name the same file.")
+    return node
+
+
+def _newer(path: str, version: int, writer: object, sylvan_version: str) -> str:
+    release = _RELEASE.fullmatch(writer) if isinstance(writer, str) else None
+    by = f" by Sylvan {writer}" if release else ""
+    remedy = f"Install Sylvan {release[1]}.{release[2]} or later" if release else "Install a later Sylvan"
+    return (
+        f"{path!r} was written{by} in format {version}, but this is Sylvan {sylvan_version}, which reads "
+        f"format {FORMAT_VERSION}. {remedy} to load it."
+    )
+
+
+def _decode(data: bytes, path: str) -> Any:
+    """JSON with no room for interpretation: no repeated keys, NaN, huge numbers or bottomless nesting."""
+    if len(data) > MAX_BYTES:
+        raise ModelError(f"{path!r} is not a Sylvan manifest: it holds more than {MAX_BYTES >> 20} MiB.")
+    try:
+        contents = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_int=_small_int,
+            parse_float=_finite_float,
+        )
+        _check_values(contents, 0)
+    except RecursionError:
+        raise ModelError(f"{path!r} is not a Sylvan manifest: it is nested too deeply.") from None
+    except ValueError as error:
+        raise ModelError(f"{path!r} is not a Sylvan manifest: {_reason(error)}.") from None
+    return contents
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 text at byte {error.start}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON at line {error.lineno} ({error.msg[:60]})"
+    return str(error)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key appears twice in it")
+    return result
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"it holds {text}")
+
+
+def _small_int(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"it holds an int of {len(text)} digits")
+    return int(text)
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("it holds a number beyond the range of floats")
+    return value
+
+
+def _check_values(value: Any, depth: int) -> None:
+    """Depth and text: a lone surrogate would fail later, wherever the text is first written out."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("it is nested too deeply")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_values(key, depth + 1)
+            _check_values(inner, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_values(inner, depth + 1)
+    elif isinstance(value, str) and not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("it holds half of a surrogate pair") from None
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _field(fields: dict[str, Any], key: str, wanted: type, path: str, at: str) -> Any:
+    value = fields.get(key)
+    if key not in fields or not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        got = _short(value) if key in fields else "nothing"
+        raise ModelError(f"{path!r} is damaged: {at}.{key} must be {_WORDS[wanted]}. Got {got} instead.")
+    return value
+
+
+_WORDS = {int: "an int", str: "a string", list: "a list", dict: "an object"}
+
+
+def _node(value: Any, path: str, at: str, depth: int) -> Node:
+    if not isinstance(value, dict):
+        raise ModelError(f"{path!r} is damaged: {at} must be an object. Got {_short(value)} instead.")
+    kind = _field(value, "kind", str, path, at)
+    if not _KIND.fullmatch(kind) or len(kind) > 60:
+        raise ModelError(
+            f"{path!r} is damaged: {at}.kind is {_short(kind)}, which no kind of model is called."
+        )
+    version = _field(value, "version", int, path, at)
+    if not 1 <= version < 2**31:
+        raise ModelError(f"{path!r} is damaged: {at}.version must be an int from 1. Got {version} instead.")
+    arrays, parts = _field(value, "arrays", dict, path, at), _field(value, "parts", dict, path, at)
+    for name in arrays:
+        if not array_name(name):
+            raise ModelError(f"{path!r} is damaged: no array may be called {_short(name)}.")
+    for name in parts:
+        if not part_name(name):
+            raise ModelError(f"{path!r} is damaged: no part may be called {_short(name)}.")
+    return Node(
+        kind,
+        version,
+        _field(value, "params", dict, path, at),
+        _field(value, "meta", dict, path, at),
+        {name: _entry(entry, path, f"{at}.arrays[{name!r}]") for name, entry in arrays.items()},
+        {name: _node(part, path, f"{at}.parts[{name!r}]", depth + 1) for name, part in parts.items()},
+    )
+
+
+def _entry(value: Any, path: str, at: str) -> Entry:
+    if not isinstance(value, dict):
+        raise ModelError(f"{path!r} is damaged: {at} must be an object. Got {_short(value)} instead.")
+    file = _field(value, "file", str, path, at)
+    if not file_name(file):
+        raise ModelError(
+            f"{path!r} is damaged: {at}.file is {_short(file)}, not a plain name that ends in .npy."
+        )
+    dtype = _field(value, "dtype", str, path, at)
+    if dtype not in DTYPES:
+        raise ModelError(
+            f"{path!r} is damaged: {at}.dtype is {_short(dtype)}, not one of {', '.join(DTYPES)}."
+        )
+    shape = _field(value, "shape", list, path, at)
+    if len(shape) > 8 or not all(_is_int(size) and size >= 0 for size in shape):
+        raise ModelError(f"{path!r} is damaged: {at}.shape is {_short(shape)}, not a list of ints from 0.")
+    size = _field(value, "bytes", int, path, at)
+    checksum = _field(value, "checksum", str, path, at)
+    if not _CHECKSUM.fullmatch(checksum):
+        raise ModelError(
+            f"{path!r} is damaged: {at}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits."
+        )
+    return Entry(file, dtype, tuple(shape), size, checksum)

@@ -1,0 +1,226 @@
+"""What a kind asks of a loaded State before it trusts it; every breach is a sentence that names the file.
+
+The costs matter, because a memory-mapped model should open in milliseconds: :func:`need_array` looks at
+dtype and shape alone, the others read the array once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.errors import ModelError
+from sylvan.store import manifest
+from sylvan.store.state import JSON, State
+
+__all__ = [
+    "need_array",
+    "need_bool",
+    "need_choice",
+    "need_finite",
+    "need_float",
+    "need_int",
+    "need_kind",
+    "need_offsets",
+    "need_params",
+    "need_part",
+    "need_range",
+]
+
+_MISSING = object()
+
+
+def _refuse(state: State, file: str, fault: str) -> NoReturn:
+    """Raise the ModelError: which file of which model, and what is wrong."""
+    name = os.path.join(state.where, file) if state.where else file
+    raise ModelError(f"{name!r} is damaged: {fault}.")
+
+
+def _refuse_array(state: State, name: str, fault: str) -> NoReturn:
+    file = state.files.get(name, name)
+    raise ModelError(f"{file!r} is damaged: array {name!r} of the {state.kind} {fault}.")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def need_kind(state: State, kind: str, version: int = 1) -> None:
+    """The State is of this kind and of a layout up to ``version``."""
+    where = state.where or "The model"
+    if state.kind != kind:
+        raise ModelError(f"{where!r} holds a model of kind {state.kind!r}, not {kind!r}.")
+    if state.version > version:
+        raise ModelError(
+            f"{where!r} holds a {kind} of layout {state.version}, but this release reads layouts up to "
+            f"{version}. Install the Sylvan that wrote it, or a later one."
+        )
+    if state.version < 1:
+        _refuse(state, manifest.NAME, f"the version of {kind} must be an int from 1, not {state.version}")
+
+
+def need_array(
+    state: State,
+    name: str,
+    dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...],
+    shape: Sequence[int | None],
+) -> npt.NDArray[Any]:
+    """The array ``name``, of this dtype (or one of several) and shape (``None`` for any size).
+
+    Raises
+    ------
+    ModelError
+        When it is missing or of another dtype or shape.
+    """
+    array = state.arrays.get(name)
+    if array is None:
+        _refuse(state, manifest.NAME, f"the {state.kind} needs an array {name!r}")
+    wanted = [np.dtype(one) for one in (dtype if isinstance(dtype, tuple) else (dtype,))]
+    if array.dtype not in wanted:
+        words = " or ".join(str(one) for one in wanted)
+        _refuse_array(state, name, f"must hold {words}. Got {array.dtype} instead")
+    fits = len(shape) == array.ndim
+    if not fits or any(want not in (None, got) for want, got in zip(shape, array.shape, strict=True)):
+        words = ", ".join("any" if want is None else str(want) for want in shape)
+        _refuse_array(state, name, f"must have shape ({words}). Got {array.shape} instead")
+    return array
+
+
+def need_offsets(
+    state: State,
+    name: str,
+    total: int | None = None,
+    length: int | None = None,
+    dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...] = np.int64,
+) -> npt.NDArray[Any]:
+    """Offsets of consecutive runs: at least one entry, from 0, never falling, ending at ``total``.
+
+    Raises
+    ------
+    ModelError
+        Also when the array is missing or of another dtype.
+    """
+    array = need_array(state, name, dtype, (length,))
+    if array.size == 0:
+        _refuse_array(state, name, "must hold at least one offset")
+    if array[0] != 0:
+        _refuse_array(state, name, f"must start at 0. Got {array[0]} instead")
+    falling = array[1:] < array[:-1]
+    if falling.any():
+        _refuse_array(state, name, f"holds offsets that fall at position {int(falling.argmax()) + 1}")
+    if total is not None and int(array[-1]) != total:
+        _refuse_array(state, name, f"must end at {total}. Got {int(array[-1])} instead")
+    return array
+
+
+def need_range(
+    state: State,
+    name: str,
+    low: float,
+    high: float,
+    dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...] | None = None,
+    shape: Sequence[int | None] | None = None,
+) -> npt.NDArray[Any]:
+    """The array ``name`` with every value in [``low``, ``high``], both allowed; NaN lies in no range.
+
+    Without ``dtype`` and ``shape`` the array is taken as it is.
+    """
+    array = state.arrays.get(name)
+    if array is None or dtype is not None or shape is not None:
+        found = array.dtype if dtype is None and array is not None else np.float32 if dtype is None else dtype
+        ndim = array.ndim if array is not None else 0
+        array = need_array(state, name, found, (None,) * ndim if shape is None else shape)
+    if array.size:
+        least, most = array.min(), array.max()
+        if not (least >= low and most <= high):
+            worst = most if least >= low else least
+            _refuse_array(state, name, f"must hold values in [{low}, {high}]. Got {worst} instead")
+    return array
+
+
+def need_finite(state: State, name: str) -> npt.NDArray[Any]:
+    """The array ``name`` without NaN or infinity."""
+    array = state.arrays.get(name)
+    if array is None:
+        _refuse(state, manifest.NAME, f"the {state.kind} needs an array {name!r}")
+    # min and max carry a NaN through and keep an infinity: two passes without a temporary.
+    if array.size and array.dtype.kind == "f":
+        least, most = array.min(), array.max()
+        if not (math.isfinite(least) and math.isfinite(most)):
+            _refuse_array(state, name, "holds a NaN or an infinity")
+    return array
+
+
+def _value(state: State, key: str) -> Any:
+    value = state.meta.get(key, _MISSING)
+    if value is _MISSING:
+        value = state.params.get(key, _MISSING)
+    if value is _MISSING:
+        _refuse(state, manifest.NAME, f"the {state.kind} needs a value {key!r}")
+    return value
+
+
+def need_int(state: State, key: str, low: int | None = None, high: int | None = None) -> int:
+    """The int ``key`` of ``meta`` (or else of ``params``) in [``low``, ``high``]."""
+    value = _value(state, key)
+    ok = isinstance(value, int) and not isinstance(value, bool)
+    if not ok or (low is not None and value < low) or (high is not None and value > high):
+        left, right = "(-inf" if low is None else f"[{low}", "inf)" if high is None else f"{high}]"
+        words = f"{key!r} of the {state.kind} must be an int in {left}, {right}"
+        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
+    return int(value)
+
+
+def need_float(state: State, key: str, low: float = -math.inf, high: float = math.inf) -> float:
+    """The finite number ``key`` of ``meta`` (or else of ``params``) in [``low``, ``high``]."""
+    value = _value(state, key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        words = f"{key!r} of the {state.kind} must be a number in [{low}, {high}]"
+        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
+    return float(value)
+
+
+def need_bool(state: State, key: str) -> bool:
+    """The truth value ``key`` of ``meta`` (or else of ``params``)."""
+    value = _value(state, key)
+    if not isinstance(value, bool):
+        words = f"{key!r} of the {state.kind} must be true or false"
+        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
+    return value
+
+
+def need_choice(state: State, key: str, options: Collection[str]) -> str:
+    """The string ``key`` of ``meta`` (or else of ``params``), one of ``options``."""
+    value = _value(state, key)
+    if not isinstance(value, str) or value not in options:
+        words = f"{key!r} of the {state.kind} must be one of {', '.join(map(repr, options))}"
+        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
+    return value
+
+
+def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:
+    """The parameters, exactly these names; a parameter that is not there, or is not known, is refused."""
+    missing = [name for name in names if name not in state.params]
+    unknown = [name for name in state.params if name not in names]
+    if missing:
+        _refuse(state, manifest.NAME, f"the {state.kind} needs a parameter {missing[0]!r}")
+    if unknown:
+        _refuse(state, manifest.NAME, f"the {state.kind} has no parameter {_short(unknown[0])}")
+    return dict(state.params)
+
+
+def need_part(state: State, name: str, kind: str | None = None) -> State:
+    """The nested model ``name``, of this kind when one is given."""
+    part = state.parts.get(name)
+    if part is None:
+        _refuse(state, manifest.NAME, f"the {state.kind} needs a part {name!r}")
+    if kind is not None and part.kind != kind:
+        words = f"part {name!r} of the {state.kind} must be of kind {kind!r}"
+        _refuse(state, manifest.NAME, f"{words}, not {part.kind!r}")
+    return part

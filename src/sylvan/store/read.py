@@ -1,0 +1,180 @@
+"""Loading: everything is verified before an array reaches a model, and every fault is a sentence.
+
+Always verified, also when checksums are skipped: the manifest and its own checksum, each file's header
+against the manifest, each file's size against its header. Arrays then lie within their files whatever was
+altered; what the numbers in them may be is verified by each kind with the ``need_*`` helpers.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap as _mmap
+import os
+import stat
+import sys
+import zlib
+from io import BufferedReader
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.errors import MemoryLimitError, ModelError, ParameterError
+from sylvan.store import manifest
+from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
+from sylvan.store.state import State, folder_path
+
+__all__ = ["load"]
+
+_CHUNK = 16 << 20
+_ATTEMPTS = 20
+
+
+def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | str = "auto") -> State:
+    """Read the model in ``folder``.
+
+    Parameters
+    ----------
+    folder : path
+    mmap : bool, default True
+        Map the arrays into memory instead of reading them: this takes milliseconds whatever the model's
+        size, pages are read when they are first used, and processes share them. The arrays are read-only
+        either way.
+    verify : bool or "auto", default "auto"
+        Whether to compare every file with its checksum, which reads it whole. "auto" does so when
+        ``mmap`` is False.
+
+    Returns
+    -------
+    State
+
+    Raises
+    ------
+    ModelError
+        When the folder, its manifest or a file is missing, truncated, altered, foreign, or newer than
+        this release; the sentence names the file and what is wrong with it.
+    MemoryLimitError
+        When an array does not fit into memory.
+    """
+    from sylvan import __version__
+
+    if verify not in (True, False, "auto"):
+        raise ParameterError(
+            f"The 'verify' parameter of load must be True, False or 'auto'. Got {verify!r} instead."
+        )
+    checked = not mmap if verify == "auto" else bool(verify)
+    path = folder_path(folder)
+    before = b""
+    for _ in range(_ATTEMPTS):
+        data = _read_manifest(path)
+        try:
+            node = manifest.parse(data, os.path.join(path, manifest.NAME), __version__)
+            return _build(node, path, mmap, checked)
+        except ModelError:
+            # Another process may have replaced the model since its manifest was read; then the new one is
+            # there now.
+            before, data = data, _read_manifest(path)
+            if data == before:
+                raise
+    raise ModelError(f"The model in {path!r} could not be loaded: other processes keep replacing it.")
+
+
+def _read_manifest(path: str) -> bytes:
+    name = os.path.join(path, manifest.NAME)
+    try:
+        if not os.path.exists(path):
+            raise ModelError(f"There is no model in {path!r}: there is no such folder.")
+        if not os.path.isdir(path):
+            raise ModelError(f"There is no model in {path!r}: it is a file, not a folder.")
+        if not os.path.lexists(name):
+            raise ModelError(f"There is no Sylvan model in {path!r}: it holds no {manifest.NAME}.")
+        with _open_regular(name) as stream:
+            return stream.read(manifest.MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"{name!r} cannot be read: {_reason(error)}.") from error
+
+
+def _open_regular(name: str) -> BufferedReader:
+    """Open a plain file for reading; a pipe in its place would otherwise hang."""
+    if not stat.S_ISREG(os.stat(name).st_mode):
+        raise ModelError(f"{name!r} is not a file.")
+    return open(name, "rb")
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _build(node: manifest.Node, path: str, mmap: bool, checked: bool) -> State:
+    arrays, files = {}, {}
+    for name, entry in node.arrays.items():
+        file = os.path.join(path, entry.file)
+        try:
+            with _open_regular(file) as stream:
+                arrays[name] = _read_array(stream, file, entry, mmap, checked)
+        except FileNotFoundError:
+            raise ModelError(f"{file!r} is missing: the manifest names it.") from None
+        except MemoryError as error:
+            size = f"{entry.size:,} bytes"
+            raise MemoryLimitError(f"{file!r} holds {size}, which do not fit into memory.") from error
+        except ModelError:
+            raise
+        except (OSError, ValueError, OverflowError) as error:
+            raise ModelError(f"{file!r} cannot be read: {_reason(error)}.") from error
+        files[name] = file
+    parts = {name: _build(part, path, mmap, checked) for name, part in node.parts.items()}
+    return State(node.kind, node.version, node.params, node.meta, arrays, parts, path, files)
+
+
+def _aligned(size: int) -> npt.NDArray[np.uint8]:
+    """Memory that starts at a whole cache line, as a mapped file does."""
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + size]
+
+
+def _read_array(
+    stream: BufferedReader, file: str, entry: manifest.Entry, mmap: bool, checked: bool
+) -> npt.NDArray[np.generic]:
+    size = os.fstat(stream.fileno()).st_size
+    start = stream.read(10)
+    start += stream.read(int.from_bytes(start[8:10], "little"))
+    try:
+        descr, shape, offset = parse_header(start)
+    except HeaderError as error:
+        raise ModelError(f"{file!r} {error}.") from None
+    if descr != entry.dtype or shape != entry.shape:
+        raise ModelError(
+            f"{file!r} holds {descr} of shape {shape}, but the manifest says {entry.dtype} "
+            f"of shape {entry.shape}."
+        )
+    dtype = DTYPES[descr]
+    wanted = offset + math.prod(shape) * dtype.itemsize
+    if size != wanted or size != entry.size:
+        state = "truncated" if size < entry.size else "altered"
+        raise ModelError(
+            f"{file!r} is {state}: it has {size:,} bytes, where its header needs {wanted:,} and the manifest "
+            f"says {entry.size:,}."
+        )
+    if mmap:
+        # Not np.memmap, which costs several times as much an array and makes every slice a memmap.
+        mapped = _mmap.mmap(stream.fileno(), 0, access=_mmap.ACCESS_READ)
+        raw = np.frombuffer(mapped, np.uint8)
+    else:
+        raw = _aligned(size)
+        stream.seek(0)
+        got = stream.readinto(raw.data)
+        if got != size:
+            raise ModelError(f"{file!r} is truncated: it had {size:,} bytes and now has {got:,}.")
+    if checked:
+        checksum = 0
+        for at in range(0, size, _CHUNK):
+            checksum = zlib.crc32(raw.data[at : at + _CHUNK], checksum)
+        if f"crc32:{checksum:08x}" != entry.checksum:
+            raise ModelError(f"{file!r} was altered or damaged: its checksum is not the one in the manifest.")
+    array: npt.NDArray[np.generic] = raw[offset:].view(dtype).reshape(shape)
+    if sys.byteorder == "big":
+        array = array.astype(dtype.newbyteorder("="))
+    array.flags.writeable = False
+    return array

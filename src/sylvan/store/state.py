@@ -1,0 +1,85 @@
+"""What a model says of itself, and who can rebuild it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.errors import ParameterError
+
+__all__ = ["JSON", "State", "folder_path", "known_kinds", "loader_of", "register"]
+
+# What a manifest can hold: None, bool, int, float, str, and lists and dicts of these.
+JSON: TypeAlias = Any
+
+
+@dataclass
+class State:
+    """A model taken apart into plain values and arrays; it knows nothing of files.
+
+    Attributes
+    ----------
+    kind : str
+        What sort of model this is: ``"xr-linear"``, ``"vocabulary"``, ...
+    version : int
+        Version of this kind's layout, from 1.
+    params : dict of str to JSON
+        The constructor's parameters.
+    meta : dict of str to JSON
+        Sizes and whatever else is needed to rebuild the model.
+    arrays : dict of str to ndarray
+        Arrays by name, like ``"layer0.keys"``: words of letters, digits and underscores, joined by dots.
+        Integers of 8 to 64 bits and floats of 16 to 64 bits.
+    parts : dict of str to State
+        Nested models, by a name without dots.
+    where : str
+        Set by :func:`sylvan.store.load`: the folder it came from, for errors.
+    files : dict of str to str
+        Set by :func:`sylvan.store.load`: the file of each array, for errors.
+    """
+
+    kind: str
+    version: int
+    params: dict[str, JSON] = field(default_factory=dict)
+    meta: dict[str, JSON] = field(default_factory=dict)
+    arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+    parts: dict[str, State] = field(default_factory=dict)
+    where: str = field(default="", compare=False, repr=False)
+    files: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+
+_loaders: dict[str, Callable[[State], object]] = {}
+
+
+def register(kind: str, loader: Callable[[State], object]) -> None:
+    """Say that ``loader(state)`` rebuilds a model of this kind; modules call it when they are imported.
+
+    ``loader`` must verify whatever the kernels later trust, with the ``need_*`` helpers of this package.
+    """
+    _loaders[kind] = loader
+
+
+def loader_of(kind: str) -> Callable[[State], object] | None:
+    """The function that rebuilds a model of this kind, or None when no imported module knows it."""
+    return _loaders.get(kind)
+
+
+def known_kinds() -> list[str]:
+    """The kinds that can be rebuilt, sorted."""
+    return sorted(_loaders)
+
+
+def folder_path(folder: str | os.PathLike[str]) -> str:
+    """The folder as a string; a :class:`~sylvan.errors.ParameterError` when it is no path at all."""
+    try:
+        path = os.fsdecode(folder)
+    except TypeError:
+        path = ""
+    if not path or "\0" in path:
+        raise ParameterError(f"The 'folder' of a model must be a path. Got {folder!r} instead.")
+    return path

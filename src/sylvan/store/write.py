@@ -1,0 +1,317 @@
+"""Saving: whatever happens on the way, the folder holds the old model or the new one, never half of either.
+
+How: the arrays are written under names that no earlier save used (``layer0.keys.5f3a09c1.npy``) and
+synced to the disk; then the new ``manifest.json``, written beside the old one, is renamed over it. That
+rename is the one moment at which the new model replaces the old; before it the old manifest still names
+only old files, after it the new manifest names only new ones, and there is nothing to recover. Files that
+the manifest does not name, the old model's and those of a save that was killed, are then removed.
+Processes that have the old model memory-mapped keep their pages. A folder that does not exist yet is
+written beside under a hidden name and renamed as a whole, so that a first save that fails leaves nothing
+behind; one that is killed leaves the hidden folder, which the next save removes.
+
+Checksums are CRC-32: they are there to find accidents, not adversaries (what a kernel trusts is verified
+apart), find every change of up to 32 neighbouring bits, and at several GB/s cost less than the disk does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.errors import ModelError
+from sylvan.store import manifest
+from sylvan.store.npy import DTYPES, header
+from sylvan.store.state import JSON, State, folder_path
+
+__all__ = ["save"]
+
+_CHUNK = 16 << 20
+_OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
+_STALE_SECONDS = 24 * 3600.0
+
+
+def save(folder: str | os.PathLike[str], state: State) -> None:
+    """Write a model to ``folder``, replacing a Sylvan model that is already there.
+
+    Parameters
+    ----------
+    folder : path
+        A folder that does not exist (its parents are made), is empty, or holds a Sylvan model. Through a
+        symbolic link the folder that it points to is written.
+    state : State
+
+    Raises
+    ------
+    ModelError
+        When ``folder`` is something else, when the disk is full or refuses, or when ``state`` holds what
+        a model folder cannot. In every case what was there before is still there.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from sylvan.store import State, load, save
+    >>> folder = tempfile.mkdtemp()
+    >>> save(folder, State("example", 1, arrays={"numbers": np.arange(3)}))
+    >>> load(folder).arrays["numbers"].tolist()
+    [0, 1, 2]
+    """
+    from sylvan import __version__
+
+    path = Path(os.path.realpath(folder_path(folder)))
+    token = secrets.token_hex(4)
+    _check_state(state, path)
+    plan = _Plan(token)
+    model = plan.describe(state, "")
+    try:
+        _check_target(path, str(folder))
+        if path.exists():
+            with _locked(path):
+                _write_into(path, plan, model, token, __version__)
+                _remove_unnamed(path, plan)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(path)
+            _write_new(path, plan, model, token, __version__)
+    except (OSError, MemoryError) as error:
+        raise ModelError(_unsaved(str(folder), error)) from error
+
+
+def _unsaved(folder: str, error: OSError | MemoryError) -> str:
+    reason = getattr(error, "strerror", None) or str(error) or "out of memory"
+    name = getattr(error, "filename", None)
+    at = f", at {os.path.basename(name)!r}" if isinstance(name, str) else ""
+    return f"The model could not be saved to {folder!r}: {reason}{at}. What was there before is unchanged."
+
+
+class _Plan:
+    """Which array goes to which file; the sizes and checksums are filled in as the files are written."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.files: dict[str, tuple[npt.NDArray[np.generic], dict[str, JSON]]] = {}
+
+    def describe(self, state: State, prefix: str) -> dict[str, JSON]:
+        arrays: dict[str, JSON] = {}
+        for name, array in state.arrays.items():
+            file = f"{prefix}{name}.{self.token}.npy"
+            dtype = array.dtype.newbyteorder("<")
+            entry: dict[str, JSON] = {"file": file, "dtype": dtype.str, "shape": list(array.shape)}
+            arrays[name] = entry
+            self.files[file] = (array, entry)
+        return {
+            "kind": state.kind,
+            "version": state.version,
+            "params": _plain(state.params),
+            "meta": _plain(state.meta),
+            "arrays": arrays,
+            "parts": {name: self.describe(part, f"{prefix}{name}.") for name, part in state.parts.items()},
+        }
+
+
+def _plain(value: JSON) -> JSON:
+    """NumPy's numbers and tuples as the Python values that JSON has words for."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _check_state(state: State, path: Path) -> None:
+    """Refuse at saving what would be refused at loading; such a State is a model's bug, not a user's."""
+    for name, array in state.arrays.items():
+        if not manifest.array_name(name):
+            raise ModelError(f"No array of a model may be called {name!r}.")
+        if not isinstance(array, np.ndarray) or array.dtype.newbyteorder("<").str not in DTYPES:
+            got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            raise ModelError(
+                f"Array {name!r} of a model must hold ints of 8 to 64 bits or floats of 16 to 64 bits. "
+                f"Got {got} instead."
+            )
+    for name, part in state.parts.items():
+        if not manifest.part_name(name):
+            raise ModelError(f"No part of a model may be called {name!r}.")
+        _check_state(part, path)
+
+
+def _check_target(path: Path, shown: str) -> None:
+    """Only nothing, an empty folder or a Sylvan model is replaced."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise ModelError(f"The model was not saved: {shown!r} is a file, not a folder.")
+    found = path / manifest.NAME
+    if found.is_file():
+        with found.open("rb") as file:
+            start = file.read(4096)
+        # A damaged or newer Sylvan model may be replaced too, so the manifest is recognised but not parsed.
+        if re.search(rb'"format"\s*:\s*"' + manifest.FORMAT.encode() + rb'"', start):
+            return
+    elif all(_OURS.fullmatch(entry.name) for entry in path.iterdir()):
+        return
+    raise ModelError(
+        f"The model was not saved: {shown!r} is not empty and is not a Sylvan model. "
+        "Choose another folder, or empty this one."
+    )
+
+
+def _write_into(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> None:
+    """Write files and manifest beside what is there; the rename of the manifest is the last step."""
+    waiting = path / f"{manifest.NAME}.{token}"
+    try:
+        for file, (array, entry) in plan.files.items():
+            entry["bytes"], entry["checksum"] = _write_array(path / file, array)
+        with _naming(waiting):
+            data = _dump(model, version)
+            with waiting.open("xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            _sync_folder(path)
+            os.replace(waiting, path / manifest.NAME)
+    except BaseException:
+        if not _committed(path, token):  # a Ctrl-C can arrive just after the rename
+            for name in [*plan.files, waiting.name]:
+                with contextlib.suppress(OSError):
+                    os.unlink(path / name)
+        raise
+    with contextlib.suppress(OSError):  # the new model is in place, and either is whole
+        _sync_folder(path)
+
+
+def _committed(path: Path, token: str) -> bool:
+    """Whether the manifest in place is the one of this save."""
+    try:
+        return token.encode() in (path / manifest.NAME).read_bytes()
+    except OSError:
+        return False
+
+
+def _dump(model: dict[str, JSON], version: str) -> bytes:
+    try:
+        data = manifest.dump(model, version)
+        manifest.parse(data, manifest.NAME, version)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"The model was not saved: its manifest cannot be written ({error}).") from error
+    return data
+
+
+def _write_new(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> None:
+    """A folder of its own, written under a hidden name and renamed when it is whole."""
+    beside = path.with_name(f".{path.name}.{token}.saving")
+    beside.mkdir()
+    try:
+        with _locked(beside):
+            _write_into(beside, plan, model, token, version)
+            os.rename(beside, path)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    with contextlib.suppress(OSError):
+        _sync_folder(path.parent)
+
+
+def _write_array(path: Path, array: npt.NDArray[np.generic]) -> tuple[int, str]:
+    """Write and sync one file; its size and checksum."""
+    dtype = array.dtype.newbyteorder("<")
+    data = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view(np.uint8).data
+    start = header(dtype, array.shape)
+    checksum = zlib.crc32(start)
+    with _naming(path), path.open("xb") as stream:
+        stream.write(start)
+        for at in range(0, data.nbytes, _CHUNK):
+            chunk = data[at : at + _CHUNK]
+            stream.write(chunk)
+            checksum = zlib.crc32(chunk, checksum)
+        stream.flush()
+        os.fsync(stream.fileno())
+    return len(start) + data.nbytes, f"crc32:{checksum:08x}"
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Give an OSError the name of the file it is about; a failed write doesn't know it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def _sync_folder(path: Path) -> None:
+    """Make the names in a folder as durable as the files; Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unnamed(path: Path, plan: _Plan) -> None:
+    """Remove the replaced model's files and those of killed saves; the caller holds the folder's lock."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path):
+            if _OURS.fullmatch(name) and name not in plan.files:
+                # On Windows a file that is mapped stays until the next save.
+                with contextlib.suppress(OSError):
+                    os.unlink(path / name)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove hidden folders that killed first saves of this model left beside it."""
+    pattern = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{8}\.saving")
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            found = path.parent / name
+            if pattern.fullmatch(name) and stat.S_ISDIR(os.lstat(found).st_mode) and _abandoned(found):
+                shutil.rmtree(found, ignore_errors=True)
+
+
+def _abandoned(folder: Path) -> bool:
+    """Whether nobody writes the folder: its writer's lock is gone or, without locks, it is a day old."""
+    try:
+        import fcntl
+    except ImportError:
+        return time.time() - os.stat(folder).st_mtime > _STALE_SECONDS
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One writer at a time; the lock is the system's and dies with the process that holds it."""
+    try:
+        import fcntl
+    except ImportError:
+        # Windows: two processes that save to one folder at the same moment are not kept apart.
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,280 @@
+"""The only place where a user's arrays are checked and converted; what passes here every kernel may trust.
+
+Nothing here changes a user's object, and nothing is copied that is canonical already. scipy's own flags, such
+as ``has_sorted_indices``, are never trusted: they go stale when somebody writes into ``indices``.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import kernels
+from sylvan.canonical import MAX_COLUMNS, Csr, compressed, matrix, needs_double, real_numbers, shape_text
+from sylvan.errors import DataError, ParameterError
+
+__all__ = ["MAX_COLUMNS", "Csr", "count", "features", "labels", "pair", "sample_weight"]
+
+_FLOAT32 = np.dtype(np.float32)
+_INT64 = np.dtype(np.int64)
+
+
+def features(
+    X: Any, *, n_features: int | None = None, name: str = "X", min_rows: int = 0, owner: str = "the model"
+) -> Csr:
+    """A feature matrix in canonical form.
+
+    Parameters
+    ----------
+    X : sparse matrix, sparse array or array-like, shape (n, d)
+        Any scipy format, any real dtype and index dtype; unsorted and repeated indices are sorted and summed,
+        stored zeros are dropped, so that a dense and a sparse matrix of the same values are one.
+    n_features : int, optional
+        Number of columns that ``owner`` was fitted on.
+    name : str
+        What the errors call the matrix.
+    min_rows : int
+        Fewest rows allowed.
+    owner : str
+        Who expects ``n_features``, for the error.
+
+    Raises
+    ------
+    DataError
+        For text, NaN or infinity, complex or object values, one dimension, inconsistent sparse arrays or
+        another number of columns than ``n_features``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import validate
+    >>> validate.features(np.array([[0.0, 2.0], [1.0, 0.0]])).indices.tolist()
+    [1, 0]
+    """
+    kind = type(X)
+    csr: Csr | None = None
+    if kind is sp.csr_matrix or kind is sp.csr_array:  # rank() of single rows lives on this path
+        try:
+            indptr = X.indptr
+            if indptr.dtype != _INT64:
+                indptr = indptr.astype(_INT64)
+            shape = X.shape
+            if (
+                kernels.check_compressed(indptr, X.indices, X.data, shape[1])[0] == 0
+                and indptr.shape[0] == shape[0] + 1
+                and shape[1] <= MAX_COLUMNS
+            ):
+                csr = Csr(indptr, X.indices, X.data, shape)
+        except (TypeError, IndexError, AttributeError):
+            csr = None  # other dtypes or strides, or no such matrix at all: the long way finds out
+    elif kind is Csr:
+        csr = X
+    if csr is None:
+        csr = matrix(X, name, "features")
+    if n_features is not None and csr.shape[1] != n_features:
+        raise DataError(
+            f"{name} has {csr.shape[1]} features, but {owner} is expecting {n_features} features as input: "
+            f"got shape {shape_text(csr.shape)}, expected ({csr.shape[0]}, {n_features})."
+        )
+    if csr.shape[0] < min_rows:
+        raise DataError(
+            f"{name} has shape {shape_text(csr.shape)}, but a minimum of {min_rows} row is required."
+        )
+    if min_rows and not csr.shape[1]:
+        raise DataError(f"{name} has 0 feature(s) (shape={csr.shape}) while a minimum of 1 is required.")
+    return csr
+
+
+def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, name: str = "Y") -> Csr:
+    """A label matrix in canonical form; its values are the relevances, all above 0.
+
+    Parameters
+    ----------
+    Y : sparse matrix, array-like of shape (n, L), sequence of sequences of int, or 1-d array of int
+        A matrix of relevances (a stored zero is no label), or each row's label ids (an id named twice counts
+        once), or one class id a row.
+    n_rows : int, optional
+        Number of rows that there must be.
+    n_labels : int, optional
+        Number of labels; by default the matrix's columns, or one more than the highest id.
+    name : str
+        What the errors call it.
+
+    Raises
+    ------
+    DataError
+        For negative relevances, negative or fractional ids, ids beyond ``n_labels``, names instead of ids,
+        and everything that :func:`features` refuses.
+
+    Examples
+    --------
+    >>> from sylvan import validate
+    >>> validate.labels([[2, 0], [], [1]]).to_scipy().toarray().tolist()
+    [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    if Y is None:
+        raise DataError(f"{name} is None: requires y to be passed, but the target y is None.")
+    if isinstance(Y, Csr):
+        csr = Y
+    elif sp.issparse(Y) or (hasattr(Y, "ndim") and Y.ndim == 2):
+        csr = matrix(Y, name, "labels")
+    else:
+        csr = _ids(Y, n_labels, name)
+    if csr.data.size and float(csr.data.min()) < 0:
+        row = int(np.searchsorted(csr.indptr, int(np.argmax(csr.data < 0)), side="right")) - 1
+        raise DataError(f"{name} holds a negative relevance in row {row}. Relevances must be in [0, inf).")
+    if n_rows is not None and csr.shape[0] != n_rows:
+        raise DataError(f"{name} has shape {shape_text(csr.shape)}, but {n_rows} rows are needed.")
+    if n_labels is not None and csr.shape[1] != n_labels:
+        raise DataError(f"{name} has shape {shape_text(csr.shape)}, but {n_labels} labels are needed.")
+    return csr
+
+
+def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
+    """What ``fit`` is given: features and labels with the same number of rows, at least one of each.
+
+    Raises
+    ------
+    DataError
+        As :func:`features` and :func:`labels`; and, with both shapes, when their rows differ in number.
+    """
+    x = features(X, min_rows=1, owner=owner)
+    y = labels(Y)
+    if x.shape[0] != y.shape[0]:
+        raise DataError(
+            f"X and Y must have the same number of rows, but X has shape {shape_text(x.shape)} and Y has "
+            f"shape {shape_text(y.shape)}."
+        )
+    if y.shape[1] == 0:
+        raise DataError(f"Y has shape {shape_text(y.shape)}: there is no label to learn.")
+    return x, y
+
+
+def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
+    """One weight a row as float32, or None without weights.
+
+    Raises
+    ------
+    DataError
+        When it isn't one finite number in [0, inf) a row.
+    """
+    if weight is None:
+        return None
+    array = real_numbers(weight, "sample_weight")
+    if array.shape != (n_rows,):
+        raise DataError(
+            f"sample_weight has shape {shape_text(array.shape)}, but X needs one of shape ({n_rows},)."
+        )
+    with np.errstate(over="ignore"):
+        weights = np.ascontiguousarray(array, dtype=_FLOAT32)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"sample_weight must be finite and in [0, inf). Got {array[row]} in row {row} instead."
+        )
+    return weights
+
+
+def count(value: Any, name: str, *, owner: str = "rank", high: int = MAX_COLUMNS) -> int:
+    """``value`` as an int in [1, high], such as ``k`` or ``beam``.
+
+    Raises
+    ------
+    ParameterError
+        For anything else, numbers with a fraction and truth values among it.
+    """
+    if type(value) is not int:  # exact ints, the usual case, skip the slow isinstance of an abstract class
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+            raise _count_error(value, name, owner, high)
+        value = int(value)
+    if not 1 <= value <= high:
+        raise _count_error(value, name, owner, high)
+    return int(value)
+
+
+def _count_error(value: Any, name: str, owner: str, high: int) -> ParameterError:
+    return ParameterError(
+        f"The {name!r} parameter of {owner} must be an int in [1, {high}]. Got {value!r} instead."
+    )
+
+
+def _ids(Y: Any, n_labels: int | None, name: str) -> Csr:
+    """Label ids, one or several a row, as a matrix of ones."""
+    if isinstance(Y, (str, bytes)) or not hasattr(Y, "__len__") or isinstance(Y, dict):
+        raise DataError(
+            f"{name} must be a matrix, lists of label ids or one class id a row, but is a {type(Y).__name__}."
+        )
+    rows = Y.tolist() if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1 else Y
+    one_each = isinstance(rows, np.ndarray) or not any(hasattr(row, "__len__") or row is None for row in rows)
+    if one_each and not isinstance(rows, np.ndarray):
+        rows = np.asarray(rows) if len(rows) else np.empty(0, _INT64)
+    if one_each:
+        if rows.ndim != 1:
+            raise DataError(
+                f"{name} must have one or two dimensions. Got shape {shape_text(rows.shape)} instead."
+            )
+        lengths, flat = np.ones(len(rows), _INT64), rows
+    else:
+        for at, row in enumerate(rows):
+            if isinstance(row, (str, bytes)):
+                raise _names_error(name, at)
+            if not hasattr(row, "__len__") or sp.issparse(row):
+                raise DataError(f"Row {at} of {name} must be a list of label ids, but is {row!r}.")
+        lengths = np.fromiter((len(row) for row in rows), _INT64, len(rows))
+        flat = _flatten(rows, int(lengths.sum()), name)
+    ids = _whole(flat, lengths, name)
+    highest = int(ids.max()) if ids.size else -1
+    size = highest + 1 if n_labels is None else n_labels
+    if highest >= size or size > MAX_COLUMNS:
+        row = _row_of(int(np.argmax(ids)), lengths)
+        limit = min(size, MAX_COLUMNS)
+        raise DataError(f"{name} names label {highest} in row {row}, but label ids must be below {limit}.")
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(_INT64)
+    csr = compressed(indptr, ids, np.ones(ids.size, _FLOAT32), len(lengths), size, name, "row")
+    np.minimum(csr.data, 1, out=csr.data)  # an id named twice is one label
+    return csr
+
+
+def _flatten(rows: Any, total: int, name: str) -> npt.NDArray[Any]:
+    flat = [value for row in rows for value in (row.tolist() if isinstance(row, np.ndarray) else row)]
+    if len(flat) != total or any(hasattr(value, "__len__") and not isinstance(value, str) for value in flat):
+        raise DataError(f"{name} must hold lists of label ids, nested no deeper.")
+    return np.asarray(flat) if flat else np.empty(0, _INT64)
+
+
+def _whole(flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64], name: str) -> npt.NDArray[np.int64]:
+    """``flat`` as int64 ids; refuses names, fractions and negatives with the row they stand in."""
+    if flat.dtype.kind in "USO":
+        for at, value in enumerate(flat.tolist()):
+            if not isinstance(value, numbers.Real):
+                raise _names_error(name, _row_of(at, lengths))
+        flat = flat.astype(np.float64)
+    if needs_double(flat.dtype, name) or flat.dtype.kind == "b":
+        flat = flat.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        bad = ~((flat >= 0) & (flat <= MAX_COLUMNS - 1))
+        if flat.dtype.kind == "f":
+            bad |= flat != np.floor(flat)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise DataError(
+            f"{name} holds {flat[at].item()!r} in row {_row_of(at, lengths)}; "
+            f"label ids must be whole numbers in [0, {MAX_COLUMNS - 1}]. Unknown label type otherwise."
+        )
+    return flat.astype(_INT64)
+
+
+def _row_of(at: int, lengths: npt.NDArray[np.int64]) -> int:
+    return int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+
+
+def _names_error(name: str, row: int) -> DataError:
+    return DataError(
+        f"{name} holds something other than a label id in row {row}. Labels with names are learned by "
+        "TextModel, or turned into ids by data.Vocabulary."
+    )

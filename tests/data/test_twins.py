@@ -1,0 +1,148 @@
+"""The native reader against its slow twin: the same matrices, or the same sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import numpy as np
+import pytest
+import text_twin
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan import data
+from sylvan.data import streams
+from sylvan.errors import DataError
+
+ids = st.integers(0, 12).map(str) | st.sampled_from(["007", "-1", "2147483646", "2147483647", "99999999999999999999"])
+floats = (
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr)
+    | st.floats(allow_nan=False, allow_infinity=False, min_value=-1e30, max_value=1e30).map(repr)
+    | st.decimals(-1000, 1000, places=4).map(str)
+    | st.from_regex(r"[+-]?[0-9]{0,25}\.?[0-9]{0,25}([eE][+-]?[0-9]{1,2})?", fullmatch=True)
+    | st.sampled_from(["1e-45", "7e-46", "1e38", "3.5e38", "nan", "-Inf", "16777217", "1e400", "1e-400", "0e999999"])
+)
+pairs = st.builds("{}:{}".format, ids, floats)
+good_pairs = st.builds("{}:{}".format, st.integers(0, 12), st.decimals(-9, 9, places=2))
+odd = st.text("0123456789:,.-+ e\t#qid\r\0é", max_size=8)
+label_lists = st.lists(st.integers(0, 9).map(str), max_size=4).map(",".join)
+weighted_lists = st.lists(st.builds("{}:{}".format, st.integers(0, 9), floats), max_size=3).map(",".join)
+good_lines = st.builds("{} {}".format, label_lists, st.lists(good_pairs, max_size=6).map(" ".join))
+any_lines = st.builds(
+    "{}{}{}".format,
+    label_lists | weighted_lists | odd,
+    st.sampled_from([" ", "", "  ", "\t"]),
+    st.lists(pairs | odd, max_size=4).map(" ".join),
+)
+headers = st.just("") | st.builds("{} {} {}\n".format, *[st.integers(0, 13)] * 3) | odd.map("{}\n".format)
+
+
+@st.composite
+def files(draw) -> bytes:
+    lines = draw(st.lists(good_lines | any_lines, max_size=6) | st.lists(good_lines, max_size=6))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    text = draw(headers) + end.join(lines) + draw(st.sampled_from(["", "\n", "\n\n"]))
+    return draw(st.sampled_from([b"", b"", b"\xef\xbb\xbf"])) + text.encode()
+
+
+def outcome(load, path, **options):
+    try:
+        return [as_dicts(matrix) for matrix in load(path, n_jobs=1, **options)]
+    except DataError as error:
+        return re.sub(rf"^{re.escape(str(path))}(, |: )", "", str(error))
+
+
+def as_dicts(matrix):
+    assert matrix.dtype == np.float32
+    rows = [
+        dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        for row in (matrix[i] for i in range(matrix.shape[0]))
+    ]
+    return matrix.shape[1], rows
+
+
+def twin_outcome(load, content, **options):
+    try:
+        return list(load(content, **options))
+    except text_twin.TwinError as error:
+        return str(error)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("twins") / "file.txt"
+
+
+sizes = st.none() | st.integers(0, 13)
+
+
+@settings(max_examples=400, deadline=None)
+@given(files(), sizes, sizes, st.booleans())
+def test_xmc(path, content, n_features, n_labels, weighted):
+    path.write_bytes(content)
+    options = {"n_features": n_features, "n_labels": n_labels, "weighted_labels": weighted}
+    expected = twin_outcome(text_twin.load_xmc, content, **options)
+    assert repr(outcome(data.load_xmc, path, **options)) == repr(expected)
+
+
+@settings(max_examples=400, deadline=None)
+@given(files(), st.sampled_from([True, False, "auto"]), sizes, sizes, st.booleans())
+def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
+    path.write_bytes(content)
+    options = {
+        "zero_based": zero_based,
+        "n_features": n_features,
+        "n_labels": n_labels,
+        "weighted_labels": weighted,
+    }
+    expected = twin_outcome(text_twin.load_svmlight, content, **options)
+    assert repr(outcome(data.load_svmlight, path, **options)) == repr(expected)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(floats)
+def test_numbers_are_correctly_rounded(path, text):
+    path.write_text(f" 0:{text}\n")
+    expected = text_twin.to_float(text)
+    with contextlib.suppress(DataError):
+        x, _ = data.load_xmc(path, n_jobs=1)
+        assert repr(x.data.tolist()) == repr([expected])
+        return
+    assert isinstance(expected, str)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(-3, 3))
+def test_numbers_at_the_middle_between_two_floats(path, bits, nudge):
+    """The exact middle goes to the even neighbour, a hair beside it to the nearer one."""
+    from fractions import Fraction
+
+    value = np.array([bits & 0x7FFFFFFF], np.uint32).view(np.float32)[0]
+    above = np.nextafter(value, np.float32(np.inf))
+    if not (1e-30 < value < 1e30):
+        return
+    middle = (Fraction(float(value)) + Fraction(float(above))) / 2
+    middle += Fraction(nudge) * middle / 10**40
+    text = f"{middle.numerator * 10**200 // middle.denominator}e-200"
+    path.write_text(f" 0:{text}\n")
+    x, _ = data.load_xmc(path, n_jobs=1)
+    assert x.data.tolist() == [text_twin.to_float(text)]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_blocks_and_threads_change_nothing(path, monkeypatch, n_jobs, size):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(200):
+        labels = ",".join(map(str, rng.integers(0, 30, rng.integers(0, 4))))
+        lines.append(labels + " " + " ".join(f"{i}:{rng.normal():.3g}" for i in rng.integers(0, 50, 8)))
+    content = "\n".join([*lines, ""]).encode()
+    path.write_bytes(content)
+    monkeypatch.setattr(streams.InputStream.blocks, "__defaults__", (size,))
+    x, y = data.load_xmc(path, n_jobs=n_jobs)
+    assert [as_dicts(x), as_dicts(y)] == list(text_twin.load_xmc(content))
+    path.write_bytes(content + b"3 x\n5 y\n")
+    with pytest.raises(DataError, match=r"line 201: .* Got 'x' instead\.$"):
+        data.load_xmc(path, n_jobs=n_jobs)

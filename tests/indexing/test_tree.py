@@ -1,0 +1,158 @@
+"""LabelTree: structure, the papers' matrices, and every way in which it can be wrong."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing import LabelTree, random_tree
+from sylvan.indexing.shape import layer_plan, plan_offsets
+
+
+def small_tree():
+    return LabelTree((np.array([0, 2]), np.array([0, 2, 5])), np.array([4, 0, 1, 3, 2]), 5)
+
+
+def test_sizes_and_repr():
+    tree = small_tree()
+    assert (tree.depth, tree.n_labels, tree.n_leaves, tree.layer_sizes) == (2, 5, 5, (2, 5))
+    assert tree.cluster_sizes.tolist() == [2, 3]
+    assert repr(tree) == "LabelTree(5 labels, depth 2: 2 > 5, clusters of 2 to 3 labels)"
+    assert repr(LabelTree.flat(4108)) == "LabelTree(4,108 labels, depth 1: 4,108)"
+
+
+def test_flat_is_one_versus_rest():
+    tree = LabelTree.flat(1)
+    assert tree.child_offsets[0].tolist() == [0, 1]
+    assert tree.leaf_labels.tolist() == [0]
+
+
+def test_matrices_of_a_small_tree():
+    root, clusters = small_tree().to_matrices()
+    assert root.toarray().tolist() == [[1], [1]]
+    assert clusters.toarray().tolist() == [[1, 0], [0, 1], [0, 1], [0, 1], [1, 0]]
+
+
+@given(st.integers(1, 300), st.integers(2, 20), st.integers(1, 40), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_random_trees_are_balanced_and_survive_the_round_trip(n_labels, branching, max_leaf, seed):
+    tree = LabelTree.random(n_labels, branching, max_leaf, seed=seed)
+    assert sorted(tree.leaf_labels.tolist()) == list(range(n_labels))
+    assert tree.cluster_sizes.max() <= max_leaf
+    assert np.ptp(tree.cluster_sizes) <= 1
+    for layer in tree.child_offsets[:-1]:
+        assert np.diff(layer).max() <= branching
+        assert np.ptp(np.diff(layer)) <= 1
+    again = LabelTree.from_matrices(tree.to_matrices())
+    assert again.child_offsets[0].tolist() == tree.child_offsets[0].tolist()
+    for a, b in zip(again.to_matrices(), tree.to_matrices(), strict=True):
+        assert (a != b).nnz == 0
+
+
+def test_plans_fill_groups_of_sixteen():
+    assert layer_plan(4108, 16, 100) == (4, 52, 4108)
+    assert layer_plan(100, 16, 100) == (100,)
+    for n_labels in (1_000, 42_131, 670_091):
+        plan = layer_plan(n_labels, 16, 100)
+        fill = n_labels / plan[-2] / 16
+        assert np.ceil(fill) - fill < 0.1
+        assert plan_offsets(plan)[-1][-1] == n_labels
+
+
+def test_max_leaf_one_and_branching_two():
+    tree = LabelTree.random(5, branching=2, max_leaf=1)
+    assert tree.layer_sizes[-1] == 5
+    assert (tree.cluster_sizes == 1).all()
+
+
+def test_overlapping_and_repeated_nodes_from_matrices():
+    clusters = sp.csr_matrix(np.array([[1, 1], [0, 1], [1, 0]]))
+    tree = LabelTree.from_matrices([clusters])
+    assert tree.leaf_labels.tolist() == [0, 2, 0, 1]
+    assert tree.n_leaves == 4
+    assert "1.33 clusters on average" in repr(tree)
+    two_parents = LabelTree.from_matrices([np.array([[1, 1]]), np.array([[1], [1]])])
+    assert two_parents.leaf_labels.tolist() == [0, 1, 0, 1]
+
+
+def test_matrices_with_empty_nodes_and_explicit_zeros():
+    clusters = sp.csc_matrix(np.array([[0, 1, 5], [0, 1, 0]], np.float32))
+    clusters.data[clusters.data == 5] = 0.0
+    before = clusters.nnz
+    tree = LabelTree.from_matrices([clusters])
+    assert tree.layer_sizes == (1, 2)
+    assert clusters.nnz == before
+
+
+@pytest.mark.parametrize(
+    ("matrices", "words"),
+    [
+        ([], "at least one"),
+        ([np.array([[1, 0], [0, 0]])], "1 of 2 labels in no cluster; the first is label 1"),
+        (
+            [np.ones((2, 1)), np.ones((4, 3))],
+            r"matrix 1 has shape \(4, 3\).*must have 3 rows. Got shape \(2, 1\)",
+        ),
+        ([np.array([["a"]])], "must be a two-dimensional matrix of numbers"),
+    ],
+)
+def test_wrong_matrices(matrices, words):
+    with pytest.raises(DataError, match=words):
+        LabelTree.from_matrices(matrices)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "labels", "n_labels", "words"),
+    [
+        ([[0, 0]], [], 0, "at least one label"),
+        ([], [0], 1, "no layer"),
+        ([[0, 1, 2]], [0, 1], 2, "2 offsets for its 1 parents, not 3"),
+        ([[1, 2]], [0], 1, "start at 0 and rise"),
+        ([[0, 2], [0, 2, 2]], [0, 1], 2, "start at 0 and rise"),
+        ([[0, 2], [0, 2, 1]], [0, 1], 2, "start at 0 and rise"),
+        ([[0, 3]], [0, 1], 2, "a label for each of its 3 leaves, but has 2"),
+        ([[0, 2]], [0, 2], 2, r"\[0, 2\), but range from 0 to 2"),
+        ([[0, 2]], [-1, 1], 2, "range from -1 to 1"),
+        ([[0, 2]], [1, 1], 2, "label 0 stands in no leaf"),
+        ([[0, 2], [0, 1, 4]], [0, 1, 0, 1], 2, "label 1 stands twice in cluster 1"),
+        ([[0, 2]], [0.5, 1], 2, "made of integers"),
+        ([[0, 1]], [2**40], 1, "does not fit"),
+    ],
+)
+def test_every_fault_is_a_sentence(offsets, labels, n_labels, words):
+    with pytest.raises(DataError, match=words):
+        LabelTree(tuple(np.array(layer) for layer in offsets), np.array(labels), n_labels)
+
+
+def test_it_is_frozen_equal_by_value_and_travels():
+    tree = random_tree(200, 4, 10, seed=3)
+    with pytest.raises(ValueError, match="read-only"):
+        tree.leaf_labels[0] = 1
+    source = np.arange(3, dtype=np.int32)
+    LabelTree((np.array([0, 3]),), source, 3)
+    source[0] = 0
+    for other in (pickle.loads(pickle.dumps(tree)), copy.deepcopy(tree), random_tree(200, 4, 10, seed=3)):
+        assert other == tree
+        assert hash(other) == hash(tree)
+    assert tree != random_tree(200, 4, 10, seed=4)
+    assert tree != 3
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"n_labels": 0}, r"'n_labels' parameter must be an int in \[1"),
+        ({"branching": 1}, r"'branching' parameter must be an int in \[2, inf\). Got 1"),
+        ({"max_leaf": 0}, r"'max_leaf' parameter must be an int in \[1, inf\). Got 0"),
+        ({"seed": -1}, "'seed' parameter"),
+        ({"branching": 2.5}, "Got 2.5"),
+    ],
+)
+def test_parameters_out_of_range(values, words):
+    with pytest.raises(ParameterError, match=words):
+        random_tree(**{"n_labels": 10, **values})

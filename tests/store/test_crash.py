@@ -1,0 +1,352 @@
+"""Whatever interrupts a save, the folder holds the old model or the new one.
+
+The interruptions are put before every single line of the code that writes (a process that is killed there, a
+Ctrl-C that arrives there) and into every call of the operating system (a full disk, a device that fails).
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sylvan import store
+from sylvan.errors import ModelError
+from sylvan.store import State, write
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line"
+)
+
+PLAN = write.__file__
+
+
+def example(seed: int) -> State:
+    rng = np.random.default_rng(seed)
+    part = State("example-part", 1, arrays={"x": rng.integers(0, 255, 300, dtype=np.uint8)})
+    return State("example", 1, {"seed": seed}, {}, {"a": rng.normal(size=40)}, {"part": part})
+
+
+def which(folder: Path) -> int | None:
+    """The seed of the model in the folder, every byte compared; None when there is none."""
+    if not folder.exists():
+        return None
+    state = store.load(folder, mmap=False, verify=True)
+    seed = state.params["seed"]
+    wanted = example(seed)
+    np.testing.assert_array_equal(state.arrays["a"], wanted.arrays["a"])
+    np.testing.assert_array_equal(state.parts["part"].arrays["x"], wanted.parts["part"].arrays["x"])
+    assert isinstance(seed, int)
+    return seed
+
+
+def trace_lines(at_line: Callable[[int], None]) -> Callable[..., Any]:
+    """A trace function that calls ``at_line(n)`` before the n-th line of write.py that runs."""
+    count = 0
+
+    def local(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        if event == "line":
+            count += 1
+            at_line(count)
+        return local
+
+    def start(frame: FrameType, event: str, argument: object) -> Any:
+        return local if frame.f_code.co_filename == PLAN else None
+
+    return start
+
+
+def count_lines(folder: Path, seed: int) -> int:
+    """How many lines a save runs through, by running it."""
+    total = 0
+
+    def note(n: int) -> None:
+        nonlocal total
+        total = n
+
+    sys.settrace(trace_lines(note))
+    try:
+        store.save(folder, example(seed))
+    finally:
+        sys.settrace(None)
+    return total
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are then written in several steps, and a kill can fall between them."""
+    monkeypatch.setattr(write, "_CHUNK", 100)
+
+
+@pytest.fixture
+def traceless() -> Iterator[None]:
+    """Give back the trace function of a coverage tool or a debugger."""
+    before = sys.gettrace()
+    yield
+    sys.settrace(before)
+
+
+def killed_at(folder: Path, seed: int, line: int) -> bool:
+    """Save in a child that dies at this line; whether it came that far."""
+
+    def die(n: int) -> None:
+        if n == line:
+            os._exit(9)
+
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            sys.settrace(trace_lines(die))
+            store.save(folder, example(seed))
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, 9)
+    return code == 9
+
+
+@pytest.mark.usefixtures("small_chunks", "traceless")
+def test_killed_while_replacing(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    store.save(folder, example(1))
+    lines = count_lines(folder, 1)
+    current, outcomes = 1, set()
+    for line in range(1, lines + 1):
+        assert killed_at(folder, current + 1, line)
+        found = which(folder)
+        assert found in (current, current + 1)
+        outcomes.add(found == current)
+        current = found if found is not None else 0
+    assert outcomes == {True, False}
+    store.save(folder, example(99))
+    assert which(folder) == 99
+    assert len(os.listdir(folder)) == 3 and os.listdir(tmp_path) == ["m"]
+
+
+@pytest.mark.usefixtures("small_chunks", "traceless")
+def test_killed_while_writing_the_first(tmp_path: Path) -> None:
+    lines = count_lines(tmp_path / "other", 1)
+    outcomes = set()
+    for line in range(1, lines + 1):
+        folder = tmp_path / str(line) / "m"
+        assert killed_at(folder, 1, line)
+        assert which(folder) in (None, 1)
+        outcomes.add(which(folder))
+        store.save(folder, example(2))
+        assert which(folder) == 2 and len(os.listdir(folder)) == 3
+        # A kill after the rename abandons nothing; what one before it abandoned is gone now.
+        assert os.listdir(folder.parent) == ["m"]
+    assert outcomes == {None, 1}
+
+
+@pytest.mark.usefixtures("small_chunks", "traceless")
+@pytest.mark.parametrize("first", [True, False])
+def test_ctrl_c_at_every_line(tmp_path: Path, first: bool) -> None:
+    folder = tmp_path / "m"
+    lines = count_lines(folder if not first else tmp_path / "other", 1)
+    for line in range(1, lines + 1):
+        before = which(folder) if not first else None
+        target = folder if not first else tmp_path / str(line) / "m"
+
+        def interrupt(n: int, line: int = line) -> None:
+            if n == line:
+                raise KeyboardInterrupt
+
+        sys.settrace(trace_lines(interrupt))
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                store.save(target, example((before or 0) + 1))
+        finally:
+            sys.settrace(None)
+        assert which(target) in (before, (before or 0) + 1)
+
+
+class Faults:
+    """Counts the calls that reach the system and lets one of them fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+        self.code, self.fail_at, self.count = code, 0, 0
+        for name in ("fsync", "replace", "rename", "unlink", "open", "mkdir", "listdir"):
+            monkeypatch.setattr(os, name, self.wrap(getattr(os, name)))
+        real_open = io.open
+
+        def open_counted(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            self.step()
+            stream = real_open(file, mode, *args, **kwargs)
+            return Failing(stream, self) if "x" in mode else stream
+
+        monkeypatch.setattr(io, "open", open_counted)
+        monkeypatch.setattr(builtins, "open", open_counted)
+
+    def step(self) -> None:
+        self.count += 1
+        if self.count == self.fail_at:
+            raise OSError(self.code, os.strerror(self.code))
+
+    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.step()
+            return call(*args, **kwargs)
+
+        return counted
+
+
+class Failing:
+    """A file whose writes may fail after half of the bytes."""
+
+    def __init__(self, stream: Any, faults: Faults) -> None:
+        self.stream, self.faults = stream, faults
+
+    def write(self, data: Any) -> None:
+        half = memoryview(data).nbytes // 2
+        self.stream.write(memoryview(data)[:half])
+        self.faults.step()
+        self.stream.write(memoryview(data)[half:])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def __enter__(self) -> Failing:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.stream.close()
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_every_failing_call_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool, code: int
+) -> None:
+    folder = tmp_path / "place" / "m"
+    (tmp_path / "place").mkdir()
+    if not first:
+        store.save(folder, example(1))
+    before = None if first else 1
+    reached, failures, at = True, 0, 0
+    while reached:
+        at += 1
+        with monkeypatch.context() as patch:
+            faults = Faults(patch, code)
+            faults.fail_at = at
+            try:
+                store.save(folder, example(2))
+            except ModelError as error:
+                failures += 1
+                outcome = str(error)
+            else:
+                outcome = ""
+            reached = faults.count >= at
+        if outcome:
+            assert os.strerror(code) in outcome and "What was there before is unchanged" in outcome
+            assert which(folder) == before, at
+            # Nothing is left behind either, unless the very call that removes it is the one that failed.
+            store.save(folder, example(1))
+            assert len(os.listdir(folder)) == 3 and os.listdir(folder.parent) == ["m"]
+        else:
+            assert which(folder) == 2
+        if first:
+            for entry in folder.iterdir():
+                entry.unlink()
+            folder.rmdir()
+        else:
+            store.save(folder, example(1))
+    assert failures >= 10
+
+
+def test_a_full_device(tmp_path: Path) -> None:
+    """A limit of the system on the size of files, which fails the write itself."""
+    resource = pytest.importorskip("resource")
+    signal = pytest.importorskip("signal")
+    folder = tmp_path / "m"
+    store.save(folder, example(1))
+    big = State("example", 1, arrays={"big": np.zeros(1 << 20)})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(ModelError, match=r"File too large, at 'big\.\w+\.npy'. What was there"):
+            store.save(folder, big)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert which(folder) == 1 and len(os.listdir(folder)) == 3
+
+
+def test_folders_that_are_not_models_are_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("precious")
+    with pytest.raises(ModelError, match="is not empty and is not a Sylvan model"):
+        store.save(tmp_path, example(1))
+    (tmp_path / "manifest.json").write_text('{"format": "other"}')
+    with pytest.raises(ModelError, match="not a Sylvan model"):
+        store.save(tmp_path, example(1))
+    with pytest.raises(ModelError, match="is a file"):
+        store.save(tmp_path / "notes.txt", example(1))
+    with pytest.raises(ModelError, match=r"could not be saved to .*: File exists"):
+        store.save(tmp_path / "notes.txt" / "m", example(1))
+    assert sorted(os.listdir(tmp_path)) == ["manifest.json", "notes.txt"]
+
+
+def test_a_persons_own_files_in_a_model_survive(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    store.save(folder, example(1))
+    (folder / "README.md").write_text("mine")
+    store.save(folder, example(2))
+    assert which(folder) == 2 and (folder / "README.md").read_text() == "mine"
+
+
+def test_a_damaged_model_can_be_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    store.save(folder, example(1))
+    for file in folder.glob("*.npy"):
+        file.unlink()
+    with pytest.raises(ModelError, match="is missing"):
+        store.load(folder)
+    store.save(folder, example(2))
+    assert which(folder) == 2
+
+
+def test_a_mapped_model_outlives_its_replacement(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    store.save(folder, example(1))
+    mapped = store.load(folder, mmap=True)
+    store.save(folder, example(2))
+    np.testing.assert_array_equal(mapped.arrays["a"], example(1).arrays["a"])
+
+
+def test_readers_never_see_a_mixture(tmp_path: Path) -> None:
+    """A child saves again and again while the parent loads with full checks."""
+    folder = tmp_path / "m"
+    store.save(folder, example(0))
+    children = []
+    for first in (1, 100):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for seed in range(first, first + 40):
+                    store.save(folder, example(seed))
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    for _ in range(60):
+        assert which(folder) is not None
+    for child in children:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert which(folder) in (40, 139)
+    assert len(os.listdir(folder)) == 3

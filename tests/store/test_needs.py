@@ -1,0 +1,101 @@
+"""What kinds ask of a State: the right answer, or a sentence that names the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sylvan import store
+from sylvan.errors import ModelError
+from sylvan.store import State
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    arrays = {
+        "offsets": np.array([0, 2, 2, 5], np.int64),
+        "falling": np.array([0, 3, 2, 5], np.int64),
+        "late": np.array([1, 2], np.int64),
+        "none": np.zeros(0, np.int64),
+        "ids": np.array([[0, 3], [1, 2]], np.int32),
+        "nan": np.array([0.5, np.nan], np.float32),
+        "inf": np.array([0.5, -np.inf], np.float16),
+        "scalar": np.array(3),
+    }
+    values = {"n": 3, "x": 0.5, "flag": True, "word": "tfn", "nothing": None}
+    part = State("inner", 1)
+    store.save(tmp_path / "m", State("outer", 2, {"cost": 1.0, "beam": 10}, values, arrays, {"inner": part}))
+    return store.load(tmp_path / "m")
+
+
+def test_what_is_right_is_given(state: State) -> None:
+    store.need_kind(state, "outer", 2)
+    store.need_kind(state, "outer", 3)
+    assert store.need_array(state, "ids", np.int32, (2, None)).tolist() == [[0, 3], [1, 2]]
+    assert store.need_array(state, "ids", ("u1", "<i4"), (None, 2)).shape == (2, 2)
+    assert store.need_array(state, "scalar", np.int64, ()) == 3
+    assert store.need_offsets(state, "offsets", total=5, length=4).tolist() == [0, 2, 2, 5]
+    assert store.need_offsets(state, "offsets")[-1] == 5
+    assert store.need_range(state, "ids", 0, 3).shape == (2, 2)
+    assert store.need_range(state, "none", 0, 0, np.int64, (None,)).size == 0
+    assert store.need_finite(state, "ids").size == 4
+    assert store.need_int(state, "n", 1, 3) == 3
+    assert store.need_int(state, "beam") == 10
+    assert store.need_float(state, "n") == 3.0 and store.need_float(state, "x", 0, 1) == 0.5
+    assert store.need_bool(state, "flag") is True
+    assert store.need_choice(state, "word", ("tfn", "man")) == "tfn"
+    assert store.need_params(state, ("beam", "cost")) == {"cost": 1.0, "beam": 10}
+    assert store.need_part(state, "inner", "inner").kind == "inner"
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda s: store.need_kind(s, "inner"), "holds a model of kind 'outer', not 'inner'"),
+        (lambda s: store.need_kind(s, "outer", 1), "layout 2, but this release reads layouts up to 1"),
+        (lambda s: store.need_array(s, "gone", np.int32, (2,)), r"manifest\.json.*needs an array 'gone'"),
+        (
+            lambda s: store.need_array(s, "ids", np.float32, (2, 2)),
+            r"ids\.\w+\.npy.*must hold float32. Got int32",
+        ),
+        (lambda s: store.need_array(s, "ids", ("f4", "f2"), (2, 2)), "float32 or float16. Got int32"),
+        (lambda s: store.need_array(s, "ids", np.int32, (None,)), r"must have shape \(any\). Got \(2, 2\)"),
+        (lambda s: store.need_array(s, "ids", np.int32, (3, None)), r"must have shape \(3, any\)"),
+        (lambda s: store.need_offsets(s, "falling"), "offsets that fall at position 2"),
+        (lambda s: store.need_offsets(s, "late"), "must start at 0. Got 1"),
+        (lambda s: store.need_offsets(s, "none"), "at least one offset"),
+        (lambda s: store.need_offsets(s, "offsets", total=6), "must end at 6. Got 5"),
+        (lambda s: store.need_offsets(s, "offsets", length=5), r"must have shape \(5\)"),
+        (lambda s: store.need_offsets(s, "ids"), "must hold int64"),
+        (lambda s: store.need_range(s, "ids", 0, 2), r"values in \[0, 2\]. Got 3"),
+        (lambda s: store.need_range(s, "ids", 1, 3), r"values in \[1, 3\]. Got 0"),
+        (lambda s: store.need_range(s, "nan", -1, 1), r"values in \[-1, 1\]. Got nan"),
+        (lambda s: store.need_range(s, "gone", -1, 1), "needs an array 'gone'"),
+        (lambda s: store.need_range(s, "ids", 0, 9, np.int64), "must hold int64"),
+        (lambda s: store.need_range(s, "ids", 0, 9, np.int32, (4,)), r"must have shape \(4\)"),
+        (lambda s: store.need_finite(s, "nan"), "NaN or an infinity"),
+        (lambda s: store.need_finite(s, "inf"), "NaN or an infinity"),
+        (lambda s: store.need_finite(s, "gone"), "needs an array"),
+        (lambda s: store.need_int(s, "gone"), r"manifest\.json.*needs a value 'gone'"),
+        (lambda s: store.need_int(s, "x"), "'x' of the outer must be an int in .*Got 0.5"),
+        (lambda s: store.need_int(s, "flag"), "Got True"),
+        (lambda s: store.need_int(s, "n", 4), r"int in \[4, inf\). Got 3"),
+        (lambda s: store.need_int(s, "n", None, 2), r"int in \(-inf, 2\]. Got 3"),
+        (lambda s: store.need_float(s, "word"), "must be a number"),
+        (lambda s: store.need_float(s, "x", 1, 2), r"number in \[1, 2\]. Got 0.5"),
+        (lambda s: store.need_bool(s, "n"), "must be true or false. Got 3"),
+        (lambda s: store.need_choice(s, "word", ("a", "b")), "one of 'a', 'b'. Got 'tfn'"),
+        (lambda s: store.need_choice(s, "nothing", ("a",)), "Got None"),
+        (lambda s: store.need_params(s, ("beam",)), "has no parameter 'cost'"),
+        (lambda s: store.need_params(s, ("beam", "cost", "seed")), "needs a parameter 'seed'"),
+        (lambda s: store.need_part(s, "gone"), "needs a part 'gone'"),
+        (lambda s: store.need_part(s, "inner", "vocabulary"), "must be of kind 'vocabulary', not 'inner'"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence(state: State, ask: Callable[[State], object], sentence: str) -> None:
+    with pytest.raises(ModelError, match=sentence) as caught:
+        ask(state)
+    assert state.where in str(caught.value) and str(caught.value).endswith(".")

@@ -1,0 +1,158 @@
+"""Label matrices, lists of ids, class ids and weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan import validate
+from sylvan.errors import DataError
+
+DENSE = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], np.float32)
+
+
+def object_rows(*rows: object) -> np.ndarray:
+    array = np.empty(len(rows), object)
+    array[:] = rows
+    return array
+
+
+@pytest.mark.parametrize(
+    "Y",
+    [
+        DENSE,
+        DENSE.astype(bool),
+        DENSE.astype(int),
+        sp.csr_matrix(DENSE),
+        sp.csc_array(DENSE.astype(bool)),
+        sp.coo_matrix(DENSE.astype(np.int64)),
+        [[2, 0], [], [1]],
+        [[2, 0, 2], [], [1, 1, 1]],
+        [(2.0, 0.0), (), (1.0,)],
+        [{0, 2}, set(), {1}],
+        [np.array([0, 2]), np.array([], int), np.array([1])],
+        ([0, 2], [], [1]),
+        object_rows([0, 2], [], [1]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_form_of_the_labels_is_one(Y: object) -> None:
+    csr = validate.labels(Y)
+    np.testing.assert_array_equal(csr.to_scipy().toarray(), DENSE)
+    assert csr.indices.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "Y", [[2, 0, 1], (2, 0, 1), np.array([2, 0, 1]), np.array([2.0, 0, 1]), np.array([2, 0, 1], object)]
+)
+def test_one_class_id_a_row(Y: object) -> None:
+    assert validate.labels(Y).to_scipy().toarray().tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    assert validate.labels(Y, n_labels=5).shape == (3, 5)
+
+
+def test_relevances_are_kept_and_stored_zeros_are_no_labels() -> None:
+    Y = sp.csr_matrix(([2.5, 0.0, 1.0], [0, 1, 2], [0, 2, 3]), shape=(2, 3))
+    csr = validate.labels(Y)
+    assert csr.data.tolist() == [2.5, 1.0]
+    assert csr.indices.tolist() == [0, 2]
+    assert Y.nnz == 3
+
+
+def test_a_flag_named_twice_is_one_label() -> None:
+    Y = sp.csr_matrix((np.array([True, True]), np.array([1, 1]), np.array([0, 2])), shape=(1, 2))
+    assert validate.labels(Y).data.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("Y", "sentence"),
+    [
+        (None, "Y is None"),
+        ("abc", "Y must be a matrix, lists of label ids or one class id a row, but is a str"),
+        (3, "Y must be a matrix"),
+        ({0: 1}, "Y must be a matrix"),
+        ([["whales"], ["sea"]], "Y holds something other than a label id in row 0"),
+        ([[0], ["sea"]], "label id in row"),
+        (["whales", "sea"], "label id in row 0"),
+        (np.array(["whales", "sea"]), "label id in row 0"),
+        ([[0], 3], "Row 1 of Y must be a list of label ids, but is 3"),
+        ([[0], None], "Row 1 of Y must be a list of label ids, but is None"),
+        ([[0], [-1]], "Y holds .*-1.* in row 1"),
+        ([[0], [1.5]], "Y holds .*1.5.* in row 1"),
+        ([0, -1], "Y holds .*-1.* in row 1"),
+        ([0.0, np.nan], "Y holds .*nan.* in row 1"),
+        ([0.0, np.inf], "Y holds .*inf.* in row 1"),
+        ([[0], [2**31]], "Y holds .* in row 1"),
+        ([[0], [2**70]], "Y holds .* in row 1"),
+        ([[0], [[1, 2]]], "nested no deeper|label id in row 1"),
+        (np.zeros((2, 2, 2)), "one or two dimensions"),
+        (-DENSE, "Y holds a negative relevance in row 0"),
+        (sp.csr_matrix(np.array([[1, 0], [0, -2]])), "Y holds a negative relevance in row 1"),
+        (np.array([[np.nan]]), "Y holds NaN or infinity"),
+        (np.array([1j]), "Complex data not supported"),
+    ],
+)
+def test_what_is_no_label_matrix_is_a_sentence(Y: object, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        validate.labels(Y)
+
+
+def test_sizes_are_held() -> None:
+    with pytest.raises(DataError, match=r"Y has shape \(3, 3\), but 4 rows are needed"):
+        validate.labels(DENSE, n_rows=4)
+    with pytest.raises(DataError, match=r"Y has shape \(3, 3\), but 4 labels are needed"):
+        validate.labels(DENSE, n_labels=4)
+    with pytest.raises(DataError, match="Y names label 7 in row 1, but label ids must be below 5"):
+        validate.labels([[1], [7]], n_labels=5)
+
+
+def test_a_pair_must_have_the_same_rows_and_some_labels() -> None:
+    X = np.ones((2, 4))
+    with pytest.raises(DataError, match=r"X has shape \(2, 4\) and Y has shape \(3, 3\)"):
+        validate.pair(X, DENSE)
+    with pytest.raises(DataError, match="no label to learn"):
+        validate.pair(X, [[], []])
+    with pytest.raises(DataError, match=r"shape \(0, 4\)"):
+        validate.pair(X[:0], DENSE[:0])
+    x, y = validate.pair(X, DENSE[:2])
+    assert x.shape == (2, 4)
+    assert y.shape == (2, 3)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=8))
+def test_lists_of_ids_mean_sets(rows: list[list[int]]) -> None:
+    csr = validate.labels(rows, n_labels=10)
+    assert [set(csr.indices[a:b].tolist()) for a, b in zip(csr.indptr, csr.indptr[1:], strict=False)] == [
+        set(row) for row in rows
+    ]
+    assert (csr.data == 1).all()
+
+
+def test_weights() -> None:
+    assert validate.sample_weight(None, 3) is None
+    weights = validate.sample_weight([1, 0, 2.5], 3)
+    assert weights is not None
+    assert weights.dtype == np.float32
+    assert weights.tolist() == [1, 0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        ([1, 2], r"shape \(2,\), but X needs one of shape \(3,\)"),
+        (1.0, r"shape \(\), but X needs"),
+        ([[1, 2, 3]], r"shape \(1, 3\)"),
+        ([1, -1, 1], "Got -1 in row 1"),
+        ([1, np.nan, 1], "Got nan in row 1"),
+        ([1, np.inf, 1], "Got inf in row 1"),
+        ([1, 1e300, 1], "in row 1"),
+        (["a", "b", "c"], "text"),
+        (sp.csr_matrix([[1, 2, 3]]), "dense"),
+    ],
+)
+def test_other_weights_are_refused(weights: object, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        validate.sample_weight(weights, 3)
