@@ -3,9 +3,6 @@
 NB_MODULE(_native, m) {
   m.doc() = "Sylvan's native kernels; imported by sylvan.kernels alone.";
   bind_arrays(m);
-<<<<<<< HEAD
   bind_ranking(m);
-=======
   bind_readers(m);
->>>>>>> main
 }
