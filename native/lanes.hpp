@@ -101,29 +101,4 @@ inline LaneArray<N, float> select_lanes(const LaneArray<N, int32_t>& m, const La
 
 #endif
 
-// Lane i holds 1 << i.
-alignas(64) constexpr int32_t kLaneBits[16] = {1,   2,   4,    8,    16,   32,   64,    128,
-                                               256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-template <int N>
-SYLVAN_INLINE const Ints<N>& lane_bits() {
-  return *reinterpret_cast<const Ints<N>*>(kLaneBits);
-}
-
-// All lanes set to one value.
-#define SYLVAN_BROADCAST(N, value) ((value) - Floats<N>{})
-
-// -1 in each lane whose bit is set, 0 elsewhere.
-#define SYLVAN_LANES_OF_BITS(N, bits) ((lane_bits<N>() & (static_cast<int32_t>(bits) - Ints<N>{})) == lane_bits<N>())
-
-// The bits of the lanes that are not 0 (each is 0 or -1), into `bits`. The store and the loop become a few shuffles.
-#define SYLVAN_BITS_OF_LANES(N, lanes, bits)                                  \
-  do {                                                                        \
-    alignas(64) int32_t stored_lanes[N];                                      \
-    const Ints<N> masked_lanes = (lanes) & lane_bits<N>();                    \
-    std::memcpy(stored_lanes, &masked_lanes, sizeof(stored_lanes));           \
-    int32_t gathered_bits = 0;                                                \
-    for (int lane = 0; lane < (N); ++lane) gathered_bits |= stored_lanes[lane]; \
-    (bits) = static_cast<uint32_t>(gathered_bits);                            \
-  } while (0)
-
 }  // namespace sylvan
