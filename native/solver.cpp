@@ -303,7 +303,7 @@ int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_la
 
 }  // namespace
 
-int lanes_for(int64_t n_children) { return n_children <= 4 ? 4 : n_children <= 8 ? 8 : 16; }
+int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
 
 int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
   return 16 + aligned(n_features * n_lanes) + 2 * aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
@@ -317,12 +317,10 @@ int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t
   const Work work = carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted);
   prepare_rows(rows, positives, first_node, n_children, options, n_lanes, work);
   using Descend = int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Work&, float*);
-  static const Descend table[3][3] = {
-      {descend<4, Loss::squared_hinge>, descend<8, Loss::squared_hinge>, descend<16, Loss::squared_hinge>},
-      {descend<4, Loss::hinge>, descend<8, Loss::hinge>, descend<16, Loss::hinge>},
-      {descend<4, Loss::logistic>, descend<8, Loss::logistic>, descend<16, Loss::logistic>}};
-  const int width = n_lanes == 4 ? 0 : n_lanes == 8 ? 1 : 2;
-  *out_row_visits = table[static_cast<int>(options.loss)][width](rows, n_children, options, work, out_intercept);
+  static const Descend table[3][2] = {{descend<8, Loss::squared_hinge>, descend<16, Loss::squared_hinge>},
+                                      {descend<8, Loss::hinge>, descend<16, Loss::hinge>},
+                                      {descend<8, Loss::logistic>, descend<16, Loss::logistic>}};
+  *out_row_visits = table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, work, out_intercept);
   return emit(rows, work, n_children, n_lanes, options, out_feature, out_child, out_weight);
 }
 
