@@ -5,5 +5,7 @@ NB_MODULE(_native, m) {
   bind_arrays(m);
   bind_matching(m);
   bind_ranking(m);
+  bind_indexing(m);
   bind_readers(m);
+  bind_text(m);
 }

@@ -1,0 +1,272 @@
+"""The part of the contract about arrays, for every model whose features are a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from contract.data import Known, questions
+from contract.suite import RankingContract, bits, same_model
+from sylvan.errors import DataError, ParameterError
+
+
+def unsorted(X: np.ndarray) -> sp.csr_matrix:
+    """``X`` with each row's indices backwards and every value in two halves."""
+    csr = sp.csr_matrix(X)
+    data, indices, indptr = [], [], [0]
+    for start, stop in zip(csr.indptr, csr.indptr[1:], strict=False):
+        data += list(csr.data[start:stop][::-1] / 2) * 2
+        indices += list(csr.indices[start:stop][::-1]) * 2
+        indptr.append(len(indices))
+    matrix = sp.csr_matrix((np.array(data, csr.dtype), np.array(indices), np.array(indptr)), shape=X.shape)
+    matrix.has_sorted_indices = True  # a lie that scipy believes
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def with_zeros(X: np.ndarray) -> sp.csr_matrix:
+    """``X`` with a stored zero in every place that has none."""
+    full = sp.csr_matrix(np.ones(X.shape, X.dtype))
+    full.data[:] = X.ravel()
+    return full
+
+
+def wide_indices(X: np.ndarray) -> sp.csr_matrix:
+    csr = sp.csr_matrix(X)
+    csr.indices, csr.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
+    return csr
+
+
+def frozen(X: np.ndarray) -> np.ndarray:
+    copy = X.copy()
+    copy.setflags(write=False)
+    return copy
+
+
+def frozen_csr(X: np.ndarray) -> sp.csr_matrix:
+    csr = sp.csr_matrix(X)
+    for array in (csr.data, csr.indices, csr.indptr):
+        array.setflags(write=False)
+    return csr
+
+
+def strided(X: np.ndarray) -> np.ndarray:
+    wide = np.full((2 * X.shape[0], 3 * X.shape[1]), np.nan, X.dtype)
+    wide[::2, ::3] = X
+    return wide[::2, ::3]
+
+
+FORMS: dict[str, Callable[[np.ndarray], Any]] = {
+    "dense": np.array,
+    "float64": lambda X: X.astype(np.float64),
+    "float64 csr": lambda X: sp.csr_matrix(X.astype(np.float64)),
+    "csr_array": sp.csr_array,
+    "csc": sp.csc_matrix,
+    "csc_array": sp.csc_array,
+    "coo": sp.coo_matrix,
+    "lil": sp.lil_matrix,
+    "int64 indices": wide_indices,
+    "unsorted and repeated": unsorted,
+    "explicit zeros": with_zeros,
+    "fortran": np.asfortranarray,
+    "non-contiguous": strided,
+    "reversed": lambda X: np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1],
+    "read-only": frozen,
+    "read-only csr": frozen_csr,
+    "list of lists": lambda X: X.tolist(),
+}
+
+Y_FORMS: dict[str, Callable[[Known], Any]] = {
+    "dense": lambda data: data.Y,
+    "bool": lambda data: data.Y.astype(bool),
+    "int csr": lambda data: sp.csr_matrix(data.Y.astype(np.int64)),
+    "csc_array": lambda data: sp.csc_array(data.Y),
+    "int64 indices": lambda data: wide_indices(data.Y),
+    "explicit zeros": lambda data: with_zeros(data.Y),
+    "unsorted bool": lambda data: unsorted(data.Y.astype(bool)),
+    "lists of ids": lambda data: data.labels,
+    "backward tuples": lambda data: [tuple(ids[::-1]) for ids in data.labels],
+    "sets": lambda data: [set(ids) for ids in data.labels],
+}
+
+
+class MatrixContract(RankingContract):
+    """What holds for every model whose features are a matrix and whose labels are ids."""
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_every_form_of_the_features_is_one(self, fitted: Any, data: Known, form: str) -> None:
+        X = FORMS[form](data.X)
+        assert bits(fitted.rank(X, k=5)) == bits(fitted.rank(sp.csr_matrix(data.X), k=5))
+        same_model(fitted, self.make().fit(X, self.targets(data)))
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_single_rows_too(self, fitted: Any, data: Known, form: str) -> None:
+        row = data.X[3:4]
+        assert bits(fitted.rank(FORMS[form](row), k=5)) == bits(fitted.rank(sp.csr_matrix(row), k=5))
+
+    @pytest.mark.parametrize("form", Y_FORMS)
+    def test_every_form_of_the_labels_is_one(self, fitted: Any, data: Known, form: str) -> None:
+        same_model(fitted, self.make().fit(sp.csr_matrix(data.X), Y_FORMS[form](data)))
+
+    def test_class_ids(self, data: Known) -> None:
+        ids = np.array([labels[0] for labels in data.labels])
+        one_hot = sp.csr_matrix((np.ones(len(ids), np.float32), (np.arange(len(ids)), ids)))
+        same_model(self.make().fit(data.X, ids), self.make().fit(data.X, one_hot))
+
+    def test_labels_without_instances_are_never_a_crash(self, data: Known) -> None:
+        Y = np.zeros((len(data.X), data.n_labels + 5), np.float32)
+        Y[:, 2 : data.n_labels + 2] = data.Y
+        model = self.make().fit(data.X, Y)
+        assert model.n_labels_ == data.n_labels + 5
+        X, expected = questions(data)
+        assert model.rank(X, k=1).labels[:, 0].tolist() == (expected + 2).tolist()
+        every = model.rank(X, k=data.n_labels + 5).labels
+        assert every.max() < data.n_labels + 5
+
+    def test_features_without_entries(self, data: Known) -> None:
+        X = np.hstack([np.zeros((len(data.X), 3), np.float32), data.X, np.zeros((len(data.X), 4), np.float32)])
+        model = self.make().fit(X, data.Y)
+        assert model.n_features_ == X.shape[1]
+        asked = np.zeros((1, X.shape[1]), np.float32)
+        asked[0, [0, 3, 4, -1]] = 1
+        assert model.rank(asked, k=1).labels.tolist() == [[0]]
+
+    def test_no_feature_has_an_entry(self, data: Known) -> None:
+        empty = np.zeros_like(data.X)
+        top = self.make().fit(empty, data.Y).rank(empty[:2], k=3)
+        assert np.isfinite(top.scores[top.labels >= 0]).all()
+
+    def test_no_row_has_a_label(self, data: Known) -> None:
+        model = self.make().fit(data.X, np.zeros_like(data.Y))
+        top = model.rank(data.X[:3], k=3)
+        assert np.isfinite(top.scores[top.labels >= 0]).all()
+
+    def test_every_row_has_every_label(self, data: Known) -> None:
+        top = self.make().fit(data.X, np.ones_like(data.Y)).rank(data.X[:3], k=3)
+        assert (top.labels >= 0).all()
+
+    def test_large_and_small_values(self, data: Known) -> None:
+        for scale in (1e-6, 1e6, 1e18, 3e37):
+            top = self.make().fit(data.X * np.float32(scale), data.Y).rank(data.X * np.float32(scale), k=3)
+            assert not np.isnan(top.scores).any(), scale
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("form", ["dense", "float64", "csr_array", "csc", "non-contiguous"])
+    def test_nan_and_infinity_are_refused(self, fitted: Any, data: Known, form: str, bad: float) -> None:
+        X = data.X.copy()
+        X[2, 1] = bad
+        with pytest.raises(DataError, match="NaN or infinity"):
+            fitted.rank(FORMS[form](X), k=1)
+        with pytest.raises(DataError, match="NaN or infinity"):
+            self.make().fit(FORMS[form](X), self.targets(data))
+        with pytest.raises(DataError, match="NaN or infinity"):
+            fitted.rank(FORMS[form](X[2:3]), k=1)
+
+    def test_nan_among_the_labels_is_refused(self, data: Known) -> None:
+        Y = data.Y.copy()
+        Y[4, 4] = np.nan
+        for form in (Y, sp.csr_matrix(Y)):
+            with pytest.raises(DataError, match="NaN or infinity"):
+                self.make().fit(data.X, form)
+
+    def test_negative_labels_are_refused(self, data: Known) -> None:
+        with pytest.raises(DataError, match="negative relevance in row 0"):
+            self.make().fit(data.X, -data.Y)
+        with pytest.raises(DataError, match="-3"):
+            self.make().fit(data.X, [[-3], *data.labels[1:]])
+
+    def test_mismatched_shapes_are_refused_with_both(self, fitted: Any, data: Known) -> None:
+        n, d = data.X.shape
+        with pytest.raises(DataError, match=rf"\({n}, {d - 1}\).*\({n}, {d}\)"):
+            fitted.rank(data.X[:, :-1], k=1)
+        with pytest.raises(DataError, match=rf"\(1, {d + 2}\).*\(1, {d}\)"):
+            fitted.rank(sp.csr_matrix((1, d + 2), dtype=np.float32), k=1)
+        with pytest.raises(DataError, match=rf"\({n}, {d}\).*\({n - 1}, {data.n_labels}\)"):
+            self.make().fit(data.X, data.Y[:-1])
+
+    @pytest.mark.parametrize("bad", ["text", ["one", "two"], None, 3, np.zeros(4), np.zeros((1, 2, 3))])
+    def test_what_is_no_matrix_is_refused(self, fitted: Any, data: Known, bad: Any) -> None:
+        for call in (lambda: fitted.rank(bad, k=1), lambda: self.make().fit(bad, data.Y)):
+            with pytest.raises(DataError):
+                call()
+
+    def test_corrupt_matrices_are_refused(self, fitted: Any, data: Known) -> None:
+        for attribute, at, value in (
+            ("indices", 0, 10**8),
+            ("indices", 0, -1),
+            ("indptr", 1, -7),
+            ("indptr", -1, 10**8),
+        ):
+            X, Y = sp.csr_matrix(data.X), sp.csr_matrix(data.Y)
+            getattr(X, attribute)[at] = value
+            getattr(Y, attribute)[at] = value
+            with pytest.raises(DataError, match="X"):
+                fitted.rank(X, k=1)
+            with pytest.raises(DataError, match="X"):
+                self.make().fit(X, data.Y)
+            with pytest.raises(DataError, match="Y"):
+                self.make().fit(data.X, Y)
+
+    def test_no_rows_or_columns_to_learn_from(self, data: Known) -> None:
+        for X, Y in (
+            (data.X[:0], data.Y[:0]),
+            (data.X[:, :0], data.Y),
+            (data.X, data.Y[:, :0]),
+            (data.X, [[] for _ in data.labels]),
+            (data.X, None),
+        ):
+            with pytest.raises(DataError):
+                self.make().fit(X, Y)
+
+    def test_sample_weight(self, fitted: Any, data: Known) -> None:
+        n = len(data.X)
+        Q, expected = questions(data)
+        model = self.make().fit(data.X, data.Y, sample_weight=np.full(n, 2.0))
+        assert model.rank(Q, k=1).labels[:, 0].tolist() == expected.tolist()
+        for bad, sentence in (
+            (np.ones(n - 1), rf"\({n - 1},\).*\({n},\)"),
+            (-np.ones(n), "sample_weight"),
+            (np.full(n, np.nan), "sample_weight"),
+            (np.ones((n, 2)), "sample_weight"),
+            (["a"] * n, "sample_weight"),
+        ):
+            with pytest.raises(DataError, match=sentence):
+                self.make().fit(data.X, data.Y, sample_weight=bad)
+
+    def test_predict_is_a_sparse_indicator(self, fitted: Any, data: Known) -> None:
+        predicted = fitted.predict(data.X)
+        assert sp.issparse(predicted)
+        assert predicted.format == "csr"
+        assert predicted.shape == data.Y.shape
+        assert set(np.unique(predicted.data)) <= {1}
+
+    def test_predict_proba(self, fitted: Any, data: Known) -> None:
+        probabilities = fitted.predict_proba(data.X)
+        assert sp.issparse(probabilities)
+        assert probabilities.shape == data.Y.shape
+        assert (probabilities.data >= 0).all()
+        assert (probabilities.data <= 1).all()
+
+    def test_ids_of_rank_fit_the_matrix(self, fitted: Any, data: Known) -> None:
+        assert fitted.rank(data.X, k=4).to_csr(fitted.n_labels_).shape == data.Y.shape
+
+    def test_parameters_go_round(self, fitted: Any) -> None:
+        params = fitted.get_params(deep=False)
+        again = type(fitted)(**params)
+        assert again.get_params(deep=False).keys() == params.keys()
+        assert again.set_params(**params) is again
+        assert repr(again) == repr(fitted)
+
+    @pytest.mark.parametrize("value", [object(), "nonsense", -1, float("nan"), [1]])
+    def test_bad_parameters_are_refused_when_fitting(self, data: Known, value: Any) -> None:
+        for name in type(self.make()).constraints:
+            model = self.make()
+            if model.constraints[name].accepts(value):
+                continue
+            setattr(model, name, value)
+            with pytest.raises(ParameterError, match=f"'{name}' parameter"):
+                model.fit(data.X, data.Y)

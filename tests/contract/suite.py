@@ -1,0 +1,363 @@
+"""The contract: what holds for every estimator. Inherit a class, say how to make the estimator, and run.
+
+:class:`RankingContract` asks only that a model fits and ranks; what it is fed is made by ``inputs`` and
+``targets``, so a model of texts joins by overriding those. ``matrices.MatrixContract`` adds everything about
+arrays.
+"""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from contract.data import Known, known, questions
+from sylvan.errors import DataError, NotFittedError, ParameterError
+
+
+def rank_into(connection: Any, model: Any, X: Any, k: int) -> None:
+    """What a child process does: rank and send the bytes home."""
+    top = model.rank(X, k=k)
+    connection.send((top.labels.tobytes(), top.scores.tobytes()))
+    connection.close()
+
+
+def bits(top: Any) -> tuple[bytes, bytes]:
+    return top.labels.tobytes(), top.scores.tobytes()
+
+
+def all_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
+    """The arrays of a state and of its parts, by path."""
+    found = {prefix + name: np.asarray(array) for name, array in state.arrays.items()}
+    for name, part in state.parts.items():
+        found.update(all_arrays(part, f"{prefix}{name}/"))
+    return found
+
+
+def same_model(a: Any, b: Any) -> None:
+    """Every array of the two models has the same dtype, shape and bytes."""
+    first, second = all_arrays(a.to_state()), all_arrays(b.to_state())
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        assert array.dtype == second[name].dtype, name
+        assert array.shape == second[name].shape, name
+        assert array.tobytes() == second[name].tobytes(), name
+
+
+class RankingContract:
+    """What holds for every model that ranks."""
+
+    has_beam = True
+
+    def make(self, **params: Any) -> Any:
+        """A fresh, small, quick estimator; ``params`` override its own."""
+        raise NotImplementedError
+
+    def inputs(self, X: np.ndarray) -> Any:
+        """What ``fit`` and ``rank`` take for the dense features ``X``."""
+        return sp.csr_matrix(X)
+
+    def targets(self, data: Known) -> Any:
+        """What ``fit`` takes for the labels of ``data``."""
+        return sp.csr_matrix(data.Y)
+
+    def answers(self, model: Any, top: Any) -> list[list[int]]:
+        """The label numbers of :func:`known` that a ranking names, best first."""
+        return [[label for label in row if label >= 0] for row in top.labels.tolist()]
+
+    # ---------------------------------------- helpers
+
+    @pytest.fixture(scope="class")
+    def data(self) -> Known:
+        return known()
+
+    @pytest.fixture(scope="class")
+    def fitted(self, data: Known) -> Any:
+        return self.fit(data)
+
+    def fit(self, data: Known, **params: Any) -> Any:
+        return self.make(**params).fit(self.inputs(data.X), self.targets(data))
+
+    # ---------------------------------------- right answers
+
+    def test_known_answers(self, fitted: Any, data: Known) -> None:
+        X, expected = questions(data)
+        top = fitted.rank(self.inputs(X), k=3)
+        assert [row[0] for row in self.answers(fitted, top)] == expected.tolist()
+        assert top.labels.dtype == np.int32
+        assert top.scores.dtype == np.float32
+        assert top.labels.shape == top.scores.shape == (data.n_labels, 3)
+
+    def test_training_rows_are_mostly_recalled(self, fitted: Any, data: Known) -> None:
+        answers = self.answers(fitted, fitted.rank(self.inputs(data.X), k=1))
+        hits = [bool(row) and row[0] in ids for row, ids in zip(answers, data.labels, strict=True)]
+        assert np.mean(hits) > 0.9
+
+    def test_scores_fall_and_labels_are_distinct(self, fitted: Any, data: Known) -> None:
+        top = fitted.rank(self.inputs(data.X), k=data.n_labels)
+        filled = np.where(top.labels >= 0, top.scores, -np.inf)
+        assert (filled[:, :-1] >= filled[:, 1:]).all()
+        for row in top.labels.tolist():
+            present = [label for label in row if label >= 0]
+            assert len(present) == len(set(present))
+            assert row == present + [-1] * (len(row) - len(present)), "the empty places come last"
+        assert np.isneginf(top.scores[top.labels < 0]).all()
+        assert np.isfinite(top.scores[top.labels >= 0]).all()
+
+    def test_a_shorter_ranking_is_the_head_of_a_longer(self, fitted: Any, data: Known) -> None:
+        long = fitted.rank(self.inputs(data.X), k=8)
+        short = fitted.rank(self.inputs(data.X), k=3)
+        np.testing.assert_array_equal(short.labels, long.labels[:, :3])
+        np.testing.assert_array_equal(short.scores, long.scores[:, :3])
+
+    def test_more_k_than_labels(self, fitted: Any, data: Known) -> None:
+        top = fitted.rank(self.inputs(data.X[:4]), k=data.n_labels + 30)
+        assert top.labels.shape == (4, data.n_labels + 30)
+        assert (top.labels[:, data.n_labels :] == -1).all()
+        assert np.isneginf(top.scores[:, data.n_labels :]).all()
+
+    def test_batch_equals_row_by_row(self, fitted: Any, data: Known) -> None:
+        together = fitted.rank(self.inputs(data.X), k=5)
+        for row in range(len(data.X)):
+            alone = fitted.rank(self.inputs(data.X[row : row + 1]), k=5)
+            assert bits(alone) == (together.labels[row].tobytes(), together.scores[row].tobytes()), row
+
+    def test_no_rows_at_all(self, fitted: Any, data: Known) -> None:
+        assert fitted.rank(self.inputs(data.X[:0]), k=4).labels.shape == (0, 4)
+
+    def test_empty_rows_are_ranked(self, fitted: Any, data: Known) -> None:
+        top = fitted.rank(self.inputs(np.zeros((3, data.X.shape[1]), np.float32)), k=4)
+        assert top.labels.shape == (3, 4)
+        assert not np.isnan(top.scores).any()
+        assert bits(top)[0][: 4 * 4] == top.labels[1].tobytes(), "equal rows have equal answers"
+
+    # ---------------------------------------- odd training
+
+    def test_one_label(self) -> None:
+        model = self.fit(known(n_labels=1))
+        top = model.rank(self.inputs(known(n_labels=1).X), k=3)
+        assert self.answers(model, top) == [[0]] * len(top)
+
+    def test_one_instance(self, data: Known) -> None:
+        one = Known(data.X[:1], data.labels[:1], data.n_labels)
+        model = self.fit(one)
+        answers = self.answers(model, model.rank(self.inputs(one.X), k=len(one.labels[0])))
+        assert set(answers[0]) == set(one.labels[0])
+
+    def test_rows_without_labels_or_features(self, data: Known) -> None:
+        X, labels = data.X.copy(), [list(ids) for ids in data.labels]
+        X[[0, 7, 20]] = 0
+        labels[3] = labels[7] = labels[-1] = []
+        model = self.fit(Known(X, labels, data.n_labels))
+        Q, expected = questions(data)
+        answers = self.answers(model, model.rank(self.inputs(Q), k=1))
+        assert [row[0] for row in answers] == expected.tolist()
+
+    # ---------------------------------------- seeds and threads
+
+    def test_the_same_seed_gives_the_same_bits(self, fitted: Any, data: Known) -> None:
+        same_model(fitted, self.fit(data))
+
+    @pytest.mark.parametrize("n_jobs", [1, 2, 5, -1])
+    def test_threads_do_not_change_a_bit(self, fitted: Any, data: Known, n_jobs: int) -> None:
+        model = self.fit(data, n_jobs=n_jobs)
+        same_model(fitted, model)
+        assert bits(fitted.rank(self.inputs(data.X), k=5)) == bits(model.rank(self.inputs(data.X), k=5))
+
+    @pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
+    def test_any_seed_will_do(self, data: Known, seed: int) -> None:
+        X, expected = questions(data)
+        model = self.fit(data, seed=seed)
+        assert [row[0] for row in self.answers(model, model.rank(self.inputs(X), k=1))] == expected.tolist()
+
+    def test_sixteen_threads_rank_on_one_model(self, fitted: Any, data: Known) -> None:
+        parts = [self.inputs(data.X[start : start + 5]) for start in range(0, 40, 5)]
+        expected = [bits(fitted.rank(part, k=6)) for part in parts]
+        start = threading.Barrier(16)
+
+        def work(number: int) -> bool:
+            start.wait()
+            order = np.random.default_rng(number).permutation(len(parts) * 5) % len(parts)
+            return all(bits(fitted.rank(parts[i], k=6)) == expected[i] for i in order)
+
+        with ThreadPoolExecutor(16) as pool:
+            assert all(pool.map(work, range(16)))
+
+    def test_fit_leaves_its_input_alone(self, data: Known) -> None:
+        X, Y = self.inputs(data.X), self.targets(data)
+        before = pickle.dumps((X, Y))
+        self.make().fit(X, Y).rank(X, k=2)
+        assert pickle.dumps((X, Y)) == before
+
+    # ---------------------------------------- other processes
+
+    @pytest.mark.parametrize("method", ["fork", "spawn"])
+    def test_ranking_in_a_child(self, fitted: Any, data: Known, method: str) -> None:
+        if method not in multiprocessing.get_all_start_methods():
+            pytest.skip(f"this system cannot {method}")
+        X = self.inputs(data.X)
+        fitted.set_params(**self.jobs(2))  # threads have run in the parent before it forks
+        expected = bits(fitted.rank(X, k=5))
+        context = multiprocessing.get_context(method)
+        here, there = context.Pipe()
+        child = context.Process(target=rank_into, args=(there, fitted, X, 5))
+        child.start()
+        there.close()
+        try:
+            assert here.poll(90), "the child hangs"
+            assert here.recv() == expected
+            child.join(30)
+            assert child.exitcode == 0
+        finally:
+            child.kill()
+            fitted.set_params(**self.jobs(None))
+
+    def jobs(self, n_jobs: int | None) -> dict[str, Any]:
+        """The parameters that set the number of threads."""
+        return {"n_jobs": n_jobs}
+
+    @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
+    def test_pickle(self, fitted: Any, data: Known, protocol: int) -> None:
+        again = pickle.loads(pickle.dumps(fitted, protocol))
+        same_model(fitted, again)
+        X = self.inputs(data.X)
+        assert bits(again.rank(X, k=5)) == bits(fitted.rank(X, k=5))
+
+    def test_deepcopy_is_independent(self, fitted: Any, data: Known) -> None:
+        X = self.inputs(data.X)
+        expected = bits(fitted.rank(X, k=5))
+        again = copy.deepcopy(fitted)
+        half = Known(data.X[:30], data.labels[:30], data.n_labels)
+        again.fit(self.inputs(half.X), self.targets(half))
+        assert bits(fitted.rank(X, k=5)) == expected
+
+    def test_an_unfitted_estimator_pickles_and_copies(self) -> None:
+        model = self.make()
+        assert repr(pickle.loads(pickle.dumps(model))) == repr(model) == repr(copy.deepcopy(model))
+
+    # ---------------------------------------- saving and loading
+
+    @pytest.mark.parametrize("mmap", [True, False])
+    def test_save_and_load(self, fitted: Any, data: Known, tmp_path: Path, mmap: bool) -> None:
+        fitted.save(tmp_path / "model")
+        again = sylvan.load(tmp_path / "model", mmap=mmap)
+        assert type(again) is type(fitted)
+        assert repr(again) == repr(fitted)
+        same_model(fitted, again)
+        for X in (self.inputs(data.X), self.inputs(data.X[:1])):
+            assert bits(again.rank(X, k=5)) == bits(fitted.rank(X, k=5))
+
+    def test_a_loaded_model_is_used_like_any_other(self, fitted: Any, data: Known, tmp_path: Path) -> None:
+        fitted.save(tmp_path / "model")
+        loaded = sylvan.load(tmp_path / "model", mmap=True)
+        X = self.inputs(data.X)
+        expected = bits(fitted.rank(X, k=5))
+        assert bits(pickle.loads(pickle.dumps(loaded)).rank(X, k=5)) == expected
+        assert bits(copy.deepcopy(loaded).rank(X, k=5)) == expected
+        loaded.save(tmp_path / "copy")
+        assert bits(sylvan.load(tmp_path / "copy").rank(X, k=5)) == expected
+        same_model(loaded.fit(X, self.targets(data)), fitted)
+
+    def test_saving_over_an_existing_model_replaces_it(self, fitted: Any, data: Known, tmp_path: Path) -> None:
+        half = Known(data.X[:30], data.labels[:30], data.n_labels)
+        other = self.fit(half)
+        X = self.inputs(data.X)
+        other.save(tmp_path / "model")
+        mapped = sylvan.load(tmp_path / "model", mmap=True)
+        fitted.save(tmp_path / "model")
+        assert bits(sylvan.load(tmp_path / "model").rank(X, k=5)) == bits(fitted.rank(X, k=5))
+        assert bits(mapped.rank(X, k=5)) == bits(other.rank(X, k=5)), "a model mapped before lives on"
+        assert [path.name for path in tmp_path.iterdir()] == ["model"], "and nothing else is left behind"
+
+    def test_saving_over_the_folder_it_was_loaded_from(self, fitted: Any, data: Known, tmp_path: Path) -> None:
+        fitted.save(tmp_path / "model")
+        loaded = sylvan.load(tmp_path / "model", mmap=True)
+        loaded.save(tmp_path / "model")
+        X = self.inputs(data.X)
+        assert bits(loaded.rank(X, k=5)) == bits(fitted.rank(X, k=5))
+        assert bits(sylvan.load(tmp_path / "model").rank(X, k=5)) == bits(fitted.rank(X, k=5))
+
+    def test_a_model_loads_in_a_process_that_only_imported_sylvan(
+        self, fitted: Any, data: Known, tmp_path: Path
+    ) -> None:
+        fitted.save(tmp_path / "model")
+        code = "import sys, sylvan; print(type(sylvan.load(sys.argv[1])).__name__)"
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, text=True, timeout=90
+        )
+        assert done.stdout.strip() == type(fitted).__name__, done.stderr
+
+    # ---------------------------------------- refusals
+
+    def test_ranking_before_fitting(self, data: Known, tmp_path: Path) -> None:
+        model = self.make()
+        for call in (
+            lambda: model.rank(self.inputs(data.X), k=1),
+            lambda: model.predict(self.inputs(data.X)),
+            lambda: model.predict_proba(self.inputs(data.X)),
+            lambda: model.save(tmp_path / "model"),
+        ):
+            with pytest.raises(NotFittedError, match=type(model).__name__):
+                call()
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("k", [0, -1, 1.5, "3", None, True])
+    def test_a_k_that_is_none_is_refused(self, fitted: Any, data: Known, k: object) -> None:
+        with pytest.raises(ParameterError, match="'k' parameter"):
+            fitted.rank(self.inputs(data.X), k=k)
+
+    def test_k_may_be_a_numpy_int(self, fitted: Any, data: Known) -> None:
+        X = self.inputs(data.X)
+        assert bits(fitted.rank(X, k=np.int64(3))) == bits(fitted.rank(X, k=3))
+
+    @pytest.mark.parametrize("beam", [0, -1, 1.5, "3", True])
+    def test_a_beam_that_is_none_is_refused(self, fitted: Any, data: Known, beam: object) -> None:
+        if not self.has_beam:
+            pytest.skip("this model has no beam")
+        with pytest.raises(ParameterError, match="'beam' parameter"):
+            fitted.rank(self.inputs(data.X), k=1, beam=beam)
+        with pytest.raises(ParameterError, match="'beam' parameter"):
+            self.fit(data, beam=beam)
+
+    @pytest.mark.parametrize("n_jobs", [0, -5, 1.5, "2", True])
+    def test_a_number_of_threads_that_is_none_is_refused(self, data: Known, n_jobs: object) -> None:
+        with pytest.raises(ParameterError, match="'n_jobs' parameter"):
+            self.fit(data, n_jobs=n_jobs)
+
+    @pytest.mark.parametrize("n_jobs", [0, -5])
+    def test_also_when_ranking(self, data: Known, n_jobs: int) -> None:
+        model = self.fit(data)
+        model.set_params(**self.jobs(n_jobs))
+        with pytest.raises(ParameterError, match="'n_jobs' parameter"):
+            model.rank(self.inputs(data.X), k=1)
+
+    def test_unknown_parameters_are_refused(self) -> None:
+        with pytest.raises(ParameterError, match="no parameter 'beem'"):
+            self.make().set_params(beem=3)
+
+    def test_as_many_labels_as_inputs(self, data: Known) -> None:
+        fewer = Known(data.X, data.labels[:-2], data.n_labels)
+        short = Known(data.X[:-2], fewer.labels, data.n_labels)
+        n = len(data.X)
+        with pytest.raises(DataError, match=rf"{n}.*{n - 2}"):
+            self.make().fit(self.inputs(data.X), self.targets(short))
+
+    def test_a_failed_fit_leaves_the_model_as_it_was(self, data: Known) -> None:
+        model = self.fit(data)
+        X = self.inputs(data.X)
+        expected = bits(model.rank(X, k=5))
+        short = Known(data.X[:-2], data.labels[:-2], data.n_labels)
+        with pytest.raises(DataError):
+            model.fit(X, self.targets(short))
+        assert bits(model.rank(X, k=5)) == expected

@@ -1,0 +1,127 @@
+"""The native solver against the twin's: at a tight tolerance both stand at the same minimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import twin
+from sylvan import validate
+
+linear = pytest.importorskip("sylvan.ranking.linear")
+LayerProblem, LinearOptions, solve_layers = linear.LayerProblem, linear.LinearOptions, linear.solve_layers
+LOSSES = ["squared_hinge", "hinge", "logistic"]
+
+
+def layer_problem(
+    positive: np.ndarray, offsets: np.ndarray, rows: list[list[int]], relevance: np.ndarray | None = None
+) -> LayerProblem:
+    values = positive if relevance is None else positive * relevance
+    starts = np.concatenate(([0], np.cumsum([len(r) for r in rows]))).astype(np.int64)
+    flat = np.array([row for r in rows for row in r], np.int32)
+    return LayerProblem(offsets.astype(np.int64), validate.labels(values), starts, flat, weighted=relevance is not None)
+
+
+def dense_answer(
+    X: np.ndarray, problem: LayerProblem, options: LinearOptions, **more: object
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (d, nodes) and intercepts (nodes,) that the fast solver finds."""
+    (solutions,) = solve_layers(validate.features(X), [problem], options, **more)  # type: ignore[arg-type]
+    n_nodes = int(problem.child_offsets[-1])
+    W, b = np.zeros((X.shape[1], n_nodes)), np.zeros(n_nodes)
+    for cluster, solution in enumerate(solutions):
+        first = int(problem.child_offsets[cluster])
+        assert (np.diff(solution.features) > 0).all()
+        rows = np.repeat(solution.features, solution.lengths)
+        W[rows, solution.children + first] = solution.weights
+        b[first : int(problem.child_offsets[cluster + 1])] = solution.intercepts
+    return W, b
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, object]:
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n, d = draw(st.integers(1, 14)), draw(st.integers(1, 9))
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 5, 9, 17]), min_size=1, max_size=4))
+    X = random.normal(size=(n, d)) * (random.random((n, d)) < draw(st.sampled_from([0.3, 0.7, 1.0])))
+    X = np.float32(X).astype(np.float64)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    positive = (random.random((n, offsets[-1])) < draw(st.sampled_from([0.1, 0.4, 0.9]))).astype(float)
+    rows = [sorted(np.flatnonzero(random.random(n) < 0.8).tolist()) for _ in sizes]
+    if draw(st.booleans()):
+        rows = [list(range(n)) for _ in sizes]
+    return {
+        "X": X,
+        "offsets": offsets,
+        "positive": positive,
+        "rows": rows,
+        "relevance": random.choice([0.5, 1.0, 3.0], positive.shape) if draw(st.booleans()) else None,
+        "weight": np.float32(random.choice([0.25, 1.0, 2.0], n)) if draw(st.booleans()) else None,
+        "options": {
+            "loss": draw(st.sampled_from(LOSSES)),
+            "cost": draw(st.sampled_from([0.1, 1.0, 4.0])),
+            "positive_cost": draw(st.sampled_from([1.0, 2.5])),
+            "negative_cost": draw(st.sampled_from([1.0, 0.5])),
+            "bias": draw(st.sampled_from([0.0, 1.0, 0.5])),
+        },
+    }
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_the_solver_reaches_the_twins_minimum(case: dict) -> None:
+    X, offsets, positive, rows = case["X"], case["offsets"], case["positive"], case["rows"]
+    options = case["options"]
+    problem = layer_problem(positive, offsets, rows, case["relevance"])
+    exact = LinearOptions(**options, tolerance=1e-5, max_iterations=20000, threshold=0.0)
+    W, b = dense_answer(X, problem, exact, sample_weight=case["weight"])
+    for cluster, chosen in enumerate(rows):
+        for node in twin.children(offsets, cluster):
+            if not chosen:
+                assert not W[:, node].any()
+                continue
+            y = np.where(positive[chosen, node] > 0, 1.0, -1.0)
+            cost = np.where(y > 0, options["positive_cost"], options["negative_cost"]) * options["cost"]
+            if case["weight"] is not None:
+                cost = cost * case["weight"][chosen]
+            if case["relevance"] is not None:
+                cost = cost * np.where(y > 0, case["relevance"][chosen, node], 1.0)
+            binary = twin.Problem(X[chosen], y, cost, options["loss"], options["bias"])
+            best_w, best_b = twin.solve(binary)
+            least, found = binary.objective(best_w, best_b), binary.objective(W[:, node], b[node])
+            assert found <= least + 1e-3 * (1 + abs(least))
+            np.testing.assert_allclose(W[:, node], best_w, atol=2e-2)
+            np.testing.assert_allclose(b[node], best_b, atol=2e-2)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_threads_change_no_bit(loss: str, n_jobs: int) -> None:
+    random = np.random.default_rng(1)
+    X = np.float32(random.normal(size=(40, 20)) * (random.random((40, 20)) < 0.4))
+    offsets = np.array([0, 3, 20, 21, 60])
+    positive = (random.random((40, 60)) < 0.2).astype(float)
+    rows = [sorted(np.flatnonzero(random.random(40) < 0.6).tolist()) for _ in range(4)]
+    problem = layer_problem(positive, offsets, rows)
+    one = dense_answer(X, problem, LinearOptions(loss=loss), n_jobs=1)
+    many = dense_answer(X, problem, LinearOptions(loss=loss), n_jobs=n_jobs)
+    assert one[0].tobytes() == many[0].tobytes()
+    assert one[1].tobytes() == many[1].tobytes()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_threshold_and_weights_per_label_only_drop(loss: str) -> None:
+    random = np.random.default_rng(2)
+    X = np.float32(random.normal(size=(30, 12)))
+    problem = layer_problem((random.random((30, 18)) < 0.3).astype(float), np.array([0, 18]), [list(range(30))])
+    full, _ = dense_answer(X, problem, LinearOptions(loss=loss, threshold=0.0))
+    cut, _ = dense_answer(X, problem, LinearOptions(loss=loss, threshold=0.1))
+    np.testing.assert_array_equal(cut, np.where(np.abs(full) >= np.float32(0.1), full, 0))
+    few, _ = dense_answer(X, problem, LinearOptions(loss=loss, threshold=0.0, max_weights_per_label=4))
+    for node in range(18):
+        kept = np.argsort(-np.abs(full[:, node]), kind="stable")[:4]
+        expected = np.zeros(12)
+        expected[kept] = full[kept, node]
+        np.testing.assert_array_equal(few[:, node], expected)

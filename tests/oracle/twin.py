@@ -1,0 +1,277 @@
+"""Algorithm 2 of PECOS as it stands in the paper, dense, in float64, one obvious loop after another.
+
+Everything fast in Sylvan that ranks or trains has its slow twin here. Nothing here imports Sylvan: a tree is
+its ``child_offsets`` (a list of arrays, one a layer) and ``leaf_labels``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+Array = np.ndarray
+Tree = tuple[Sequence[Array], Array]  # child_offsets, leaf_labels
+
+
+def children(child_offsets: Array, node: int) -> range:
+    return range(int(child_offsets[node]), int(child_offsets[node + 1]))
+
+
+def parent_of(child_offsets: Array) -> Array:
+    """The parent of every node of a layer."""
+    return np.repeat(np.arange(len(child_offsets) - 1), np.diff(child_offsets))
+
+
+# ----------------------------------------------------------------------- matching, ranking
+
+# What a ranker's value h adds to a path's score, in logarithms: the scores of a path are multiplied.
+TRANSFORMS: dict[str, Callable[[float], float]] = {
+    "l3_hinge": lambda h: -(max(1.0 - h, 0.0) ** 3),  # Eq. 13 with p = 3
+    "sigmoid": lambda h: -math.log1p(math.exp(-h)) if h > -700 else h,
+}
+
+
+@dataclass
+class Ranking:
+    """One row's answer: labels best first, their scores, and how close the closest decision was."""
+
+    labels: list[int]
+    scores: list[float]
+    margin: float  # least difference, in float64 score, between something kept and something dropped
+    reached: list[list[int]]  # for each layer, the clusters whose children were scored
+
+
+def rank_row(
+    x: Array,
+    weights: Sequence[Array],
+    intercepts: Sequence[Array],
+    tree: Tree,
+    *,
+    beam: int,
+    k: int,
+    combine: str,
+) -> Ranking:
+    """The k best labels of one row by beam search (Section 2.5 and Algorithm 2).
+
+    weights[t] is (d, nodes of layer t) and intercepts[t] (nodes of layer t). With ``combine="ranker"`` a
+    node's score is its own ranker's (Eq. 12); otherwise it is its parent's score times the transform of its
+    own ranker's. Equal scores go to the lower node, and in the end to the lower label; of a label's leaves
+    the best counts.
+    """
+    child_offsets, leaf_labels = tree
+    beam_scores = {0: 0.0}  # the root; in logarithms f(0) = 1 is 0
+    margin, reached = math.inf, []
+    for layer, offsets in enumerate(child_offsets):
+        reached.append(sorted(beam_scores))
+        scored: dict[int, float] = {}
+        for cluster, cluster_score in beam_scores.items():
+            for node in children(offsets, cluster):
+                h = float(x @ weights[layer][:, node] + intercepts[layer][node])
+                scored[node] = h if combine == "ranker" else cluster_score + TRANSFORMS[combine](h)
+        if layer < len(child_offsets) - 1:
+            beam_scores, close = best(scored, beam)
+            margin = min(margin, close)
+    by_label: dict[int, float] = {}
+    for leaf, score in scored.items():
+        label = int(leaf_labels[leaf])
+        by_label[label] = max(score, by_label.get(label, -math.inf))
+    top, close = best(by_label, k)
+    ordered = sorted(top.items(), key=lambda item: (-item[1], item[0]))
+    shown = [score if combine == "ranker" else math.exp(score) for _, score in ordered]
+    return Ranking([label for label, _ in ordered], shown, min(margin, close), reached)
+
+
+def best(scores: dict[int, float], n: int) -> tuple[dict[int, float], float]:
+    """The n best entries, equal scores to the lower key, and how far the first dropped lies below them."""
+    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    close = ordered[n - 1][1] - ordered[n][1] if len(ordered) > n else math.inf
+    return dict(ordered[:n]), close
+
+
+def rank_everything(
+    x: Array, weights: Sequence[Array], intercepts: Sequence[Array], tree: Tree, *, combine: str
+) -> dict[int, float]:
+    """Every label's score without any beam: the product along each leaf's path, a label's best leaf."""
+    child_offsets, leaf_labels = tree
+    scores = np.zeros(1)
+    for layer, offsets in enumerate(child_offsets):
+        h = x @ weights[layer] + intercepts[layer]
+        if combine == "ranker":
+            scores = h
+        else:
+            scores = scores[parent_of(offsets)] + [TRANSFORMS[combine](float(value)) for value in h]
+    result: dict[int, float] = {}
+    for leaf, label in enumerate(leaf_labels):
+        score = float(scores[leaf]) if combine == "ranker" else math.exp(scores[leaf])
+        result[int(label)] = max(score, result.get(int(label), -math.inf))
+    return result
+
+
+# -------------------------------------------------------------------------------- training
+
+
+def truth(Y: Array, tree: Tree) -> list[Array]:
+    """Y(t) of every layer: which nodes hold one of a row's labels. Shapes (n, nodes of the layer), 0 or 1."""
+    child_offsets, leaf_labels = tree
+    layers = [(Y[:, leaf_labels] > 0).astype(float)]
+    for offsets in reversed(child_offsets[1:]):
+        C = np.zeros((int(offsets[-1]), len(offsets) - 1))
+        C[np.arange(int(offsets[-1])), parent_of(offsets)] = 1
+        layers.insert(0, (layers[0] @ C > 0).astype(float))
+    return layers
+
+
+def cluster_rows(
+    Y: Array, tree: Tree, layer: int, negatives: str, reached: Sequence[Sequence[int]] | None = None
+) -> list[list[int]]:
+    """The rows that each cluster of a layer is trained on (Section 2.3.1).
+
+    tfn: rows with a positive label in the cluster. man: rows whose beam reached the cluster, given in
+    ``reached`` as one list of clusters a row. tfn+man: rows of either.
+    """
+    child_offsets = tree[0][layer]
+    layer_truth = truth(Y, tree)[layer]
+    rows: list[list[int]] = []
+    for cluster in range(len(child_offsets) - 1):
+        members = list(children(child_offsets, cluster))
+        taught = {i for i in range(len(Y)) if layer_truth[i, members].any()}
+        matched = {i for i in range(len(Y)) if reached is not None and cluster in reached[i]}
+        chosen = {"tfn": taught, "man": matched, "tfn+man": taught | matched}[negatives]
+        rows.append(sorted(chosen))
+    return rows
+
+
+@dataclass
+class Problem:
+    """One binary problem: min over w of 1/2 w·w + Σ_i c_i loss(y_i w·x_i), the bias a feature of its own."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,) of -1 and +1
+    cost: Array  # (n,) c_i
+    loss: str
+    bias: float = 1.0
+
+    @property
+    def rows(self) -> Array:
+        constant = np.full((len(self.X), 1), self.bias)
+        return np.hstack([self.X, constant])
+
+    def objective(self, w: Array, intercept: float) -> float:
+        """The primal objective; ``intercept`` is what a score has added: the bias times its weight."""
+        bias_weight = intercept / self.bias if self.bias else 0.0
+        margins = self.y * (self.X @ w + intercept)
+        if self.loss == "logistic":
+            losses = np.logaddexp(0, -margins)
+        else:
+            losses = np.maximum(0, 1 - margins) ** (2 if self.loss == "squared_hinge" else 1)
+        return float(0.5 * w @ w + 0.5 * bias_weight**2 + self.cost @ losses)
+
+
+def solve(problem: Problem) -> tuple[Array, float]:
+    """The minimiser (w, intercept), found slowly and exactly."""
+    solver = {"squared_hinge": _solve_smooth, "logistic": _solve_smooth, "hinge": _solve_hinge}
+    full = solver[problem.loss](problem)
+    return full[:-1], float(full[-1] * problem.bias)
+
+
+def _solve_smooth(problem: Problem) -> Array:
+    Z = problem.rows * problem.y[:, None]
+
+    def value_and_gradient(w: Array) -> tuple[float, Array]:
+        margins = Z @ w
+        if problem.loss == "logistic":
+            losses, slopes = np.logaddexp(0, -margins), -1 / (1 + np.exp(np.clip(margins, -500, 500)))
+        else:
+            short = np.maximum(0, 1 - margins)
+            losses, slopes = short**2, -2 * short
+        return 0.5 * w @ w + problem.cost @ losses, w + Z.T @ (problem.cost * slopes)
+
+    start = np.zeros(Z.shape[1])
+    found = minimize(
+        value_and_gradient, start, jac=True, method="L-BFGS-B",
+        options={"maxiter": 20000, "maxfun": 100000, "ftol": 1e-15, "gtol": 1e-9},
+    )  # fmt: skip
+    return np.asarray(found.x)
+
+
+def _solve_hinge(problem: Problem) -> Array:
+    """Dual coordinate descent, one coordinate at a time until nothing moves."""
+    Z = problem.rows * problem.y[:, None]
+    alpha, w = np.zeros(len(Z)), np.zeros(Z.shape[1])
+    squares = (Z**2).sum(axis=1)
+    for _ in range(20000):
+        moved = 0.0
+        for i in range(len(Z)):
+            if squares[i] == 0:
+                continue
+            step = np.clip(alpha[i] - (Z[i] @ w - 1) / squares[i], 0, problem.cost[i]) - alpha[i]
+            alpha[i] += step
+            w += step * Z[i]
+            moved = max(moved, abs(step) * math.sqrt(squares[i]))
+        if moved < 1e-10:
+            break
+    return w
+
+
+@dataclass
+class Model:
+    """Dense weights of every layer."""
+
+    weights: list[Array]
+    intercepts: list[Array]
+    tree: Tree
+    combine: str
+    beam: int
+
+    def rank(self, x: Array, k: int, beam: int | None = None) -> Ranking:
+        return rank_row(x, self.weights, self.intercepts, self.tree, beam=beam or self.beam, k=k, combine=self.combine)
+
+
+def train(
+    X: Array,
+    Y: Array,
+    tree: Tree,
+    *,
+    negatives: str = "tfn",
+    loss: str = "squared_hinge",
+    cost: float = 1.0,
+    positive_cost: float = 1.0,
+    negative_cost: float = 1.0,
+    bias: float = 1.0,
+    beam: int = 10,
+    combine: str = "l3_hinge",
+    sample_weight: Array | None = None,
+) -> Model:
+    """Algorithm 2: layer by layer, each ranker on the rows that its negatives choose.
+
+    A cluster without rows has rankers of zero.
+    """
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    model = Model([], [], tree, combine, beam)
+    for layer, (offsets, layer_truth) in enumerate(zip(tree[0], truth(Y, tree), strict=True)):
+        reached = [_reached(model, x, layer) for x in X]
+        rows_of = cluster_rows(Y, tree, layer, negatives, reached)
+        W, b = np.zeros((X.shape[1], int(offsets[-1]))), np.zeros(int(offsets[-1]))
+        for cluster, rows in enumerate(rows_of):
+            for node in children(offsets, cluster):
+                if rows:
+                    positive = layer_truth[rows, node] > 0
+                    costs = cost * np.where(positive, positive_cost, negative_cost) * weight[rows]
+                    problem = Problem(X[rows], np.where(positive, 1.0, -1.0), costs, loss, bias)
+                    W[:, node], b[node] = solve(problem)
+        model.weights.append(W)
+        model.intercepts.append(b)
+    return model
+
+
+def _reached(model: Model, x: Array, layer: int) -> list[int]:
+    """The clusters of a layer that the beam of the layers above it keeps: the layer's matcher."""
+    if layer == 0:
+        return [0]
+    above: Tree = (model.tree[0][:layer], np.arange(int(model.tree[0][layer - 1][-1])))
+    answer = rank_row(x, model.weights, model.intercepts, above, beam=model.beam, k=model.beam, combine=model.combine)
+    return answer.labels
