@@ -8,14 +8,9 @@ import numpy.typing as npt
 from sylvan.indexing import LabelTree
 from sylvan.validate import Csr
 
-__all__ = ["NEGATIVES", "cluster_rows", "layer_positives", "needs_beam"]
+__all__ = ["NEGATIVES", "cluster_rows", "layer_positives"]
 
 NEGATIVES = ("tfn", "man", "tfn+man")
-
-
-def needs_beam(negatives: str) -> bool:
-    """Whether the layers above must be trained before this layer's rows are known."""
-    return negatives != "tfn"
 
 
 def layer_positives(tree: LabelTree, labels: Csr) -> list[Csr]:
@@ -78,7 +73,7 @@ def cluster_rows(
     ----------
     negatives : {"tfn", "man", "tfn+man"}
         Rows with a positive below the cluster (teacher forcing), rows whose beam holds the cluster (matcher-aware),
-        or either. With ``"man"`` the positives stay in, for a cluster without them teaches nothing.
+        or either.
     parents : Csr, shape (n, n_clusters), or None for the top layer, whose one cluster takes every row
     beam : ndarray of int32, shape (n, width), or None
         The clusters that each row's beam holds, -1 for none.
@@ -88,6 +83,8 @@ def cluster_rows(
     rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(parents.indptr))
     clusters = parents.indices.astype(np.int64)
     if beam is not None and negatives != "tfn":
+        if negatives == "man":
+            rows, clusters = rows[:0], clusters[:0]
         held = beam >= 0
         beam_rows = np.repeat(np.arange(n_rows, dtype=np.int64), held.sum(axis=1))
         beam_keys = beam[held].astype(np.int64) * n_rows + beam_rows

@@ -151,6 +151,10 @@ def _solve_cluster(
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the kept weights."""
     rows = problem.rows[problem.row_offsets[cluster] : problem.row_offsets[cluster + 1]]
     first, last = int(problem.child_offsets[cluster]), int(problem.child_offsets[cluster + 1])
+    if not len(rows):  # nobody reaches it: as unlikely as a node that has been seen to be wrong
+        nothing = np.zeros(0, np.int32)
+        intercepts = np.full(last - first, -1, np.float32)
+        return ClusterRows(nothing, nothing, nothing, nothing.astype(np.float32), intercepts)
     n_columns = features.shape[1]
     n_entries = int((features.indptr[rows + 1] - features.indptr[rows]).sum())
     if len(rows) == features.shape[0]:  # every row: its features are numbered well enough as they are
