@@ -102,7 +102,7 @@ class XRLinear(Estimator):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "branching": Number(int, 2),
         "max_leaf": Number(int, 1),
-        "beam": Number(int, 1),
+        "beam": Number(int, 1, 2**31 - 1),
         "negatives": PerLayer(NEGATIVES),
         "loss": Choice(tuple(LOSSES)),
         "cost": Number(float, 0, open_low=True),
@@ -381,6 +381,7 @@ class XRLinear(Estimator):
         names = [name for name in cls.parameter_names() if name != "tree"]
         model = cls(**store.need_params(state, names))
         model.check_params()
+        resolve_jobs(model.n_jobs)
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
         n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
         bits = state.meta.get("block_bits")
