@@ -53,9 +53,12 @@ inline uint64_t load_little_endian(const char* at) {
   return value;
 }
 
-// The first `length` (1 to 8) bytes of a load, the others zero.
+// The first `length` bytes of a load (none for 0 or less, all for 8 or more), the others zero.
 inline uint64_t first_bytes(uint64_t value, int64_t length) {
-  return value & (~uint64_t{0} >> (64 - 8 * length));
+  constexpr uint64_t masks[9] = {
+      0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff, ~uint64_t{0}};
+  const int64_t n = length < 8 ? length : 8;
+  return value & masks[n > 0 ? n : 0];
 }
 
 class TextScanner {
