@@ -3,6 +3,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+def aggregate_features(
+    x_indptr: npt.NDArray[np.int64],
+    x_indices: npt.NDArray[np.int32],
+    x_data: npt.NDArray[np.float32],
+    n_columns: int,
+    members_indptr: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int32],
+    member_weights: npt.NDArray[np.float32],
+    first: int,
+    last: int,
+    max_features: int,
+    out_length: npt.NDArray[np.int64],
+    out_indices: npt.NDArray[np.int32],
+    out_data: npt.NDArray[np.float32],
+) -> None: ...
 class TfidfTerms:
     def __init__(self) -> None: ...
     def add(
@@ -21,7 +36,6 @@ class TfidfTerms:
     def __len__(self) -> int: ...
     @property
     def overflowed(self) -> bool: ...
-
 def bound_lines(text: npt.NDArray[np.uint8]) -> tuple[int, int, int]: ...
 def canonical_rows(
     indptr: npt.NDArray[np.int64],
@@ -45,6 +59,64 @@ def fill_dense(
     out_indices: npt.NDArray[np.int32],
     out_data: npt.NDArray[np.float32],
 ) -> bool: ...
+def format_lines(
+    first: int,
+    last: int,
+    feature_offsets: npt.NDArray[np.int64],
+    features: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    label_offsets: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int32],
+    label_weights: npt.NDArray[np.float32],
+    weighted_labels: bool,
+    lowest_feature: int,
+    out: npt.NDArray[np.uint8],
+) -> int: ...
+def parse_lines(
+    text: npt.NDArray[np.uint8],
+    lowest_feature: int,
+    highest_feature: int,
+    highest_label: int,
+    weighted_labels: bool,
+    svmlight: bool,
+    feature_counts: npt.NDArray[np.int64],
+    features: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    label_counts: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int32],
+    label_weights: npt.NDArray[np.float32],
+) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]: ...
+def split_dense_rows(
+    data: npt.NDArray[np.float32],
+    offsets: npt.NDArray[np.int64],
+    layer_start: npt.NDArray[np.int64],
+    layer: int,
+    first: int,
+    last: int,
+    seed: int,
+    spherical: bool,
+    max_iterations: int,
+    sample: int,
+    max_steps: int,
+    order: npt.NDArray[np.int32],
+) -> None: ...
+def split_sparse_rows(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    data: npt.NDArray[np.float32],
+    n_columns: int,
+    offsets: npt.NDArray[np.int64],
+    layer_start: npt.NDArray[np.int64],
+    layer: int,
+    first: int,
+    last: int,
+    seed: int,
+    spherical: bool,
+    max_iterations: int,
+    sample: int,
+    max_steps: int,
+    order: npt.NDArray[np.int32],
+) -> None: ...
 def tfidf_add_totals(entries: npt.NDArray[np.uint64], totals: npt.NDArray[np.int64]) -> None: ...
 def tfidf_check_terms(
     bytes: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], slots: npt.NDArray[np.uint64]
@@ -83,30 +155,3 @@ def tfidf_weigh_rows(
     indices: npt.NDArray[np.int32],
     data: npt.NDArray[np.float32],
 ) -> None: ...
-def format_lines(
-    first: int,
-    last: int,
-    feature_offsets: npt.NDArray[np.int64],
-    features: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float32],
-    label_offsets: npt.NDArray[np.int64],
-    labels: npt.NDArray[np.int32],
-    label_weights: npt.NDArray[np.float32],
-    weighted_labels: bool,
-    lowest_feature: int,
-    out: npt.NDArray[np.uint8],
-) -> int: ...
-def parse_lines(
-    text: npt.NDArray[np.uint8],
-    lowest_feature: int,
-    highest_feature: int,
-    highest_label: int,
-    weighted_labels: bool,
-    svmlight: bool,
-    feature_counts: npt.NDArray[np.int64],
-    features: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float32],
-    label_counts: npt.NDArray[np.int64],
-    labels: npt.NDArray[np.int32],
-    label_weights: npt.NDArray[np.float32],
-) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]: ...

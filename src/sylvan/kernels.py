@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sylvan._native import (
     TfidfTerms,
+    aggregate_features,
     bound_lines,
     canonical_rows,
     check_compressed,
@@ -11,6 +12,8 @@ from sylvan._native import (
     fill_dense,
     format_lines,
     parse_lines,
+    split_dense_rows,
+    split_sparse_rows,
     tfidf_add_totals,
     tfidf_check_terms,
     tfidf_first_non_text,
@@ -23,6 +26,7 @@ from sylvan._native import (
 
 __all__ = [
     "TfidfTerms",
+    "aggregate_features",
     "bound_lines",
     "canonical_rows",
     "check_compressed",
@@ -30,6 +34,8 @@ __all__ = [
     "fill_dense",
     "format_lines",
     "parse_lines",
+    "split_dense_rows",
+    "split_sparse_rows",
     "tfidf_add_totals",
     "tfidf_check_terms",
     "tfidf_first_non_text",
