@@ -119,7 +119,7 @@ class TextScanner {
   }
 
   void scan_ascii_words(const char* text, int64_t length);
-  void join_ascii_words();
+  void join_words();
   template <typename Unit>
   void scan_words(const Unit* text, int64_t length);
   template <typename Unit>
@@ -127,15 +127,17 @@ class TextScanner {
   template <typename Unit>
   void scan_padded_words(const Unit* text, int64_t length);
   template <typename Unit>
-  int64_t split_cjk(const Unit* text, int64_t from, int64_t length);
-  template <typename Unit>
   void scan_units(const TextView& text);
   uint32_t look_up(uint32_t code_point) const {
     return static_cast<int64_t>(code_point) < settings_.table_size ? settings_.table[code_point]
                                                                    : code_point & code_point_mask;
   }
-  void put(uint32_t code_point);
-  void end_token(int64_t start);
+  enum class Run : uint32_t { none = 0, word = 1, cjk = 2 };
+  template <typename Unit>
+  char* mark_runs(const Unit* text, int64_t n, Run kind, char* out, uint32_t* edges, int64_t& n_edges) const;
+  void end_run(Run kind, int64_t start, int64_t end, int64_t n_characters);
+  void split_cjk(int64_t start, int64_t end, int64_t n_characters);
+  void write(uint32_t code_point);
   void reserve(int64_t bytes);
   void reserve_joined(int64_t bytes);
   void reserve_words(int64_t n);
