@@ -3,5 +3,6 @@
 NB_MODULE(_native, m) {
   m.doc() = "Sylvan's native kernels; imported by sylvan.kernels alone.";
   bind_arrays(m);
+  bind_ranking(m);
   bind_readers(m);
 }

@@ -10,6 +10,10 @@ from sylvan._native import (
     fill_dense,
     format_lines,
     parse_lines,
+    renumber_features,
+    solve_group,
+    solver_scratch_floats,
+    sort_triples,
 )
 
 __all__ = [
@@ -20,4 +24,8 @@ __all__ = [
     "fill_dense",
     "format_lines",
     "parse_lines",
+    "renumber_features",
+    "solve_group",
+    "solver_scratch_floats",
+    "sort_triples",
 ]
