@@ -3,6 +3,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+def aggregate_features(
+    x_indptr: npt.NDArray[np.int64],
+    x_indices: npt.NDArray[np.int32],
+    x_data: npt.NDArray[np.float32],
+    n_columns: int,
+    members_indptr: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int32],
+    member_weights: npt.NDArray[np.float32],
+    first: int,
+    last: int,
+    max_features: int,
+    out_length: npt.NDArray[np.int64],
+    out_indices: npt.NDArray[np.int32],
+    out_data: npt.NDArray[np.float32],
+) -> None: ...
+class TfidfTerms:
+    def __init__(self) -> None: ...
+    def add(
+        self,
+        texts: tuple[str, ...],
+        start: int,
+        stop: int,
+        table: npt.NDArray[np.uint32],
+        lowercase: bool,
+        settings: tuple[int, int, int, int, int],
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]: ...
+    def absorb(self, other: TfidfTerms) -> npt.NDArray[np.int32]: ...
+    def document_frequencies(self) -> npt.NDArray[np.int32]: ...
+    def sort(self, ids: npt.NDArray[np.int32]) -> None: ...
+    def copy(self, ids: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]: ...
+    def __len__(self) -> int: ...
+    @property
+    def overflowed(self) -> bool: ...
 def bound_lines(text: npt.NDArray[np.uint8]) -> tuple[int, int, int]: ...
 def canonical_rows(
     indptr: npt.NDArray[np.int64],
@@ -53,3 +86,72 @@ def parse_lines(
     labels: npt.NDArray[np.int32],
     label_weights: npt.NDArray[np.float32],
 ) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]: ...
+def split_dense_rows(
+    data: npt.NDArray[np.float32],
+    offsets: npt.NDArray[np.int64],
+    layer_start: npt.NDArray[np.int64],
+    layer: int,
+    first: int,
+    last: int,
+    seed: int,
+    spherical: bool,
+    max_iterations: int,
+    sample: int,
+    max_steps: int,
+    order: npt.NDArray[np.int32],
+) -> None: ...
+def split_sparse_rows(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    data: npt.NDArray[np.float32],
+    n_columns: int,
+    offsets: npt.NDArray[np.int64],
+    layer_start: npt.NDArray[np.int64],
+    layer: int,
+    first: int,
+    last: int,
+    seed: int,
+    spherical: bool,
+    max_iterations: int,
+    sample: int,
+    max_steps: int,
+    order: npt.NDArray[np.int32],
+) -> None: ...
+def tfidf_add_totals(entries: npt.NDArray[np.uint64], totals: npt.NDArray[np.int64]) -> None: ...
+def tfidf_check_terms(
+    bytes: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], slots: npt.NDArray[np.uint64]
+) -> int: ...
+def tfidf_first_non_text(texts: tuple[object, ...]) -> int: ...
+def tfidf_keep_columns(
+    entries: npt.NDArray[np.uint64], indptr: npt.NDArray[np.int64], column_of: npt.NDArray[np.int32]
+) -> None: ...
+def tfidf_slots(
+    bytes: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]: ...
+def tfidf_text_lengths(texts: tuple[str, ...]) -> npt.NDArray[np.int64]: ...
+def tfidf_transform(
+    texts: tuple[str, ...],
+    start: int,
+    stop: int,
+    table: npt.NDArray[np.uint32],
+    lowercase: bool,
+    settings: tuple[int, int, int, int, int],
+    bytes: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    slots: npt.NDArray[np.uint64],
+    idf: npt.NDArray[np.float32],
+    use_idf: bool,
+    sublinear: bool,
+    norm: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]: ...
+def tfidf_weigh_rows(
+    entries: npt.NDArray[np.uint64],
+    indptr: npt.NDArray[np.int64],
+    idf: npt.NDArray[np.float32],
+    use_idf: bool,
+    sublinear: bool,
+    norm: int,
+    n_columns: int,
+    indices: npt.NDArray[np.int32],
+    data: npt.NDArray[np.float32],
+) -> None: ...

@@ -50,6 +50,7 @@ class Csr(NamedTuple):
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape as errors show it, with plain ints."""
     return str(tuple(int(size) for size in shape))
 
 

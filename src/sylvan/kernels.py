@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    TfidfTerms,
+    aggregate_features,
     bound_lines,
     canonical_rows,
     check_compressed,
@@ -14,9 +16,21 @@ from sylvan._native import (
     solve_group,
     solver_scratch_floats,
     sort_triples,
+    split_dense_rows,
+    split_sparse_rows,
+    tfidf_add_totals,
+    tfidf_check_terms,
+    tfidf_first_non_text,
+    tfidf_keep_columns,
+    tfidf_slots,
+    tfidf_text_lengths,
+    tfidf_transform,
+    tfidf_weigh_rows,
 )
 
 __all__ = [
+    "TfidfTerms",
+    "aggregate_features",
     "bound_lines",
     "canonical_rows",
     "check_compressed",
@@ -28,4 +42,14 @@ __all__ = [
     "solve_group",
     "solver_scratch_floats",
     "sort_triples",
+    "split_dense_rows",
+    "split_sparse_rows",
+    "tfidf_add_totals",
+    "tfidf_check_terms",
+    "tfidf_first_non_text",
+    "tfidf_keep_columns",
+    "tfidf_slots",
+    "tfidf_text_lengths",
+    "tfidf_transform",
+    "tfidf_weigh_rows",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +13,7 @@ from typing import Any, TypeVar
 
 from sylvan.errors import ParameterError
 
-__all__ = ["Progress", "map_parallel", "progress", "quiet", "resolve_jobs", "split_ranges"]
+__all__ = ["Progress", "exit_on_interrupt", "map_parallel", "progress", "quiet", "resolve_jobs", "split_ranges"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -129,6 +131,48 @@ def map_parallel(
         else:
             _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
     return results
+
+
+@contextmanager
+def exit_on_interrupt(sentence: Callable[[], str], exit_code: int, patience: float = 0.6) -> Iterator[None]:
+    """End the process soon after Ctrl-C, even while its main thread is deep inside a kernel.
+
+    Python raises ``KeyboardInterrupt`` only between two of its own instructions, so a kernel that runs for
+    seconds would hold it back. Here a thread sees the signal at once, gives the main thread ``patience`` seconds
+    to leave the block by itself, and ends the process otherwise. Does nothing outside the main thread.
+
+    Parameters
+    ----------
+    sentence : callable
+        Gives the line for stderr, asked only when the process has to be ended.
+    exit_code : int
+    patience : float
+        Seconds.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    hear, tell = socket.socketpair()
+    tell.setblocking(False)
+    left = threading.Event()
+
+    def watch() -> None:
+        while signals := hear.recv(64):
+            if signal.SIGINT in signals and not left.wait(patience):
+                os.write(2, f"\n{sentence()}\n".encode())
+                os._exit(exit_code)
+
+    watcher = threading.Thread(target=watch, daemon=True, name="sylvan-interrupt")
+    before = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
+    watcher.start()
+    try:
+        yield
+    finally:
+        left.set()
+        signal.set_wakeup_fd(before)
+        tell.close()
+        watcher.join()
+        hear.close()
 
 
 @contextmanager

@@ -59,7 +59,5 @@ def rebuild(state: store.State) -> Any:
         return loader(state)
     except ModelError:
         raise
-    except (
-        SylvanError
-    ) as error:  # a parameter out of its range, say: here the folder is at fault, not the caller
+    except SylvanError as error:  # a parameter out of its range, say: here the folder is at fault, not the caller
         raise ModelError(f"{where!r} is damaged: {error}") from error

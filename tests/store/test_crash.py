@@ -23,9 +23,7 @@ from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.store import State, write
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line"
-)
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line")
 
 PLAN = write.__file__
 

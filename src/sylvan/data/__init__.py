@@ -8,7 +8,7 @@ packed (``.gz``, ``.xz``), and ``"-"`` stands for stdin and stdout.
 from __future__ import annotations
 
 from sylvan.data.arrays import load_npy, load_npz, load_npz_pair, save_npy, save_npz, save_npz_pair
-from sylvan.data.jsonl import TextData, read_jsonl, read_records, write_jsonl, write_records
+from sylvan.data.jsonl import TextData, read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
 from sylvan.data.samples import Sample, load_sample
 from sylvan.data.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
 from sylvan.data.vocabulary import Vocabulary
@@ -30,6 +30,7 @@ __all__ = [
     "save_npz_pair",
     "save_svmlight",
     "save_xmc",
+    "stream_jsonl",
     "write_jsonl",
     "write_records",
 ]

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sylvan.data.lines import token
@@ -13,7 +14,7 @@ from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 
-__all__ = ["TextData", "read_jsonl", "read_records", "write_jsonl", "write_records"]
+__all__ = ["TextData", "read_jsonl", "read_records", "stream_jsonl", "write_jsonl", "write_records"]
 
 Label = str | int
 
@@ -84,16 +85,78 @@ def read_jsonl(
     >>> data.read_jsonl(path, text_fields=("title", "author"))
     TextData(texts=['Moby Dick Melville'], labels=[['Whaling']], weights=None)
     """
-    fields = (text_fields,) if isinstance(text_fields, str) else tuple(text_fields)
-    if not fields or not all(isinstance(name, str) for name in fields):
-        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
     texts: list[str] = []
     labels: list[list[Label]] = []
     weights: list[list[float] | None] = []
+    for text, row, row_weights in _rows(path, text_fields, labels_field, require_labels, separator):
+        texts.append(text)
+        labels.append(row)
+        weights.append(row_weights)
+    return _text_data(texts, labels, weights)
+
+
+def stream_jsonl(
+    path: PathLike,
+    *,
+    text_fields: str | Sequence[str] = "text",
+    labels_field: str | None = "labels",
+    require_labels: bool = True,
+    separator: str = " ",
+    rows: int = 4096,
+) -> Iterator[TextData]:
+    """Read what :func:`read_jsonl` reads, some rows at a time, so that a file of any size fits into memory.
+
+    Parameters
+    ----------
+    path, text_fields, labels_field, require_labels, separator
+        As in :func:`read_jsonl`.
+    rows : int
+        How many objects at a time; the last time there may be fewer.
+
+    Yields
+    ------
+    TextData
+        ``weights`` is None where no label of these rows has any.
+
+    Raises
+    ------
+    DataError
+        As :func:`read_jsonl`, once the line at fault is reached.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.jsonl"
+    >>> data.write_jsonl(path, ["one", "two", "three"], [["a"], ["b"], ["a", "b"]])
+    >>> [block.texts for block in data.stream_jsonl(path, rows=2)]
+    [['one', 'two'], ['three']]
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise ParameterError(f"The 'rows' parameter must be an int in [1, inf). Got {rows!r} instead.")
+    found = _rows(path, text_fields, labels_field, require_labels, separator)
+    while block := list(islice(found, rows)):
+        texts, labels, weights = map(list, zip(*block, strict=True))
+        yield _text_data(texts, labels, weights)
+
+
+def _rows(
+    path: PathLike,
+    text_fields: str | Sequence[str],
+    labels_field: str | None,
+    require_labels: bool,
+    separator: str,
+) -> Iterator[tuple[str, list[Label], list[float] | None]]:
+    """Text, labels and their weights of every object of a file."""
+    fields = (text_fields,) if isinstance(text_fields, str) else tuple(text_fields)
+    if not fields or not all(isinstance(name, str) for name in fields):
+        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
     kind: type | None = None
+    empty = True
     with open_read(path) as stream:
         for place, record in _objects(stream):
-            texts.append(separator.join(filter(None, (_text(place, record, name) for name in fields))))
+            empty = False
+            text = separator.join(filter(None, (_text(place, record, name) for name in fields)))
             row, row_weights = _labels(place, record, labels_field, require_labels)
             for label in row:
                 kind = kind or type(label)
@@ -102,10 +165,12 @@ def read_jsonl(
                         f"{place}: labels must be all strings or all ints, and those before are "
                         f"{'strings' if kind is str else 'ints'}. Got {_quoted(label)} instead."
                     )
-            labels.append(row)
-            weights.append(row_weights)
-        if not texts:
+            yield text, row, row_weights
+        if empty:
             raise DataError(f"{stream.name}: the file holds no objects.")
+
+
+def _text_data(texts: list[str], labels: list[list[Label]], weights: list[list[float] | None]) -> TextData:
     if all(row_weights is None for row_weights in weights):
         return TextData(texts, labels)
     whole = [w if w is not None else [1.0] * len(row) for w, row in zip(weights, labels, strict=True)]

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan.errors import DataError
+from sylvan import store
+from sylvan.errors import DataError, ModelError
+
+if TYPE_CHECKING:
+    from sylvan.indexing.clustering import Embeddings
+    from sylvan.indexing.taxonomy import Parents
 
 __all__ = ["LabelTree"]
 
+_KIND = "label-tree"
+MAX_DEPTH = 64
 _MAX_NODES = 2**31 - 1
 
 
@@ -103,9 +111,7 @@ class LabelTree:
         return (
             self.n_labels == other.n_labels
             and self.depth == other.depth
-            and all(
-                np.array_equal(a, b) for a, b in zip(self.child_offsets, other.child_offsets, strict=True)
-            )
+            and all(np.array_equal(a, b) for a, b in zip(self.child_offsets, other.child_offsets, strict=True))
             and np.array_equal(self.leaf_labels, other.leaf_labels)
         )
 
@@ -123,6 +129,33 @@ class LabelTree:
         (3,)
         """
         return cls((np.array([0, n_labels]),), np.arange(max(n_labels, 0), dtype=np.int32), n_labels)
+
+    @classmethod
+    def build(
+        cls,
+        embeddings: Embeddings,
+        branching: int = 16,
+        max_leaf: int = 100,
+        *,
+        clustering: str = "spherical",
+        overlap: int = 1,
+        max_iterations: int = 8,
+        seed: int = 0,
+        n_jobs: int | None = 1,
+    ) -> LabelTree:
+        """Cluster the labels by their embeddings, recursively; see :func:`sylvan.indexing.build_tree`."""
+        from sylvan.indexing.clustering import build_tree
+
+        return build_tree(
+            embeddings,
+            branching,
+            max_leaf,
+            clustering=clustering,
+            overlap=overlap,
+            max_iterations=max_iterations,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
 
     @classmethod
     def random(cls, n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
@@ -180,6 +213,49 @@ class LabelTree:
             chain.append(matrix)
         return chain
 
+    @classmethod
+    def from_taxonomy(
+        cls,
+        names: Sequence[str],
+        parents: Parents,
+        *,
+        max_depth: int | None = None,
+    ) -> LabelTree:
+        """The tree of a given hierarchy of names; see :func:`sylvan.indexing.taxonomy_tree`."""
+        from sylvan.indexing.taxonomy import taxonomy_tree
+
+        return taxonomy_tree(names, parents, max_depth=max_depth)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the tree to a folder that :func:`sylvan.load` reads."""
+        store.save(folder, self.to_state())
+
+    def to_state(self) -> store.State:
+        """What the tree consists of, for :mod:`sylvan.store`."""
+        arrays: dict[str, npt.NDArray[Any]] = {f"layer{t}.offsets": layer for t, layer in enumerate(self.child_offsets)}
+        arrays["leaf_labels"] = self.leaf_labels
+        meta: dict[str, store.JSON] = {"depth": self.depth, "n_labels": self.n_labels}
+        return store.State(kind=_KIND, version=1, meta=meta, arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> LabelTree:
+        """The tree that a State describes.
+
+        Raises
+        ------
+        ModelError
+            When an array or value is missing, or they do not make a label tree.
+        """
+        store.need_kind(state, _KIND)
+        depth = store.need_int(state, "depth", 1, MAX_DEPTH)
+        n_labels = store.need_int(state, "n_labels", 1, _MAX_NODES)
+        offsets = [store.need_array(state, f"layer{t}.offsets", np.int64, (None,)) for t in range(depth)]
+        leaf_labels = store.need_array(state, "leaf_labels", np.int32, (None,))
+        fault = find_fault(offsets, leaf_labels, n_labels)
+        if fault:
+            raise ModelError(f"{state.where or 'The model'!r} does not hold a label tree: {fault}.")
+        return cls(tuple(offsets), leaf_labels, n_labels)
+
 
 def find_fault(
     offsets: Sequence[npt.NDArray[np.int64]], leaf_labels: npt.NDArray[np.int32], n_labels: int
@@ -189,12 +265,12 @@ def find_fault(
         return f"it must hold at least one label, but n_labels is {n_labels}"
     if not offsets:
         return "it has no layer"
+    if leaf_labels.size < n_labels:
+        return f"it has {leaf_labels.size} leaves for {n_labels} labels, too few for each to have one"
     n_parents = 1
     for t, layer in enumerate(offsets):
         if layer.ndim != 1 or layer.size != n_parents + 1:
-            return (
-                f"layer {t} must have {n_parents + 1} offsets for its {n_parents} parents, not {layer.size}"
-            )
+            return f"layer {t} must have {n_parents + 1} offsets for its {n_parents} parents, not {layer.size}"
         if layer[0] != 0 or bool((layer[1:] <= layer[:-1]).any()):
             return f"the offsets of layer {t} must start at 0 and rise, so that each parent has a child"
         if layer[-1] > _MAX_NODES:
@@ -252,9 +328,7 @@ def _without_empty_nodes(chain: list[sp.csc_matrix]) -> list[sp.csc_matrix]:
         alive = np.diff(kept[0].indptr) > 0
         keep = alive[above.indices]
         counts = np.concatenate(([0], np.cumsum(keep)))
-        kept.insert(
-            0, sp.csc_matrix((above.data[keep], above.indices[keep], counts[above.indptr]), shape=above.shape)
-        )
+        kept.insert(0, sp.csc_matrix((above.data[keep], above.indices[keep], counts[above.indptr]), shape=above.shape))
     return kept
 
 
@@ -277,3 +351,6 @@ def _expand(chain: list[sp.csc_matrix]) -> LabelTree:
             f"the first is label {missing[0]}."
         )
     return LabelTree(tuple(offsets), ids.astype(np.int32), n_labels)
+
+
+store.register(_KIND, LabelTree.from_state)

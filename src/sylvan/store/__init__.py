@@ -23,11 +23,12 @@ from sylvan.store.needs import (
 )
 from sylvan.store.read import load
 from sylvan.store.state import JSON, State, known_kinds, loader_of, register
-from sylvan.store.write import save
+from sylvan.store.write import check_target, save
 
 __all__ = [
     "JSON",
     "State",
+    "check_target",
     "known_kinds",
     "load",
     "loader_of",

@@ -120,15 +120,11 @@ def parse(data: bytes, path: str, sylvan_version: str) -> Node:
         raise ModelError(f"{path!r} is not the manifest of a Sylvan model: its 'format' is not {FORMAT!r}.")
     version = contents.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ModelError(
-            f"{path!r} is damaged: its 'format_version' is {_short(version)}, not an int from 1."
-        )
+        raise ModelError(f"{path!r} is damaged: its 'format_version' is {_short(version)}, not an int from 1.")
     if version > FORMAT_VERSION:
         raise ModelError(_newer(path, version, contents.get("sylvan_version"), sylvan_version))
     if contents.get("checksum") != _checksum(contents):
-        raise ModelError(
-            f"{path!r} was altered after it was written: its 'checksum' does not match its contents."
-        )
+        raise ModelError(f"{path!r} was altered after it was written: its 'checksum' does not match its contents.")
     node = _node(contents.get("model"), path, "model", 0)
     files = [entry.file.lower() for entry in node.entries()]
     if len(set(files)) != len(files):
@@ -241,9 +237,7 @@ def _node(value: Any, path: str, at: str, depth: int) -> Node:
         raise ModelError(f"{path!r} is damaged: {at} must be an object. Got {_short(value)} instead.")
     kind = _field(value, "kind", str, path, at)
     if not _KIND.fullmatch(kind) or len(kind) > 60:
-        raise ModelError(
-            f"{path!r} is damaged: {at}.kind is {_short(kind)}, which no kind of model is called."
-        )
+        raise ModelError(f"{path!r} is damaged: {at}.kind is {_short(kind)}, which no kind of model is called.")
     version = _field(value, "version", int, path, at)
     if not 1 <= version < 2**31:
         raise ModelError(f"{path!r} is damaged: {at}.version must be an int from 1. Got {version} instead.")
@@ -269,21 +263,15 @@ def _entry(value: Any, path: str, at: str) -> Entry:
         raise ModelError(f"{path!r} is damaged: {at} must be an object. Got {_short(value)} instead.")
     file = _field(value, "file", str, path, at)
     if not file_name(file):
-        raise ModelError(
-            f"{path!r} is damaged: {at}.file is {_short(file)}, not a plain name that ends in .npy."
-        )
+        raise ModelError(f"{path!r} is damaged: {at}.file is {_short(file)}, not a plain name that ends in .npy.")
     dtype = _field(value, "dtype", str, path, at)
     if dtype not in DTYPES:
-        raise ModelError(
-            f"{path!r} is damaged: {at}.dtype is {_short(dtype)}, not one of {', '.join(DTYPES)}."
-        )
+        raise ModelError(f"{path!r} is damaged: {at}.dtype is {_short(dtype)}, not one of {', '.join(DTYPES)}.")
     shape = _field(value, "shape", list, path, at)
     if len(shape) > 8 or not all(_is_int(size) and size >= 0 for size in shape):
         raise ModelError(f"{path!r} is damaged: {at}.shape is {_short(shape)}, not a list of ints from 0.")
     size = _field(value, "bytes", int, path, at)
     checksum = _field(value, "checksum", str, path, at)
     if not _CHECKSUM.fullmatch(checksum):
-        raise ModelError(
-            f"{path!r} is damaged: {at}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits."
-        )
+        raise ModelError(f"{path!r} is damaged: {at}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits.")
     return Entry(file, dtype, tuple(shape), size, checksum)

@@ -58,9 +58,7 @@ def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | st
     from sylvan import __version__
 
     if verify not in (True, False, "auto"):
-        raise ParameterError(
-            f"The 'verify' parameter of load must be True, False or 'auto'. Got {verify!r} instead."
-        )
+        raise ParameterError(f"The 'verify' parameter of load must be True, False or 'auto'. Got {verify!r} instead.")
     checked = not mmap if verify == "auto" else bool(verify)
     path = folder_path(folder)
     before = b""
@@ -146,8 +144,7 @@ def _read_array(
         raise ModelError(f"{file!r} {error}.") from None
     if descr != entry.dtype or shape != entry.shape:
         raise ModelError(
-            f"{file!r} holds {descr} of shape {shape}, but the manifest says {entry.dtype} "
-            f"of shape {entry.shape}."
+            f"{file!r} holds {descr} of shape {shape}, but the manifest says {entry.dtype} of shape {entry.shape}."
         )
     dtype = DTYPES[descr]
     wanted = offset + math.prod(shape) * dtype.itemsize

@@ -34,7 +34,7 @@ from sylvan.store import manifest
 from sylvan.store.npy import DTYPES, header
 from sylvan.store.state import JSON, State, folder_path
 
-__all__ = ["save"]
+__all__ = ["check_target", "save"]
 
 _CHUNK = 16 << 20
 _OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
@@ -145,6 +145,26 @@ def _check_state(state: State, path: Path) -> None:
         if not manifest.part_name(name):
             raise ModelError(f"No part of a model may be called {name!r}.")
         _check_state(part, path)
+
+
+def check_target(folder: str | os.PathLike[str]) -> None:
+    """Refuse what :func:`save` would refuse of ``folder``, before the work of making a model is begun.
+
+    Raises
+    ------
+    ModelError
+        When ``folder`` is a file or holds something else than a Sylvan model, or may not be written.
+    """
+    path = Path(os.path.realpath(folder_path(folder)))
+    try:
+        _check_target(path, str(folder))
+        nearest = next(place for place in (path, *path.parents) if place.exists())
+        writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise ModelError(_unsaved(str(folder), error)) from error
+    if not writable:
+        why = "may not be written" if nearest.is_dir() else "is a file, not a folder"
+        raise ModelError(f"No model can be saved to {str(folder)!r}: {str(nearest)!r} {why}.")
 
 
 def _check_target(path: Path, shown: str) -> None:

@@ -1,0 +1,168 @@
+#include "tfidf_terms.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sylvan {
+namespace {
+
+constexpr size_t first_slots = 1 << 12;
+
+uint64_t big_endian(uint64_t little_endian) {
+  uint64_t value = 0;
+  for (int i = 0; i < 8; ++i) value |= (little_endian >> (8 * i) & 0xff) << (56 - 8 * i);
+  return value;
+}
+
+int compare(const char* a, int64_t a_length, const char* b, int64_t b_length) {
+  const int64_t both = std::min(a_length, b_length);
+  const int order = std::memcmp(a, b, static_cast<size_t>(both));
+  return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+}  // namespace
+
+TermTable::TermTable() : bytes_(slice_padding), slots_(first_slots), mask_(first_slots - 1) {}
+
+int64_t TermTable::add(const char* bytes, int64_t length, uint64_t hash, uint64_t head, uint64_t at) {
+  if (size() >= max_terms) {
+    overflowed_ = true;
+    return -1;
+  }
+  const uint64_t id = terms_.size();
+  const size_t begin = bytes_.size() - slice_padding;
+  terms_.push_back(Term{head, begin, static_cast<uint32_t>(length), 0, 0, 0});
+  bytes_.resize(bytes_.size() + static_cast<size_t>(length));
+  std::memcpy(bytes_.data() + begin, bytes, static_cast<size_t>(length));
+  slots_[at] = make_slot(hash, id);
+  if (terms_.size() * 4 > slots_.size() * 3) grow();
+  return static_cast<int64_t>(id);
+}
+
+void TermTable::grow() {
+  // The low half of a hash isn't kept, so it is found again; terms are visited in the order of their bytes.
+  std::vector<uint64_t> slots(slots_.size() * 2);
+  mask_ = slots.size() - 1;
+  for (size_t id = 0; id < terms_.size(); ++id) {
+    const Term& term = terms_[id];
+    const uint64_t hash = hash_term(bytes_.data() + term.begin, term.length);
+    uint64_t at = hash & mask_;
+    while (slots[at] != 0) at = (at + 1) & mask_;
+    slots[at] = make_slot(hash, id);
+  }
+  slots_.swap(slots);
+}
+
+void TermTable::absorb(const TermTable& other, int32_t* map) {
+  constexpr size_t ahead = 16;
+  uint64_t hashes[ahead];
+  for (size_t from = 0; from < other.terms_.size(); from += ahead) {
+    const size_t n = std::min(ahead, other.terms_.size() - from);
+    for (size_t i = 0; i < n; ++i) {
+      const Term& term = other.terms_[from + i];
+      hashes[i] = hash_term(other.bytes_.data() + term.begin, term.length);
+      prefetch(hashes[i]);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const Term& term = other.terms_[from + i];
+      const int64_t id = find_or_add(other.bytes_.data() + term.begin, term.length, hashes[i]);
+      map[from + i] = static_cast<int32_t>(id);
+      if (id >= 0) terms_[static_cast<size_t>(id)].n_documents += term.n_documents;
+    }
+  }
+}
+
+void TermTable::document_frequencies(int32_t* n_documents) const {
+  for (size_t i = 0; i < terms_.size(); ++i) n_documents[i] = static_cast<int32_t>(terms_[i].n_documents);
+}
+
+void TermTable::sort(int32_t* ids, int64_t n) const {
+  struct Key {
+    uint64_t head;
+    int32_t id;
+  };
+  std::vector<Key> keys(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    keys[static_cast<size_t>(i)] = Key{big_endian(terms_[static_cast<size_t>(ids[i])].head), ids[i]};
+  }
+  std::sort(keys.begin(), keys.end(), [this](const Key& a, const Key& b) {
+    if (a.head != b.head) return a.head < b.head;
+    const Term& s = terms_[static_cast<size_t>(a.id)];
+    const Term& t = terms_[static_cast<size_t>(b.id)];
+    return compare(bytes_.data() + s.begin, s.length, bytes_.data() + t.begin, t.length) < 0;
+  });
+  for (int64_t i = 0; i < n; ++i) ids[i] = keys[static_cast<size_t>(i)].id;
+}
+
+void TermTable::measure(const int32_t* ids, int64_t n, int64_t* offsets) const {
+  offsets[0] = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    offsets[i + 1] = offsets[i] + static_cast<int64_t>(terms_[static_cast<size_t>(ids[i])].length);
+  }
+}
+
+void TermTable::copy_bytes(const int32_t* ids, int64_t n, const int64_t* offsets, char* bytes) const {
+  for (int64_t i = 0; i < n; ++i) {
+    const Term& term = terms_[static_cast<size_t>(ids[i])];
+    std::memcpy(bytes + offsets[i], bytes_.data() + term.begin, term.length);
+  }
+}
+
+TermCounter::TermCounter(const FrozenTerms& terms) : terms_(terms), mask_(0) {}
+
+void TermCounter::start_document(Entries* row) {
+  places_.assign(256, 0u);  // small again, so that one long document doesn't slow those after it
+  mask_ = 255;
+  row_ = row;
+  row_start_ = row->size();
+}
+
+void TermCounter::grow() {
+  places_.assign(places_.size() * 2, 0u);
+  mask_ = places_.size() - 1;
+  for (size_t i = row_start_; i < row_->size(); ++i) {
+    uint64_t at = ((*row_)[i] >> 32) * 0x9e3779b1u >> 4 & mask_;
+    while (places_[at] != 0) at = (at + 1) & mask_;
+    places_[at] = static_cast<uint32_t>(i - row_start_) + 1;
+  }
+}
+
+int64_t n_slots_for(int64_t n_terms) {
+  int64_t n_slots = 8;
+  while (n_slots * 3 < n_terms * 4) n_slots *= 2;
+  return n_slots;
+}
+
+void fill_slots(const char* bytes, const int64_t* offsets, int64_t n_terms, uint64_t* slots,
+                int64_t n_slots) {
+  const uint64_t mask = static_cast<uint64_t>(n_slots) - 1;
+  for (int64_t i = 0; i < n_terms; ++i) {
+    const uint64_t hash = hash_term(bytes + offsets[i], offsets[i + 1] - offsets[i]);
+    uint64_t at = hash & mask;
+    while (slots[at] != 0) at = (at + 1) & mask;
+    slots[at] = make_slot(hash, static_cast<uint64_t>(i));
+  }
+}
+
+TermsFault check_terms(const char* bytes, int64_t n_bytes, const int64_t* offsets, int64_t n_terms,
+                       const uint64_t* slots, int64_t n_slots) {
+  if (n_slots <= n_terms || (n_slots & (n_slots - 1)) != 0) return TermsFault::slot_count;
+  if (offsets[0] != 0 || offsets[n_terms] != n_bytes - slice_padding) return TermsFault::offsets;
+  for (int64_t i = 0; i < n_terms; ++i) {
+    if (offsets[i + 1] <= offsets[i]) return TermsFault::offsets;
+  }
+  for (int64_t i = 1; i < n_terms; ++i) {
+    const int64_t before = offsets[i - 1], here = offsets[i], after = offsets[i + 1];
+    if (compare(bytes + before, here - before, bytes + here, after - here) >= 0) return TermsFault::order;
+  }
+  int64_t n_full = 0;
+  for (int64_t i = 0; i < n_slots; ++i) {
+    const int64_t term = static_cast<int64_t>(slots[i] & 0xffffffffu);
+    if (slots[i] == 0) continue;
+    if (term == 0 || term > n_terms) return TermsFault::slots;
+    ++n_full;
+  }
+  return n_full == n_terms ? TermsFault::none : TermsFault::slots;
+}
+
+}  // namespace sylvan

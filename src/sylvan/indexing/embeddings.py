@@ -1,0 +1,276 @@
+"""Label embeddings: one vector a label, made from the instances that carry it (PECOS, section 2.1.1)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import kernels, validate
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.checks import check_number, used_columns
+from sylvan.parallel import map_parallel, resolve_jobs
+from sylvan.params import Number
+from sylvan.validate import Csr
+
+__all__ = ["pifa", "pifa_lf", "pii", "spectral"]
+
+_TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
+
+
+def pii(Y: Any) -> sp.csr_matrix:
+    """Positive instance indices: a label is the set of its instances.
+
+    Parameters
+    ----------
+    Y : label matrix of shape (n, L), lists of label ids, or Csr
+        Which instances have which labels; values are relevances.
+
+    Returns
+    -------
+    csr_matrix of float32, shape (L, n)
+        Rows of length one; the row of a label without instances is empty.
+
+    Raises
+    ------
+    DataError
+        When Y is no label matrix.
+
+    Notes
+    -----
+    Yu et al. (2022), "PECOS", section 2.1.1, PII.
+
+    Examples
+    --------
+    >>> from sylvan import indexing
+    >>> print(indexing.pii([[0], [0, 1]]).toarray().round(2))
+    [[0.71 0.71]
+     [0.   1.  ]]
+    """
+    members = _members(validate.labels(Y))
+    return _unit_rows(sp.csr_matrix((members.data.copy(), members.indices, members.indptr), shape=members.shape))
+
+
+def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = None, n_jobs: int | None = 1) -> sp.csr_matrix:
+    """Positive instance feature aggregation: a label is the sum of its instances' features.
+
+    Parameters
+    ----------
+    X : feature matrix of shape (n, d), or Csr
+    Y : label matrix of shape (n, L), lists of label ids, or Csr
+        Its relevances weigh the instances.
+    max_features_per_label : int, optional
+        Keep only so many values of each label, those of largest size. Labels of many instances touch most
+        features, and the tail of their values says little about where they belong; None keeps all.
+    n_jobs : int, optional
+        Number of threads; the result does not depend on it.
+
+    Returns
+    -------
+    csr_matrix of float32, shape (L, d)
+        Rows of length one, columns sorted; the row of a label without instances is empty.
+
+    Raises
+    ------
+    DataError
+        When X or Y is malformed or they differ in their number of rows.
+    ParameterError
+        When a parameter is out of its range.
+
+    Notes
+    -----
+    Yu et al. (2022), "PECOS", section 2.1.1, PIFA: the rows of Y^T X, scaled to length one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import indexing
+    >>> X = np.array([[3.0, 0.0], [0.0, 4.0], [0.0, 1.0]])
+    >>> print(indexing.pifa(X, [[0], [0, 1], [1]]).toarray().round(2))
+    [[0.6 0.8]
+     [0.  1. ]]
+    """
+    check_number("max_features_per_label", max_features_per_label, Number(int, 1, optional=True))
+    x, y = validate.pair(X, Y)
+    n_features = x.shape[1]
+    x, used = used_columns(x)
+    members = _members(y)
+    counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
+    sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
+    keep = max_features_per_label or 0
+    rooms = np.minimum(sizes, min(x.shape[1], keep) if keep else x.shape[1])
+    task = max(_TASK_VALUES, 8 * x.shape[1])  # a task clears an array of all columns first
+    cuts = np.searchsorted(np.cumsum(sizes), np.arange(task, int(sizes.sum()), task)) + 1
+    edges = np.unique(np.concatenate(([0], cuts, [y.shape[1]]))).tolist()
+
+    def work(labels: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
+        first, last = labels
+        room = int(rooms[first:last].sum())  # more than needed where rows share columns; never touched there
+        length, columns, values = np.zeros(last - first, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
+        kernels.aggregate_features(
+            x.indptr, x.indices, x.data, x.shape[1], members.indptr, members.indices, members.data,
+            first, last, keep, length, columns, values,
+        )  # fmt: skip
+        used = int(length.sum())
+        return length, columns[:used].copy(), values[:used].copy()
+
+    ranges = list(itertools.pairwise(edges))
+    costs = [float(sizes[first:last].sum()) for first, last in ranges]
+    parts = map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs)
+    length, columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    indptr = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
+    return sp.csr_matrix((values, columns if used is None else used[columns], indptr), shape=(y.shape[1], n_features))
+
+
+def pifa_lf(
+    X: Any,
+    Y: Any,
+    label_features: Any,
+    alpha: float | npt.ArrayLike = 0.5,
+    *,
+    max_features_per_label: int | None = None,
+    n_jobs: int | None = 1,
+) -> sp.csr_matrix:
+    """PIFA together with features of the labels themselves, such as their names' TF-IDF vectors.
+
+    Parameters
+    ----------
+    X, Y, max_features_per_label, n_jobs
+        As in :func:`pifa`.
+    label_features : feature matrix of shape (L, d)
+        In the same feature space as X.
+    alpha : float or array of shape (L,)
+        Weight of PIFA in [0, 1], one for all or one a label; the label's own features weigh ``1 - alpha``. A
+        label without instances has its own features alone, whatever its alpha.
+
+    Returns
+    -------
+    csr_matrix of float32, shape (L, d)
+        Rows of length one.
+
+    Raises
+    ------
+    DataError
+        When a matrix is malformed or the shapes do not fit each other.
+    ParameterError
+        When ``alpha`` is out of its range or not one number a label.
+
+    Notes
+    -----
+    Yu et al. (2022), "PECOS", section 2.1.1, PIFA + LF: (1 - alpha) Z + alpha PIFA.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import indexing
+    >>> X, own = np.eye(2), np.array([[0.0, 1.0], [0.0, 1.0]])
+    >>> print(indexing.pifa_lf(X, [[0], [1]], own, alpha=0.5).toarray().round(2))
+    [[0.71 0.71]
+     [0.   1.  ]]
+    """
+    instances = pifa(X, Y, max_features_per_label=max_features_per_label, n_jobs=n_jobs)
+    n_labels, n_features = instances.shape
+    own = validate.features(label_features, n_features=n_features, name="label_features", owner="PIFA")
+    if own.shape[0] != n_labels:
+        raise DataError(f"label_features has shape {own.shape}, but one row for each of {n_labels} labels is needed.")
+    weights = np.asarray(alpha, dtype=np.float64)
+    if weights.shape not in {(), (n_labels,)} or not bool(((weights >= 0) & (weights <= 1)).all()):
+        raise ParameterError(
+            f"The 'alpha' parameter must be a float in [0, 1], or an array of {n_labels} such floats, one a "
+            f"label. Got {alpha!r} instead."
+        )
+    weights = np.where(np.diff(instances.indptr) > 0, weights, 0.0)
+    mixed = sp.diags_array(1 - weights) @ own.to_scipy() + sp.diags_array(weights) @ instances
+    return _unit_rows(sp.csr_matrix(mixed, dtype=np.float32))
+
+
+def spectral(Y: Any, k: int = 64, *, seed: int = 0) -> npt.NDArray[np.float32]:
+    """Spectral embeddings: co-clustering of the bipartite graph between instances and labels.
+
+    Parameters
+    ----------
+    Y : label matrix of shape (n, L), lists of label ids, or Csr
+    k : int
+        Number of dimensions; fewer are returned where the graph has fewer.
+    seed : int
+        Seed of the start vector of the eigenvalue solver.
+
+    Returns
+    -------
+    ndarray of float32, shape (L, k)
+        The 2nd to k+1-st right singular vectors of D1^-1/2 Y D2^-1/2, scaled by D2^-1/2; a label without
+        instances is the zero vector.
+
+    Raises
+    ------
+    DataError
+        When Y is no label matrix.
+    ParameterError
+        When ``k`` or ``seed`` is out of its range.
+
+    Notes
+    -----
+    Yu et al. (2022), "PECOS", section 2.1.1, Spectral; Dhillon (2001), "Co-clustering documents and words using
+    bipartite spectral graph partitioning", equation 12.
+
+    Examples
+    --------
+    >>> from sylvan import indexing
+    >>> Z = indexing.spectral([[0, 1], [0, 1], [1, 2], [2, 3], [2, 3]], k=1)
+    >>> Z.shape, bool(Z[0, 0] * Z[3, 0] < 0)
+    ((4, 1), True)
+    """
+    check_number("k", k, Number(int, 1))
+    check_number("seed", seed, Number(int, 0, 2**63 - 1))
+    y = validate.labels(Y).to_scipy().astype(np.float64)
+    rows, columns = _inverse_roots(y.sum(axis=1)), _inverse_roots(y.sum(axis=0))
+    scaled = sp.csr_matrix(sp.diags_array(rows) @ y @ sp.diags_array(columns))
+    vectors = _right_singular_vectors(scaled, min(k + 1, *scaled.shape), seed)
+    # A vector's sign is arbitrary; the largest entry is made positive so that the bits are one solver's own.
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]) if vectors.size else 1.0
+    embeddings = (vectors * np.where(signs == 0, 1.0, signs))[:, 1 : k + 1] * columns[:, None]
+    if embeddings.shape[1] == 0:
+        embeddings = np.zeros((y.shape[1], 1))
+    return np.ascontiguousarray(embeddings, dtype=np.float32)
+
+
+def _right_singular_vectors(matrix: sp.csr_matrix, k: int, seed: int) -> npt.NDArray[np.float64]:
+    """The leading right singular vectors in falling order of their singular values, one a column."""
+    if k == 0:
+        return np.zeros((matrix.shape[1], 0))
+    if k >= min(matrix.shape):
+        return np.asarray(np.linalg.svd(matrix.toarray(), full_matrices=False)[2][:k].T)
+    from scipy.sparse.linalg import svds  # loaded only here: `import sylvan` stays light
+
+    start = np.random.default_rng(seed).standard_normal(min(matrix.shape))
+    _, values, vectors = svds(matrix, k=k, v0=start)
+    return np.asarray(vectors[np.argsort(-values, kind="stable")].T)
+
+
+def _inverse_roots(degrees: Any) -> npt.NDArray[np.float64]:
+    """Degrees to the power -1/2; 0 where the degree is 0."""
+    flat = np.asarray(degrees, dtype=np.float64).ravel()
+    return np.divide(1.0, np.sqrt(flat), out=np.zeros_like(flat), where=flat > 0)
+
+
+def _members(y: Csr) -> Csr:
+    """Y transposed: the instances of each label, in rising order."""
+    by_label = y.to_scipy().tocsc()
+    return Csr(
+        by_label.indptr.astype(np.int64),
+        by_label.indices.astype(np.int32, copy=False),
+        by_label.data,
+        (y.shape[1], y.shape[0]),
+    )
+
+
+def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """``matrix`` with its rows scaled to length one, in place; a zero row stays."""
+    lengths = np.diff(matrix.indptr)
+    row_of = np.repeat(np.arange(matrix.shape[0]), lengths)
+    squares = np.bincount(row_of, weights=np.square(matrix.data, dtype=np.float64), minlength=matrix.shape[0])
+    matrix.data *= _inverse_roots(squares).astype(np.float32)[row_of]
+    return matrix

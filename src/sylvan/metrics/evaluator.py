@@ -1,0 +1,341 @@
+"""The metrics as functions, and all of them at once over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import scipy.sparse as sp
+
+from sylvan import validate
+from sylvan.errors import DataError, ParameterError
+from sylvan.metrics import tallies
+from sylvan.metrics.propensity import check_propensities
+from sylvan.metrics.rows import blocks, check_answers, check_truth
+
+__all__ = [
+    "Evaluator",
+    "coverage",
+    "evaluate",
+    "macro_precision",
+    "ndcg",
+    "precision",
+    "psndcg",
+    "psp",
+    "recall",
+]
+
+At = int | Sequence[int]
+
+
+def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """P@k: of the first k answers, the share that is true; the mean over rows.
+
+    ``P@k = (1/n) sum_i |top_k(i) ∩ Y_i| / k``. A row with fewer than k true labels cannot reach 1.
+
+    Parameters
+    ----------
+    Y : CSR, lists of label ids or class ids, shape (n, L)
+        The true labels. Rows without one are left out.
+    top : TopK of shape (n, k), or sparse matrix of scores of shape (n, L)
+        The answers. A sparse matrix's stored entries are the answers, the highest score first and the
+        lower label first among equal scores.
+    at : int or sequence of int
+        The k's.
+
+    Returns
+    -------
+    dict of int to float
+        The metric at each k, in [0, 1].
+
+    Raises
+    ------
+    DataError
+        When the shapes differ, ``top`` holds fewer than k answers a row, no row has a true label, or an
+        answer stands twice in a row.
+    ParameterError
+        When a k is not an int from 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
+    >>> metrics.precision([[0, 2], [3]], top, at=(1, 2))
+    {1: 0.5, 2: 0.75}
+    """
+    return _one(tallies.Precision, Y, top, at)
+
+
+def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """R@k: of a row's true labels, the share that is among the first k answers; the mean over rows.
+
+    ``R@k = (1/n) sum_i |top_k(i) ∩ Y_i| / |Y_i|``. Parameters, result and errors as in :func:`precision`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
+    >>> metrics.recall([[0, 2], [3]], top, at=(1, 2))
+    {1: 0.25, 2: 1.0}
+    """
+    return _one(tallies.Recall, Y, top, at)
+
+
+def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[int, float]:
+    """nDCG@k: discounted gain over the highest that the row allows; the mean over rows.
+
+    ``DCG@k = sum_{j<=k} g(j-th answer) / log2(j + 1)`` with a gain of 1 for a true label, and the highest is
+    that of an answer of ``min(k, |Y_i|)`` true labels, as the extreme classification repository defines it.
+    With ``graded=True`` the gain is the label's relevance in ``Y``, as in scikit-learn's ``ndcg_score``.
+
+    Other parameters, result and errors as in :func:`precision`.
+
+    References
+    ----------
+    Järvelin, Kekäläinen: Cumulated gain-based evaluation of IR techniques. TOIS 2002. Bhatia and others:
+    The extreme classification repository, http://manikvarma.org/downloads/XC/XMLRepository.html.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[1, 0]], np.int32), np.array([[0.9, 0.4]], np.float32))
+    >>> round(metrics.ndcg([[0]], top, at=2)[2], 4)
+    0.6309
+    """
+    return _one(lambda k: tallies.Ndcg(k, graded), Y, top, at)
+
+
+def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """PSP@k: precision in which a rare label counts for more, over the highest that the same rows allow.
+
+    ``PSP@k = sum_i sum_{l in top_k(i) ∩ Y_i} 1/p_l  /  sum_i max_{|S|=k} sum_{l in S ∩ Y_i} 1/p_l``. One
+    division of two sums over all rows, not a mean of the rows' ratios: so does the evaluation code of the
+    extreme classification repository, whose tables this is comparable with.
+
+    Parameters
+    ----------
+    propensities : array of float, shape (L,)
+        ``p_l`` in (0, 1], from :func:`~sylvan.metrics.propensities` of the training labels; not their
+        inverses.
+
+    Other parameters, result and errors as in :func:`precision`.
+
+    References
+    ----------
+    Jain, Prabhu, Varma: Extreme multi-label loss functions for recommendation, tagging, ranking & other
+    missing label applications. KDD 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[0], [1]], np.int32), np.array([[0.9], [0.4]], np.float32))
+    >>> metrics.psp([[0, 1], [1]], top, np.array([0.5, 0.25]), at=1)
+    {1: 0.75}
+    """
+    given = check_propensities(propensities)
+    return _one(lambda k: tallies.Psp(k, given), Y, top, at)
+
+
+def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """PSnDCG@k: nDCG in which a rare label counts for more, over the highest that the same rows allow.
+
+    It is ``sum_i PSDCG@k(i) / N_i`` of the answers, divided by the same sum of the best answers, where
+    ``PSDCG@k = sum_{j<=k} [j-th answer true] / (p_l log2(j + 1))`` and ``N_i`` is the highest DCG@k
+    without propensities, ``sum_{j<=min(k,|Y_i|)} 1 / log2(j + 1)``. As in :func:`psp` the sums over all
+    rows are divided, as the repository's evaluation code does.
+
+    Parameters, result, errors and references as in :func:`psp`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[0, 1]], np.int32), np.array([[0.9, 0.4]], np.float32))
+    >>> round(metrics.psndcg([[0, 1]], top, np.array([0.5, 0.25]), at=2)[2], 4)
+    0.8597
+    """
+    given = check_propensities(propensities)
+    return _one(lambda k: tallies.Psndcg(k, given), Y, top, at)
+
+
+def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """Macro-P@k: of the rows where a label is among the first k answers, the share where it is true.
+
+    The mean over labels: ``(1/L) sum_l tp_l / (tp_l + fp_l)``. A label that is never answered counts as
+    0, and so does one that is never true, as in the source and in scikit-learn's
+    ``precision_score(average="macro", zero_division=0)``. L is the number of columns of ``Y``, or one
+    more than the highest label when ``Y`` is lists.
+
+    Parameters, result and errors as in :func:`precision`.
+
+    References
+    ----------
+    Schultheis, Wydmuch, Kotłowski, Babbar, Dembczyński: Generalized test utilities for long-tail
+    performance in extreme multi-label classification. NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
+    >>> metrics.macro_precision([[0], [1], [1]], top, at=1)
+    {1: 0.75}
+    """
+    return _one(tallies.MacroPrecision, Y, top, at)
+
+
+def coverage(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """Coverage@k: of the labels that are true anywhere, the share found at least once among k answers.
+
+    A model that only ever answers the frequent labels covers few. Parameters, result and errors as in
+    :func:`precision`. (Schultheis and others, see :func:`macro_precision`, divide by all L labels; here a
+    perfect ranking reaches 1 where k allows.)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
+    >>> metrics.coverage([[0], [1], [0]], top, at=1)
+    {1: 0.5}
+    """
+    return _one(tallies.Coverage, Y, top, at)
+
+
+class Evaluator:
+    """Every metric at once, over as many batches of rows as there are.
+
+    Parameters
+    ----------
+    at : int or sequence of int
+        The k's.
+    propensities : array of float, shape (L,), optional
+        Adds PSP@k and PSnDCG@k; see :func:`psp`.
+    n_labels : int, optional
+        How many labels there are, for macro-P@k, when the batches' ``Y`` are lists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> evaluator = metrics.Evaluator(at=1)
+    >>> for label in (3, 2):
+    ...     evaluator.add([[3]], TopK(np.array([[label]], np.int32), np.array([[0.5]], np.float32)))
+    >>> evaluator.result()["P@1"]
+    0.5
+    """
+
+    def __init__(self, at: At = (1, 3, 5), propensities: Any = None, n_labels: int | None = None) -> None:
+        self._at = _ks(at)
+        self._tallies: dict[str, tallies.Tally] = {
+            "P": tallies.Precision(self._at),
+            "R": tallies.Recall(self._at),
+            "nDCG": tallies.Ndcg(self._at),
+        }
+        if propensities is not None:
+            given = check_propensities(propensities)
+            self._tallies["PSP"] = tallies.Psp(self._at, given)
+            self._tallies["PSnDCG"] = tallies.Psndcg(self._at, given)
+        macro = tallies.MacroPrecision(self._at)
+        if n_labels is not None:
+            macro.reserve(validate.count(n_labels, "n_labels", owner="Evaluator"))
+        self._tallies["macro-P"] = macro
+        self._tallies["coverage"] = tallies.Coverage(self._at)
+        self._n_rows = 0
+
+    def add(self, Y: Any, top: Any) -> None:
+        """Count a batch of rows in; arguments and errors as in :func:`precision`."""
+        self._n_rows += _add(list(self._tallies.values()), Y, top, max(self._at))
+
+    def result(self) -> dict[str, float]:
+        """What :func:`evaluate` returns, of all rows so far."""
+        used = self._tallies["P"].n_rows
+        _need_rows(used)
+        result: dict[str, float] = {"rows": self._n_rows, "rows_without_labels": self._n_rows - used}
+        for name, tally in self._tallies.items():
+            result.update({f"{name}@{k}": value for k, value in tally.result().items()})
+        return result
+
+
+def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> dict[str, float]:
+    """Every metric at every k.
+
+    Parameters
+    ----------
+    Y, top, at
+        As in :func:`precision`.
+    propensities : array of float, shape (L,), optional
+        Adds PSP@k and PSnDCG@k; see :func:`psp`.
+
+    Returns
+    -------
+    dict of str to number
+        ``"rows"``, ``"rows_without_labels"`` (these are left out of everything else), then ``"P@1"``,
+        ``"R@1"``, ``"nDCG@1"``, ``"PSP@1"``, ``"PSnDCG@1"``, ``"macro-P@1"``, ``"coverage@1"`` and so on
+        for each k.
+
+    Raises
+    ------
+    DataError, ParameterError
+        As in :func:`precision` and :func:`psp`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
+    >>> found = metrics.evaluate([[0, 2], []], top, at=(1, 2))
+    >>> found["rows"], found["rows_without_labels"], found["P@1"], found["R@1"]
+    (2, 1, 1.0, 0.5)
+    """
+    evaluator = Evaluator(at, propensities)
+    evaluator.add(Y, top)
+    return evaluator.result()
+
+
+def _ks(at: At) -> tuple[int, ...]:
+    """The k's as a tuple of distinct ints."""
+    given = list(at) if isinstance(at, Iterable) and not isinstance(at, (str, bytes)) else [at]
+    if not given:
+        raise ParameterError("The 'at' parameter of metrics must name at least one k. Got none instead.")
+    return tuple(dict.fromkeys(validate.count(k, "at", owner="metrics") for k in given))
+
+
+def _one(make: Any, Y: Any, top: Any, at: At) -> dict[int, float]:
+    ks = _ks(at)
+    tally: tallies.Tally = make(ks)
+    _add([tally], Y, top, max(ks))
+    _need_rows(tally.n_rows)
+    return tally.result()
+
+
+def _need_rows(n_rows: int) -> None:
+    if not n_rows:
+        raise DataError("No row of Y has a true label: there is nothing to measure.")
+
+
+def _add(counters: list[tallies.Tally], Y: Any, top: Any, width: int) -> int:
+    """Count rows into tallies; how many rows there were, those without true labels included."""
+    truth = check_truth(Y)
+    inferred = not (sp.issparse(Y) or isinstance(Y, validate.Csr) or getattr(Y, "ndim", 1) == 2)
+    answers = check_answers(top, truth, width, inferred)
+    for tally in counters:
+        if isinstance(tally, tallies.MacroPrecision):
+            tally.reserve(truth.shape[1])
+    for block in blocks(truth, answers, width):
+        for tally in counters:
+            tally.add(block)
+    return truth.shape[0]

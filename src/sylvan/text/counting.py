@@ -1,0 +1,182 @@
+"""From documents to a vocabulary and rows of counts, a chunk of documents at a time."""
+
+from __future__ import annotations
+
+import numbers
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels
+from sylvan.errors import DataError
+from sylvan.parallel import map_parallel
+from sylvan.text.terms import Terms
+
+__all__ = ["Rows", "Scan", "chunks", "count_terms"]
+
+_LEAST_CHARACTERS = 1 << 16
+_MOST_CHARACTERS = 1 << 21
+_MOST_DOCUMENTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Scan:
+    """How the kernels turn a document into n-grams."""
+
+    table: npt.NDArray[np.uint32]
+    lowercase: bool
+    settings: tuple[int, int, int, int, int]  # analyzer, cjk, shortest, longest, min_token_length
+
+
+@dataclass
+class Rows:
+    """Counts of one chunk of documents.
+
+    Attributes
+    ----------
+    entries : ndarray of uint64
+        Number of a term or column in the high half, its count in the low half.
+    indptr : ndarray of int64, shape (number of documents + 1,)
+    table : int
+        Which vocabulary the numbers are of.
+    """
+
+    entries: npt.NDArray[np.uint64]
+    indptr: npt.NDArray[np.int64]
+    table: int
+
+
+def chunks(texts: tuple[str, ...]) -> list[tuple[int, int]]:
+    """``texts`` cut into ranges of about equally many characters."""
+    if len(texts) <= 1:
+        return [(0, len(texts))] if texts else []
+    ends = np.cumsum(kernels.tfidf_text_lengths(texts))
+    size = min(max(int(ends[-1]) // 32, _LEAST_CHARACTERS), _MOST_CHARACTERS)
+    ranges, start = [], 0
+    while start < len(texts):
+        done = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, done + size, side="left")) + 1
+        stop = min(stop, start + _MOST_DOCUMENTS, len(texts))
+        ranges.append((start, stop))
+        start = stop
+    return ranges
+
+
+def count_terms(
+    texts: tuple[str, ...],
+    scan: Scan,
+    *,
+    min_df: float,
+    max_df: float,
+    max_features: int | None,
+    keep_rows: bool,
+    n_jobs: int,
+) -> tuple[Terms, npt.NDArray[np.int64], list[Rows]]:
+    """The vocabulary of ``texts``, its document frequencies, and each document's counts.
+
+    Every thread fills a vocabulary of its own; they are merged, and terms sorted, so that nothing in the
+    result depends on which thread saw what.
+
+    Returns
+    -------
+    terms : Terms
+    n_documents : ndarray of int64, shape (n_terms,)
+        Number of documents with each term.
+    rows : list of Rows
+        In the order of the documents, numbered by column and sorted; empty unless ``keep_rows``.
+
+    Raises
+    ------
+    DataError
+        When no term is found, or none remains.
+    """
+    tables, rows = _count(texts, scan, keep_rows or max_features is not None, n_jobs)
+    maps = _merge(tables)
+    merged = tables[0]
+    del tables[1:]
+    frequencies = merged.document_frequencies()
+    ids = _frequent(frequencies, len(texts), min_df, max_df)
+    merged.sort(ids)
+    if max_features is not None and len(ids) > max_features:
+        ids = ids[_most_used(_totals(rows, maps, len(merged))[ids], max_features)]
+    data, offsets = merged.copy(ids)
+    terms = Terms(data, offsets, kernels.tfidf_slots(data, offsets))
+    if not keep_rows:
+        return terms, frequencies[ids].astype(np.int64), []
+    column_of = np.full(len(merged), -1, dtype=np.int32)
+    column_of[ids] = np.arange(len(ids), dtype=np.int32)
+    columns = [column_of, *(column_of[one] for one in maps[1:])]
+
+    def keep(chunk: Rows) -> None:
+        kernels.tfidf_keep_columns(chunk.entries, chunk.indptr, columns[chunk.table])
+
+    map_parallel(keep, rows, n_jobs)
+    return terms, frequencies[ids].astype(np.int64), rows
+
+
+def _count(
+    texts: tuple[str, ...], scan: Scan, keep_rows: bool, n_jobs: int
+) -> tuple[list[kernels.TfidfTerms], list[Rows]]:
+    """Count every chunk in whichever vocabulary no other thread is using."""
+    ranges = chunks(texts)
+    tables = [kernels.TfidfTerms() for _ in range(max(1, min(n_jobs, len(ranges))))]
+    free = deque(range(len(tables)))
+
+    def work(chunk: tuple[int, int]) -> Rows | None:
+        number = free.pop()
+        entries, indptr = tables[number].add(texts, *chunk, scan.table, scan.lowercase, scan.settings)
+        free.append(number)
+        return Rows(entries, indptr, number) if keep_rows else None
+
+    found = map_parallel(work, ranges, n_jobs, description="Reading texts")
+    return tables, [rows for rows in found if rows is not None]
+
+
+def _merge(tables: list[kernels.TfidfTerms]) -> list[npt.NDArray[np.int32]]:
+    """Bring every vocabulary's terms into the first; where each term of each went (the first's stay)."""
+    maps = [np.zeros(0, dtype=np.int32), *(tables[0].absorb(table) for table in tables[1:])]
+    if any(table.overflowed for table in tables):
+        raise DataError("The texts have more than 2147483647 different terms. Use fewer or shorter n-grams.")
+    if not len(tables[0]):
+        raise DataError(
+            "The vocabulary is empty: no document has a single term. Lower min_token_length, or choose "
+            "another analyzer or shorter ngrams."
+        )
+    return maps
+
+
+def _frequent(
+    frequencies: npt.NDArray[np.int32], n_documents: int, min_df: float, max_df: float
+) -> npt.NDArray[np.int32]:
+    """The terms in at least ``min_df`` and at most ``max_df`` documents (ints) or shares of them (floats)."""
+    low = min_df if isinstance(min_df, numbers.Integral) else min_df * n_documents
+    high = max_df if isinstance(max_df, numbers.Integral) else max_df * n_documents
+    if high < low:
+        raise DataError(
+            f"max_df={max_df!r} allows {high:g} documents at most, fewer than the {low:g} that "
+            f"min_df={min_df!r} demands, of {n_documents} documents."
+        )
+    ids = np.flatnonzero((frequencies >= low) & (frequencies <= high)).astype(np.int32)
+    if not len(ids):
+        raise DataError(
+            f"After pruning no terms remain: none of {len(frequencies)} terms is in at least {low:g} and at "
+            f"most {high:g} of {n_documents} documents. Lower min_df or raise max_df."
+        )
+    return ids
+
+
+def _totals(rows: list[Rows], maps: list[npt.NDArray[np.int32]], n_terms: int) -> npt.NDArray[np.int64]:
+    """How often each term of the merged vocabulary occurs in all documents."""
+    totals = [np.zeros(n_terms, dtype=np.int64), *(np.zeros(len(one), dtype=np.int64) for one in maps[1:])]
+    for chunk in rows:
+        kernels.tfidf_add_totals(chunk.entries, totals[chunk.table])
+    for one, total in zip(maps[1:], totals[1:], strict=True):
+        totals[0][one] += total
+    return totals[0]
+
+
+def _most_used(totals: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.int64]:
+    """Places of the ``limit`` largest totals, rising; ties are broken just as scikit-learn's are."""
+    return np.sort((-totals.astype(np.float64)).argsort()[:limit])

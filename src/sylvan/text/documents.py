@@ -1,0 +1,64 @@
+"""What a caller gives as texts, checked; what chunks of them gave, joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sylvan import kernels
+from sylvan.errors import DataError
+
+__all__ = ["MOST_CHARACTERS", "as_documents", "join"]
+
+MOST_CHARACTERS = 1 << 30  # of one document
+
+
+def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
+    """The documents as a tuple of strings, which can't change while kernels read them."""
+    if isinstance(texts, (str, bytes)):
+        raise DataError(
+            f"texts must be a list of strings, one a document, but is a single {type(texts).__name__}. "
+            "Put it in a list."
+        )
+    if sp.issparse(texts):
+        raise DataError("texts must be a list of strings, one a document, but is a sparse matrix.")
+    try:
+        documents = tuple(texts)
+    except TypeError:
+        raise DataError(
+            f"texts must be a list of strings, one a document, but is of type {type(texts).__name__}."
+        ) from None
+    bad = kernels.tfidf_first_non_text(documents)
+    if bad >= 0:
+        kind = type(documents[bad]).__name__
+        hint = {"bytes": " Decode it first.", "NoneType": " Use '' for a text that is missing."}
+        raise DataError(f"Document {bad} of texts must be a str, but is of type {kind}.{hint.get(kind, '')}")
+    if documents:
+        long = int(np.argmax(kernels.tfidf_text_lengths(documents)))
+        if len(documents[long]) > MOST_CHARACTERS:
+            raise DataError(
+                f"Document {long} of texts has {len(documents[long])} characters; no more than "
+                f"{MOST_CHARACTERS} are possible."
+            )
+    return documents
+
+
+def join(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    """One matrix of consecutive parts, which are let go one by one."""
+    starts = np.cumsum([0, *(len(part[1]) for part in parts)])
+    indices = np.empty(starts[-1], dtype=np.int32)
+    data = np.empty(starts[-1], dtype=np.float32)
+    indptr = np.concatenate(
+        [
+            np.zeros(1, dtype=np.int64),
+            *(part[0][1:] + start for part, start in zip(parts, starts, strict=False)),
+        ]
+    )
+    for i, (start, stop) in enumerate(pairwise(starts)):
+        indices[start:stop], data[start:stop] = parts[i][1], parts[i][2]
+        parts[i] = (None, None, None)
+    return indptr, indices, data

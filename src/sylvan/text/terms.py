@@ -1,0 +1,85 @@
+"""A fitted vocabulary: the terms' bytes in sorted order, and a hash table to find them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels, store
+from sylvan.errors import ModelError
+
+__all__ = ["PADDING", "Terms"]
+
+PADDING = 16  # bytes after the last term that a kernel may read
+_FAULTS = {
+    1: ("term_offsets", "must rise from 0 to the end of the terms' bytes, each term at least one byte long"),
+    2: ("term_bytes", "must hold the terms in rising order, each of them once"),
+    3: ("slots", "must name every term once and nothing else"),
+    4: ("slots", "must be a power of two many, and more than there are terms"),
+}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a vocabulary, sorted by code point; a term's place is its column.
+
+    Attributes
+    ----------
+    data : ndarray of uint8, shape (bytes of all terms + PADDING,)
+        UTF-8, one after the other; a lone surrogate is encoded as the three bytes of its code point.
+    offsets : ndarray of int64, shape (n_terms + 1,)
+        Where each term begins and the last one ends.
+    slots : ndarray of uint64, shape (a power of two,)
+        Hash table: the high half of a term's hash and its place plus one, or 0.
+    """
+
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+    slots: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def decode(self) -> list[str]:
+        """The terms as strings, in the order of their columns.
+
+        Raises
+        ------
+        ModelError
+            When a loaded vocabulary's bytes are no UTF-8.
+        """
+        data, offsets = self.data.tobytes(), self.offsets.tolist()
+        try:
+            return [data[offsets[i] : offsets[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(self))]
+        except UnicodeDecodeError as error:
+            raise ModelError(f"A term of the vocabulary is not UTF-8 text: {error}.") from None
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names that they are stored under."""
+        return {"term_bytes": self.data, "term_offsets": self.offsets, "slots": self.slots.view(np.int64)}
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Terms:
+        """The terms of a loaded State, after verifying all that the kernels trust.
+
+        Raises
+        ------
+        ModelError
+            When an array is missing, of another dtype, or its structure is unsound.
+        """
+        terms = cls(
+            store.need_array(state, "term_bytes", np.uint8, (None,)),
+            store.need_array(state, "term_offsets", np.int64, (None,)),
+            store.need_array(state, "slots", np.int64, (None,)).view(np.uint64),
+        )
+        fault = kernels.tfidf_check_terms(terms.data, terms.offsets, terms.slots)
+        if fault:
+            _refuse(state, *_FAULTS[fault])
+        return terms
+
+
+def _refuse(state: store.State, name: str, fault: str) -> NoReturn:
+    raise ModelError(f"{state.files.get(name, name)!r} is damaged: array {name!r} of the {state.kind} {fault}.")

@@ -1,0 +1,394 @@
+"""TF-IDF: documents as sparse vectors of weighted words or characters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import kernels, store
+from sylvan.canonical import Csr
+from sylvan.errors import DataError, ModelError, NotFittedError
+from sylvan.parallel import map_parallel, resolve_jobs
+from sylvan.params import AnyValue, Choice, Flag, Number, Parameterized
+from sylvan.text.characters import character_table
+from sylvan.text.constraints import DocumentShare, NgramRange
+from sylvan.text.counting import Rows, Scan, chunks, count_terms
+from sylvan.text.documents import MOST_CHARACTERS, as_documents, join
+from sylvan.text.terms import Terms
+
+__all__ = ["TfidfVectorizer"]
+
+KIND = "tfidf-vectorizer"
+_ANALYZERS = ("word", "char", "char_wb")
+_CJK = ("word", "bigrams", "chars")
+_NORMS = (None, "l1", "l2")
+_TRANSFORM_PARAMS = (
+    "ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "n_jobs"
+)  # fmt: skip
+_NO_IDF = np.zeros(0, dtype=np.float32)
+
+
+class TfidfVectorizer(Parameterized):
+    """Texts to a sparse matrix of TF-IDF weights, natively and on several threads.
+
+    With the same settings the matrix is scikit-learn's: the same columns in the same order, the same values
+    to the precision of float32 (Salton and Buckley 1988 for the weights; the variants are those of PECOS,
+    Section 5). Lower case, word characters and white space are those of this Python's ``str.lower`` and
+    ``re``, in every language. The result does not depend on the number of threads, to the bit.
+
+    Parameters
+    ----------
+    ngrams : (int, int), default (1, 1)
+        Shortest and longest n-gram, of words or of characters.
+    analyzer : {"word", "char", "char_wb"}, default "word"
+        Count words (runs of ``\\w``), characters, or characters within words, each padded with a space on
+        both sides.
+    min_df, max_df : int or float, default 1 and 1.0
+        Fewest and most documents that a term may be in; a float is a share of the documents.
+    max_features : int, optional
+        Keep only the terms that occur most often.
+    sublinear_tf : bool, default False
+        Take 1 + log(count) instead of the count.
+    smooth_idf : bool, default True
+        Count one document more, with every term, so that no idf is infinite.
+    use_idf : bool, default True
+        Multiply by the inverse document frequency, log(n / df) + 1.
+    norm : {"l2", "l1", None}, default "l2"
+        Length that each row is scaled to.
+    lowercase : bool, default True
+        Lower-case texts first, as ``str.lower`` does.
+    min_token_length : int, default 2
+        Shortest word, in characters; 2 is scikit-learn's ``(?u)\\b\\w\\w+\\b``, 1 its ``(?u)\\b\\w+\\b``.
+    cjk : {"bigrams", "chars", "word"}, default "bigrams"
+        What a run of Han, kana or Bopomofo characters becomes when words are counted. These scripts put no
+        space between words, so that a whole run as one word (``"word"``, which is what scikit-learn does)
+        hardly ever occurs twice; overlapping pairs of characters match as well as a segmenter's words at no
+        cost (Nie, Gao, Zhang and Zhou 2000), and a character that stands alone remains itself. Texts in other
+        scripts, Korean among them, are the same under all three.
+    n_jobs : int, optional
+        Threads; None or -1 for every core.
+
+    Attributes
+    ----------
+    n_terms_ : int
+        Number of columns.
+    vocabulary_ : dict of str to int
+        Each term's column; made anew when asked for.
+    idf_ : ndarray of float32, shape (n_terms,)
+        Each column's inverse document frequency.
+
+    Examples
+    --------
+    >>> from sylvan.text import TfidfVectorizer
+    >>> vectorizer = TfidfVectorizer(ngrams=(1, 2), n_jobs=1)
+    >>> X = vectorizer.fit_transform(["Grüße aus Köln", "Grüße aus Turku"])
+    >>> X.shape, vectorizer.get_feature_names_out().tolist()
+    ((2, 7), ['aus', 'aus köln', 'aus turku', 'grüße', 'grüße aus', 'köln', 'turku'])
+    """
+
+    constraints: ClassVar = {
+        "ngrams": NgramRange(),
+        "analyzer": Choice(_ANALYZERS),
+        "min_df": DocumentShare(),
+        "max_df": DocumentShare(),
+        "max_features": Number(int, 1, optional=True),
+        "sublinear_tf": Flag(),
+        "smooth_idf": Flag(),
+        "use_idf": Flag(),
+        "norm": Choice(("l1", "l2"), optional=True),
+        "lowercase": Flag(),
+        "min_token_length": Number(int, 1),
+        "cjk": Choice(_CJK),
+        "n_jobs": AnyValue("an int in [1, inf), or -1 or None for every core"),
+    }
+
+    def __init__(
+        self,
+        ngrams: tuple[int, int] = (1, 1),
+        analyzer: str = "word",
+        min_df: float = 1,
+        max_df: float = 1.0,
+        max_features: int | None = None,
+        sublinear_tf: bool = False,
+        smooth_idf: bool = True,
+        use_idf: bool = True,
+        norm: str | None = "l2",
+        lowercase: bool = True,
+        min_token_length: int = 2,
+        cjk: str = "bigrams",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.ngrams = ngrams
+        self.analyzer = analyzer
+        self.min_df = min_df
+        self.max_df = max_df
+        self.max_features = max_features
+        self.sublinear_tf = sublinear_tf
+        self.smooth_idf = smooth_idf
+        self.use_idf = use_idf
+        self.norm = norm
+        self.lowercase = lowercase
+        self.min_token_length = min_token_length
+        self.cjk = cjk
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------------------------------ fitting
+
+    def fit(self, texts: Iterable[str], y: object = None) -> TfidfVectorizer:
+        """Learn the vocabulary and the inverse document frequencies.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            One string a document.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Raises
+        ------
+        ParameterError
+            When a parameter is out of its range.
+        DataError
+            When ``texts`` is one string, holds anything but strings, or leaves no term.
+        """
+        self._learn(texts, keep_rows=False)
+        return self
+
+    def fit_transform(self, texts: Iterable[str], y: object = None) -> sp.csr_matrix:
+        """Learn the vocabulary and return the documents' matrix; the same as fit, then transform.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            One string a document.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        csr_matrix of float32, shape (n_documents, n_terms)
+            Rows are sorted by column.
+
+        Raises
+        ------
+        ParameterError, DataError
+            As :meth:`fit`.
+        """
+        return self._weigh(self._learn(texts, keep_rows=True)).to_scipy()
+
+    def _learn(self, texts: Iterable[str], keep_rows: bool) -> list[Rows]:
+        self.check_params()
+        n_jobs = resolve_jobs(self.n_jobs)
+        documents = as_documents(texts)
+        if not documents:
+            raise DataError("texts has no documents to learn a vocabulary from.")
+        terms, n_documents, rows = count_terms(
+            documents,
+            self._scan(),
+            min_df=self.min_df,
+            max_df=self.max_df,
+            max_features=self.max_features,
+            keep_rows=keep_rows,
+            n_jobs=n_jobs,
+        )
+        self._idf = self._idf_of(n_documents, len(documents)) if self.use_idf else None
+        self._terms = terms
+        return rows
+
+    def _idf_of(self, n_with_term: npt.NDArray[np.int64], n_documents: int) -> npt.NDArray[np.float32]:
+        more = int(self.smooth_idf)
+        idf = np.log((n_documents + more) / (n_with_term + more).astype(np.float64)) + 1.0
+        return np.asarray(idf, dtype=np.float32)
+
+    def _weigh(self, rows: list[Rows]) -> Csr:
+        """One matrix of all chunks; each chunk's counts are let go as soon as it is weighed."""
+        starts = np.cumsum([0, *(int(chunk.indptr[-1]) for chunk in rows)])
+        indices = np.empty(starts[-1], dtype=np.int32)
+        data = np.empty(starts[-1], dtype=np.float32)
+        weights = self._weights()
+        n_terms = self.n_terms_
+
+        def work(i: int) -> npt.NDArray[np.int64]:
+            chunk, here = rows[i], slice(starts[i], starts[i + 1])
+            entries = chunk.entries[: chunk.indptr[-1]]
+            kernels.tfidf_weigh_rows(entries, chunk.indptr, *weights, n_terms, indices[here], data[here])
+            chunk.entries = entries[:0].copy()
+            return np.asarray(chunk.indptr[1:] + starts[i], dtype=np.int64)
+
+        ends = map_parallel(work, range(len(rows)), resolve_jobs(self.n_jobs))
+        indptr = np.concatenate([np.zeros(1, dtype=np.int64), *ends])
+        return Csr(indptr, indices, data, (len(indptr) - 1, n_terms))
+
+    # ------------------------------------------------------------------------------------- transforming
+
+    def transform(self, texts: Iterable[str]) -> sp.csr_matrix:
+        """The matrix of documents over the vocabulary learned; words that aren't in it are left out.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            One string a document.
+
+        Returns
+        -------
+        csr_matrix of float32, shape (n_documents, n_terms)
+            Rows are sorted by column; a document without a known term is an empty row.
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        DataError
+            When ``texts`` is one string, or holds anything but strings.
+        """
+        return self.transform_rows(texts).to_scipy()
+
+    def transform_rows(self, texts: Iterable[str]) -> Csr:
+        """As :meth:`transform`, without building scipy's matrix, which takes longer than one short text does.
+
+        Returns
+        -------
+        Csr
+            The arrays of the matrix; models accept it wherever they accept a matrix.
+        """
+        terms = self._fitted_terms()
+        self._check_once()
+        documents = as_documents(texts)
+        scan, (idf, use_idf, sublinear, norm) = self._scan(), self._weights()
+
+        def work(chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
+            return kernels.tfidf_transform(
+                documents, chunk[0], chunk[1], scan.table, scan.lowercase, scan.settings,
+                terms.data, terms.offsets, terms.slots, idf, use_idf, sublinear, norm,
+            )  # fmt: skip
+
+        ranges = chunks(documents) or [(0, 0)]
+        if len(ranges) == 1:
+            indptr, indices, data = work(ranges[0])
+        else:
+            n_jobs = resolve_jobs(self.n_jobs)
+            indptr, indices, data = join(map_parallel(work, ranges, n_jobs, description="Transforming texts"))
+        return Csr(indptr, indices, data, (len(documents), len(terms)))
+
+    def _check_once(self) -> None:
+        """Hold the constraints that matter here, unless nothing changed: one query is short."""
+        values = [getattr(self, name) for name in _TRANSFORM_PARAMS]
+        if values != getattr(self, "_checked", None):
+            self.check_params(_TRANSFORM_PARAMS)
+            resolve_jobs(self.n_jobs)
+            self._checked = [list(value) if isinstance(value, list) else value for value in values]
+
+    def _scan(self) -> Scan:
+        shortest, longest = self.ngrams
+        return Scan(
+            character_table(self.lowercase),
+            self.lowercase,
+            (
+                _ANALYZERS.index(self.analyzer),
+                _CJK.index(self.cjk),
+                int(shortest),
+                int(longest),
+                min(int(self.min_token_length), MOST_CHARACTERS),
+            ),
+        )
+
+    def _weights(self) -> tuple[npt.NDArray[np.float32], bool, bool, int]:
+        idf = self._idf
+        return (_NO_IDF if idf is None else idf), idf is not None, self.sublinear_tf, _NORMS.index(self.norm)
+
+    # ----------------------------------------------------------------------------------- what was fitted
+
+    def _fitted_terms(self) -> Terms:
+        terms: Terms | None = getattr(self, "_terms", None)
+        if terms is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform before transform."
+            )
+        return terms
+
+    @property
+    def n_terms_(self) -> int:
+        """Number of terms, which is the number of columns."""
+        return len(self._fitted_terms())
+
+    @property
+    def idf_(self) -> npt.NDArray[np.float32]:
+        """Inverse document frequency of each column; all ones when ``use_idf`` was False."""
+        terms = self._fitted_terms()
+        return np.ones(len(terms), dtype=np.float32) if self._idf is None else self._idf
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """Each term's column."""
+        return {term: column for column, term in enumerate(self._fitted_terms().decode())}
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """The terms in the order of the columns, shape (n_terms,); the argument is for scikit-learn."""
+        return np.array(self._fitted_terms().decode(), dtype=object)
+
+    # --------------------------------------------------------------------------------------- saving
+
+    def to_state(self) -> store.State:
+        """The fitted vectoriser as plain values and arrays."""
+        terms = self._fitted_terms()
+        arrays = terms.arrays()
+        if self._idf is not None:
+            arrays["idf"] = self._idf
+        params = {name: _plain(value) for name, value in self.get_params().items() if name != "n_jobs"}
+        return store.State(KIND, 1, params, {"n_terms": len(terms)}, arrays)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> TfidfVectorizer:
+        """The vectoriser of a loaded State.
+
+        Raises
+        ------
+        ModelError
+            When anything that the kernels trust is not as it must be.
+        """
+        store.need_kind(state, KIND)
+        params = store.need_params(state, [name for name in cls.parameter_names() if name != "n_jobs"])
+        if isinstance(params["ngrams"], list):
+            params["ngrams"] = tuple(params["ngrams"])
+        vectorizer = cls(**params)
+        try:
+            vectorizer.check_params()
+        except ValueError as error:
+            raise ModelError(f"{state.where or 'The model'!r} is damaged: {error}") from error
+        vectorizer._terms = terms = Terms.from_state(state)
+        n_terms = store.need_int(state, "n_terms", 1, 2**31 - 1)
+        if len(terms) != n_terms:
+            raise ModelError(
+                f"{state.where or 'The model'!r} is damaged: it says that it has {n_terms} terms, but its "
+                f"arrays hold {len(terms)}."
+            )
+        vectorizer._idf = None
+        if "idf" in state.arrays:
+            store.need_array(state, "idf", np.float32, (n_terms,))
+            vectorizer._idf = store.need_finite(state, "idf")
+        return vectorizer
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Save to a folder, which :func:`sylvan.load` opens again.
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        """
+        store.save(folder, self.to_state())
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON holds it."""
+    if isinstance(value, tuple):
+        return [int(n) for n in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+store.register(KIND, TfidfVectorizer.from_state)

@@ -1,0 +1,134 @@
+"""Label embeddings against slow, obvious twins; labels without instances; malformed input."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan import indexing, validate
+from sylvan.errors import DataError, ParameterError
+
+
+def unit(rows):
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
+def pifa_twin(X, Y, keep=None):
+    rows = []
+    for label in range(Y.shape[1]):
+        row = np.zeros(X.shape[1])
+        for instance in range(X.shape[0]):
+            row += Y[instance, label] * X[instance]
+        if keep is not None:
+            largest = sorted(range(row.size), key=lambda j: (-abs(row[j]), j))[:keep]
+            row = np.where(np.isin(np.arange(row.size), largest), row, 0)
+        rows.append(row)
+    return unit(np.array(rows))
+
+
+@st.composite
+def problems(draw):
+    n, d, labels = draw(st.integers(1, 12)), draw(st.integers(1, 40)), draw(st.integers(1, 8))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    X = rng.integers(-3, 6, (n, d)) * (rng.random((n, d)) < draw(st.sampled_from([0.1, 0.5, 1.0])))
+    Y = rng.integers(1, 3, (n, labels)) * (rng.random((n, labels)) < draw(st.sampled_from([0.1, 0.5])))
+    return X.astype(np.float32), Y.astype(np.float32)
+
+
+@given(problems(), st.sampled_from([None, 1, 2, 5, 100]), st.integers(1, 3))
+@settings(max_examples=150, deadline=None)
+def test_pifa_is_its_twin(problem, keep, n_jobs):
+    X, Y = problem
+    Z = indexing.pifa(sp.csr_matrix(X), sp.csr_matrix(Y), max_features_per_label=keep, n_jobs=n_jobs)
+    assert Z.dtype == np.float32
+    assert Z.shape == (Y.shape[1], X.shape[1])
+    assert (Z.data != 0).all()
+    assert all((np.diff(Z.indices[a:b]) > 0).all() for a, b in zip(Z.indptr[:-1], Z.indptr[1:], strict=True))
+    np.testing.assert_allclose(Z.toarray(), pifa_twin(X, Y, keep), atol=1e-6)
+
+
+def test_pifa_in_many_tasks_is_pifa_in_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300, 500), density=0.05, rng=rng, format="csr", dtype=np.float32)
+    Y = sp.random_array((300, 90), density=0.05, rng=rng, format="csr", dtype=np.float32)
+    whole = indexing.pifa(X, Y, max_features_per_label=20)
+    Y = sp.hstack([Y, Y], format="csr")
+    whole = sp.vstack([whole, whole], format="csr")
+    monkeypatch.setattr(indexing.embeddings, "_TASK_VALUES", 50)
+    for n_jobs in (1, 2, 5):
+        parts = indexing.pifa(X, Y, max_features_per_label=20, n_jobs=n_jobs)
+        assert (parts.indptr == whole.indptr).all()
+        assert (parts.indices == whole.indices).all()
+        assert (parts.data.view(np.int32) == whole.data.view(np.int32)).all()
+
+
+def test_pifa_takes_canonical_matrices_and_empty_ones():
+    x, y = validate.features(np.eye(2)), validate.labels([[0], [1]], n_labels=3)
+    Z = indexing.pifa(x, y)
+    assert Z.toarray().tolist() == [[1, 0], [0, 1], [0, 0]]
+    nothing = indexing.pifa(np.zeros((2, 3)), [[0], [1]])
+    assert nothing.nnz == 0
+    assert indexing.pifa(np.zeros((2, 3)), validate.labels([[], []], n_labels=2)).shape == (2, 3)
+
+
+def test_pii():
+    Y = np.array([[1, 0, 0], [1, 2, 0]])
+    np.testing.assert_allclose(indexing.pii(sp.csr_matrix(Y)).toarray(), unit(Y.T), atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0, np.array([0.0, 0.5, 1.0, 0.9])])
+def test_pifa_lf(alpha):
+    rng = np.random.default_rng(1)
+    X, own = rng.random((6, 5)), rng.random((4, 5))
+    Y = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
+    weights = np.where(Y.any(axis=0), np.broadcast_to(alpha, 4), 0)[:, None]
+    expected = unit((1 - weights) * own + weights * pifa_twin(X, Y))
+    Z = indexing.pifa_lf(X, sp.csr_matrix(Y), own, alpha)
+    assert Z.dtype == np.float32
+    np.testing.assert_allclose(Z.toarray(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 50])
+def test_spectral_is_its_twin(k):
+    rng = np.random.default_rng(2)
+    Y = (rng.random((30, 8)) < 0.3).astype(float)
+    Y[:, 5] = 0
+    rows, columns = Y.sum(axis=1), Y.sum(axis=0)
+    root = [np.divide(1, np.sqrt(v), out=np.zeros_like(v), where=v > 0) for v in (rows, columns)]
+    vectors = np.linalg.svd(root[0][:, None] * Y * root[1])[2].T
+    expected = root[1][:, None] * vectors[:, 1 : k + 1]
+    Z = indexing.spectral(sp.csr_matrix(Y), k)
+    assert Z.shape == (8, min(k, 7))
+    for column in range(min(k, 6)):
+        a, b = Z[:, column], expected[:, column]
+        assert min(np.abs(a - b).max(), np.abs(a + b).max()) < 1e-4
+    assert (Z[5, : min(k, 6)] == 0).all()
+    assert (indexing.spectral(sp.csr_matrix(Y), k) == Z).all()
+
+
+def test_spectral_of_almost_nothing():
+    assert indexing.spectral([[0]], 4).shape == (1, 1)
+    assert indexing.spectral(validate.labels([[], []], n_labels=3), 1).shape == (3, 1)
+
+
+def test_malformed_input_is_a_sentence():
+    eye = np.eye(3)
+    with pytest.raises(DataError, match=r"\(3, 3\).*\(2, 1\)"):
+        indexing.pifa(eye, [[0], [0]])
+    with pytest.raises(DataError, match="NaN or infinity"):
+        indexing.pifa(eye * np.nan, [[0], [0], [0]])
+    with pytest.raises(
+        ParameterError, match=r"'max_features_per_label' parameter must be an int in \[1, inf\) or None"
+    ):
+        indexing.pifa(eye, [[0], [0], [0]], max_features_per_label=0)
+    with pytest.raises(DataError, match=r"label_features has shape \(2, 3\), but one row for each of 1 labels"):
+        indexing.pifa_lf(eye, [[0], [0], [0]], eye[:2])
+    with pytest.raises(DataError, match="features"):
+        indexing.pifa_lf(eye, [[0], [0], [0]], np.ones((1, 2)))
+    for alpha in (-0.1, 1.5, np.nan, [0.5, 0.5]):
+        with pytest.raises(ParameterError, match="'alpha' parameter"):
+            indexing.pifa_lf(eye, [[0], [0], [0]], eye[:1], alpha)
+    with pytest.raises(ParameterError, match="'k' parameter"):
+        indexing.spectral([[0]], 0)

@@ -1,0 +1,62 @@
+"""Ctrl-C ends a process that is deep inside a kernel, and leaves one that ends by itself alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from sylvan.parallel import exit_on_interrupt
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
+
+# A hash of minutes stands for a kernel: it lets go of the GIL, and no signal handler of Python runs meanwhile.
+_BUSY = """
+import hashlib
+from sylvan.parallel import exit_on_interrupt
+with exit_on_interrupt(lambda: "Interrupted here.", 130):
+    print("ready", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+"""
+
+
+def test_a_busy_main_thread_is_ended_within_a_second() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - start < 2.0
+    assert process.returncode == 130
+    assert "Interrupted here." in errors
+
+
+def test_the_interrupt_is_an_ordinary_one_where_python_can_raise_it() -> None:
+    with pytest.raises(KeyboardInterrupt), exit_on_interrupt(lambda: "not said", 1, patience=5.0):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+
+def test_other_threads_and_the_block_without_signals_are_left_alone() -> None:
+    seen = []
+
+    def run() -> None:
+        with exit_on_interrupt(lambda: "", 1):
+            seen.append(1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    with exit_on_interrupt(lambda: "", 1):
+        seen.append(2)
+    assert seen == [1, 2]
+    assert not [t for t in threading.enumerate() if t.name == "sylvan-interrupt"]

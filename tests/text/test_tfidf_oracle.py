@@ -1,0 +1,175 @@
+"""The same matrix as scikit-learn's TfidfVectorizer, and as the slow twin."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import tfidf_twin
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer as Oracle
+from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS, shared_texts
+
+from sylvan.errors import DataError
+from sylvan.text import TfidfVectorizer
+
+LANGUAGES = {"english": ENGLISH, "german": GERMAN, "finnish": FINNISH}
+ANALYZERS = [
+    ("word", (1, 1)),
+    ("word", (1, 2)),
+    ("word", (2, 3)),
+    ("char", (1, 3)),
+    ("char", (3, 3)),
+    ("char_wb", (2, 5)),
+]
+
+
+def both(texts, ngrams=(1, 1), analyzer="word", min_token_length=2, **how):
+    """Ours and scikit-learn's vectoriser, and their matrices; None and None where both find no term."""
+    ours = TfidfVectorizer(
+        ngrams=ngrams, analyzer=analyzer, min_token_length=min_token_length, cjk="word", n_jobs=1, **how
+    )
+    pattern = rf"(?u)\b\w{{{min_token_length},}}\b" if min_token_length != 2 else r"(?u)\b\w\w+\b"
+    theirs = Oracle(ngram_range=ngrams, analyzer=analyzer, token_pattern=pattern if analyzer == "word" else None, **how)
+    try:
+        Z = theirs.fit_transform(texts)
+    except ValueError as error:
+        with pytest.raises(DataError):
+            ours.fit_transform(texts)
+        assert "vocabulary" in str(error) or "no terms remain" in str(error) or "max_df" in str(error)
+        return None
+    X = ours.fit_transform(texts)
+    return ours, X, theirs, Z
+
+
+def assert_same(ours, X, theirs, Z):
+    assert ours.get_feature_names_out().tolist() == theirs.get_feature_names_out().tolist()
+    Z.sort_indices()
+    assert X.dtype == np.float32 and X.indices.dtype == np.int32
+    assert X.shape == Z.shape
+    np.testing.assert_array_equal(X.indptr, Z.indptr)
+    np.testing.assert_array_equal(X.indices, Z.indices)
+    np.testing.assert_allclose(X.data, Z.data, rtol=1e-6)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("analyzer", "ngrams"), ANALYZERS)
+@pytest.mark.parametrize("sublinear_tf", [False, True])
+@pytest.mark.parametrize("norm", ["l2", "l1", None])
+def test_same_matrix_as_scikit_learn(language, analyzer, ngrams, sublinear_tf, norm):
+    texts = LANGUAGES[language]
+    ours, X, theirs, Z = both(texts, ngrams, analyzer, sublinear_tf=sublinear_tf, norm=norm)
+    assert_same(ours, X, theirs, Z)
+    other = ENGLISH + OTHERS
+    assert_same(ours, ours.transform(other), theirs, theirs.transform(other))
+
+
+@pytest.mark.parametrize(("analyzer", "ngrams"), ANALYZERS)
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_same_matrix_in_every_script(analyzer, ngrams, lowercase):
+    texts = ENGLISH + GERMAN + FINNISH + OTHERS
+    assert_same(*both(texts, ngrams, analyzer, lowercase=lowercase))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"min_df": 2},
+        {"min_df": 0.3},
+        {"max_df": 0.5},
+        {"max_df": 3},
+        {"min_df": 2, "max_df": 0.75, "max_features": 5},
+        {"max_features": 10},
+        {"max_features": 10_000},
+        {"smooth_idf": False},
+        {"use_idf": False},
+        {"min_token_length": 1},
+        {"min_token_length": 4},
+        {"ngrams": (1, 3), "max_features": 50},
+    ],
+    ids=str,
+)
+def test_same_terms_kept(how):
+    assert_same(*both(ENGLISH + GERMAN + FINNISH, **how))
+
+
+ALPHABET = st.one_of(
+    st.sampled_from("aAbBcC12_ -'.\n\t"),
+    st.sampled_from("äÄßẞéÉ\u0301ΣσςαΑΆİıIжЖ漢字かなカー々ﬃǅ٣２Ａ\u00a0\u2003\u3000\u200d"),
+    st.characters(),
+)
+TEXTS = st.lists(st.text(ALPHABET, max_size=40), min_size=1, max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    texts=TEXTS,
+    analyzer=st.sampled_from(ANALYZERS),
+    lowercase=st.booleans(),
+    min_token_length=st.integers(1, 3),
+    min_df=st.sampled_from([1, 2, 0.5]),
+    max_df=st.sampled_from([1.0, 2, 0.7]),
+    max_features=st.sampled_from([None, 3]),
+    more=TEXTS,
+)
+def test_any_text_gives_scikit_learns_matrix(
+    texts, analyzer, lowercase, min_token_length, min_df, max_df, max_features, more
+):
+    result = both(
+        texts, analyzer[1], analyzer[0], min_token_length,
+        lowercase=lowercase, min_df=min_df, max_df=max_df, max_features=max_features,
+    )  # fmt: skip
+    if result:
+        ours, X, theirs, Z = result
+        assert_same(ours, X, theirs, Z)
+        assert_same(ours, ours.transform(more), theirs, theirs.transform(more))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    texts=TEXTS,
+    ngrams=st.sampled_from([(1, 1), (1, 2), (2, 4)]),
+    analyzer=st.sampled_from(["word", "char", "char_wb"]),
+    cjk=st.sampled_from(["word", "bigrams", "chars"]),
+    min_token_length=st.integers(1, 3),
+    lowercase=st.booleans(),
+    weights=st.fixed_dictionaries(
+        {
+            "sublinear_tf": st.booleans(),
+            "smooth_idf": st.booleans(),
+            "use_idf": st.booleans(),
+            "norm": st.sampled_from(["l2", "l1", None]),
+        }
+    ),
+)
+def test_any_text_gives_the_twins_matrix(texts, ngrams, analyzer, cjk, min_token_length, lowercase, weights):
+    how = {"ngrams": ngrams, "analyzer": analyzer, "cjk": cjk, "min_token_length": min_token_length}
+    terms, matrix = tfidf_twin.fit_transform(texts, lowercase=lowercase, **how, **weights)
+    vectorizer = TfidfVectorizer(lowercase=lowercase, n_jobs=1, **how, **weights)
+    if not terms:
+        with pytest.raises(DataError, match="vocabulary is empty"):
+            vectorizer.fit(texts)
+        return
+    X = vectorizer.fit_transform(texts)
+    assert vectorizer.get_feature_names_out().tolist() == terms
+    np.testing.assert_allclose(X.toarray(), matrix, rtol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["eurlex57k", "gutenberg", "cpv-tenders", "clinc150"])
+@pytest.mark.parametrize(("analyzer", "ngrams"), [("word", (1, 1)), ("word", (1, 2)), ("char_wb", (3, 4))])
+def test_same_matrix_on_real_sets(name, analyzer, ngrams):
+    texts = shared_texts(name, 400 if name == "eurlex57k" else 3000)
+    if not texts:
+        pytest.skip(f"../shared/data/{name} is not there")
+    assert_same(*both(texts, ngrams, analyzer, min_df=2, sublinear_tf=True))
+
+
+def test_long_runs_and_chunk_edges():
+    """Words across the edges of the kernel's 64-byte and 2048-byte blocks."""
+    pieces = ["a" * n + " " * m for n, m in itertools.product([1, 2, 31, 63, 64, 65, 2047, 2048, 2049], [1, 2, 62])]
+    texts = ["".join(pieces[i:] + pieces[:i]) for i in range(len(pieces))] + ["x" * n for n in range(130)]
+    texts += [text[:-1] + "é" for text in texts if text]
+    assert_same(*both(texts))
+    assert_same(*both(texts[:8], (1, 2)))
