@@ -85,6 +85,10 @@ class Contender:
         """Raw text to trained model, reading the file included; timed."""
         raise NotImplementedError
 
+    def rank_text(self, texts: list[str]) -> np.ndarray:
+        """Label ids (n, 10) for raw texts from what ``train_text`` made; not timed."""
+        raise NotImplementedError
+
 
 def read(folder: Path, name: str) -> sp.csr_matrix:
     """One matrix of a prepared set."""
@@ -146,6 +150,13 @@ class Sylvan(Contender):
         vectorizer = sylvan.TfidfVectorizer(min_df=2, sublinear_tf=True, n_jobs=threads)
         model = sylvan.XRLinear(**self._settings, n_jobs=threads)
         self._model = sylvan.TextModel(vectorizer, model).fit(texts, labels)
+
+    def rank_text(self, texts: list[str]) -> np.ndarray:
+        names = self._model.rank(texts, TOP).names
+        best = np.full((len(texts), TOP), -1, dtype=np.int64)
+        for at, row in enumerate(names):
+            best[at, : len(row)] = [int(name) for name in row]
+        return best
 
 
 class Libpecos(Contender):
@@ -215,3 +226,7 @@ class Libpecos(Contender):
         tool = Preprocessor.train(parsed["corpus"], {"type": "tfidf", "kwargs": config}, dtype=np.float32)
         self._X, self._Y = tool.predict(parsed["corpus"], threads=threads), parsed["label_matrix"].tocsc()
         self.train(threads)
+        self._tool = tool
+
+    def rank_text(self, texts: list[str]) -> np.ndarray:
+        return self.top(self._model.predict(self._tool.predict(texts)))

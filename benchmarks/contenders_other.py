@@ -133,7 +133,7 @@ class NapkinXC(Contender):
 
 
 class FastText(Contender):
-    """fastText: another family (averaged word vectors, hierarchical softmax); for raw text only, its defaults."""
+    """fastText: another family (averaged word vectors, hierarchical softmax); raw text, settings of its tutorial."""
 
     package = "fasttext"
     matrices = False
@@ -155,9 +155,9 @@ class FastText(Contender):
 
     def train_text(self, folder: Path, scratch: Path, threads: int) -> None:
         self._model = self._fasttext.train_supervised(
-            str(scratch / "train.ft"), loss="hs", minCount=2, thread=threads, verbose=0
+            str(scratch / "train.ft"), loss="hs", lr=1.0, epoch=25, minCount=2, thread=threads, verbose=0
         )
 
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._model.save_model(str(folder / "model.bin"))
+    def rank_text(self, texts: list[str]) -> np.ndarray:
+        found, _ = self._model.predict(texts, TOP)
+        return _top([[(name.removeprefix("__label__"), 0) for name in row] for row in found])

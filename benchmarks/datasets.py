@@ -1,7 +1,7 @@
 """The sets of the benchmarks as CSR pairs: features by scikit-learn's TF-IDF, so that no contender's own decides.
 
-A prepared set is a folder ``X.trn.npz Y.trn.npz X.tst.npz Y.tst.npz`` (and ``train.txt labels.txt``: the raw text, one
-document a line, where the set has any). Preparing one needs scikit-learn; reading one needs SciPy alone.
+A prepared set is a folder ``X.trn.npz Y.trn.npz X.tst.npz Y.tst.npz`` and, where the set has text, ``train.txt test.txt
+labels.txt`` with one document a line. Preparing one needs scikit-learn; reading one needs SciPy alone.
 """
 
 from __future__ import annotations
@@ -75,11 +75,12 @@ def _prepare_text(source: Path, folder: Path) -> None:
     X = vectorizer.fit_transform(train_texts)
     Y_test = label_matrix(test_labels, ids)
     known = np.diff(Y_test.indptr) > 0
-    X_test = vectorizer.transform([text for text, keep in zip(test_texts, known, strict=True) if keep])
-    Y = label_matrix(train_labels, ids)
+    kept = [text for text, keep in zip(test_texts, known, strict=True) if keep]
+    Y, X_test = label_matrix(train_labels, ids), vectorizer.transform(kept)
     _write(folder, {"X.trn": X, "Y.trn": Y, "X.tst": X_test, "Y.tst": Y_test[known]})
-    with open(folder / "train.txt", "w", encoding="utf-8") as texts:
-        texts.writelines(re.sub(r"\s+", " ", text).strip() + "\n" for text in train_texts)
+    for name, rows in (("train", train_texts), ("test", kept)):
+        with open(folder / f"{name}.txt", "w", encoding="utf-8") as lines:
+            lines.writelines(re.sub(r"\s+", " ", text).strip() + "\n" for text in rows)
     with open(folder / "labels.txt", "w", encoding="utf-8") as labels:
         labels.writelines(",".join(str(ids[label]) for label in sorted(set(row))) + "\n" for row in train_labels)
 

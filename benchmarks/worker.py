@@ -7,13 +7,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import contenders
 import contenders_other
@@ -66,7 +63,10 @@ def text(contender: contenders.Contender, job: dict[str, Any], scratch: Path) ->
     measure.forget_peak()
     with measure.Clock() as clock:
         contender.train_text(Path(job["set"]), scratch, job["threads"])
-    return {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before, "peak_mb": measure.peak_resident()}
+    figures = {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before, "peak_mb": measure.peak_resident()}
+    texts = (Path(job["set"]) / "test.txt").read_text(encoding="utf-8").splitlines()
+    Y, Y_train = (contenders.read(Path(job["set"]), name) for name in ("Y.tst", "Y.trn"))
+    return figures | measure.precision(contender.rank_text(texts), Y, Y_train)
 
 
 def main() -> None:

@@ -10,6 +10,8 @@
 namespace sylvan {
 namespace {
 
+// A cost of 0 would divide by 0; a row with this one moves nothing that shows in single precision.
+constexpr float kLeastCost = 1e-30f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Small and seedable; quality needs are those of a shuffle.
@@ -57,7 +59,7 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
     const int64_t row = rows.rows[i];
     const float weight = options.sample_weight ? options.sample_weight[row] : 1.0f;
     float* cost = work.cost ? work.cost + i * n_lanes : nullptr;
-    if (cost) std::fill(cost, cost + n_lanes, options.negative_cost * weight);
+    if (cost) std::fill(cost, cost + n_lanes, std::max(options.negative_cost * weight, kLeastCost));
     uint32_t bits = 0;
     const int32_t* begin = positives.nodes + positives.indptr[row];
     const int32_t* end = positives.nodes + positives.indptr[row + 1];
@@ -68,7 +70,7 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
       bits |= 1u << lane;
       if (cost) {
         const float relevance = positives.relevance ? positives.relevance[node - positives.nodes] : 1.0f;
-        cost[lane] = options.positive_cost * weight * relevance;
+        cost[lane] = std::max(options.positive_cost * weight * relevance, kLeastCost);
       }
     }
     work.positive[i] = bits;
@@ -126,14 +128,10 @@ inline float logistic_step(float alpha, float cost, float curvature, float gradi
 template <int N, Loss kLoss>
 SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const SolverOptions& options,
                               const Work& work, float* out_intercept) {
-  typedef Floats<N> F;
-  typedef Ints<N> I;
-  const F zero{};
-  const F one = SYLVAN_BROADCAST(N, 1.0f), half = SYLVAN_BROADCAST(N, 0.5f);
-  const F infinity = SYLVAN_BROADCAST(N, kInfinity), minus_infinity = SYLVAN_BROADCAST(N, -kInfinity);
-  const F cost_positive = SYLVAN_BROADCAST(N, options.positive_cost);
-  const F cost_negative = SYLVAN_BROADCAST(N, options.negative_cost);
-  F largest_old = infinity, smallest_old = minus_infinity, intercept{};
+  constexpr bool kSquared = kLoss == Loss::squared_hinge;
+  alignas(64) float intercept[N] = {}, costs[N], largest[N], smallest[N], largest_old[N], smallest_old[N];
+  std::fill(largest_old, largest_old + N, kInfinity);
+  std::fill(smallest_old, smallest_old + N, -kInfinity);
   float* weights = work.weights;
   std::memset(work.weights, 0, sizeof(float) * static_cast<size_t>(rows.n_features) * N);
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
@@ -147,14 +145,17 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       const int32_t* features = rows.features + rows.begin[i];
       const float* values = rows.values + rows.value_begin[i];
       const int32_t length = rows.length[i];
-      const I positive = SYLVAN_LANES_OF_BITS(N, work.positive[i]);
-      const F cost = work.cost ? *reinterpret_cast<const F*>(work.cost + i * N)
-                         : SYLVAN_SELECT(positive, cost_positive, cost_negative);
-      const F alpha = 0.001f * cost;
-      *reinterpret_cast<F*>(work.alpha + i * N) = alpha;
-      const F step = SYLVAN_SELECT(positive, alpha, zero - alpha);
-      SYLVAN_ROW_UPDATE(N, step);
-      intercept = intercept + options.bias * step;
+      alignas(64) float step[N];
+      for (int l = 0; l < N; ++l) {
+        const bool positive = work.positive[i] >> l & 1u;
+        const float cost = work.cost ? work.cost[i * N + l] : positive ? options.positive_cost : options.negative_cost;
+        work.alpha[i * N + l] = 0.001f * cost;
+        step[l] = l >= n_children ? 0.0f : positive ? 0.001f * cost : -0.001f * cost;
+        intercept[l] += options.bias * step[l];
+      }
+      Floats<N> steps;
+      std::memcpy(&steps, step, sizeof(step));
+      SYLVAN_ROW_UPDATE(N, steps);
     }
   }
 
@@ -163,7 +164,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       const int64_t other = s + random.below(static_cast<uint32_t>(n_active - s));
       std::swap(work.active[s], work.active[other]);
     }
-    F largest = minus_infinity, smallest = infinity;
+    std::fill(largest, largest + N, -kInfinity);
+    std::fill(smallest, smallest + N, kInfinity);
     int64_t kept = 0;
     for (int64_t s = 0; s < n_active; ++s) {
       if (s + 1 < n_active) {  // the next row's entries are on their way while this one is computed
@@ -183,60 +185,66 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       const float* values = rows.values + rows.value_begin[i];
       const int32_t length = rows.length[i];
       ++visits;
-      F scores;
+      Floats<N> scores;
       SYLVAN_ROW_SCORES(N, scores);
-      scores = scores + options.bias * intercept;
-
-      const I positive = SYLVAN_LANES_OF_BITS(N, work.positive[i]);
-      I active = SYLVAN_LANES_OF_BITS(N, lanes);
-      F* alpha_at = reinterpret_cast<F*>(work.alpha + static_cast<int64_t>(i) * N);
-      const F alpha = *alpha_at;
-      const F cost = work.cost ? *reinterpret_cast<const F*>(work.cost + static_cast<int64_t>(i) * N)
-                               : SYLVAN_SELECT(positive, cost_positive, cost_negative);
-      const F margin = SYLVAN_SELECT(positive, scores, zero - scores);
-      F curvature = SYLVAN_BROADCAST(N, rows.squared_norms[rows.rows[i]] + options.bias * options.bias);
-      F next = alpha;
-      uint32_t left = lanes;
+      scores = scores + options.bias * *reinterpret_cast<const Floats<N>*>(intercept);
+      alignas(64) float score[N], step[N];
+      std::memcpy(score, &scores, sizeof(score));
+      float* SYLVAN_RESTRICT alpha = work.alpha + static_cast<int64_t>(i) * N;
+      const float* cost = work.cost ? work.cost + static_cast<int64_t>(i) * N : nullptr;
+      const float norm = rows.squared_norms[rows.rows[i]] + options.bias * options.bias;
+      const int32_t positive = static_cast<int32_t>(work.positive[i]), lanes_now = static_cast<int32_t>(lanes);
+      for (int l = 0; l < N; ++l) {
+        costs[l] = cost ? cost[l] : ((positive >> l) & 1) ? options.positive_cost : options.negative_cost;
+      }
+      int32_t left = 0, changed = 0;
       if (kLoss == Loss::logistic) {
-        for (int lane = 0; lane < n_children; ++lane) {
-          if (!(lanes >> lane & 1u) || !(cost[lane] > 0.0f)) continue;
-          next[lane] = logistic_step(alpha[lane], cost[lane], curvature[lane], margin[lane]);
+        for (int l = 0; l < N; ++l) {
+          const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
+          step[l] = 0.0f;
+          if (!((lanes_now >> l) & 1)) continue;
+          const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
+          const float change = next - alpha[l], violation = change * norm;
+          largest[l] = violation > largest[l] ? violation : largest[l];
+          smallest[l] = violation < smallest[l] ? violation : smallest[l];
+          alpha[l] = next;
+          step[l] = y * change;
         }
-        const F change = SYLVAN_SELECT(active, (next - alpha) * curvature, zero);
-        largest = SYLVAN_SELECT(change > largest, change, largest);
-        smallest = SYLVAN_SELECT(change < smallest, change, smallest);
+        left = lanes_now;
+        changed = 1;
       } else {
-        const bool squared = kLoss == Loss::squared_hinge;
-        const F diagonal = squared ? half / cost : zero;
-        const F upper = squared ? infinity : cost;
-        curvature = curvature + diagonal;
-        F gradient = margin - one;
-        if (squared) gradient = gradient + SYLVAN_SELECT(alpha > zero, alpha * diagonal, zero);
-        const I at_zero = alpha <= zero;
-        const I at_upper = alpha >= upper;
-        // A dual variable at its bound whose gradient points outwards well beyond last round's extremes
-        // isn't visited again (shrinking).
-        const I shrunk = (at_zero & (gradient > largest_old)) | (at_upper & (gradient < smallest_old));
-        active = active & (shrunk == 0);
-        SYLVAN_BITS_OF_LANES(N, active, left);
-        const I blocked = (at_zero & (gradient > zero)) | (at_upper & (gradient < zero));
-        const F projected = SYLVAN_SELECT(blocked, zero, gradient);
-        largest = SYLVAN_SELECT(active & (projected > largest), projected, largest);
-        smallest = SYLVAN_SELECT(active & (projected < smallest), projected, smallest);
-        next = alpha - projected / curvature;
-        next = SYLVAN_SELECT(next < zero, zero, next);
-        if (!squared) next = SYLVAN_SELECT(next > upper, upper, next);
+        for (int l = 0; l < N; ++l) {
+          const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
+          const float diagonal = kSquared ? 0.5f / costs[l] : 0.0f;
+          const float upper = kSquared ? kInfinity : costs[l];
+          const float a = alpha[l];
+          const float gradient = y * score[l] - 1.0f + a * diagonal;
+          const int at_zero = a <= 0.0f, at_upper = a >= upper;
+          // A dual variable at its bound whose gradient points outwards beyond last round's extremes isn't
+          // visited again (shrinking).
+          const int shrunk = (at_zero & (gradient > largest_old[l])) | (at_upper & (gradient < smallest_old[l]));
+          const int blocked = (at_zero & (gradient > 0.0f)) | (at_upper & (gradient < 0.0f));
+          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1);
+          const float projected = blocked ? 0.0f : gradient;
+          largest[l] = (on & (projected > largest[l])) ? projected : largest[l];
+          smallest[l] = (on & (projected < smallest[l])) ? projected : smallest[l];
+          float next = a - projected / (norm + diagonal);
+          next = next < 0.0f ? 0.0f : next;
+          next = next > upper ? upper : next;
+          const float change = on ? next - a : 0.0f;
+          alpha[l] = a + change;
+          step[l] = y * change;
+          changed |= change != 0.0f;
+          left |= on << l;
+        }
       }
-      const F change = SYLVAN_SELECT(active, next - alpha, zero);
-      uint32_t changed = 0;
-      SYLVAN_BITS_OF_LANES(N, change != zero, changed);
-      if (changed != 0) {
-        *alpha_at = alpha + change;
-        const F step = SYLVAN_SELECT(positive, change, zero - change);
-        SYLVAN_ROW_UPDATE(N, step);
-        intercept = intercept + options.bias * step;
+      if (changed) {
+        Floats<N> steps;
+        std::memcpy(&steps, step, sizeof(step));
+        SYLVAN_ROW_UPDATE(N, steps);
+        for (int l = 0; l < N; ++l) intercept[l] += options.bias * step[l];
       }
-      work.lanes_left[i] = left;
+      work.lanes_left[i] = static_cast<uint32_t>(left);
       if (left != 0) work.active[kept++] = i;
     }
     n_active = kept;
@@ -295,7 +303,7 @@ int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_la
 
 }  // namespace
 
-int lanes_for(int64_t n_children) { return n_children <= 4 ? 4 : n_children <= 8 ? 8 : 16; }
+int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
 
 int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
   return 16 + aligned(n_features * n_lanes) + 2 * aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
@@ -309,12 +317,10 @@ int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t
   const Work work = carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted);
   prepare_rows(rows, positives, first_node, n_children, options, n_lanes, work);
   using Descend = int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Work&, float*);
-  static const Descend table[3][3] = {
-      {descend<4, Loss::squared_hinge>, descend<8, Loss::squared_hinge>, descend<16, Loss::squared_hinge>},
-      {descend<4, Loss::hinge>, descend<8, Loss::hinge>, descend<16, Loss::hinge>},
-      {descend<4, Loss::logistic>, descend<8, Loss::logistic>, descend<16, Loss::logistic>}};
-  const int width = n_lanes == 4 ? 0 : n_lanes == 8 ? 1 : 2;
-  *out_row_visits = table[static_cast<int>(options.loss)][width](rows, n_children, options, work, out_intercept);
+  static const Descend table[3][2] = {{descend<8, Loss::squared_hinge>, descend<16, Loss::squared_hinge>},
+                                      {descend<8, Loss::hinge>, descend<16, Loss::hinge>},
+                                      {descend<8, Loss::logistic>, descend<16, Loss::logistic>}};
+  *out_row_visits = table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, work, out_intercept);
   return emit(rows, work, n_children, n_lanes, options, out_feature, out_child, out_weight);
 }
 

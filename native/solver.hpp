@@ -44,7 +44,7 @@ struct SolverOptions {
 // Floats of scratch memory that solve_group needs for a cluster, alignment included.
 int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes);
 
-// The lanes used for a number of children: 4, 8 or 16.
+// The lanes used for a number of children: 8 or 16.
 int lanes_for(int64_t n_children);
 
 // Solves children first_node .. first_node + n_children - 1 (at most kMaxLanes). Kept weights are written as

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    Layer,
     TfidfTerms,
     aggregate_features,
     bound_lines,
@@ -13,6 +14,8 @@ from sylvan._native import (
     format_lines,
     parse_lines,
     renumber_features,
+    rank,
+    search_layer,
     solve_group,
     solver_scratch_floats,
     sort_triples,
@@ -29,6 +32,7 @@ from sylvan._native import (
 )
 
 __all__ = [
+    "Layer",
     "TfidfTerms",
     "aggregate_features",
     "bound_lines",
@@ -39,6 +43,8 @@ __all__ = [
     "format_lines",
     "parse_lines",
     "renumber_features",
+    "rank",
+    "search_layer",
     "solve_group",
     "solver_scratch_floats",
     "sort_triples",

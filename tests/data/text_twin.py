@@ -18,7 +18,11 @@ class TwinError(Exception):
 
 
 def quote(text: bytes) -> str:
-    return repr(text[:60].decode("utf-8", errors="backslashreplace") + ("…" if len(text) > 60 else ""))
+    short, rest = text[:60], "…" if len(text) > 60 else ""
+    try:
+        return repr(short.decode("utf-8") + rest)
+    except UnicodeDecodeError:
+        return "'" + repr(short)[2:-1] + rest + "'"
 
 
 def to_float(text: str) -> float | str:
@@ -150,7 +154,10 @@ def load_xmc(content: bytes, n_features=None, n_labels=None, weighted_labels=Fal
         n_labels = top if n_labels is None else n_labels
         start = 1
     elif len(fields) > 1 and not any(b":" in field for field in fields):
-        raise TwinError(f"line 1: a header must be three ints: rows, features, labels. Got {quote(lines[0])} instead.")
+        raise TwinError(
+            "line 1: must be a header of three ints (rows, features, labels) or an instance with features "
+            f"as id:value. Got {quote(lines[0])} instead."
+        )
     highest = MAX_ID if n_features is None else n_features - 1
     top_label = MAX_ID if n_labels is None else n_labels - 1
     rows = [

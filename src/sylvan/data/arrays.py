@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import zipfile
 import zlib
@@ -21,6 +22,7 @@ from sylvan.errors import DataError
 __all__ = ["load_npy", "load_npz", "load_npz_pair", "save_npy", "save_npz", "save_npz_pair"]
 
 _NUMBERS = "biuf"
+_MOST_PACKED = 1100  # deflate packs 1032 to 1 at best
 
 
 def load_npz(path: PathLike) -> sp.csr_matrix:
@@ -53,15 +55,15 @@ def load_npz(path: PathLike) -> sp.csr_matrix:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     name = shown(path)
-    with open_read(path) as stream:
-        content = io.BytesIO(stream.read())
     try:
-        with zipfile.ZipFile(content) as archive:
-            arrays = {
-                entry.filename.removesuffix(".npy"): _read_entry(archive, entry, name)
-                for entry in archive.infolist()
-                if entry.filename.endswith(".npy")
-            }
+        with open_read(path) as stream:
+            file, size = stream.sized()
+            with zipfile.ZipFile(file) as archive:
+                arrays = {
+                    entry.filename.removesuffix(".npy"): _read_entry(archive, entry, name, size)
+                    for entry in archive.infolist()
+                    if entry.filename.endswith(".npy")
+                }
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise DataError(f"{name}: not an .npz file, or damaged ({error}).") from error
     return sound_csr(_assemble(name, arrays), name)
@@ -164,7 +166,7 @@ def load_npy(path: PathLike) -> npt.NDArray[np.float32]:
     """
     name = shown(path)
     with open_read(path) as stream:
-        array = _read_npy(io.BytesIO(stream.read()), name)
+        array = _read_npy(*stream.sized(), name)
     return _dense(array, name)
 
 
@@ -195,14 +197,17 @@ def _dense(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
     return dense
 
 
-def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> npt.NDArray[Any]:
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, size: int) -> npt.NDArray[Any]:
+    place = f"{name}, array {entry.filename.removesuffix('.npy')!r}"
+    # No packing of zip's reaches this ratio: an entry that claims more is not what it says.
+    if entry.compress_size > size or entry.file_size > _MOST_PACKED * (entry.compress_size + 1):
+        raise DataError(f"{place}: claims {entry.file_size} bytes, more than the file can hold.")
     with archive.open(entry) as packed:
-        return _read_npy(io.BytesIO(packed.read()), f"{name}, array {entry.filename.removesuffix('.npy')!r}")
+        return _read_npy(cast(BinaryIO, packed), entry.file_size, place)
 
 
-def _read_npy(content: io.BytesIO, name: str) -> npt.NDArray[Any]:
-    """The array of an ``.npy`` file; its header is held against the bytes that follow."""
-    stream = cast(BinaryIO, content)
+def _read_npy(stream: BinaryIO, size: int, name: str) -> npt.NDArray[Any]:
+    """The array of an ``.npy`` file of ``size`` bytes, against which its header is held before memory is set aside."""
     try:
         version = npy.read_magic(stream)
         if version == (1, 0):
@@ -213,17 +218,22 @@ def _read_npy(content: io.BytesIO, name: str) -> npt.NDArray[Any]:
         raise DataError(f"{name}: not an .npy file, or its header is damaged ({error}).") from error
     if dtype.hasobject:
         raise DataError(f"{name}: holds pickled Python objects, which are never read.")
-    count = 1
-    for length in shape:
-        if length < 0:
-            raise DataError(f"{name}: the header gives the shape {shape}, which is none.")
-        count *= length
-    have = len(content.getbuffer()) - content.tell()
+    if any(length < 0 for length in shape) or dtype.itemsize == 0:
+        raise DataError(f"{name}: the header gives shape {shape} and dtype {dtype}, which is no array of numbers.")
+    count, have = math.prod(shape), size - stream.tell()
     if count * dtype.itemsize != have:
         raise DataError(
             f"{name}: the header promises {count * dtype.itemsize} bytes of shape {shape}, but {have} follow."
         )
-    flat = np.frombuffer(content.getbuffer(), dtype, count, content.tell()) if count else np.empty(0, dtype)
+    flat = np.empty(count, dtype)
+    target = flat.view(np.uint8).data
+    at = 0
+    while at < have:
+        got = cast(io.BufferedIOBase, stream).readinto(target[at:])
+        if not got:
+            raise DataError(f"{name}: cut short, {have - at} of {have} bytes are missing.")
+        at += got
+    stream.read(1)  # lets zip compare its checksum
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
 

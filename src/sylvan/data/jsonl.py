@@ -148,9 +148,7 @@ def _rows(
     separator: str,
 ) -> Iterator[tuple[str, list[Label], list[float] | None]]:
     """Text, labels and their weights of every object of a file."""
-    fields = (text_fields,) if isinstance(text_fields, str) else tuple(text_fields)
-    if not fields or not all(isinstance(name, str) for name in fields):
-        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
+    fields = _field_tuple(text_fields)
     kind: type | None = None
     empty = True
     with open_read(path) as stream:
@@ -302,6 +300,15 @@ def _refuse_half_characters(place: str, record: dict[str, Any]) -> None:
         json.dumps(record, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"{place}: an escape \\ud800 to \\udfff stands alone, which is half a character.") from error
+
+
+def _field_tuple(text_fields: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(text_fields, str):
+        return (text_fields,)
+    sound = isinstance(text_fields, Sequence) and all(isinstance(name, str) for name in text_fields)
+    if not sound or not text_fields:
+        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
+    return tuple(text_fields)
 
 
 def _text(place: str, record: dict[str, Any], name: str) -> str:

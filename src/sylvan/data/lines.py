@@ -33,8 +33,11 @@ class LineFormat(NamedTuple):
 
 def token(text: bytes) -> str:
     """How messages quote a piece of a file: escaped, and cut when it is long."""
-    short = text[:_EXCERPT].decode("utf-8", errors="backslashreplace")
-    return repr(short + ("…" if len(text) > _EXCERPT else ""))
+    short, rest = text[:_EXCERPT], "…" if len(text) > _EXCERPT else ""
+    try:
+        return repr(short.decode("utf-8") + rest)
+    except UnicodeDecodeError:
+        return f"'{repr(short)[2:-1]}{rest}'"
 
 
 @dataclass

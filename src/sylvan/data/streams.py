@@ -66,6 +66,14 @@ class InputStream:
         except OSError as error:
             raise DataError(f"{self.name}: reading failed ({error.strerror or error}).") from error
 
+    def sized(self) -> tuple[BinaryIO, int]:
+        """The content as a seekable file and its size: the file itself where it is one, else all of it read."""
+        if self._packing == "plain" and self._unpacked.seekable():
+            with suppress(OSError, ValueError):
+                return self._unpacked, os.fstat(self._raw.fileno()).st_size
+        content = self.read()
+        return io.BytesIO(content), len(content)
+
     def report(self, bar: Progress) -> None:
         """Move ``bar``, whose total is ``packed_size``, to where the file has been read to."""
         with suppress(OSError, ValueError):
@@ -76,7 +84,7 @@ class InputStream:
     def blocks(self, size: int = _BLOCK) -> Iterator[bytes]:
         """The content in pieces of whole lines, about ``size`` bytes each; a byte order mark is dropped."""
         mark = _BOM
-        while block := self.read(size):
+        while block := self.read(max(size, len(mark))):
             block, mark = block.removeprefix(mark), b""
             if not block.endswith(b"\n"):
                 block += self._guarded(self._unpacked.readline, -1)
@@ -107,7 +115,13 @@ def open_read(path: PathLike) -> Iterator[InputStream]:
     """
     name = shown(path)
     if os.fspath(path) == "-":
-        yield _unpack(cast(BinaryIO, sys.stdin.buffer), name)
+        stdin = cast(BinaryIO, sys.stdin.buffer)
+        buffered = _buffered(stdin)
+        try:
+            yield _unpack(stdin, buffered, name)
+        finally:
+            if buffered is not stdin:
+                buffered.detach()  # or it would close stdin when it goes
         return
     try:
         raw = open(path, "rb")  # noqa: SIM115 (closed below, by the with)
@@ -118,11 +132,14 @@ def open_read(path: PathLike) -> Iterator[InputStream]:
     except (OSError, ValueError) as error:
         raise DataError(f"The file {name!r} can't be opened ({getattr(error, 'strerror', error)}).") from error
     with raw:
-        yield _unpack(raw, name)
+        yield _unpack(raw, _buffered(raw), name)
 
 
-def _unpack(raw: BinaryIO, name: str) -> InputStream:
-    peekable = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
+def _buffered(raw: BinaryIO) -> io.BufferedReader:
+    return raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
+
+
+def _unpack(raw: BinaryIO, peekable: io.BufferedReader, name: str) -> InputStream:
     head = peekable.peek(6)[:6]
     if head.startswith(_GZIP_MAGIC):
         return InputStream(raw, cast(BinaryIO, gzip.GzipFile(fileobj=peekable, mode="rb")), name, "gzip")
@@ -151,8 +168,8 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    target = Path(os.path.realpath(name))
     try:
+        target = Path(os.path.realpath(name))
         if target.exists() and not target.is_file():
             if target.is_dir():
                 raise DataError(f"{name!r} is a folder, not a file.")

@@ -238,12 +238,16 @@ def _highest(size: int | None) -> int:
 def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tuple[tuple[int, int, int] | None, bytes]:
     """The header's three numbers, if there is one, and the block without it."""
     line, _, rest = block.partition(b"\n")
+    line = line.removesuffix(b"\r")
     fields = line.split()
     fault = f"{name}, line 1: a header must be three ints: rows, features, labels. Got {token(line)} instead."
     sound = len(fields) == 3 and all(field.isdigit() and len(field) < 20 for field in fields)
     if header is False or (header == "auto" and not sound):
         if header == "auto" and _tried_to_be_header(fields):
-            raise DataError(fault)
+            raise DataError(
+                f"{name}, line 1: must be a header of three ints (rows, features, labels) or an instance with features "
+                f"as id:value. Got {token(line)} instead."
+            )
         return None, block
     if not sound:
         raise DataError(fault)

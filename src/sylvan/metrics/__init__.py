@@ -23,7 +23,7 @@ from sylvan.metrics.evaluator import (
     psp,
     recall,
 )
-from sylvan.metrics.propensity import propensities
+from sylvan.metrics.propensity import propensities, propensities_of_counts
 
 __all__ = [
     "Evaluator",
@@ -33,6 +33,7 @@ __all__ = [
     "ndcg",
     "precision",
     "propensities",
+    "propensities_of_counts",
     "psndcg",
     "psp",
     "recall",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["check_propensities", "propensities"]
+__all__ = ["check_propensities", "propensities", "propensities_of_counts"]
 
 
 def propensities(Y_train: Any, A: float = 0.55, B: float = 1.5) -> npt.NDArray[np.float64]:
@@ -52,19 +52,51 @@ def propensities(Y_train: Any, A: float = 0.55, B: float = 1.5) -> npt.NDArray[n
     >>> metrics.propensities([[0], [0], [0, 1], [0]]).round(2).tolist()
     [0.8, 0.72]
     """
-    for name, value, low in (("A", A, 0.0), ("B", B, 0.0)):
+    labels = validate.labels(Y_train, name="Y_train")
+    if labels.shape[0] == 0:
+        raise DataError("Y_train has no rows to count labels in.")
+    return propensities_of_counts(np.bincount(labels.indices, minlength=labels.shape[1]), labels.shape[0], A, B)
+
+
+def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float = 1.5) -> npt.NDArray[np.float64]:
+    """As :func:`propensities`, from what a model keeps of its training labels.
+
+    Parameters
+    ----------
+    counts : array of int, shape (L,)
+        How many training rows have each label.
+    n_rows : int
+        Number of training rows.
+    A, B : float
+        As in :func:`propensities`.
+
+    Raises
+    ------
+    ParameterError
+        When ``A`` or ``B`` is not a finite number, ``A`` is negative or ``B`` not above 0.
+    DataError
+        When a count is not in [0, n_rows].
+
+    Examples
+    --------
+    >>> from sylvan import metrics
+    >>> metrics.propensities_of_counts([4, 1], 4).round(2).tolist()
+    [0.8, 0.72]
+    """
+    for name, value in (("A", A), ("B", B)):
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or value < low or (name == "B" and value == 0):
+        if not number or not math.isfinite(value) or value < 0 or (name == "B" and value == 0):
             bounds = "[0, inf)" if name == "A" else "(0, inf)"
             raise ParameterError(
                 f"The {name!r} parameter of propensities must be a float in {bounds}. Got {value!r} instead."
             )
-    labels = validate.labels(Y_train, name="Y_train")
-    if labels.shape[0] == 0:
-        raise DataError("Y_train has no rows to count labels in.")
-    counts = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.float64)
-    factor = max(0.0, math.log(labels.shape[0]) - 1.0) * (B + 1.0) ** A
-    result: npt.NDArray[np.float64] = 1.0 / (1.0 + factor * (counts + B) ** -A)
+    times = np.asarray(counts)
+    if times.ndim != 1 or times.dtype.kind not in "iu" or n_rows < 1:
+        raise DataError(f"counts must be one int a label. Got {times.dtype} of shape {times.shape} instead.")
+    if times.size and not 0 <= int(times.min()) <= int(times.max()) <= n_rows:
+        raise DataError(f"counts must be in [0, {n_rows}], the number of rows.")
+    factor = max(0.0, math.log(n_rows) - 1.0) * (B + 1.0) ** A
+    result: npt.NDArray[np.float64] = 1.0 / (1.0 + factor * (times + B) ** -A)
     return result
 
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.parallel import map_parallel
 from sylvan.validate import Csr
+from sylvan.weights import ClusterRows
 
-__all__ = ["LOSSES", "ClusterSolution", "LayerProblem", "LinearOptions", "solve_layers"]
+__all__ = ["LOSSES", "LayerProblem", "LinearOptions", "solve_layers"]
 
 LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
 LANES = 16  # labels solved side by side; one 64-byte line of weights a feature
@@ -35,7 +36,7 @@ class LinearOptions:
     negative_cost: float = 1.0
     bias: float = 1.0
     tolerance: float = 0.1
-    max_iterations: int = 100
+    max_iterations: int = 10
     threshold: float = 0.1
     max_weights_per_label: int | None = None
     seed: int = 0
@@ -64,17 +65,6 @@ class LayerProblem:
     weighted: bool = False
 
 
-@dataclass(frozen=True)
-class ClusterSolution:
-    """One cluster's kept weights as rows: feature ids, entries a row, child numbers, weights; and the intercepts."""
-
-    features: npt.NDArray[np.int32]
-    lengths: npt.NDArray[np.int32]
-    children: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
-    intercepts: npt.NDArray[np.float32]
-
-
 @dataclass
 class _Scratch:
     """Arrays that one thread uses again from cluster to cluster; they grow and never shrink."""
@@ -98,7 +88,7 @@ def solve_layers(
     first_layer: int = 0,
     n_jobs: int = 1,
     description: str | None = None,
-) -> list[list[ClusterSolution]]:
+) -> list[list[ClusterRows]]:
     """Solve every cluster of the given layers, the dearest first; the answer doesn't depend on ``n_jobs``.
 
     Layers that are known together (with teacher-forced negatives, all of them) share one list of work, so that
@@ -116,7 +106,7 @@ def solve_layers(
             costs.append(float(entries[rows].sum() + len(rows)) * -(-n_children // LANES) + 1.0)
     local = threading.local()
 
-    def solve(task: tuple[int, int]) -> ClusterSolution:
+    def solve(task: tuple[int, int]) -> ClusterRows:
         if not hasattr(local, "scratch"):
             local.scratch = _Scratch()
         t, cluster = task
@@ -124,7 +114,7 @@ def solve_layers(
         return _solve_cluster(features, norms, problems[t], cluster, options, sample_weight, seed, local.scratch)
 
     solutions = map_parallel(solve, tasks, n_jobs, costs=costs, description=description)
-    by_layer: list[list[ClusterSolution]] = [[] for _ in problems]
+    by_layer: list[list[ClusterRows]] = [[] for _ in problems]
     for (t, _), solution in zip(tasks, solutions, strict=True):
         by_layer[t].append(solution)
     return by_layer
@@ -157,10 +147,14 @@ def _solve_cluster(
     sample_weight: npt.NDArray[np.float32] | None,
     seed: int,
     scratch: _Scratch,
-) -> ClusterSolution:
+) -> ClusterRows:
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the kept weights."""
     rows = problem.rows[problem.row_offsets[cluster] : problem.row_offsets[cluster + 1]]
     first, last = int(problem.child_offsets[cluster]), int(problem.child_offsets[cluster + 1])
+    if not len(rows):  # nobody reaches it: as unlikely as a node that has been seen to be wrong
+        nothing = np.zeros(0, np.int32)
+        intercepts = np.full(last - first, -1, np.float32)
+        return ClusterRows(nothing, nothing, nothing, nothing.astype(np.float32), intercepts)
     n_columns = features.shape[1]
     n_entries = int((features.indptr[rows + 1] - features.indptr[rows]).sum())
     if len(rows) == features.shape[0]:  # every row: its features are numbered well enough as they are
@@ -200,7 +194,7 @@ _TRIPLE = (("feature", np.int32), ("child", np.int32), ("weight", np.float32))
 
 def _as_rows(
     triples: list[tuple[npt.NDArray[Any], ...]], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]
-) -> ClusterSolution:
+) -> ClusterRows:
     """The groups' (feature, child, weight) triples as one list of rows in the order of features."""
     feature, child, weight = (np.concatenate(part) for part in zip(*triples, strict=True))
     n, most = len(feature), min(len(feature), len(used))
@@ -210,4 +204,4 @@ def _as_rows(
     n_rows = kernels.sort_triples(
         feature, child, weight, len(used), offsets, features, lengths, children, weights
     )
-    return ClusterSolution(used[features[:n_rows]], lengths[:n_rows].copy(), children, weights, intercepts)
+    return ClusterRows(used[features[:n_rows]], lengths[:n_rows].copy(), children, weights, intercepts)

@@ -20,6 +20,7 @@ __all__ = [
     "Entry",
     "Node",
     "array_name",
+    "checksum_of",
     "dump",
     "file_name",
     "parse",
@@ -96,11 +97,11 @@ def dump(model: dict[str, JSON], sylvan_version: str) -> bytes:
         "sylvan_version": sylvan_version,
         "model": model,
     }
-    contents["checksum"] = _checksum(contents)
+    contents["checksum"] = checksum_of(contents)
     return (json.dumps(contents, indent=1, allow_nan=False, ensure_ascii=True) + "\n").encode("ascii")
 
 
-def _checksum(contents: dict[str, Any]) -> str:
+def checksum_of(contents: dict[str, Any]) -> str:
     """Checksum of everything in the manifest but the checksum, whatever the spaces between."""
     rest = {key: value for key, value in contents.items() if key != "checksum"}
     text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
@@ -123,7 +124,7 @@ def parse(data: bytes, path: str, sylvan_version: str) -> Node:
         raise ModelError(f"{path!r} is damaged: its 'format_version' is {_short(version)}, not an int from 1.")
     if version > FORMAT_VERSION:
         raise ModelError(_newer(path, version, contents.get("sylvan_version"), sylvan_version))
-    if contents.get("checksum") != _checksum(contents):
+    if contents.get("checksum") != checksum_of(contents):
         raise ModelError(f"{path!r} was altered after it was written: its 'checksum' does not match its contents.")
     node = _node(contents.get("model"), path, "model", 0)
     files = [entry.file.lower() for entry in node.entries()]

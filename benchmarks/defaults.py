@@ -1,0 +1,75 @@
+"""Which defaults serve best: negatives, weight types and ways of combining, on the shared sets; JSON out.
+
+``python benchmarks/defaults.py --data DIR --sets eurlex57k,gutenberg,synthetic``; each setting in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import datasets
+import measure
+import peers
+
+HERE = Path(__file__).resolve().parent
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {"negatives": "tfn"},
+    {"negatives": "man"},
+    {"negatives": "tfn+man"},
+    {"negatives": "tfn", "weight_dtype": "float32"},
+    {"negatives": "tfn", "weight_dtype": "float16"},
+    {"negatives": "tfn", "weight_dtype": "uint8"},
+    {"negatives": "tfn", "combine": "ranker"},
+    {"negatives": "tfn", "combine": "l3_hinge"},
+    {"negatives": "tfn", "combine": "sigmoid"},
+)
+
+
+def measure_settings(folder: Path, settings: dict[str, Any], threads: int) -> dict[str, Any]:
+    """Trains and ranks with one setting."""
+    with tempfile.TemporaryDirectory() as scratch:
+        job = {"contender": "sylvan", "set": str(folder), "model": str(Path(scratch) / "model"), "settings": settings}
+        job |= {"threads": threads, "single": 1000}
+        figures: dict[str, Any] = {"settings": settings}
+        for step in ("train", "rank"):
+            figures |= peers.run(sys.executable, job | {"step": step})
+        return figures
+
+
+def main() -> None:
+    """Measures every setting on every set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="data")
+    parser.add_argument("--sets", default="eurlex57k,gutenberg,synthetic")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--cache", default=str(HERE / "cache"))
+    parser.add_argument("--results", default=str(HERE / "results"))
+    options = parser.parse_args()
+    for set_name in options.sets.split(","):
+        folder = datasets.prepare(set_name, Path(options.data), Path(options.cache))
+        runs = []
+        for settings in SETTINGS:
+            figures = measure_settings(folder, settings, options.threads)
+            peers.say(f"{set_name} {settings}: {figures}")
+            if "error" not in figures:
+                runs.append(figures)
+        record = {
+            "set": set_name,
+            "date": datetime.date.today().isoformat(),
+            "machine": measure.processor(),
+            "threads": options.threads,
+            "runs": runs,
+        }
+        target = Path(options.results) / f"defaults-{set_name}.json"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

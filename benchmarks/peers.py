@@ -1,0 +1,191 @@
+"""Sylvan beside its peers: training, memory, model size, ranking, precision; JSON out.
+
+``python benchmarks/peers.py --data DIR --sets eurlex57k,gutenberg,synthetic --threads 1,2 --repeats 3
+--python PEER_PYTHON``: every measurement is a process of its own, contenders take turns within each repeat, medians are
+quoted and every raw value is kept. A contender is run by the first of ``--python`` (and this interpreter, tried first)
+that can import it; one that none can import is reported as missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import datasets
+import measure
+from worker import CONTENDERS
+
+HERE = Path(__file__).resolve().parent
+Record = dict[str, Any]
+
+
+def main() -> None:
+    """Measures what the command line asks for and writes one JSON a set."""
+    options = arguments()
+    names = options.contenders.split(",")
+    interpreters = {name: find(name, [sys.executable, *options.python]) for name in names}
+    for name, interpreter in interpreters.items():
+        say(f"{name}: {'missing' if interpreter is None else interpreter['version']}")
+    for set_name in options.sets.split(","):
+        folder = datasets.prepare(set_name, Path(options.data), Path(options.cache))
+        measure_set(set_name, folder, interpreters, options)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="data", help="folder of eurlex57k/ and gutenberg/")
+    parser.add_argument("--sets", default="eurlex57k,gutenberg,synthetic")
+    parser.add_argument("--threads", default="1,2", help="thread counts, separated by commas")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--python", action="append", default=[], help="interpreter with peers; may be repeated")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS))
+    parser.add_argument("--steps", default="train,rank,text")
+    parser.add_argument("--single", type=int, default=1000, help="queries ranked one at a time")
+    parser.add_argument("--cache", default=str(HERE / "cache"), help="where prepared sets are kept")
+    parser.add_argument("--results", default=str(HERE / "results"), help="folder of the JSON files")
+    parser.add_argument("--timeout", type=float, default=7200.0, help="seconds that one measurement may take")
+    return parser.parse_args()
+
+
+def say(line: str) -> None:
+    """One line of progress on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def run(interpreter: str, job: Record, timeout: float = 7200.0) -> Record:
+    """Runs ``worker.py``; its figures, or ``{"error": ...}`` with the last line that it wrote."""
+    with tempfile.TemporaryDirectory() as scratch:
+        out, log = Path(scratch) / "out.json", Path(scratch) / "log"
+        threads = str(job.get("threads", 1))
+        # Thread counts are set per call; these keep a library's hidden pools from adding to them.
+        environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        with open(log, "wb") as noise:
+            command = [interpreter, str(HERE / "worker.py"), json.dumps(job | {"out": str(out)})]
+            try:
+                done = subprocess.run(command, stdout=noise, stderr=noise, env=environment, timeout=timeout)
+            except subprocess.TimeoutExpired:
+                return {"error": f"took more than {timeout:g} seconds"}
+        if out.exists():
+            return json.loads(out.read_text())
+        lines = log.read_text(errors="replace").replace("\r", "\n").strip().splitlines() or ["no message"]
+        return {"error": f"exit {done.returncode}: {lines[-1].strip()[:200]}"}
+
+
+def find(name: str, pythons: list[str]) -> Record | None:
+    """The first interpreter that imports the contender, and the version there."""
+    for python in pythons:
+        figures = run(python, {"contender": name, "step": "version", "imports": True}, timeout=120)
+        if "error" not in figures:
+            return {"python": python, "version": figures["version"]}
+    return None
+
+
+def measure_set(
+    set_name: str, folder: Path, interpreters: dict[str, Record | None], options: argparse.Namespace
+) -> None:
+    """All repeats of one set; the JSON is written anew after each, so that a stop loses little."""
+    raw: dict[str, dict[str, list[Record]]] = {name: {} for name in interpreters}
+    steps = options.steps.split(",")
+    for repeat in range(options.repeats):
+        shift = repeat % len(interpreters)
+        order = [*list(interpreters)[shift:], *list(interpreters)[:shift]]
+        for threads in map(int, options.threads.split(",")):
+            for name in order:
+                found = interpreters[name]
+                if found is not None:
+                    one_turn(name, found["python"], set_name, folder, threads, steps, raw[name], options)
+        write(set_name, folder, interpreters, raw, options, repeat + 1)
+
+
+def one_turn(
+    name: str,
+    python: str,
+    set_name: str,
+    folder: Path,
+    threads: int,
+    steps: list[str],
+    raw: dict[str, list[Record]],
+    options: argparse.Namespace,
+) -> None:
+    """One contender at one thread count: trains, ranks with what it trained, goes from raw text to a model."""
+    contender = CONTENDERS[name]
+    scratch = Path(tempfile.mkdtemp())
+    job = {"contender": name, "set": str(folder), "model": str(scratch / "model"), "threads": threads}
+    wanted = [step for step in ("train", "rank") if step in steps and contender.matrices]
+    if "text" in steps and contender.text and (folder / "train.txt").exists():
+        wanted.append("text")
+    try:
+        for step in wanted:
+            single = options.single if step == "rank" and threads == 1 else 0
+            figures = run(python, job | {"step": step, "single": single}, options.timeout)
+            raw.setdefault(f"{step} {threads}", []).append(figures)
+            shown = {key: round(value, 4) for key, value in figures.items() if isinstance(value, float)}
+            say(f"{set_name} {name} {step} x{threads}: {figures.get('error') or shown}")
+            if "error" in figures:
+                break
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def median(records: list[Record]) -> Record:
+    """Medians of every figure over the repeats; an error where all repeats failed."""
+    good = [record for record in records if "error" not in record]
+    if not good:
+        return {"error": records[0]["error"]}
+    keys = [key for key, value in good[0].items() if isinstance(value, (int, float))]
+    return {key: statistics.median(record[key] for record in good) for key in keys}
+
+
+def write(
+    set_name: str,
+    folder: Path,
+    interpreters: dict[str, Record | None],
+    raw: dict[str, dict[str, list[Record]]],
+    options: argparse.Namespace,
+    repeats: int,
+) -> None:
+    """Writes ``results/peers-SET.json``; it names no machine and no folder."""
+    parts = zip(datasets.NAMES, datasets.load(folder, *datasets.NAMES), strict=True)
+    shapes = {name: matrix.shape for name, matrix in parts}
+    record = {
+        "set": set_name,
+        "rows": shapes["X.trn"][0],
+        "test_rows": shapes["X.tst"][0],
+        "features": shapes["X.trn"][1],
+        "labels": shapes["Y.trn"][1],
+        "settings": {"branching": 16, "max_leaf": 100, "beam": 10, "top": 10, "negatives": "tfn"},
+        "date": datetime.date.today().isoformat(),
+        "machine": measure.processor(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "repeats": repeats,
+        "threads": [int(count) for count in options.threads.split(",")],
+        "contenders": {
+            name: {"missing": True}
+            if found is None
+            else {
+                "version": found["version"],
+                "median": {step: median(records) for step, records in raw[name].items()},
+                "raw": raw[name],
+            }
+            for name, found in interpreters.items()
+        },
+    }
+    target = Path(options.results) / f"peers-{set_name}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_suffix(".part")
+    beside.write_text(json.dumps(record, indent=1) + "\n")
+    os.replace(beside, target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Writes docs/results.md from the JSON files that ``peers.py`` and ``defaults.py`` left in results/.
+
+``python benchmarks/report.py [--results DIR] [--out docs/results.md]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PEERS = ("libpecos", "omikuji", "napkinxc")
+NAMES = {
+    "sylvan": "Sylvan",
+    "libpecos": "libpecos",
+    "omikuji": "omikuji",
+    "napkinxc": "napkinXC",
+    "fasttext": "fastText",
+}
+ORDER = ("eurlex57k", "gutenberg", "synthetic", "synthetic-large")
+TOLERANCE = 0.2  # points of precision
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: where its figure lies, whom it is compared with, and what is wanted."""
+
+    title: str
+    step: str
+    key: str
+    against: tuple[str, ...] = ()
+    least: float = 0.0
+    aim: float = 0.0
+    digits: int = 1
+
+
+def rows(threads: list[int], single: int) -> list[Row]:
+    """The lines of a set's table."""
+    lines = []
+    for count in threads:
+        lines.append(Row(f"training, s, {threads_word(count)}", f"train {count}", "wall_s", PEERS, 4, 8, 2))
+        lines.append(Row(f"training, CPU-s, {threads_word(count)}", f"train {count}", "cpu_s", PEERS, digits=2))
+    for count in threads:
+        title = f"batch, ms a row, {threads_word(count)}"
+        lines.append(Row(title, f"rank {count}", "ms_per_row", PEERS, 2, 4, 4))
+    lines += [
+        Row("one query, p50, ms", f"rank {single}", "p50_ms", PEERS, 3, 6, 4),
+        Row("one query, p99, ms", f"rank {single}", "p99_ms", PEERS, 3, 6, 4),
+        Row("model on disk, MB", f"train {single}", "model_mb", ("libpecos",), 1 / 0.6, 1 / 0.3),
+        Row("loading the model, ms", f"rank {single}", "load_s", PEERS, digits=1),
+        Row("peak memory in training, MB", f"train {single}", "peak_mb", ("libpecos",), 1, 2, 0),
+        Row("of it before training, MB", f"train {single}", "before_mb", digits=0),
+    ]
+    for count in threads:
+        title = f"raw text to model, s, {threads_word(count)}"
+        lines.append(Row(title, f"text {count}", "wall_s", ("libpecos",), 3, 6, 2))
+    lines.append(Row("P@1, raw text", f"text {single}", "P@1", digits=2))
+    lines += [Row(name, f"rank {single}", name, digits=2) for name in ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")]
+    return lines
+
+
+def threads_word(count: int) -> str:
+    """"1 thread", "2 threads"."""
+    return f"{count} thread" + ("s" if count > 1 else "")
+
+
+def figure(record: Record, contender: str, step: str, key: str) -> float | None:
+    """One median, or None where it was not measured."""
+    found = record["contenders"].get(contender, {}).get("median", {}).get(step, {}).get(key)
+    return None if found is None else float(found) * (1e3 if key == "load_s" else 1.0)
+
+
+def verdict(row: Row, own: float | None, others: list[float]) -> tuple[str, str]:
+    """How many times better than the best peer, and how that stands to what is wanted."""
+    if own is None or not others or not row.against:
+        return "", ""
+    ratio = min(others) / own
+    text = f"{ratio:.2f}×"
+    if ratio < 1:
+        text += " **behind**"
+    if not row.least:
+        return text, ""
+    wanted = f"{row.least:.3g}× / {row.aim:.3g}×"
+    return text, wanted + (": aim" if ratio >= row.aim else ": least" if ratio >= row.least else ": missed")
+
+
+def table(record: Record) -> list[str]:
+    """One set's table in Markdown."""
+    contenders = [name for name in NAMES if name in record["contenders"]]
+    measured = [name for name in contenders if not record["contenders"][name].get("missing")]
+    heads = [f"{NAMES[name]} {record['contenders'][name]['version']}" for name in measured]
+    lines = ["| | " + " | ".join(heads) + " | against the best peer | at least / aim |"]
+    lines.append("|---" * (len(heads) + 3) + "|")
+    for row in rows(record["threads"], min(record["threads"])):
+        values = {name: figure(record, name, row.step, row.key) for name in measured}
+        if all(value is None for value in values.values()):
+            continue
+        others = [value for name in row.against if (value := values.get(name)) is not None]
+        cells = ["–" if value is None else f"{value:.{row.digits}f}" for value in values.values()]
+        ratio, wanted = verdict(row, values.get("sylvan"), others)
+        lines.append(f"| {row.title} | " + " | ".join(cells) + f" | {ratio} | {wanted} |")
+    missing = [NAMES[name] for name in contenders if name not in measured]
+    if missing:
+        lines += ["", f"Missing, so not measured: {', '.join(missing)}."]
+    return lines + notes(record, measured)
+
+
+def notes(record: Record, measured: list[str]) -> list[str]:
+    """Sentences below a table: precision beside the peers', the gain of a second thread, what failed."""
+    lines = [""]
+    step = f"rank {min(record['threads'])}"
+    for name in measured:
+        if name in PEERS and "sylvan" in measured:
+            gaps = [(figure(record, "sylvan", step, f"P@{k}"), figure(record, name, step, f"P@{k}")) for k in (1, 3, 5)]
+            worst = min((own - other for own, other in gaps if own is not None and other is not None), default=None)
+            if worst is not None:
+                verdict = "within" if worst >= -TOLERANCE else "**outside**"
+                lines.append(f"- P@1/3/5 beside {NAMES[name]}: {worst:+.2f} points at worst, {verdict} {TOLERANCE}.")
+    if {1, 2} <= set(record["threads"]):
+        for title, verb, key in (("Training", "train", "wall_s"), ("Batch ranking", "rank", "ms_per_row")):
+            parts = []
+            for name in measured:
+                one, two = (figure(record, name, f"{verb} {count}", key) for count in (1, 2))
+                if one and two:
+                    parts.append(f"{NAMES[name]} {one / two:.2f}×")
+            if parts:
+                lines.append(f"- {title}, two threads against one: {', '.join(parts)}.")
+    for name in measured:
+        for at, found in record["contenders"][name]["median"].items():
+            if "error" in found:
+                lines.append(f"- {NAMES[name]}, {at}: failed ({found['error']}).")
+    return lines
+
+
+def defaults_table(record: Record) -> list[str]:
+    """One set's table of ``defaults.py``."""
+    lines = [
+        "| setting | fit, CPU-s | model, MB | batch, ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for run in record["runs"]:
+        settings = ", ".join(f"{key}={value}" for key, value in run["settings"].items()) or "defaults"
+        p, psp = ("/".join(f"{run[f'{name}@{k}']:.2f}" for k in (1, 3, 5)) for name in ("P", "PSP"))
+        lines.append(
+            f"| {settings} | {run['cpu_s']:.2f} | {run['model_mb']:.1f} | {run['ms_per_row']:.4f} | "
+            f"{run['p50_ms']:.4f} | {p} | {psp} |"
+        )
+    return lines
+
+
+def by_order(folder: Path, prefix: str) -> list[Record]:
+    """The JSON files ``PREFIX-SET.json`` in the order of ``ORDER``."""
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{prefix}-*.json"))]
+    return sorted(found, key=lambda record: ORDER.index(record["set"]) if record["set"] in ORDER else len(ORDER))
+
+
+def document(folder: Path) -> str:
+    """The whole of docs/results.md."""
+    lines = [
+        "# Results",
+        "",
+        "Written by `python benchmarks/report.py` from the files in `benchmarks/results/`; how each figure is taken "
+        "stands in `benchmarks/README.md`. All contenders use branching 16, leaves of up to 100 labels, beam 10 and "
+        "teacher-forcing negatives (TFN), one tree each, on the same features. Figures are medians; a ratio says how "
+        "many times better Sylvan is than the best peer of that row (libpecos alone for model size, memory and raw "
+        "text), and where it is below 1 Sylvan is behind. Every raw value is in the JSON.",
+    ]
+    for record in by_order(folder, "peers"):
+        machine = record["machine"]
+        lines += [
+            "",
+            f"## {record['set']}",
+            "",
+            f"{record['rows']:,} training rows, {record['test_rows']:,} test rows, {record['features']:,} features, "
+            f"{record['labels']:,} labels. {machine['cpu']}, {machine['cores']} cores, {machine['system']}; "
+            f"Python {record['python']}; {record['repeats']} repeats; {record['date']}.",
+            "",
+            *table(record),
+        ]
+    defaults = by_order(folder, "defaults")
+    if defaults:
+        lines += ["", "## Which defaults", "", "One thread; everything else at its default."]
+    for record in defaults:
+        lines += ["", f"### {record['set']}", "", *defaults_table(record)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Writes the document."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", default=str(HERE / "results"))
+    parser.add_argument("--out", default=str(HERE.parent / "docs" / "results.md"))
+    options = parser.parse_args()
+    Path(options.out).parent.mkdir(parents=True, exist_ok=True)
+    Path(options.out).write_text(document(Path(options.results)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

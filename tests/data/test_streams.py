@@ -1,0 +1,169 @@
+"""Packed, damaged, missing and half-written files."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from sylvan import data
+from sylvan.data.streams import open_read, open_write
+from sylvan.errors import DataError
+
+READERS = [data.load_xmc, data.load_svmlight, data.load_npz, data.load_npy, data.read_jsonl]
+TEXT = b"".join(b"%d %d:0.5\n" % (i % 7, i % 11) for i in range(20_000))
+
+
+@pytest.mark.parametrize("load", READERS)
+def test_missing_folder_and_unreadable(tmp_path, load):
+    with pytest.raises(DataError, match=r"There is no file '.*nothing'"):
+        load(tmp_path / "nothing")
+    with pytest.raises(DataError, match="is a folder, not a file"):
+        load(tmp_path)
+    with pytest.raises(DataError, match="can't be opened"):
+        load("a\0b")
+
+
+@pytest.mark.parametrize("load", READERS)
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_damaged_packing(tmp_path, load, suffix, pack):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(b"0 0:1\n")
+    with pytest.raises(DataError, match=f"named {suffix}, but its content is not"):
+        load(path)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=f"named {suffix}, but its content is not"):
+        load(path)
+    whole = pack(TEXT)
+    for damaged in (whole[: len(whole) // 2], whole[:-3], whole[:50] + bytes(40) + whole[90:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match="data are damaged or cut short"):
+            load(path)
+
+
+def test_packing_is_recognised_by_content(tmp_path):
+    (tmp_path / "a.txt").write_bytes(gzip.compress(TEXT))
+    (tmp_path / "b.txt").write_bytes(lzma.compress(TEXT))
+    a, b = data.load_xmc(tmp_path / "a.txt")[0], data.load_xmc(tmp_path / "b.txt")[0]
+    assert a.shape == b.shape == (20_000, 11)
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000, 10**9])
+def test_blocks_are_whole_lines(tmp_path, size):
+    path = tmp_path / "a.txt"
+    for content in (b"", b"\n", b"a", b"a\n", b"\xef\xbb\xbf", b"\xef\xbb\xbfab\ncd\n\nefghijkl", TEXT):
+        path.write_bytes(content)
+        with open_read(path) as stream:
+            blocks = list(stream.blocks(size))
+        assert b"".join(blocks) == content.removeprefix(b"\xef\xbb\xbf")
+        assert all(block.endswith(b"\n") for block in blocks[:-1])
+        with open_read(path) as stream:
+            lines = [line for _, line in stream.lines()]
+        assert lines == content.removeprefix(b"\xef\xbb\xbf").splitlines()
+
+
+def test_the_mark_may_come_in_pieces():
+    class Slow(io.RawIOBase):
+        def __init__(self):
+            self.pieces = [b"\xef", b"\xbb", b"\xbf0 0:1\n"]
+
+        def readable(self):
+            return True
+
+        def readinto(self, target):
+            piece = self.pieces.pop(0) if self.pieces else b""
+            target[: len(piece)] = piece
+            return len(piece)
+
+    stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BufferedReader(Slow()))
+    try:
+        assert data.load_xmc("-")[0].shape == (1, 1)
+    finally:
+        sys.stdin = stdin
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, OSError(28, "No space left on device")])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, suffix, error):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(b"old")
+    expected = DataError if isinstance(error, OSError) else error
+    with pytest.raises(expected), open_write(path) as stream:
+        stream.write(TEXT)
+        raise error
+    assert os.listdir(tmp_path) == [path.name]
+    assert path.read_bytes() == b"old"
+
+
+def test_a_finished_write_replaces_and_follows_links(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with open_write(tmp_path / "link") as stream:
+        stream.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+    assert sorted(os.listdir(tmp_path)) == ["link", "real"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_packed_files_are_the_same_bytes_every_time(tmp_path):
+    for name in ("a.gz", "b.gz"):
+        with open_write(tmp_path / name) as stream:
+            stream.write(TEXT)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+def test_where_nothing_can_be_written(tmp_path):
+    for path in (tmp_path / "no" / "a.txt", tmp_path, "a\0b", tmp_path / ("x" * 300)):
+        with pytest.raises(DataError, match=r"can't be written|is a folder"), open_write(path) as stream:
+            stream.write(b"x")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_named_pipes(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=data.save_xmc, args=(pipe, np.eye(3), np.eye(3)))
+    thread.start()
+    x, _ = data.load_xmc(pipe)
+    thread.join()
+    assert x.toarray().tolist() == np.eye(3).tolist()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_from_outside(tmp_path, which):
+    """Ctrl-C removes what was begun; even a kill leaves the old file whole."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"old")
+    program = (
+        "import sys, numpy as np; from sylvan import data\n"
+        "rows = ({'x': i} for i in iter(int, 1))\n"
+        "print('go', flush=True); data.write_records(sys.argv[1], rows)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    deadline = time.time() + 20
+    while len(os.listdir(tmp_path)) < 2 and time.time() < deadline:
+        time.sleep(0.01)
+    child.send_signal(which)
+    child.wait(timeout=20)
+    child.stdout.close()
+    assert path.read_bytes() == b"old"
+    if which == signal.SIGINT:
+        assert os.listdir(tmp_path) == ["a.txt"]

@@ -1,0 +1,77 @@
+"""What a person does with a loaded model; a spoiled one must do it, or say in a sentence why not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+TEXTS = ["whale hunting in the south seas", "", "Über die Wälder, 1851", "poetry " * 30]
+
+
+def exercise(model: Any) -> None:
+    """Use whatever the folder turned out to hold."""
+    name = type(model).__name__
+    if name == "LabelTree":
+        _tree(model)
+    elif name == "Vocabulary":
+        _vocabulary(model)
+    elif name == "TfidfVectorizer":
+        _vectorizer(model)
+    elif name == "TextModel":
+        top = model.rank(TEXTS, k=5)
+        assert len(top.names) == len(TEXTS)
+    elif hasattr(model, "rank"):
+        _ranker(model)
+    elif isinstance(model, dict):
+        _synthetic(model)
+    repr(model)
+
+
+def _synthetic(model: dict[str, Any]) -> None:
+    """Read every byte, as a kernel would."""
+    for array in model["arrays"].values():
+        array.copy()
+    offsets, ids = model["offsets"], model["ids"]
+    values = np.zeros(model["n_ids"])
+    for first, last in pairwise(offsets):
+        values[ids[first:last]] += 1
+
+
+def _tree(tree: Any) -> None:
+    assert tree.n_labels > 0 and tree.depth == len(tree.layer_sizes)
+    tree.to_matrices()
+    assert tree.leaf_labels.min() >= 0 and tree.leaf_labels.max() < tree.n_labels
+    assert hash(tree) == hash(tree) and tree == tree
+
+
+def _vocabulary(vocabulary: Any) -> None:
+    names = list(vocabulary)
+    assert len(names) == len(vocabulary)
+    for i, name in enumerate(names):
+        assert vocabulary[i] == name and vocabulary.get(name) == i
+    vocabulary.encode([names])
+    assert "never heard of" not in vocabulary
+
+
+def _vectorizer(vectorizer: Any) -> None:
+    X = vectorizer.transform(TEXTS)
+    assert X.shape[0] == len(TEXTS)
+    if X.nnz:
+        assert X.indices.min() >= 0 and X.indices.max() < X.shape[1]
+
+
+def _ranker(model: Any) -> None:
+    n_features, n_labels = int(model.n_features_), int(model.n_labels_)
+    assert n_features < 10**6, "a model this large was not saved"
+    rng = np.random.default_rng(0)
+    X = sp.random(17, n_features, min(1.0, 20 / max(n_features, 1)), "csr", np.float32, rng)
+    dense = sp.csr_matrix(rng.random((3, n_features), np.float32))
+    for rows in (X, dense, X[:1], sp.csr_matrix((2, n_features), dtype=np.float32)):
+        for k in (1, 5):
+            top = model.rank(rows, k=k)
+            assert top.labels.shape[0] == rows.shape[0]
+            assert top.labels.min() >= -1 and top.labels.max() < n_labels
+    model.predict_proba(X[:2])

@@ -1,0 +1,445 @@
+"""Thousands of ways to spoil a model folder.
+
+A *raw* mutant changes bytes and leaves the checksums as they were, like a failing disk. A *sealed* mutant is what an
+adversary makes: manifest, headers, sizes and checksums all agree with each other, and only the structure is wrong, so
+that nothing but its verification stands between it and the kernels.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sylvan.store import manifest, npy
+
+Apply = Callable[["Folder"], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A name that says what was done, and the doing."""
+
+    name: str
+    apply: Apply
+
+
+class Folder:
+    """A copy of a model folder; files are links to the originals until they are written."""
+
+    def __init__(self, original: Path, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True)
+        for file in original.iterdir():
+            if file.name == manifest.NAME:
+                (path / file.name).write_bytes(file.read_bytes())
+            else:
+                os.link(file, path / file.name)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replace a file; the original keeps its bytes."""
+        (self.path / name).unlink(missing_ok=True)
+        (self.path / name).write_bytes(data)
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+    def contents(self) -> dict[str, Any]:
+        contents: dict[str, Any] = json.loads(self.read(manifest.NAME))
+        return contents
+
+    def seal(self, contents: dict[str, Any]) -> None:
+        """Write a manifest whose own checksum is right."""
+        contents["checksum"] = manifest.checksum_of(contents)
+        self.write(manifest.NAME, json.dumps(contents).encode())
+
+    def put(self, contents: dict[str, Any], at: list[Any], array: np.ndarray) -> None:
+        """Write another array in an array's place, everything in agreement."""
+        entry = follow(contents, at)
+        array = np.ascontiguousarray(array)
+        data = npy.header(array.dtype, array.shape) + array.tobytes()
+        self.write(entry["file"], data)
+        entry.update(
+            dtype=array.dtype.str, shape=list(array.shape), bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}"
+        )
+        self.seal(contents)
+
+
+def follow(contents: Any, at: list[Any]) -> Any:
+    for key in at:
+        contents = contents[key]
+    return contents
+
+
+def array_paths(contents: dict[str, Any]) -> list[list[Any]]:
+    """Where the manifest describes arrays."""
+
+    def walk(model: dict[str, Any], at: list[Any]) -> Iterator[list[Any]]:
+        for name in model["arrays"]:
+            yield [*at, "arrays", name]
+        for name, part in model["parts"].items():
+            yield from walk(part, [*at, "parts", name])
+
+    return list(walk(contents["model"], ["model"]))
+
+
+def model_paths(contents: dict[str, Any]) -> list[list[Any]]:
+    """Where the manifest describes models: the whole and its parts."""
+
+    def walk(model: dict[str, Any], at: list[Any]) -> Iterator[list[Any]]:
+        yield at
+        for name, part in model["parts"].items():
+            yield from walk(part, [*at, "parts", name])
+
+    return list(walk(contents["model"], ["model"]))
+
+
+def all_mutants(original: Path) -> Iterator[Mutant]:
+    """Every mutant of a saved model, always the same ones in the same order."""
+    contents = json.loads((original / manifest.NAME).read_text())
+    yield from folder_mutants(original)
+    for file in sorted(original.iterdir()):
+        yield from byte_mutants(file)
+    yield from text_mutants((original / manifest.NAME).read_bytes())
+    yield from value_mutants(contents)
+    for at in array_paths(contents):
+        entry = follow(contents, at)
+        array = np.load(original / entry["file"])
+        yield from header_mutants(at, array)
+        yield from array_mutants(at, array)
+    yield from swap_mutants(contents)
+
+
+def folder_mutants(original: Path) -> Iterator[Mutant]:
+    """Files that are missing, or are something else."""
+
+    def emptied(folder: Folder) -> None:
+        for file in folder.path.iterdir():
+            file.unlink()
+
+    yield Mutant("an empty folder", emptied)
+
+    def without_arrays(folder: Folder) -> None:
+        for file in folder.path.glob("*.npy"):
+            file.unlink()
+
+    yield Mutant("only the manifest", without_arrays)
+
+    def to_file(folder: Folder) -> None:
+        emptied(folder)
+        folder.path.rmdir()
+        folder.path.write_bytes(b"model")
+
+    yield Mutant("a file in place of the folder", to_file)
+
+    def gone(folder: Folder) -> None:
+        emptied(folder)
+        folder.path.rmdir()
+
+    yield Mutant("no folder", gone)
+    for file in sorted(original.iterdir()):
+        name = file.name
+
+        def removed(folder: Folder, name: str = name) -> None:
+            (folder.path / name).unlink()
+
+        def is_folder(folder: Folder, name: str = name) -> None:
+            (folder.path / name).unlink()
+            (folder.path / name).mkdir()
+
+        def is_loop(folder: Folder, name: str = name) -> None:
+            (folder.path / name).unlink()
+            (folder.path / name).symlink_to(folder.path / name)
+
+        def is_pipe(folder: Folder, name: str = name) -> None:
+            (folder.path / name).unlink()
+            os.mkfifo(folder.path / name)
+
+        yield Mutant(f"{name} missing", removed)
+        yield Mutant(f"{name} a folder", is_folder)
+        yield Mutant(f"{name} a link to itself", is_loop)
+        if hasattr(os, "mkfifo"):
+            yield Mutant(f"{name} a pipe", is_pipe)
+
+
+def byte_mutants(file: Path) -> Iterator[Mutant]:
+    """Truncations, additions and flipped bits; the checksums are left as they were."""
+    data, name = file.read_bytes(), file.name
+    rng = np.random.default_rng(len(data))
+    for size in sorted({0, 1, 5, 9, 10, 11, 63, 64, 127, 128, len(data) // 2, len(data) - 1}):
+        if 0 <= size < len(data):
+            yield Mutant(f"{name} cut to {size} bytes", lambda f, s=size: f.write(name, f.read(name)[:s]))
+    for extra in (b"\0", b"\n", b"x" * 4096):
+        yield Mutant(f"{name} with {len(extra)} more bytes", lambda f, e=extra: f.write(name, f.read(name) + e))
+    for at in sorted({*range(10), *rng.integers(0, len(data), 20).tolist()}):
+        if at < len(data):
+
+            def flipped(folder: Folder, at: int = at) -> None:
+                changed = bytearray(folder.read(name))
+                changed[at] ^= 1 << int(at % 8)
+                folder.write(name, bytes(changed))
+
+            yield Mutant(f"{name} with a bit flipped in byte {at}", flipped)
+    yield Mutant(f"{name} all zero bytes", lambda f: f.write(name, b"\0" * len(data)))
+    yield Mutant(f"{name} all 255 bytes", lambda f: f.write(name, b"\xff" * len(data)))
+
+
+def text_mutants(data: bytes) -> Iterator[Mutant]:
+    """Manifests that are no JSON, or JSON with a trap in it."""
+    texts = {
+        "a bare number": b"1",
+        "null": b"null",
+        "a list": b"[]",
+        "an empty object": b"{}",
+        "another format": data.replace(b"sylvan-model", b"other-model"),
+        "a byte order mark": b"\xef\xbb\xbf" + data,
+        "UTF-16": data.decode().encode("utf-16"),
+        "a million brackets": b"[" * 1_000_000,
+        "a million objects": b'{"a":' * 1_000_000,
+        "brackets closed": b"[" * 900 + b"]" * 900,
+        "NaN": data.replace(b'"format_version": 1', b'"format_version": NaN'),
+        "Infinity": data.replace(b'"format_version": 1', b'"format_version": Infinity'),
+        "an int of a million digits": data.replace(b'"format_version": 1', b'"format_version": 1' + b"0" * 1_000_000),
+        "a float that overflows": data.replace(b'"format_version": 1', b'"format_version": 1e400'),
+        "format version 0": data.replace(b'"format_version": 1', b'"format_version": 0'),
+        "format version 2": data.replace(b'"format_version": 1', b'"format_version": 2'),
+        "a key twice": data.replace(b'"format":', b'"format": 1, "format":', 1),
+        "half a surrogate": data.replace(b'"params": {', b'"params": {"\\ud800": 1,', 1),
+        "a NUL in a string": data.replace(b"sylvan-model", b"sylvan-model\\u0000", 1),
+        "a raw control character": data.replace(b"sylvan-model", b"sylvan-model\x01", 1),
+        "megabytes of spaces": b" " * (8 << 20) + data,
+        "text behind": data + b"x",
+    }
+    for name, text in texts.items():
+        yield Mutant(f"manifest: {name}", lambda f, t=text: f.write(manifest.NAME, t))
+
+
+STRANGE = [None, True, -1, 0, 1, 2**31, 2**63, 10**19, 0.5, -1e300, "", "x", "../x.npy", [], [[]], {}, {"a": 1}]
+
+
+def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
+    """Each value of the manifest missing or strange, each object with one key too many; sealed."""
+
+    def walk(value: Any, at: list[Any]) -> Iterator[list[Any]]:
+        if at:
+            yield at
+        if isinstance(value, dict):
+            for key in value:
+                yield from walk(value[key], [*at, key])
+        elif isinstance(value, list):
+            for i in range(len(value)):
+                yield from walk(value[i], [*at, i])
+
+    for at in walk(contents, []):
+        if at == ["checksum"]:
+            continue
+        where = ".".join(map(str, at))
+        old = follow(contents, at)
+
+        def removed(folder: Folder, at: list[Any] = at) -> None:
+            changed = folder.contents()
+            del follow(changed, at[:-1])[at[-1]]
+            folder.seal(changed)
+
+        yield Mutant(f"manifest: {where} missing", removed)
+        values = list(STRANGE)
+        if isinstance(old, int) and not isinstance(old, bool):
+            values += [old + 1, old - 1, old * 2, -old, str(old), float(old)]
+        elif isinstance(old, str):
+            values += [old + "x", old.upper(), old[:-1], "/etc/passwd", "a/b.npy", "..", "\0", "ü" * 300]
+        elif isinstance(old, list):
+            values += [old[::-1], old[:-1], [*old, 1], [*old, -1]]
+        for value in values:
+            if type(value) is type(old) and value == old:
+                continue
+
+            def replaced(folder: Folder, at: list[Any] = at, value: Any = value) -> None:
+                changed = folder.contents()
+                follow(changed, at[:-1])[at[-1]] = copy.deepcopy(value)
+                folder.seal(changed)
+
+            yield Mutant(f"manifest: {where} = {value!r}"[:200], replaced)
+        if isinstance(old, dict):
+
+            def extended(folder: Folder, at: list[Any] = at) -> None:
+                changed = folder.contents()
+                follow(changed, at)["unheard_of"] = {"file": "x.npy"}
+                folder.seal(changed)
+
+            yield Mutant(f"manifest: {where} with one more key", extended)
+
+
+def header_mutants(at: list[Any], array: np.ndarray) -> Iterator[Mutant]:
+    """Headers and manifests that lie about the bytes that follow; sealed."""
+    where = ".".join(map(str, at[1:]))
+    shape = array.shape
+    text = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape!r}, }}"
+
+    def with_header(header: bytes, **fields: Any) -> Apply:
+        def apply(folder: Folder) -> None:
+            contents = folder.contents()
+            entry = follow(contents, at)
+            padded = header + b" " * (-(len(header) + 11) % 64) + b"\n"
+            data = b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded + array.tobytes()
+            folder.write(entry["file"], data)
+            entry.update(bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}", **fields)
+            folder.seal(contents)
+
+        return apply
+
+    for lie in [
+        text.replace("False", "True"),
+        text.replace(array.dtype.str, ">f4"),
+        text.replace(array.dtype.str, "|O"),
+        text.replace(array.dtype.str, "<U9"),
+        text.replace(array.dtype.str, "|V8"),
+        text.replace(array.dtype.str, "<M8[s]"),
+        text.replace(repr(shape), "()"),
+        text.replace(repr(shape), "(-1,)"),
+        text.replace(repr(shape), "(9223372036854775807,)"),
+        text.replace(repr(shape), "(4294967296, 4294967296)"),
+        text.replace(repr(shape), "(1,) * 3"),
+        text.replace(repr(shape), "__import__('os').abort()"),
+        text + "#" * 5000,
+        "(" * 4000,
+        "",
+    ]:
+        yield Mutant(f"{where}: header {lie[:90]}", with_header(lie.encode()))
+    for lied in [[array.size + 1], [2**62], [2**32, 2**32], [0], [0, 2**40], [1, array.size], []]:
+        header = text.replace(repr(shape), repr(tuple(lied))).encode()
+        yield Mutant(f"{where}: header and manifest of shape {lied}", with_header(header, shape=lied))
+        yield Mutant(f"{where}: manifest of shape {lied}", with_header(text.encode(), shape=lied))
+    unaligned = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+    def at_odd_address(folder: Folder) -> None:
+        contents = folder.contents()
+        entry = follow(contents, at)
+        data = unaligned + array.tobytes()
+        folder.write(entry["file"], data)
+        entry.update(bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}")
+        folder.seal(contents)
+
+    yield Mutant(f"{where}: data at byte {len(unaligned)}", at_odd_address)
+
+
+def array_mutants(at: list[Any], array: np.ndarray) -> Iterator[Mutant]:
+    """Arrays with other values, sizes and types; sealed."""
+    where = ".".join(map(str, at[1:]))
+
+    def as_array(change: np.ndarray) -> Apply:
+        return lambda folder: folder.put(folder.contents(), at, change)
+
+    flat = array.reshape(-1)
+    yield Mutant(f"{where}: one fewer", as_array(flat[:-1]))
+    yield Mutant(f"{where}: one more", as_array(np.append(flat, flat[-1:] if flat.size else np.zeros(1, array.dtype))))
+    yield Mutant(f"{where}: none", as_array(flat[:0]))
+    yield Mutant(f"{where}: only the first", as_array(flat[:1]))
+    yield Mutant(f"{where}: twice as many", as_array(np.concatenate([flat, flat])))
+    yield Mutant(f"{where}: one dimension more", as_array(array[..., None]))
+    yield Mutant(f"{where}: no dimension", as_array(np.zeros((), array.dtype)))
+    if array.ndim > 1:
+        yield Mutant(f"{where}: turned", as_array(array.T))
+        yield Mutant(f"{where}: one row fewer", as_array(array[:-1]))
+        yield Mutant(f"{where}: one column fewer", as_array(array[:, :-1]))
+        yield Mutant(f"{where}: one row more", as_array(np.concatenate([array, array[-1:]])))
+    for dtype in ("<i4", "<i8", "<u8", "<f4", "<f8", "|u1", "<f2"):
+        if np.dtype(dtype) != array.dtype:
+            with np.errstate(all="ignore"):
+                yield Mutant(f"{where}: as {dtype}", as_array(array.astype(dtype)))
+    yield Mutant(f"{where}: backwards", as_array(array[::-1] if array.ndim else array))
+    yield Mutant(f"{where}: sorted", as_array(np.sort(flat).reshape(array.shape)))
+    for value in extremes(array.dtype):
+        yield Mutant(f"{where}: all {value}", as_array(np.full_like(array, value)))
+        for position in sorted({0, flat.size // 2, flat.size - 1}):
+            if 0 <= position < flat.size:
+                changed = flat.copy()
+                changed[position] = value
+                yield Mutant(f"{where}[{position}] = {value}", as_array(changed.reshape(array.shape)))
+    yield from random_mutants(where, array, as_array)
+
+
+def extremes(dtype: np.dtype[Any]) -> list[Any]:
+    """Values that have broken software before."""
+    if dtype.kind == "f":
+        limits = np.finfo(dtype)
+        return [np.nan, np.inf, -np.inf, limits.max, limits.min, limits.smallest_subnormal, -0.0]
+    limits = np.iinfo(dtype)
+    values = {0, 1, -1, limits.min, limits.max, limits.max - 1, limits.max // 2, 2**31 - 1, 2**31, 2**32, 2**62}
+    return [dtype.type(value) for value in sorted(values) if limits.min <= value <= limits.max]
+
+
+def random_mutants(where: str, array: np.ndarray, as_array: Callable[[np.ndarray], Apply]) -> Iterator[Mutant]:
+    """A few elements off by one, exchanged, or with random bits."""
+    flat = array.reshape(-1)
+    if not flat.size:
+        return
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        changed = flat.copy()
+        with np.errstate(all="ignore"):
+            place = rng.integers(0, flat.size)
+            changed[place] += changed.dtype.type(1) if seed % 2 else changed.dtype.type(-1 % 2**8)
+        yield Mutant(f"{where}[{place}] off by a little, {seed}", as_array(changed.reshape(array.shape)))
+        changed = flat.copy()
+        first, second = rng.integers(0, flat.size, 2)
+        changed[[first, second]] = changed[[second, first]]
+        yield Mutant(f"{where}[{first}] and [{second}] exchanged, {seed}", as_array(changed.reshape(array.shape)))
+        changed = flat.copy()
+        bits = changed.view(np.uint8)
+        for _ in range(1 + 3 * (seed % 3)):
+            bits[rng.integers(0, bits.size)] ^= np.uint8(1 << rng.integers(0, 8))
+        yield Mutant(f"{where} with random bits, {seed}", as_array(changed.reshape(array.shape)))
+
+
+def swap_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
+    """Files, arrays and parts in each other's place; models under another's name."""
+    paths = array_paths(contents)
+    for first, second in zip(paths, paths[1:] + paths[:1], strict=True):
+
+        def raw(folder: Folder, first: list[Any] = first, second: list[Any] = second) -> None:
+            files = [follow(contents, at)["file"] for at in (first, second)]
+            data = [folder.read(file) for file in files]
+            folder.write(files[0], data[1])
+            folder.write(files[1], data[0])
+
+        def sealed(folder: Folder, first: list[Any] = first, second: list[Any] = second) -> None:
+            changed = folder.contents()
+            one, other = follow(changed, first), follow(changed, second)
+            follow(changed, first[:-1])[first[-1]] = other
+            follow(changed, second[:-1])[second[-1]] = one
+            folder.seal(changed)
+
+        if first != second:
+            yield Mutant(f"{first[1:]} and {second[1:]}: files exchanged", raw)
+            yield Mutant(f"{first[1:]} and {second[1:]}: entries exchanged", sealed)
+    models = model_paths(contents)
+    kinds = ["label-tree", "vocabulary", "xr-linear", "tfidf-vectorizer", "text-model", "unheard-of"]
+    for at in models:
+        for kind in kinds:
+
+            def renamed(folder: Folder, at: list[Any] = at, kind: str = kind) -> None:
+                changed = folder.contents()
+                follow(changed, at)["kind"] = kind
+                folder.seal(changed)
+
+            yield Mutant(f"{'.'.join(at)} said to be of kind {kind}", renamed)
+        for other in models:
+            if other is not at:
+
+                def replaced(folder: Folder, at: list[Any] = at, other: list[Any] = other) -> None:
+                    changed = folder.contents()
+                    model = copy.deepcopy(follow(changed, other))
+                    if len(at) == 1:
+                        changed["model"] = model
+                    else:
+                        follow(changed, at[:-1])[at[-1]] = model
+                    folder.seal(changed)
+
+                yield Mutant(f"{'.'.join(other)} in place of {'.'.join(at)}", replaced)

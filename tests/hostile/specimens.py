@@ -1,0 +1,143 @@
+"""The models that are spoiled: one small one of each kind, and a synthetic kind that uses every need_* helper."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sylvan import store
+from sylvan.store import State
+
+SYNTHETIC = "synthetic-specimen"
+
+
+def rebuild(state: State) -> dict[str, Any]:
+    """The loader of the synthetic kind, verifying as a real one does."""
+    store.need_kind(state, SYNTHETIC, version=2)
+    store.need_params(state, ("beam", "cost", "exact", "loss"))
+    store.need_int(state, "beam", 1, 1000)
+    store.need_float(state, "cost", 0.0)
+    store.need_bool(state, "exact")
+    store.need_choice(state, "loss", ("hinge", "logistic"))
+    n_ids = store.need_int(state, "n_ids", 1, 1000)
+    ids = store.need_range(state, "ids", 0, n_ids - 1, np.int32, (None,))
+    offsets = store.need_offsets(state, "layer0.offsets", total=len(ids))
+    store.need_array(state, "codes", np.uint8, (None, 16))
+    store.need_array(state, "weights", (np.float32, np.float16), (len(ids),))
+    store.need_finite(state, "weights")
+    part = store.need_part(state, "inner", "vocabulary")
+    inner = store.need_array(part, "names", np.uint8, (None,))
+    arrays = {**state.arrays, "inner": inner}
+    return {"arrays": arrays, "ids": ids, "offsets": offsets, "n_ids": n_ids}
+
+
+store.register(SYNTHETIC, rebuild)
+
+
+def synthetic(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    inner = State(
+        "vocabulary",
+        1,
+        arrays={"names": np.frombuffer(b"abc", np.uint8), "offsets": np.array([0, 1, 3], np.int64)},
+    )
+    state = State(
+        SYNTHETIC,
+        2,
+        params={"beam": 10, "cost": 1.0, "exact": False, "loss": "hinge"},
+        meta={"n_ids": 9},
+        arrays={
+            "ids": rng.integers(0, 9, 30, dtype=np.int32),
+            "layer0.offsets": np.array([0, 4, 4, 17, 30], np.int64),
+            "codes": rng.integers(0, 255, (5, 16), dtype=np.uint8),
+            "weights": rng.normal(size=30).astype(np.float32),
+        },
+        parts={"inner": inner},
+    )
+    store.save(folder, state)
+
+
+def label_tree(folder: Path) -> None:
+    from sylvan import LabelTree
+
+    store.save(folder, LabelTree.random(23, branching=3, max_leaf=4).to_state())
+
+
+def vocabulary(folder: Path) -> None:
+    from sylvan.data import Vocabulary
+
+    store.save(folder, Vocabulary(["whaling", "sea stories", "Märchen", "", "詩"]).to_state())
+
+
+SENTENCES = [
+    "the white whale of the south seas",
+    "a history of whale hunting and the sea",
+    "poems of the forest and the sea",
+    "Märchen aus dem Walde",
+    "the forest in winter, poems",
+    "die Geschichte der Seefahrt",
+] * 4
+HEADINGS = [["whaling", "sea"], ["whaling", "history"], ["poetry", "sea"], ["Märchen"], ["poetry"], ["history"]] * 4
+
+
+def tfidf(folder: Path) -> None:
+    from sylvan.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(ngrams=(1, 2))
+    vectorizer.fit(SENTENCES)
+    store.save(folder, vectorizer.to_state())
+
+
+def known(n: int = 60, n_features: int = 40, n_labels: int = 23) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    rng = np.random.default_rng(1)
+    Y = sp.random(n, n_labels, 0.1, "csr", np.float32, rng)
+    Y.data[:] = 1
+    X = sp.random(n, n_features, 0.2, "csr", np.float32, rng)
+    return X, Y
+
+
+def xr_linear(folder: Path, **params: Any) -> None:
+    from sylvan import XRLinear
+
+    X, Y = known()
+    XRLinear(branching=3, max_leaf=5, **params).fit(X, Y).save(folder)
+
+
+def flat_linear(folder: Path) -> None:
+    from sylvan import LabelTree, XRLinear
+
+    X, Y = known()
+    XRLinear(tree=LabelTree.flat(Y.shape[1]), weight_dtype="float32").fit(X, Y).save(folder)
+
+
+def text_model(folder: Path) -> None:
+    from sylvan import TextModel, TfidfVectorizer, XRLinear
+
+    TextModel(TfidfVectorizer(), XRLinear(branching=2, max_leaf=2)).fit(SENTENCES, HEADINGS).save(folder)
+
+
+SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "synthetic": (synthetic, "sylvan", "__version__"),
+    "label-tree": (label_tree, "sylvan.indexing", "LabelTree.to_state"),
+    "vocabulary": (vocabulary, "sylvan.data", "Vocabulary.to_state"),
+    "tfidf-vectorizer": (tfidf, "sylvan.text", "TfidfVectorizer.to_state"),
+    "xr-linear": (xr_linear, "sylvan", "XRLinear.save"),
+    "xr-linear-flat-float32": (flat_linear, "sylvan", "XRLinear.save"),
+    "text-model": (text_model, "sylvan", "TextModel.save"),
+}
+
+
+def there(module: str, name: str) -> bool:
+    """Whether this build has what a specimen needs."""
+    try:
+        thing: Any = importlib.import_module(module)
+        for part in name.split("."):
+            thing = getattr(thing, part)
+    except (ImportError, AttributeError):
+        return False
+    return True

@@ -1,0 +1,25 @@
+"""Propensities from the counts that a model keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sylvan import metrics
+from sylvan.errors import DataError, ParameterError
+
+
+def test_the_same_as_from_the_labels() -> None:
+    labels = [[0, 2], [2], [1, 2], [0], [2, 0], [2]]
+    assert np.array_equal(metrics.propensities(labels), metrics.propensities_of_counts([3, 1, 5], 6))
+
+
+@pytest.mark.parametrize(("counts", "n_rows"), [([7], 6), ([-1], 6), ([[1]], 6), ([0.5], 6), ([1], 0)])
+def test_impossible_counts_are_refused(counts: list[int], n_rows: int) -> None:
+    with pytest.raises(DataError, match="counts must be"):
+        metrics.propensities_of_counts(counts, n_rows)
+
+
+def test_parameters_out_of_range_are_refused() -> None:
+    with pytest.raises(ParameterError, match="'B' parameter"):
+        metrics.propensities_of_counts([1], 6, B=0.0)
