@@ -12,6 +12,7 @@ namespace {
 
 // A cost of 0 would divide by 0; a row with this one moves nothing that shows in single precision.
 constexpr float kLeastCost = 1e-30f;
+constexpr float kCheckedTolerance = 0.01f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Small and seedable; quality needs are those of a shuffle.
@@ -137,6 +138,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
   const uint32_t all_lanes = (1u << n_children) - 1u;
   uint32_t live = all_lanes;     // lanes not yet converged
+  uint32_t unchecked = 0;        // lanes that converged among the rows that hadn't shrunk
+  bool look_again = false;
   int64_t n_active = rows.n_rows, visits = 0;
   Random random{options.seed};
 
@@ -167,6 +170,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     std::fill(largest, largest + N, -kInfinity);
     std::fill(smallest, smallest + N, kInfinity);
     int64_t kept = 0;
+    const bool checking = look_again;  // every row is looked at, so a lane that converges now is solved
+    look_again = false;
     for (int64_t s = 0; s < n_active; ++s) {
       if (s + 1 < n_active) {  // the next row's entries are on their way while this one is computed
         const int64_t ahead = work.active[s + 1];
@@ -203,6 +208,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
           step[l] = 0.0f;
           if (!((lanes_now >> l) & 1)) continue;
+          if (!(costs[l] > 0.0f)) continue;
           const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
           const float change = next - alpha[l], violation = change * norm;
           largest[l] = violation > largest[l] ? violation : largest[l];
@@ -215,7 +221,9 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       } else {
         for (int l = 0; l < N; ++l) {
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
-          const float diagonal = kSquared ? 0.5f / costs[l] : 0.0f;
+          // A row of weight 0 teaches nothing: its lane is off. Its diagonal would make 0 times infinity.
+          const int teaches = costs[l] > 0.0f;
+          const float diagonal = kSquared & teaches ? 0.5f / costs[l] : 0.0f;
           const float upper = kSquared ? kInfinity : costs[l];
           const float a = alpha[l];
           const float gradient = y * score[l] - 1.0f + a * diagonal;
@@ -224,11 +232,12 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           // visited again (shrinking).
           const int shrunk = (at_zero & (gradient > largest_old[l])) | (at_upper & (gradient < smallest_old[l]));
           const int blocked = (at_zero & (gradient > 0.0f)) | (at_upper & (gradient < 0.0f));
-          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1);
+          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1) & teaches;
           const float projected = blocked ? 0.0f : gradient;
           largest[l] = (on & (projected > largest[l])) ? projected : largest[l];
           smallest[l] = (on & (projected < smallest[l])) ? projected : smallest[l];
-          float next = a - projected / (norm + diagonal);
+          const float curvature = norm + diagonal;  // 0 for an empty row under the hinge without a bias
+          float next = a - projected / (curvature > 0.0f ? curvature : 1.0f);
           next = next < 0.0f ? 0.0f : next;
           next = next > upper ? upper : next;
           const float change = on ? next - a : 0.0f;
@@ -252,10 +261,26 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       if (!(live >> lane & 1u)) continue;
       if (!(largest[lane] - smallest[lane] > options.tolerance)) {
         live &= ~(1u << lane);
+        if (!checking) unchecked |= 1u << lane;
         continue;
       }
       largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
       smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
+    }
+    // What was shrunk may have been shrunk too soon. Who asks for accuracy gets every row looked at once more,
+    // and a lane counts as solved when it converges among all of them.
+    if (n_active == 0) unchecked |= live;
+    if ((live == 0 || n_active == 0) && unchecked != 0 && options.tolerance <= kCheckedTolerance) {
+      live = unchecked;
+      unchecked = 0;
+      n_active = rows.n_rows;
+      for (int64_t i = 0; i < rows.n_rows; ++i) {
+        work.active[i] = static_cast<int32_t>(i);
+        work.lanes_left[i] = live;
+      }
+      std::fill(largest_old, largest_old + N, kInfinity);
+      std::fill(smallest_old, smallest_old + N, -kInfinity);
+      look_again = true;
     }
   }
   for (int lane = 0; lane < n_children; ++lane) out_intercept[lane] = intercept[lane] * options.bias;
