@@ -56,7 +56,8 @@ class Best {
 
   void offer_all(const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
     for (int64_t i = 0; i < n; ++i) {
-      if (scores[i] >= floor_) offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
+      if (scores[i] >= floor_)
+        offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
     }
   }
 
@@ -108,7 +109,8 @@ class Best {
 };
 
 // The pairs of a block of queries, in the order of queries; returns the floats their children's scores take.
-int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last, std::vector<Pair>& pairs) {
+int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last,
+                   std::vector<Pair>& pairs) {
   int64_t at = 0;
   pairs.clear();
   for (int64_t q = first; q < last; ++q) {
@@ -160,7 +162,8 @@ bool search_layer(const LayerView& layer, const Query& query, const Beam& from, 
                   const int32_t* names, const Beam& to) {
   // As many queries at a time as keep the candidates' scores within a few megabytes.
   constexpr int64_t kFloats = 1 << 20;
-  const int64_t block = std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
+  const int64_t block =
+      std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
   try {
     std::vector<Pair> pairs;
     std::vector<int32_t> order;

@@ -102,7 +102,7 @@ class XRLinear(Estimator):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "branching": Number(int, 2),
         "max_leaf": Number(int, 1),
-        "beam": Number(int, 1),
+        "beam": Number(int, 1, validate.MAX_COLUMNS),
         "negatives": PerLayer(NEGATIVES),
         "loss": Choice(tuple(LOSSES)),
         "cost": Number(float, 0, open_low=True),
@@ -269,9 +269,7 @@ class XRLinear(Estimator):
             return LayerProblem(offsets, positives[t], *rows, weighted=weighted)
 
         def lay_out(t: int, clusters: list[ClusterRows]) -> ClusterWeights:
-            return ClusterWeights.from_clusters(
-                clusters, tree.child_offsets[t], features.shape[1], self.weight_dtype
-            )
+            return ClusterWeights.from_clusters(clusters, tree.child_offsets[t], features.shape[1], self.weight_dtype)
 
         if all(scheme == "tfn" for scheme in negatives[1:]):  # every layer's rows are known beforehand
             solved = solve_layers(
