@@ -164,17 +164,13 @@ def _solve_cluster(
         begin = scratch.take("begin", len(rows), np.int64)[: len(rows)]
         used = scratch.take("used", min(n_entries, n_columns), np.int32)
         numbers = scratch.take("numbers", n_columns, np.int32, fill=-1)
-        n_used = kernels.renumber_features(
-            features.indptr, features.indices, rows, numbers, local_ids, begin, used
-        )
+        n_used = kernels.renumber_features(features.indptr, features.indices, rows, numbers, local_ids, begin, used)
         used = used[:n_used]
     intercepts = np.zeros(last - first, np.float32)
     triples: list[tuple[npt.NDArray[Any], ...]] = []
     for start in range(first, last, LANES):
         n_children = min(LANES, last - start)
-        memory = scratch.take(
-            "solver", kernels.solver_scratch_floats(len(rows), len(used), LANES), np.float32
-        )
+        memory = scratch.take("solver", kernels.solver_scratch_floats(len(rows), len(used), LANES), np.float32)
         out = [scratch.take(name, len(used) * n_children, dtype) for name, dtype in _TRIPLE]
         n, _ = kernels.solve_group(
             features.indptr, features.data, norms, rows, local_ids, begin, len(used),
@@ -201,7 +197,5 @@ def _as_rows(
     features, lengths = np.empty(most, np.int32), np.empty(most, np.int32)
     children, weights = np.empty(n, np.int32), np.empty(n, np.float32)
     offsets = np.empty(len(used) + 1, np.int64)
-    n_rows = kernels.sort_triples(
-        feature, child, weight, len(used), offsets, features, lengths, children, weights
-    )
+    n_rows = kernels.sort_triples(feature, child, weight, len(used), offsets, features, lengths, children, weights)
     return ClusterRows(used[features[:n_rows]], lengths[:n_rows].copy(), children, weights, intercepts)
