@@ -227,7 +227,7 @@ class XRLinear(Estimator):
         if n_labels <= self.max_leaf:
             return LabelTree.flat(n_labels)
         if label_embeddings is not None:
-            embeddings = _of_labels(label_embeddings, "label_embeddings", labels)
+            embeddings: Any = _of_labels(label_embeddings, "label_embeddings", labels)
         elif self.embedding == "pifa_lf":
             if label_features is None:
                 raise DataError("embedding='pifa_lf' needs label_features, an array of shape (n_labels, m).")
