@@ -74,7 +74,8 @@ class Estimator(Parameterized):
         scores = self.predict_proba(X)
         scores.data = (scores.data >= 0.5).astype(np.int8)
         scores.eliminate_zeros()
-        return scores.astype(np.int8)
+        indicator: sp.csr_matrix = scores.astype(np.int8)
+        return indicator
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model into ``folder``, whole or not at all; an older Sylvan model there is replaced.
