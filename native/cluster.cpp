@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "platform.hpp"
@@ -15,13 +16,14 @@ namespace {
 
 constexpr int64_t kGroup = 16;
 
-struct Scored {
-  double score;
-  int32_t row;
-};
-
-bool before(const Scored& a, const Scored& b) {
-  return a.score > b.score || (a.score == b.score && a.row < b.row);
+// A score and a row as one number that rises as the score falls, and with the row where scores are equal.
+// Every bit pattern has its place, NaN too, so that no value whatever can confuse the selection.
+uint64_t rank_key(double score, int32_t row) {
+  const float narrow = static_cast<float>(score) + 0.0f;  // -0 and 0 are one
+  uint32_t bits;
+  std::memcpy(&bits, &narrow, sizeof bits);
+  bits = (bits >> 31) != 0 ? bits : ~bits & 0x7fffffffU;
+  return static_cast<uint64_t>(bits) << 32 | static_cast<uint32_t>(row);
 }
 
 uint64_t mix(uint64_t x) {  // splitmix64
@@ -133,13 +135,13 @@ class Splitter {
     const int64_t share = sampled ? std::min(m - 1, std::max<int64_t>(1, quota * m / n)) : quota;
     Sides sides{order, m, share};
     side_.assign(static_cast<size_t>(n), 2);
-    iterate(sides, settings_.max_iterations, a, b);
+    iterate(sides, settings_.max_iterations, sampled, a, b);
     if (sampled) {
       // The order of the rows is that of the sample's last cut, so the sides of its rows are known.
       std::fill(side_.begin() + m, side_.end(), uint8_t{2});
       sides.n = n;
       sides.quota = quota;
-      iterate(sides, 2, -1, -1);
+      iterate(sides, 1, false, -1, -1);
     }
     clear(order, n);
   }
@@ -151,12 +153,12 @@ class Splitter {
   };
 
   // side_ says which centre holds a row now (2: neither); every pass assigns all rows, then moves the movers.
-  void iterate(Sides& sides, int64_t max_iterations, int64_t seed_a, int64_t seed_b) {
+  // The centres of the last pass are only kept up to date where somebody goes on from them.
+  void iterate(Sides& sides, int64_t max_iterations, bool keep_centres, int64_t seed_a, int64_t seed_b) {
     const int64_t n = sides.n;
     int32_t* order = sides.order;
     products_.resize(static_cast<size_t>(2 * n));
-    scored_.resize(static_cast<size_t>(n));
-    ranked_.resize(static_cast<size_t>(n));
+    keys_.resize(static_cast<size_t>(n));
     if (seed_a >= 0) side_[static_cast<size_t>(seed_a)] = 0;
     if (seed_b >= 0) side_[static_cast<size_t>(seed_b)] = 1;
     for (int64_t pass = 0; pass < max_iterations; ++pass) {
@@ -167,17 +169,19 @@ class Splitter {
       }
       scale(n);
       for (int64_t i = 0; i < n; ++i) {
-        scored_[i] = {products_[2 * i] * scale_[0] - products_[2 * i + 1] * scale_[1], order[i]};
+        keys_[i] = rank_key(products_[2 * i] * scale_[0] - products_[2 * i + 1] * scale_[1], order[i]);
       }
-      ranked_ = scored_;
-      std::nth_element(ranked_.begin(), ranked_.begin() + sides.quota, ranked_.end(), before);
-      const Scored cut = ranked_[static_cast<size_t>(sides.quota)];
+      ranked_ = keys_;
+      std::nth_element(ranked_.begin(), ranked_.begin() + sides.quota, ranked_.end());
+      const uint64_t cut = ranked_[static_cast<size_t>(sides.quota)];
       int64_t moved = 0;
       for (int64_t i = 0; i < n; ++i) {
-        const uint8_t side = before(scored_[i], cut) ? 0 : 1;
+        const uint8_t side = keys_[i] < cut ? 0 : 1;
         if (side == side_[i]) continue;
-        if (side_[i] < 2) add(order[i], side_[i], -1.0f);
-        add(order[i], side, 1.0f);
+        if (keep_centres || pass + 1 < max_iterations) {
+          if (side_[i] < 2) add(order[i], side_[i], -1.0f);
+          add(order[i], side, 1.0f);
+        }
         side_[i] = side;
         ++moved;
       }
@@ -252,7 +256,7 @@ class Splitter {
   int32_t* order_;
   int64_t base_;  // leaf position of order_[0]
   std::vector<float> centres_, products_;
-  std::vector<Scored> scored_, ranked_;
+  std::vector<uint64_t> keys_, ranked_;
   std::vector<uint8_t> side_;
   std::vector<int32_t> moved_;
   double scale_[2] = {1.0, 1.0};

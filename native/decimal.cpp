@@ -39,17 +39,21 @@ DecimalFault read_exactly(const uint8_t* begin, const uint8_t* end, int64_t lead
   }
   if (leading > 38) return DecimalFault::not_finite;
 #if defined(__cpp_lib_to_chars)
-  const auto [stop, error] =
-      std::from_chars(reinterpret_cast<const char*>(begin), reinterpret_cast<const char*>(end), *value);
-  (void)stop;
-  const bool failed = error != std::errc();
+  const char* const first = reinterpret_cast<const char*>(begin);
+  const char* const last = reinterpret_cast<const char*>(end);
+  if (std::from_chars(first, last, *value).ec != std::errc()) {
+    // Beyond float32, or too small: some libraries also refuse numbers below the smallest normal one.
+    double wide = 0.0;
+    std::from_chars(first, last, wide);
+    *value = static_cast<float>(wide);
+    if (leading > 0) return DecimalFault::not_finite;
+  }
 #else
   std::istringstream stream(std::string(begin, end));
   stream.imbue(std::locale::classic());
-  const bool failed = !(stream >> *value);
+  stream >> *value;  // a number too small is said to fail, but comes out as it should
+  if (stream.fail() && leading > 0) return DecimalFault::not_finite;
 #endif
-  if (failed && leading < 0) *value = 0.0f;
-  if (failed && leading >= 0) return DecimalFault::not_finite;
   return *value <= std::numeric_limits<float>::max() ? DecimalFault::none : DecimalFault::not_finite;
 }
 

@@ -1,8 +1,24 @@
 """Sylvan: picks the few right answers out of an enormous set."""
 
+from sylvan import data, indexing, metrics
+from sylvan.errors import SylvanError
 from sylvan.indexing import LabelTree
+from sylvan.models import XRLinear
+from sylvan.registry import load
 from sylvan.text import TfidfVectorizer
+from sylvan.topk import TopK
 
-__all__ = ["LabelTree", "TfidfVectorizer", "__version__"]
+__all__ = [
+    "LabelTree",
+    "SylvanError",
+    "TfidfVectorizer",
+    "TopK",
+    "XRLinear",
+    "__version__",
+    "data",
+    "indexing",
+    "load",
+    "metrics",
+]
 
 __version__ = "0.1.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    Layer,
     TfidfTerms,
     aggregate_features,
     bound_lines,
@@ -12,6 +13,12 @@ from sylvan._native import (
     fill_dense,
     format_lines,
     parse_lines,
+    rank,
+    renumber_features,
+    search_layer,
+    solve_group,
+    solver_scratch_floats,
+    sort_triples,
     split_dense_rows,
     split_sparse_rows,
     tfidf_add_totals,
@@ -25,6 +32,7 @@ from sylvan._native import (
 )
 
 __all__ = [
+    "Layer",
     "TfidfTerms",
     "aggregate_features",
     "bound_lines",
@@ -34,6 +42,12 @@ __all__ = [
     "fill_dense",
     "format_lines",
     "parse_lines",
+    "rank",
+    "renumber_features",
+    "search_layer",
+    "solve_group",
+    "solver_scratch_floats",
+    "sort_triples",
     "split_dense_rows",
     "split_sparse_rows",
     "tfidf_add_totals",

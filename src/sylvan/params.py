@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from sylvan.errors import ParameterError
 
-__all__ = ["AnyValue", "Choice", "Constraint", "Flag", "Instance", "Number", "Parameterized"]
+__all__ = ["AnyValue", "Choice", "Constraint", "Flag", "Instance", "Number", "Parameterized", "PerLayer"]
 
 _Self = TypeVar("_Self", bound="Parameterized")
 
@@ -87,6 +87,25 @@ class Choice(Constraint):
 
     def _parse(self, text: str) -> Any:
         return text
+
+
+@dataclass(frozen=True)
+class PerLayer(Constraint):
+    """One of a few words for every layer of a tree, or a list of them from the top layer to the last."""
+
+    options: tuple[str, ...]
+    optional: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        words = value if isinstance(value, (list, tuple)) else [value]
+        return len(words) > 0 and all(isinstance(word, str) and word in self.options for word in words)
+
+    def describe(self) -> str:
+        words = ", ".join(repr(option) for option in self.options)
+        return f"one of {words}, or a list of them, one a layer" + (" or None" if self.optional else "")
+
+    def _parse(self, text: str) -> Any:
+        return text.split(",") if "," in text else text
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Twin:
         sides = {labels[a]: 0, labels[b]: 1}
         labels[:m] = self.lloyd(labels[:m], share, sides, self.max_iterations)
         if m < n:
-            labels = self.lloyd(labels, quota, sides, 2)
+            labels = self.lloyd(labels, quota, sides, 1)
         self.order[begin : begin + n] = labels
 
     def lloyd(self, labels, quota, sides, iterations):
@@ -74,7 +74,7 @@ class Twin:
                     for s, c in enumerate(sums)]  # fmt: skip
             scale = [1 / x if x else 0.0 for x in size]
             score = {row: self.Z[row] @ sums[0] * scale[0] - self.Z[row] @ sums[1] * scale[1] for row in labels}
-            best = set(sorted(labels, key=lambda row: (-score[row], row))[:quota])
+            best = set(sorted(labels, key=lambda row: (-np.float32(score[row]), row))[:quota])
             new = {row: 0 if row in best else 1 for row in labels}
             moved = sum(sides.get(row) != side for row, side in new.items())
             sides.update(new)
@@ -170,6 +170,13 @@ def test_large_splits_iterate_on_a_sample_and_threads_do_not_matter():
 def test_embeddings_that_say_nothing(rows, kind):
     tree = LabelTree.build(rows, branching=2, max_leaf=1, clustering=kind)
     assert sorted(tree.leaf_labels.tolist()) == list(range(50))
+
+
+def test_embeddings_at_the_edge_of_float32():
+    tree = LabelTree.build(
+        np.full((60, 4), 3e38) * np.array([[1], [-1]] * 30), branching=2, max_leaf=4, clustering="kmeans"
+    )
+    assert sorted(tree.leaf_labels.tolist()) == list(range(60))
 
 
 def test_one_label_and_fewer_labels_than_branching():

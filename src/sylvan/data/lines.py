@@ -185,9 +185,10 @@ def read_rows(
     """
     rows = Rows()
     wave: list[bytes] = [first] if first else []
+    size = 1 if n_jobs == 1 else 4 * n_jobs  # blocks read ahead, so that no thread waits long for the last one
     with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
         while True:
-            while len(wave) < n_jobs and (block := next(rest, b"")):
+            while len(wave) < size and (block := next(rest, b"")):
                 wave.append(block)
             if not wave:
                 return rows

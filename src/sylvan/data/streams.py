@@ -22,7 +22,7 @@ __all__ = ["InputStream", "PathLike", "open_read", "open_write", "shown"]
 PathLike = str | os.PathLike[str]
 
 _GZIP_MAGIC, _XZ_MAGIC, _BOM = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\xef\xbb\xbf"
-_BLOCK = 1 << 22
+_BLOCK = 1 << 20
 
 
 def shown(path: PathLike) -> str:

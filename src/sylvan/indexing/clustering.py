@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from sylvan import kernels, validate
 from sylvan.canonical import real_numbers
 from sylvan.errors import DataError
-from sylvan.indexing.checks import check_number, used_columns
+from sylvan.indexing.checks import check_number
 from sylvan.indexing.overlap import with_overlap
+from sylvan.indexing.rows import row_squares, scale_rows, used_columns
 from sylvan.indexing.shape import LANES, layer_plan, plan_offsets
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import map_parallel, resolve_jobs
@@ -38,7 +39,7 @@ def build_tree(
     *,
     clustering: str = "spherical",
     overlap: int = 1,
-    max_iterations: int = 8,
+    max_iterations: int = 10,
     seed: int = 0,
     n_jobs: int | None = 1,
 ) -> LabelTree:
@@ -173,12 +174,12 @@ def _unit_length(rows: _Rows) -> _Rows:
     if not isinstance(rows, Csr):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
         return (rows / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(np.float32)
-    row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    squares = np.bincount(row_of, weights=np.square(rows.data, dtype=np.float64), minlength=rows.shape[0])
+    squares = row_squares(rows.indptr, rows.data)
     if bool((np.abs(squares[squares > 0] - 1.0) < 1e-5).all()):
         return rows
-    scale = np.where(squares > 0, 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)
-    return rows._replace(data=(rows.data * scale[row_of]).astype(np.float32))
+    data = rows.data.copy()
+    scale_rows(rows.indptr, data, 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0)))
+    return rows._replace(data=data)
 
 
 def _clustered_order(

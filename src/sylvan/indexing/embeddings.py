@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from sylvan import kernels, validate
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.checks import check_number, used_columns
+from sylvan.indexing.checks import check_number
+from sylvan.indexing.rows import row_squares, scale_rows, used_columns
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Number
 from sylvan.validate import Csr
@@ -106,23 +107,38 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = None, n_jobs: i
     cuts = np.searchsorted(np.cumsum(sizes), np.arange(task, int(sizes.sum()), task)) + 1
     edges = np.unique(np.concatenate(([0], cuts, [y.shape[1]]))).tolist()
 
-    def work(labels: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
+    starts = np.concatenate(([0], np.cumsum(rooms)))
+    columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+    lengths = np.zeros(y.shape[1], np.int64)
+
+    def work(labels: tuple[int, int]) -> None:
         first, last = labels
-        room = int(rooms[first:last].sum())  # more than needed where rows share columns; never touched there
-        length, columns, values = np.zeros(last - first, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
+        room = slice(starts[first], starts[last])
         kernels.aggregate_features(
             x.indptr, x.indices, x.data, x.shape[1], members.indptr, members.indices, members.data,
-            first, last, keep, length, columns, values,
+            first, last, keep, lengths[first:last], columns[room], values[room],
         )  # fmt: skip
-        used = int(length.sum())
-        return length, columns[:used].copy(), values[:used].copy()
 
     ranges = list(itertools.pairwise(edges))
     costs = [float(sizes[first:last].sum()) for first, last in ranges]
-    parts = map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs)
-    length, columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    indptr = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
-    return sp.csr_matrix((values, columns if used is None else used[columns], indptr), shape=(y.shape[1], n_features))
+    map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs)
+    indptr = np.concatenate(([0], np.cumsum(lengths)))
+    _close_gaps((columns, values), [(int(starts[first]), int(indptr[first])) for first in edges], int(indptr[-1]))
+    if used is not None:
+        columns = used[columns]
+    return sp.csr_matrix((values, columns, indptr), shape=(y.shape[1], n_features))
+
+
+def _close_gaps(arrays: tuple[npt.NDArray[Any], ...], moves: list[tuple[int, int]], total: int) -> None:
+    """Move each task's values up to the end of the one before, in place, and cut what is left.
+
+    Rows that share columns need less room than was there for them. That room was never written to, so it never
+    cost memory; a copy would.
+    """
+    for array in arrays:
+        for (old, new), (_, stop) in itertools.pairwise(moves):
+            array[new:stop] = array[old : old + stop - new]
+        array.resize(total, refcheck=False)
 
 
 def pifa_lf(
@@ -269,8 +285,6 @@ def _members(y: Csr) -> Csr:
 
 def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
     """``matrix`` with its rows scaled to length one, in place; a zero row stays."""
-    lengths = np.diff(matrix.indptr)
-    row_of = np.repeat(np.arange(matrix.shape[0]), lengths)
-    squares = np.bincount(row_of, weights=np.square(matrix.data, dtype=np.float64), minlength=matrix.shape[0])
-    matrix.data *= _inverse_roots(squares).astype(np.float32)[row_of]
+    indptr = matrix.indptr.astype(np.int64)
+    scale_rows(indptr, matrix.data, _inverse_roots(row_squares(indptr, matrix.data)))
     return matrix

@@ -139,7 +139,7 @@ class LabelTree:
         *,
         clustering: str = "spherical",
         overlap: int = 1,
-        max_iterations: int = 8,
+        max_iterations: int = 10,
         seed: int = 0,
         n_jobs: int | None = 1,
     ) -> LabelTree:

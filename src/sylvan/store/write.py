@@ -16,6 +16,7 @@ apart), find every change of up to 32 neighbouring bits, and at several GB/s cos
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -39,6 +40,7 @@ __all__ = ["check_target", "save"]
 _CHUNK = 16 << 20
 _OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
 _STALE_SECONDS = 24 * 3600.0
+_FRESH_SECONDS = 10.0
 
 
 def save(folder: str | os.PathLike[str], state: State) -> None:
@@ -75,14 +77,15 @@ def save(folder: str | os.PathLike[str], state: State) -> None:
     model = plan.describe(state, "")
     try:
         _check_target(path, str(folder))
-        if path.exists():
-            with _locked(path):
-                _write_into(path, plan, model, token, __version__)
-                _remove_unnamed(path, plan)
-        else:
+        if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(path)
-            _write_new(path, plan, model, token, __version__)
+            if _write_new(path, plan, model, token, __version__):
+                return
+            _check_target(path, str(folder))
+        with _locked(path):
+            _write_into(path, plan, model, token, __version__)
+            _remove_unnamed(path, plan)
     except (OSError, MemoryError) as error:
         raise ModelError(_unsaved(str(folder), error)) from error
 
@@ -229,19 +232,25 @@ def _dump(model: dict[str, JSON], version: str) -> bytes:
     return data
 
 
-def _write_new(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> None:
-    """A folder of its own, written under a hidden name and renamed when it is whole."""
+def _write_new(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> bool:
+    """A folder of its own, written under a hidden name and renamed when it is whole.
+
+    False, and nothing written, when another process has made the folder in the meantime.
+    """
     beside = path.with_name(f".{path.name}.{token}.saving")
     beside.mkdir()
     try:
         with _locked(beside):
             _write_into(beside, plan, model, token, version)
             os.rename(beside, path)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(beside, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.is_dir():
+            return False
         raise
     with contextlib.suppress(OSError):
         _sync_folder(path.parent)
+    return True
 
 
 def _write_array(path: Path, array: npt.NDArray[np.generic]) -> tuple[int, str]:
@@ -305,10 +314,13 @@ def _remove_abandoned(path: Path) -> None:
 
 def _abandoned(folder: Path) -> bool:
     """Whether nobody writes the folder: its writer's lock is gone or, without locks, it is a day old."""
+    age = time.time() - os.stat(folder).st_mtime
+    if age < _FRESH_SECONDS:  # its writer may be just about to lock it
+        return False
     try:
         import fcntl
     except ImportError:
-        return time.time() - os.stat(folder).st_mtime > _STALE_SECONDS
+        return age > _STALE_SECONDS
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,214 @@
+#include "beam.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <vector>
+
+#include "lookup.hpp"
+#include "platform.hpp"
+
+namespace sylvan {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// One cluster that one query opens.
+struct Pair {
+  int32_t query;
+  int32_t cluster;
+  float score;
+  int64_t at;  // where its children's scores begin
+};
+
+// A child's own score becomes its part of the path's score.
+SYLVAN_CLONES void combine_hinge(float* SYLVAN_RESTRICT scores, int64_t n, float parent, float power) {
+  if (power == 3.0f) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float slack = scores[i] < 1.0f ? 1.0f - scores[i] : 0.0f;
+      scores[i] = parent - slack * slack * slack;
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const float slack = scores[i] < 1.0f ? 1.0f - scores[i] : 0.0f;
+    scores[i] = parent - std::pow(slack, power);
+  }
+}
+
+void combine_scores(float* scores, int64_t n, float parent, Combine combine, float power) {
+  if (combine == Combine::hinge) {
+    combine_hinge(scores, n, parent, power);
+  } else if (combine == Combine::sigmoid) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float s = scores[i];  // log sigmoid, without overflow on either side
+      scores[i] = parent + (s < 0 ? s - std::log1p(std::exp(s)) : -std::log1p(std::exp(-s)));
+    }
+  }
+}
+
+// The best `width` of what it is offered, best first, lower name first among equals; a NaN is never kept.
+class Best {
+ public:
+  Best(int32_t* nodes, float* scores, int64_t width) : nodes_(nodes), scores_(scores), width_(width) {}
+
+  void offer_all(const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (scores[i] >= floor_) offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
+    }
+  }
+
+  void finish() {
+    std::sort_heap(heap_.begin(), heap_.end(), better);
+    int64_t i = 0;
+    for (; i < static_cast<int64_t>(heap_.size()); ++i) {
+      nodes_[i] = heap_[i].second;
+      scores_[i] = heap_[i].first;
+    }
+    for (; i < width_; ++i) {
+      nodes_[i] = -1;
+      scores_[i] = kNever;
+    }
+  }
+
+  void restart(int32_t* nodes, float* scores) {
+    nodes_ = nodes;
+    scores_ = scores;
+    heap_.clear();
+    floor_ = kNever;
+  }
+
+ private:
+  using Item = std::pair<float, int32_t>;
+  static bool better(const Item& a, const Item& b) {
+    return a.first > b.first || (a.first == b.first && a.second < b.second);
+  }
+  void offer(int32_t node, float score) {
+    const Item item{score, node};
+    if (static_cast<int64_t>(heap_.size()) < width_) {
+      heap_.push_back(item);
+      std::push_heap(heap_.begin(), heap_.end(), better);
+      if (static_cast<int64_t>(heap_.size()) == width_) floor_ = heap_.front().first;
+      return;
+    }
+    if (!better(item, heap_.front())) return;
+    std::pop_heap(heap_.begin(), heap_.end(), better);
+    heap_.back() = item;
+    std::push_heap(heap_.begin(), heap_.end(), better);
+    floor_ = heap_.front().first;
+  }
+
+  int32_t* nodes_;
+  float* scores_;
+  int64_t width_;
+  float floor_ = kNever;
+  std::vector<Item> heap_;  // worst of the kept in front
+};
+
+// The pairs of a block of queries, in the order of queries; returns the floats their children's scores take.
+int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last, std::vector<Pair>& pairs) {
+  int64_t at = 0;
+  pairs.clear();
+  for (int64_t q = first; q < last; ++q) {
+    for (int64_t b = 0; b < from.width; ++b) {
+      const int32_t cluster = from.nodes[q * from.width + b];
+      if (cluster < 0 || cluster >= layer.n_clusters) continue;
+      pairs.push_back({static_cast<int32_t>(q), cluster, from.scores[q * from.width + b], at});
+      at += layer.child_offsets[cluster + 1] - layer.child_offsets[cluster];
+    }
+  }
+  return at;
+}
+
+// Scores of all pairs; clusters that many queries opened are unpacked once for all of them.
+void score_pairs(const LayerView& layer, const Query& query, const std::vector<Pair>& pairs, Lookup& lookup,
+                 std::vector<int32_t>& order, float* scores) {
+  const int64_t n = static_cast<int64_t>(pairs.size());
+  order.resize(n);
+  for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
+  const bool grouped = n > 4 * layer.n_clusters;
+  if (grouped) {
+    std::sort(order.begin(), order.end(), [&pairs](int32_t a, int32_t b) {
+      return pairs[a].cluster < pairs[b].cluster || (pairs[a].cluster == pairs[b].cluster && a < b);
+    });
+  }
+  for (int64_t i = 0; i < n;) {
+    int64_t end = i + 1, entries = 0;
+    const int32_t cluster = pairs[order[i]].cluster;
+    while (grouped && end < n && pairs[order[end]].cluster == cluster) ++end;
+    if (grouped) {
+      for (int64_t j = i; j < end; ++j) {
+        const int32_t q = pairs[order[j]].query;
+        entries += query.indptr[q + 1] - query.indptr[q];
+      }
+    }
+    lookup.open(cluster, entries);
+    for (; i < end; ++i) {
+      const Pair& pair = pairs[order[i]];
+      const int64_t begin = query.indptr[pair.query];
+      lookup.score(query.indices + begin, query.values + begin, query.indptr[pair.query + 1] - begin,
+                   scores + pair.at);
+    }
+  }
+}
+
+}  // namespace
+
+bool search_layer(const LayerView& layer, const Query& query, const Beam& from, Combine combine, float power,
+                  const int32_t* names, const Beam& to) {
+  // As many queries at a time as keep the candidates' scores within a few megabytes.
+  constexpr int64_t kFloats = 1 << 20;
+  const int64_t block = std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
+  try {
+    std::vector<Pair> pairs;
+    std::vector<int32_t> order;
+    std::vector<float> scores;
+    Lookup lookup(layer);
+    Best best(nullptr, nullptr, to.width);
+    for (int64_t first = 0; first < query.n_rows; first += block) {
+      const int64_t last = std::min(query.n_rows, first + block);
+      scores.resize(static_cast<size_t>(list_pairs(layer, from, first, last, pairs)));
+      score_pairs(layer, query, pairs, lookup, order, scores.data());
+      size_t p = 0;
+      for (int64_t q = first; q < last; ++q) {
+        best.restart(to.nodes + q * to.width, to.scores + q * to.width);
+        for (; p < pairs.size() && pairs[p].query == q; ++p) {
+          const int64_t first_child = layer.child_offsets[pairs[p].cluster];
+          const int64_t n_children = layer.child_offsets[pairs[p].cluster + 1] - first_child;
+          combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, combine, power);
+          best.offer_all(scores.data() + pairs[p].at, n_children, first_child, names);
+        }
+        best.finish();
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+void distinct_labels(const Beam& found, int64_t n_rows, bool exponentiate, int64_t k, int32_t* out_labels,
+                     float* out_scores) {
+  for (int64_t q = 0; q < n_rows; ++q) {
+    const int32_t* names = found.nodes + q * found.width;
+    const float* scores = found.scores + q * found.width;
+    int32_t* labels = out_labels + q * k;
+    float* out = out_scores + q * k;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < found.width && names[i] >= 0 && kept < k; ++i) {
+      bool seen = false;
+      for (int64_t j = 0; j < kept && !seen; ++j) seen = labels[j] == names[i];
+      if (seen) continue;
+      labels[kept] = names[i];
+      out[kept++] = exponentiate ? std::exp(scores[i]) : scores[i];
+    }
+    for (; kept < k; ++kept) {
+      labels[kept] = -1;
+      out[kept] = kNever;
+    }
+  }
+}
+
+}  // namespace sylvan

@@ -1,0 +1,52 @@
+// A line of floats that is computed as one: the weights of a feature for 8 or 16 children side by side.
+// GCC and Clang map it to vector registers through their vector types; other compilers get plain arrays.
+//
+// Vector arithmetic must stand in the body of the SYLVAN_CLONES function itself: GCC breaks wide vectors up in a
+// helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, * and
+// scalar * vector are used; comparisons and selections are broken up even there, and are plain loops instead.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "platform.hpp"
+
+namespace sylvan {
+
+#if defined(__GNUC__)
+
+template <int N>
+struct LaneType;
+template <>
+struct LaneType<8> {
+  typedef float F __attribute__((vector_size(32), may_alias));
+};
+template <>
+struct LaneType<16> {
+  typedef float F __attribute__((vector_size(64), may_alias));
+};
+template <int N>
+using Floats = typename LaneType<N>::F;
+
+#else
+
+template <int N>
+struct Floats {
+  float v[N];
+};
+template <int N>
+inline Floats<N> operator+(const Floats<N>& a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] + b.v[i];
+  return r;
+}
+template <int N>
+inline Floats<N> operator*(float a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a * b.v[i];
+  return r;
+}
+
+#endif
+
+}  // namespace sylvan

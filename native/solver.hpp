@@ -1,0 +1,56 @@
+// Dual coordinate descent for all children of a cluster at once (PECOS Section 2.3, Eq. 11).
+#pragma once
+
+#include <cstdint>
+
+namespace sylvan {
+
+constexpr int kMaxLanes = 16;
+
+enum class Loss : int { squared_hinge = 0, hinge = 1, logistic = 2 };
+
+// The rows of one cluster with their features renumbered from 0 to n_features - 1.
+struct ClusterRows {
+  int64_t n_rows;
+  const int32_t* rows;        // (n_rows) row ids in the training matrix
+  const int64_t* begin;       // (n_rows) where a row's entries begin in `features`
+  const int64_t* value_begin; // (n_rows) where they begin in `values`
+  const int32_t* length;      // (n_rows)
+  const int32_t* features;
+  const float* values;
+  const float* squared_norms; // by row id: sum of squared values, without bias
+  int64_t n_features;
+};
+
+// Which children each row is a positive of: node ids by row id, sorted within a row.
+struct Positives {
+  const int64_t* indptr;
+  const int32_t* nodes;
+  const float* relevance;  // may be null: every positive counts 1
+};
+
+struct SolverOptions {
+  Loss loss;
+  float positive_cost, negative_cost;
+  const float* sample_weight;  // by row id; may be null
+  float bias;                  // value of the constant feature; 0 for none
+  float tolerance;
+  int max_iterations;
+  float threshold;             // weights below it in magnitude are dropped
+  int64_t max_weights;         // per child; the largest are kept; negative for no limit
+  uint64_t seed;
+};
+
+// Floats of scratch memory that solve_group needs for a cluster, alignment included.
+int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes);
+
+// The lanes used for a number of children: 8 or 16.
+int lanes_for(int64_t n_children);
+
+// Solves children first_node .. first_node + n_children - 1 (at most kMaxLanes). Kept weights are written as
+// triples in the order of features, then children: at most n_features * n_children of them. Returns how many.
+int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
+                    const SolverOptions& options, float* scratch, int32_t* out_feature, int32_t* out_child,
+                    float* out_weight, float* out_intercept, int64_t* out_row_visits);
+
+}  // namespace sylvan

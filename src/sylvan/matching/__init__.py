@@ -1,0 +1,1 @@
+"""Phase 2: narrowing an input to a few clusters of the label tree."""

@@ -1,0 +1,95 @@
+"""Which rows a cluster's rankers are trained on: teacher forcing, the matcher's own choice, or both (PECOS 2.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.indexing import LabelTree
+from sylvan.validate import Csr
+
+__all__ = ["NEGATIVES", "cluster_rows", "layer_positives"]
+
+NEGATIVES = ("tfn", "man", "tfn+man")
+
+
+def layer_positives(tree: LabelTree, labels: Csr) -> list[Csr]:
+    """For each layer of the tree, the nodes that each row is a positive of (M of Algorithm 2, line 3).
+
+    A row is a positive of a leaf that holds one of its labels, and of every node above it; the relevance of a node is
+    the highest of the labels below it.
+    """
+    leaves = _leaves_of_labels(tree, labels)
+    found = [leaves]
+    for offsets in reversed(tree.child_offsets[1:]):
+        found.append(_parents_of(found[-1], offsets))
+    return found[::-1]
+
+
+def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
+    """Labels to leaf positions; a label of several leaves counts in each."""
+    order = np.argsort(tree.leaf_labels, kind="stable").astype(np.int32)
+    copies = np.bincount(tree.leaf_labels, minlength=tree.n_labels)
+    first = np.concatenate(([0], np.cumsum(copies)))
+    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    each = copies[labels.indices]
+    if copies.max(initial=1) == 1:
+        leaves, relevance = order[first[labels.indices]], labels.data
+    else:
+        at = np.repeat(first[labels.indices], each) + _counting(each)
+        leaves, rows = order[at], np.repeat(rows, each)
+        relevance = np.repeat(labels.data, each)
+    keys = np.argsort(rows * np.int64(max(1, tree.n_leaves)) + leaves, kind="stable")
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=labels.shape[0])))).astype(np.int64)
+    return Csr(indptr, leaves[keys], relevance[keys], (labels.shape[0], tree.n_leaves))
+
+
+def _counting(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """0, 1, ... within each run: [2, 3] gives [0, 1, 0, 1, 2]."""
+    ends = np.cumsum(lengths)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+
+
+def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64]) -> Csr:
+    """Nodes to their parents, each once a row; siblings are neighbours, so a row's parents come sorted."""
+    n_rows, n_parents = nodes.shape[0], len(child_offsets) - 1
+    parent_of = np.repeat(np.arange(n_parents, dtype=np.int32), np.diff(child_offsets))
+    parents = parent_of[nodes.indices]
+    rows = np.repeat(np.arange(n_rows), np.diff(nodes.indptr))
+    new = np.ones(len(parents), bool)
+    new[1:] = (parents[1:] != parents[:-1]) | (rows[1:] != rows[:-1])
+    starts = np.flatnonzero(new)
+    relevance = np.maximum.reduceat(nodes.data, starts) if len(starts) else nodes.data[:0]
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[starts], minlength=n_rows)))).astype(np.int64)
+    return Csr(indptr, parents[starts], relevance.astype(np.float32), (n_rows, n_parents))
+
+
+def cluster_rows(
+    negatives: str, parents: Csr | None, beam: npt.NDArray[np.int32] | None, n_clusters: int, n_rows: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """The training rows of each cluster: offsets of shape (n_clusters + 1,) and rising row ids.
+
+    Parameters
+    ----------
+    negatives : {"tfn", "man", "tfn+man"}
+        Rows with a positive below the cluster (teacher forcing), rows whose beam holds the cluster (matcher-aware),
+        or either.
+    parents : Csr, shape (n, n_clusters), or None for the top layer, whose one cluster takes every row
+    beam : ndarray of int32, shape (n, width), or None
+        The clusters that each row's beam holds, -1 for none.
+    """
+    if parents is None:
+        return np.array([0, n_rows], np.int64), np.arange(n_rows, dtype=np.int32)
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(parents.indptr))
+    clusters = parents.indices.astype(np.int64)
+    if beam is not None and negatives != "tfn":
+        if negatives == "man":
+            rows, clusters = rows[:0], clusters[:0]
+        held = beam >= 0
+        beam_rows = np.repeat(np.arange(n_rows, dtype=np.int64), held.sum(axis=1))
+        beam_keys = beam[held].astype(np.int64) * n_rows + beam_rows
+        keys = np.unique(np.concatenate((clusters * n_rows + rows, beam_keys)))
+    else:
+        keys = np.sort(clusters * n_rows + rows)
+    offsets = np.searchsorted(keys, np.arange(n_clusters + 1, dtype=np.int64) * n_rows)
+    return offsets.astype(np.int64), (keys % n_rows).astype(np.int32)

@@ -1,0 +1,250 @@
+"""ClusterWeights: one layer's weights, per cluster, rows keyed by feature; matching reads it, ranking makes it.
+
+Entries (child number, weight) of a cluster lie together, feature after feature. Features are cut into blocks of
+``2 ** block_bits``; a cluster stores where each block's rows and entries begin, and a row only the low bits of its
+feature (its key) and its length. A weight is a float, or one byte that points into a codebook whose magnitudes
+grow by a constant factor, so that a small weight is rounded as little as a large one. Everything is offsets: a
+memory-mapped file is used as it lies on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels, store
+from sylvan.errors import ModelError
+
+__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights"]
+
+WEIGHT_DTYPES = ("uint8", "float16", "float32")
+KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last
+ROWS_PER_BLOCK = 8  # aimed at: one comparison finds the row, and the starts stay small beside the rows
+LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebook's least
+
+
+@dataclass(frozen=True)
+class ClusterRows:
+    """One cluster's weights as rows: feature ids (rising), entries a row, child numbers (rising in a row), weights."""
+
+    features: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int32]
+    children: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+    intercepts: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterWeights:
+    """One layer's weights.
+
+    Attributes
+    ----------
+    n_features, block_bits : int
+    child_offsets : ndarray of int64, shape (n_clusters + 1,)
+        Cluster c's children are nodes ``child_offsets[c]`` to ``child_offsets[c + 1] - 1`` of the layer.
+    row_offsets, entry_offsets : ndarray of int64, shape (n_clusters + 1,)
+    block_starts : ndarray of uint32, shape (n_clusters * (n_blocks + 1) * 2,)
+        First row and first entry of each block, counted within the cluster.
+    keys : ndarray of uint8 or uint16, shape (n_rows + 16,)
+    lengths : ndarray, shape (n_rows + 16,), dtype as ``children``
+        Entries of each row, less one.
+    children : ndarray of uint8, uint16 or uint32, shape (n_entries,)
+        Child number within the cluster.
+    values : ndarray of uint8, float16 or float32, shape (n_entries,)
+        Codes into ``codebook``, or weights.
+    codebook : ndarray of float32, shape (256,), or None
+    intercepts : ndarray of float32, shape (n_nodes,)
+    """
+
+    n_features: int
+    block_bits: int
+    child_offsets: npt.NDArray[np.int64]
+    row_offsets: npt.NDArray[np.int64]
+    entry_offsets: npt.NDArray[np.int64]
+    block_starts: npt.NDArray[np.uint32]
+    keys: npt.NDArray[Any]
+    lengths: npt.NDArray[Any]
+    children: npt.NDArray[Any]
+    values: npt.NDArray[Any]
+    codebook: npt.NDArray[np.float32] | None
+    intercepts: npt.NDArray[np.float32]
+    layer: Any = field(init=False, default=None)  # the same arrays as the kernels see them
+
+    def __post_init__(self) -> None:
+        values = self.values.view(np.uint16) if self.values.dtype == np.float16 else self.values
+        layer = kernels.Layer(
+            self.n_features, self.block_bits, self.child_offsets, self.row_offsets, self.entry_offsets,
+            self.block_starts, self.keys, self.lengths, self.children, values, self.codebook, self.intercepts,
+        )  # fmt: skip
+        object.__setattr__(self, "layer", layer)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "layer"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    @property
+    def n_entries(self) -> int:
+        """Number of stored weights."""
+        return int(self.children.size)
+
+    @classmethod
+    def from_clusters(
+        cls,
+        clusters: Sequence[ClusterRows],
+        child_offsets: npt.NDArray[np.int64],
+        n_features: int,
+        weight_dtype: str = "uint8",
+    ) -> ClusterWeights:
+        """Lay the clusters' rows out; with ``weight_dtype="uint8"`` weights are rounded to a codebook."""
+        rows = np.array([len(cluster.features) for cluster in clusters], np.int64)
+        entries = np.array([len(cluster.children) for cluster in clusters], np.int64)
+        bits = _block_bits(n_features, int(rows.sum()), len(clusters))
+        most_children = int(np.diff(child_offsets).max(initial=1))
+        child_dtype = np.uint8 if most_children <= 1 << 8 else np.uint16 if most_children <= 1 << 16 else np.uint32
+        keys = np.zeros(int(rows.sum()) + KEY_PADDING, np.uint8 if bits <= 8 else np.uint16)
+        lengths = np.zeros(keys.size, child_dtype)
+        starts = np.zeros((len(clusters), _n_blocks(n_features, bits) + 1, 2), np.uint32)
+        row_offsets = np.concatenate(([0], np.cumsum(rows)))
+        for c, cluster in enumerate(clusters):
+            at = slice(int(row_offsets[c]), int(row_offsets[c + 1]))
+            keys[at] = cluster.features & ((1 << bits) - 1)
+            lengths[at] = cluster.lengths - 1
+            _count_blocks(cluster, bits, starts[c])
+        codebook = None
+        if weight_dtype == "uint8":
+            codebook = _make_codebook([cluster.weights for cluster in clusters])
+        values = np.empty(int(entries.sum()), np.dtype(weight_dtype))
+        children = np.empty(values.size, child_dtype)
+        entry_offsets = np.concatenate(([0], np.cumsum(entries)))
+        for c, cluster in enumerate(clusters):
+            at = slice(int(entry_offsets[c]), int(entry_offsets[c + 1]))
+            children[at] = cluster.children
+            values[at] = cluster.weights if codebook is None else _encode(cluster.weights, codebook)
+        return cls(
+            n_features, bits, np.ascontiguousarray(child_offsets), row_offsets, entry_offsets, starts.ravel(),
+            keys, lengths, children, values, codebook,
+            np.concatenate([cluster.intercepts for cluster in clusters]).astype(np.float32),
+        )  # fmt: skip
+
+    def cluster(self, c: int) -> ClusterRows:
+        """Cluster ``c``'s rows, unpacked: what the kernels compute with."""
+        rows = slice(int(self.row_offsets[c]), int(self.row_offsets[c + 1]))
+        entries = slice(int(self.entry_offsets[c]), int(self.entry_offsets[c + 1]))
+        starts = self.block_starts.reshape(len(self.row_offsets) - 1, -1, 2)[c]
+        blocks = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts[:, 0].astype(np.int64)))
+        values = self.values[entries]
+        return ClusterRows(
+            ((blocks << self.block_bits) + self.keys[rows]).astype(np.int32),
+            self.lengths[rows].astype(np.int32) + np.int32(1),
+            self.children[entries].astype(np.int32),
+            (values.astype(np.float32) if self.codebook is None else self.codebook[values]).astype(np.float32),
+            self.intercepts[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])],
+        )
+
+    def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""
+        names = ["row_offsets", "entry_offsets", "block_starts", "keys", "lengths", "children", "values", "intercepts"]
+        arrays = {f"{prefix}.{name}": getattr(self, name) for name in names}
+        if self.codebook is not None:
+            arrays[f"{prefix}.codebook"] = self.codebook
+        return arrays
+
+    @classmethod
+    def from_arrays(
+        cls, state: store.State, prefix: str, child_offsets: npt.NDArray[np.int64], n_features: int, block_bits: int
+    ) -> ClusterWeights:
+        """What :meth:`to_arrays` stored.
+
+        The sizes of all arrays and the offsets of the clusters are verified here. The starts, keys, lengths and
+        child numbers inside a cluster are held against these by the kernels wherever they use them, so that a
+        mapped model of any size opens in milliseconds.
+
+        Raises
+        ------
+        ModelError
+            When an array is missing, or its dtype, size or offsets are wrong.
+        """
+        n_clusters, n_nodes = len(child_offsets) - 1, int(child_offsets[-1])
+        child_types = (np.uint8, np.uint16, np.uint32)
+
+        def need(name: str, dtype: Any, size: int | None) -> npt.NDArray[Any]:
+            return store.need_array(state, f"{prefix}.{name}", dtype, (size,))
+
+        row_offsets = store.need_offsets(state, f"{prefix}.row_offsets", length=n_clusters + 1)
+        entry_offsets = store.need_offsets(state, f"{prefix}.entry_offsets", length=n_clusters + 1)
+        n_starts = n_clusters * (_n_blocks(n_features, block_bits) + 1) * 2
+        n_keys = int(row_offsets[-1]) + KEY_PADDING
+        children = need("children", child_types, int(entry_offsets[-1]))
+        codebook = None
+        value_types: tuple[Any, ...] = (np.float16, np.float32)
+        if f"{prefix}.codebook" in state.arrays:
+            codebook = need("codebook", np.float32, 256)
+            store.need_finite(state, f"{prefix}.codebook")
+            value_types = (np.uint8,)
+        store.need_finite(state, f"{prefix}.intercepts")
+        try:
+            return cls(
+                n_features, block_bits, child_offsets, row_offsets, entry_offsets,
+                need("block_starts", np.uint32, n_starts),
+                need("keys", np.uint8 if block_bits <= 8 else np.uint16, n_keys),
+                need("lengths", children.dtype, n_keys), children,
+                need("values", value_types, int(entry_offsets[-1])), codebook,
+                need("intercepts", np.float32, n_nodes),
+            )  # fmt: skip
+        except (ValueError, TypeError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"{state.where!r} is damaged: in {prefix}, {error}.") from error
+
+
+def _n_blocks(n_features: int, bits: int) -> int:
+    return -(-n_features // (1 << bits))
+
+
+def _block_bits(n_features: int, n_rows: int, n_clusters: int) -> int:
+    """Block size for about :data:`ROWS_PER_BLOCK` rows a block and cluster."""
+    per_cluster = max(1.0, n_rows / max(1, n_clusters))
+    wanted = max(1.0, ROWS_PER_BLOCK * n_features / per_cluster)
+    return int(min(16, np.log2(wanted)))
+
+
+def _count_blocks(cluster: ClusterRows, bits: int, starts: npt.NDArray[np.uint32]) -> None:
+    """Fill ``starts`` (n_blocks + 1, 2): rows and entries before each block."""
+    n_blocks = len(starts) - 1
+    rows = np.searchsorted(cluster.features >> bits, np.arange(n_blocks + 1))
+    entries = np.concatenate(([0], np.cumsum(cluster.lengths)))
+    starts[:, 0] = rows
+    starts[:, 1] = entries[rows]
+
+
+def _make_codebook(weights: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """Codes 0 to 127: magnitudes from the least to the largest in equal ratios; 128 to 255: their negatives."""
+    largest = max((float(np.abs(part).max(initial=0)) for part in weights), default=0.0)
+    least = min((float(np.abs(part).min(initial=np.inf)) for part in weights), default=np.inf)
+    if largest == 0:
+        return np.zeros(256, np.float32)
+    least = max(min(least, largest), largest * LEAST_RATIO)
+    magnitudes = least * (largest / least) ** (np.arange(128) / 127)
+    magnitudes[-1] = largest
+    return np.concatenate((magnitudes, -magnitudes)).astype(np.float32)
+
+
+def _encode(weights: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """The code of the nearest magnitude (in ratio) of each weight."""
+    least, largest = float(codebook[0]), float(codebook[127])
+    codes = np.zeros(len(weights), np.float32)
+    if largest > least:
+        scale = 127 / np.log(largest / least)
+        np.log(np.maximum(np.abs(weights), least) / np.float32(least), out=codes)
+        codes *= np.float32(scale)
+    np.rint(codes, out=codes)
+    np.clip(codes, 0, 127, out=codes)
+    return codes.astype(np.uint8) + np.where(weights < 0, np.uint8(128), np.uint8(0))
