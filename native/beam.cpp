@@ -56,7 +56,8 @@ class Best {
 
   void offer_all(const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
     for (int64_t i = 0; i < n; ++i) {
-      if (scores[i] >= floor_) offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
+      if (scores[i] >= floor_)
+        offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
     }
   }
 
@@ -108,7 +109,8 @@ class Best {
 };
 
 // The pairs of a block of queries, in the order of queries; returns the floats their children's scores take.
-int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last, std::vector<Pair>& pairs) {
+int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last,
+                   std::vector<Pair>& pairs) {
   int64_t at = 0;
   pairs.clear();
   for (int64_t q = first; q < last; ++q) {
@@ -160,7 +162,8 @@ bool search_layer(const LayerView& layer, const Query& query, const Beam& from, 
                   const int32_t* names, const Beam& to) {
   // As many queries at a time as keep the candidates' scores within a few megabytes.
   constexpr int64_t kFloats = 1 << 20;
-  const int64_t block = std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
+  const int64_t block =
+      std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
   try {
     std::vector<Pair> pairs;
     std::vector<int32_t> order;
@@ -189,8 +192,8 @@ bool search_layer(const LayerView& layer, const Query& query, const Beam& from, 
   return true;
 }
 
-void distinct_labels(const Beam& found, int64_t n_rows, bool exponentiate, int64_t k, int32_t* out_labels,
-                     float* out_scores) {
+void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool exponentiate, int64_t k,
+                     int32_t* out_labels, float* out_scores) {
   for (int64_t q = 0; q < n_rows; ++q) {
     const int32_t* names = found.nodes + q * found.width;
     const float* scores = found.scores + q * found.width;
@@ -199,7 +202,8 @@ void distinct_labels(const Beam& found, int64_t n_rows, bool exponentiate, int64
     int64_t kept = 0;
     for (int64_t i = 0; i < found.width && names[i] >= 0 && kept < k; ++i) {
       bool seen = false;
-      for (int64_t j = 0; j < kept && !seen; ++j) seen = labels[j] == names[i];
+      // One leaf a label: nothing can repeat, and a k of many thousands needn't look back.
+      for (int64_t j = 0; n_copies > 1 && j < kept && !seen; ++j) seen = labels[j] == names[i];
       if (seen) continue;
       labels[kept] = names[i];
       out[kept++] = exponentiate ? std::exp(scores[i]) : scores[i];

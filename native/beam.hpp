@@ -7,8 +7,8 @@
 
 namespace sylvan {
 
-// How a child's score joins its parent's (PECOS Eq. 12, 13 and the product of sigmoids), in logarithms where the
-// paper multiplies.
+// How a child's score joins its parent's (PECOS Eq. 12, 13 and the product of sigmoids), in logarithms where
+// the paper multiplies.
 enum class Combine : int { ranker = 0, hinge = 1, sigmoid = 2 };
 
 struct Query {
@@ -25,15 +25,15 @@ struct Beam {
   float* scores;   // (n_rows, width)
 };
 
-// The best children of the beam's clusters, best first. `names` (n_nodes) is what they are reported and, among
-// equals, ordered by (the leaves' labels); null for the node numbers themselves. `power` is Eq. 13's p. Returns false
-// when memory could not be had.
+// The best children of the beam's clusters, best first. `names` (n_nodes) is what they are reported and,
+// among equals, ordered by (the leaves' labels); null for the node numbers themselves. `power` is Eq. 13's p.
+// Returns false when memory could not be had.
 bool search_layer(const LayerView& layer, const Query& query, const Beam& from, Combine combine, float power,
                   const int32_t* names, const Beam& to);
 
-// The first k different labels of each row (a label may stand in several leaves: the best counts). Logarithms become
-// scores when `exponentiate`.
-void distinct_labels(const Beam& found, int64_t n_rows, bool exponentiate, int64_t k, int32_t* out_labels,
-                     float* out_scores);
+// The first k different labels of each row (a label may stand in n_copies leaves: the best counts).
+// Logarithms become scores when `exponentiate`.
+void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool exponentiate, int64_t k,
+                     int32_t* out_labels, float* out_scores);
 
 }  // namespace sylvan

@@ -1,8 +1,8 @@
 // A line of floats that is computed as one: the weights of a feature for 8 or 16 children side by side.
 // GCC and Clang map it to vector registers through their vector types; other compilers get plain arrays.
 //
-// Vector arithmetic must stand in the body of the SYLVAN_CLONES function itself: GCC breaks wide vectors up in a
-// helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, * and
+// Vector arithmetic must stand in the body of the SYLVAN_CLONES function itself: GCC breaks wide vectors up
+// in a helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, * and
 // scalar * vector are used; comparisons and selections are broken up even there, and are plain loops instead.
 #pragma once
 

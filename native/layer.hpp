@@ -14,27 +14,28 @@ struct BlockStart {
   uint32_t entry;
 };
 
-// Features are cut into blocks of 2^block_bits; a cluster has the starts of each block's rows (n_blocks + 1 of them),
-// and a row's key is the low bits of its feature. A lookup reads one block start, compares the few keys of
-// the block, and adds up the lengths before the hit. Nothing here is trusted beyond the arrays' sizes: each offset
-// is held against them where it is used, so that a damaged file gives wrong answers, never a wild read.
+// Features are cut into blocks of 2^block_bits; a cluster has the starts of each block's rows (n_blocks + 1
+// of them), and a row's key is the low bits of its feature. A lookup reads one block start, compares the few
+// keys of the block, and adds up the lengths before the hit. Nothing here is trusted beyond the arrays'
+// sizes: each offset is held against them where it is used, so that a damaged file gives wrong answers, never
+// a wild read.
 struct LayerView {
   int64_t n_clusters, n_nodes, n_features, n_blocks, n_rows, n_entries;
   int64_t most_children;  // of any cluster
   int block_bits;
-  ChildType child_type;    // of `children`, and of `lengths`
+  ChildType child_type;  // of `children`, and of `lengths`
   WeightType weight_type;
-  bool wide_keys;          // 16-bit keys rather than 8-bit
-  const int64_t* child_offsets;   // (n_clusters + 1)
-  const int64_t* row_offsets;     // (n_clusters + 1)
-  const int64_t* entry_offsets;   // (n_clusters + 1)
-  const BlockStart* block_starts; // (n_clusters, n_blocks + 1)
-  const void* keys;               // (n_rows, then padding of 16 keys)
-  const void* lengths;            // (n_rows, then padding) entries of the row less one
-  const void* children;           // (n_entries) child number within the cluster
-  const void* weights;            // (n_entries)
-  const float* codebook;          // (256) with WeightType::code
-  const float* intercepts;        // (n_nodes)
+  bool wide_keys;                  // 16-bit keys rather than 8-bit
+  const int64_t* child_offsets;    // (n_clusters + 1)
+  const int64_t* row_offsets;      // (n_clusters + 1)
+  const int64_t* entry_offsets;    // (n_clusters + 1)
+  const BlockStart* block_starts;  // (n_clusters, n_blocks + 1)
+  const void* keys;                // (n_rows, then padding of 16 keys)
+  const void* lengths;             // (n_rows, then padding) entries of the row less one
+  const void* children;            // (n_entries) child number within the cluster
+  const void* weights;             // (n_entries)
+  const float* codebook;           // (256) with WeightType::code
+  const float* intercepts;         // (n_nodes)
 };
 
 constexpr int64_t kKeyPadding = 16;

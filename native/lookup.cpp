@@ -17,7 +17,8 @@ SYLVAN_INLINE int64_t find_key(const uint8_t* keys, int64_t n, uint32_t key) {
 #if defined(__SSE2__)
   const __m128i wanted = _mm_set1_epi8(static_cast<char>(key));
   for (int64_t at = 0; at < n; at += 16) {
-    const __m128i found = _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(keys + at)), wanted);
+    const __m128i found =
+        _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(keys + at)), wanted);
     const uint32_t bits = static_cast<uint32_t>(_mm_movemask_epi8(found));
     if (bits != 0) {
       const int64_t position = at + __builtin_ctz(bits);
@@ -49,8 +50,7 @@ SYLVAN_INLINE int64_t sum_lengths(const uint8_t* lengths, int64_t n) {
   for (; at < n; at += 16) {
     const int64_t left = n - at < 16 ? n - at : 16;
     const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kMask + 16 - left));
-    const __m128i part =
-        _mm_and_si128(mask, _mm_loadu_si128(reinterpret_cast<const __m128i*>(lengths + at)));
+    const __m128i part = _mm_and_si128(mask, _mm_loadu_si128(reinterpret_cast<const __m128i*>(lengths + at)));
     const __m128i sums = _mm_sad_epu8(part, _mm_setzero_si128());
     total += _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4);
   }
@@ -69,8 +69,8 @@ SYLVAN_INLINE int64_t sum_lengths(const Length* lengths, int64_t n) {
 
 // Finds the rows of a query's features in a cluster; returns how many were found.
 template <typename Key, typename Length>
-int64_t find_rows(const LayerView& layer, int64_t cluster, const int32_t* features, const float* values, int64_t n,
-                  Hit* hits) {
+int64_t find_rows(const LayerView& layer, int64_t cluster, const int32_t* features, const float* values,
+                  int64_t n, Hit* hits) {
   constexpr int64_t kAhead = 8;
   const BlockStart* starts = layer.block_starts + cluster * (layer.n_blocks + 1);
   const Key* keys = static_cast<const Key*>(layer.keys) + layer.row_offsets[cluster];
@@ -125,7 +125,8 @@ SYLVAN_INLINE float weight_at(const uint8_t* weights, int64_t at, const float* c
   return codebook[weights[at]];
 }
 
-// Adds the found rows up. An 8-bit child number can't leave the 256 sums; a wider one is held against n_children.
+// Adds the found rows up. An 8-bit child number can't leave the 256 sums; a wider one is held against
+// n_children.
 template <typename Child, typename Weight>
 SYLVAN_CLONES void add_rows(const Hit* hits, int64_t n_hits, const Child* children, const Weight* weights,
                             const float* codebook, float* sums, uint32_t n_children) {
@@ -148,24 +149,29 @@ template <typename Child>
 void add_rows_of(const LayerView& layer, const Hit* hits, int64_t n_hits, float* sums, uint32_t n_children) {
   const Child* children = static_cast<const Child*>(layer.children);
   if (layer.weight_type == WeightType::f32) {
-    add_rows(hits, n_hits, children, static_cast<const float*>(layer.weights), layer.codebook, sums, n_children);
+    add_rows(hits, n_hits, children, static_cast<const float*>(layer.weights), layer.codebook, sums,
+             n_children);
   } else if (layer.weight_type == WeightType::f16) {
-    add_rows(hits, n_hits, children, static_cast<const uint16_t*>(layer.weights), layer.codebook, sums, n_children);
+    add_rows(hits, n_hits, children, static_cast<const uint16_t*>(layer.weights), layer.codebook, sums,
+             n_children);
   } else {
-    add_rows(hits, n_hits, children, static_cast<const uint8_t*>(layer.weights), layer.codebook, sums, n_children);
+    add_rows(hits, n_hits, children, static_cast<const uint8_t*>(layer.weights), layer.codebook, sums,
+             n_children);
   }
 }
 
 template <typename Key, typename Length>
-void unpack_rows(const LayerView& layer, int64_t cluster, int32_t* row_of, int32_t* feature_of, int64_t* row_entry) {
+void unpack_rows(const LayerView& layer, int64_t cluster, int32_t* row_of, int32_t* feature_of,
+                 int64_t* row_entry) {
   const BlockStart* starts = layer.block_starts + cluster * (layer.n_blocks + 1);
   const Key* keys = static_cast<const Key*>(layer.keys) + layer.row_offsets[cluster];
   const Length* lengths = static_cast<const Length*>(layer.lengths) + layer.row_offsets[cluster];
   const int64_t n_rows = layer.row_offsets[cluster + 1] - layer.row_offsets[cluster];
   const int64_t n_entries = layer.entry_offsets[cluster + 1] - layer.entry_offsets[cluster];
+  int64_t row = 0;  // each row once, though the starts of a damaged file overlap: close() zeroes one feature a row
   for (int64_t block = 0; block < layer.n_blocks; ++block) {
     int64_t entry = starts[block].entry;
-    for (int64_t row = starts[block].row; row < starts[block + 1].row && row < n_rows; ++row) {
+    for (row = std::max<int64_t>(row, starts[block].row); row < starts[block + 1].row && row < n_rows; ++row) {
       const int64_t feature = (block << layer.block_bits) + keys[row];
       const int64_t next = entry + lengths[row] + 1;
       if (feature >= layer.n_features || next > n_entries) break;
@@ -230,11 +236,13 @@ void Lookup::score(const int32_t* features, const float* values, int64_t n, floa
     for (int64_t t = 0; t < n; ++t) {
       const int32_t row = row_of_[features[t]];
       if (row == 0) continue;
-      hits_[n_hits++] = {row_entry_[2 * (row - 1)], static_cast<uint32_t>(row_entry_[2 * (row - 1) + 1]), values[t]};
+      hits_[n_hits++] = {row_entry_[2 * (row - 1)], static_cast<uint32_t>(row_entry_[2 * (row - 1) + 1]),
+                         values[t]};
     }
   } else {
     const auto find = [&](auto key, auto length) {
-      n_hits = find_rows<decltype(key), decltype(length)>(layer_, cluster_, features, values, n, hits_.data());
+      n_hits =
+          find_rows<decltype(key), decltype(length)>(layer_, cluster_, features, values, n, hits_.data());
     };
     const auto find_keys = [&](auto length) {
       layer_.wide_keys ? find(uint16_t{}, length) : find(uint8_t{}, length);

@@ -1,4 +1,5 @@
-// Scores of one cluster's children for sparse queries: finding the rows of a query's features, adding them up.
+// Scores of one cluster's children for sparse queries: finding the rows of a query's features, adding them
+// up.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,12 @@ class Lookup {
  public:
   explicit Lookup(const LayerView& layer) : layer_(layer) {}
 
-  // Turns to a cluster that queries of so many entries in all are about to be scored against. When they are many, the
-  // cluster is unpacked once; otherwise each feature is looked up where it lies.
+  // Turns to a cluster that queries of so many entries in all are about to be scored against. When they are
+  // many, the cluster is unpacked once; otherwise each feature is looked up where it lies.
   void open(int64_t cluster, int64_t query_entries);
 
-  // out (n_children): the children's scores. The features rise; the order of additions, and so every bit of the
-  // answer, is the same whether or not the cluster was unpacked.
+  // out (n_children): the children's scores. The features rise; the order of additions, and so every bit of
+  // the answer, is the same whether or not the cluster was unpacked.
   void score(const int32_t* features, const float* values, int64_t n, float* out);
 
  private:
@@ -38,7 +39,7 @@ class Lookup {
   std::vector<int32_t> feature_of_;  // by row, to zero row_of_ again
   std::vector<int64_t> row_entry_;   // by row: where its entries begin, and how many they are
   std::vector<Hit> hits_;
-  std::vector<float> sums_;          // 256 at least: any 8-bit child number is in range
+  std::vector<float> sums_;  // 256 at least: any 8-bit child number is in range
 };
 
 }  // namespace sylvan

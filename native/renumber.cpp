@@ -4,9 +4,9 @@
 
 namespace sylvan {
 
-int64_t renumber_features(const int64_t* indptr, const int32_t* indices, int64_t n_columns, const int32_t* rows,
-                          int64_t n_rows, int32_t* numbers, int32_t* out_local, int64_t* out_begin,
-                          int32_t* out_features) {
+int64_t renumber_features(const int64_t* indptr, const int32_t* indices, int64_t n_columns,
+                          const int32_t* rows, int64_t n_rows, int32_t* numbers, int32_t* out_local,
+                          int64_t* out_begin, int32_t* out_features) {
   int64_t n_features = 0, at = 0;
   for (int64_t i = 0; i < n_rows; ++i) {
     out_begin[i] = at;
@@ -34,9 +34,9 @@ int64_t renumber_features(const int64_t* indptr, const int32_t* indices, int64_t
   return n_features;
 }
 
-int64_t sort_triples(const int32_t* feature, const int32_t* child, const float* weight, int64_t n, int64_t n_features,
-                     int64_t* offsets, int32_t* out_feature, int32_t* out_length, int32_t* out_child,
-                     float* out_weight) {
+int64_t sort_triples(const int32_t* feature, const int32_t* child, const float* weight, int64_t n,
+                     int64_t n_features, int64_t* offsets, int32_t* out_feature, int32_t* out_length,
+                     int32_t* out_child, float* out_weight) {
   std::fill(offsets, offsets + n_features + 1, int64_t{0});
   for (int64_t t = 0; t < n; ++t) ++offsets[feature[t] + 1];
   int64_t n_rows = 0;

@@ -12,6 +12,7 @@ namespace {
 
 // A cost of 0 would divide by 0; a row with this one moves nothing that shows in single precision.
 constexpr float kLeastCost = 1e-30f;
+constexpr float kCheckedTolerance = 0.01f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Small and seedable; quality needs are those of a shuffle.
@@ -24,12 +25,12 @@ struct Random {
 };
 
 struct Work {
-  float* weights;       // (n_features, N), one line a feature: a row's gather serves all lanes
-  float* alpha;         // (n_rows, N) dual variables
-  float* cost;          // (n_rows, N), only when costs differ by row
-  int32_t* active;      // rows not yet dropped, in this round's order
-  uint32_t* lanes_left; // (n_rows) lanes of a row that haven't shrunk
-  uint32_t* positive;   // (n_rows) lanes of which the row is a positive
+  float* weights;        // (n_features, N), one line a feature: a row's gather serves all lanes
+  float* alpha;          // (n_rows, N) dual variables
+  float* cost;           // (n_rows, N), only when costs differ by row
+  int32_t* active;       // rows not yet dropped, in this round's order
+  uint32_t* lanes_left;  // (n_rows) lanes of a row that haven't shrunk
+  uint32_t* positive;    // (n_rows) lanes of which the row is a positive
 };
 
 int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
@@ -79,28 +80,28 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
   }
 }
 
-// Scores of a row under all lanes, into `scores`. Four accumulators: the additions of neighbouring features don't
-// wait for each other. A macro for the reason given in lanes.hpp.
+// Scores of a row under all lanes, into `scores`. Four accumulators: the additions of neighbouring features
+// don't wait for each other. A macro for the reason given in lanes.hpp.
 #define SYLVAN_LINE(N, feature) (*reinterpret_cast<Floats<N>*>(weights + static_cast<int64_t>(feature) * (N)))
-#define SYLVAN_ROW_SCORES(N, scores)                                     \
-  do {                                                                   \
-    Floats<N> a{}, b{}, c{}, d{};                                        \
-    int32_t t = 0;                                                       \
-    for (; t + 4 <= length; t += 4) {                                    \
-      a = a + values[t] * SYLVAN_LINE(N, features[t]);                   \
-      b = b + values[t + 1] * SYLVAN_LINE(N, features[t + 1]);           \
-      c = c + values[t + 2] * SYLVAN_LINE(N, features[t + 2]);           \
-      d = d + values[t + 3] * SYLVAN_LINE(N, features[t + 3]);           \
-    }                                                                    \
+#define SYLVAN_ROW_SCORES(N, scores)                                         \
+  do {                                                                       \
+    Floats<N> a{}, b{}, c{}, d{};                                            \
+    int32_t t = 0;                                                           \
+    for (; t + 4 <= length; t += 4) {                                        \
+      a = a + values[t] * SYLVAN_LINE(N, features[t]);                       \
+      b = b + values[t + 1] * SYLVAN_LINE(N, features[t + 1]);               \
+      c = c + values[t + 2] * SYLVAN_LINE(N, features[t + 2]);               \
+      d = d + values[t + 3] * SYLVAN_LINE(N, features[t + 3]);               \
+    }                                                                        \
     for (; t < length; ++t) a = a + values[t] * SYLVAN_LINE(N, features[t]); \
-    (scores) = (a + b) + (c + d);                                        \
+    (scores) = (a + b) + (c + d);                                            \
   } while (0)
-#define SYLVAN_ROW_UPDATE(N, step)                                 \
-  do {                                                             \
-    for (int32_t t = 0; t < length; ++t) {                         \
-      Floats<N>& line = SYLVAN_LINE(N, features[t]);               \
-      line = line + values[t] * (step);                            \
-    }                                                              \
+#define SYLVAN_ROW_UPDATE(N, step)                   \
+  do {                                               \
+    for (int32_t t = 0; t < length; ++t) {           \
+      Floats<N>& line = SYLVAN_LINE(N, features[t]); \
+      line = line + values[t] * (step);              \
+    }                                                \
   } while (0)
 
 // One lane's Newton steps on the logistic dual (Yu, Huang & Lin 2011, Algorithm 5 in outline): minimise
@@ -136,7 +137,9 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   std::memset(work.weights, 0, sizeof(float) * static_cast<size_t>(rows.n_features) * N);
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
   const uint32_t all_lanes = (1u << n_children) - 1u;
-  uint32_t live = all_lanes;     // lanes not yet converged
+  uint32_t live = all_lanes;  // lanes not yet converged
+  uint32_t unchecked = 0;     // lanes that converged among the rows that hadn't shrunk
+  bool look_again = false;
   int64_t n_active = rows.n_rows, visits = 0;
   Random random{options.seed};
 
@@ -148,7 +151,9 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       alignas(64) float step[N];
       for (int l = 0; l < N; ++l) {
         const bool positive = work.positive[i] >> l & 1u;
-        const float cost = work.cost ? work.cost[i * N + l] : positive ? options.positive_cost : options.negative_cost;
+        const float cost = work.cost  ? work.cost[i * N + l]
+                           : positive ? options.positive_cost
+                                      : options.negative_cost;
         work.alpha[i * N + l] = 0.001f * cost;
         step[l] = l >= n_children ? 0.0f : positive ? 0.001f * cost : -0.001f * cost;
         intercept[l] += options.bias * step[l];
@@ -167,6 +172,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     std::fill(largest, largest + N, -kInfinity);
     std::fill(smallest, smallest + N, kInfinity);
     int64_t kept = 0;
+    const bool checking = look_again;  // every row is looked at, so a lane that converges now is solved
+    look_again = false;
     for (int64_t s = 0; s < n_active; ++s) {
       if (s + 1 < n_active) {  // the next row's entries are on their way while this one is computed
         const int64_t ahead = work.active[s + 1];
@@ -193,7 +200,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       float* SYLVAN_RESTRICT alpha = work.alpha + static_cast<int64_t>(i) * N;
       const float* cost = work.cost ? work.cost + static_cast<int64_t>(i) * N : nullptr;
       const float norm = rows.squared_norms[rows.rows[i]] + options.bias * options.bias;
-      const int32_t positive = static_cast<int32_t>(work.positive[i]), lanes_now = static_cast<int32_t>(lanes);
+      const int32_t positive = static_cast<int32_t>(work.positive[i]),
+                    lanes_now = static_cast<int32_t>(lanes);
       for (int l = 0; l < N; ++l) {
         costs[l] = cost ? cost[l] : ((positive >> l) & 1) ? options.positive_cost : options.negative_cost;
       }
@@ -203,6 +211,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
           step[l] = 0.0f;
           if (!((lanes_now >> l) & 1)) continue;
+          if (!(costs[l] > 0.0f)) continue;
           const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
           const float change = next - alpha[l], violation = change * norm;
           largest[l] = violation > largest[l] ? violation : largest[l];
@@ -215,20 +224,24 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       } else {
         for (int l = 0; l < N; ++l) {
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
-          const float diagonal = kSquared ? 0.5f / costs[l] : 0.0f;
+          // A row of weight 0 teaches nothing: its lane is off. Its diagonal would make 0 times infinity.
+          const int teaches = costs[l] > 0.0f;
+          const float diagonal = kSquared & teaches ? 0.5f / costs[l] : 0.0f;
           const float upper = kSquared ? kInfinity : costs[l];
           const float a = alpha[l];
           const float gradient = y * score[l] - 1.0f + a * diagonal;
           const int at_zero = a <= 0.0f, at_upper = a >= upper;
           // A dual variable at its bound whose gradient points outwards beyond last round's extremes isn't
           // visited again (shrinking).
-          const int shrunk = (at_zero & (gradient > largest_old[l])) | (at_upper & (gradient < smallest_old[l]));
+          const int shrunk =
+              (at_zero & (gradient > largest_old[l])) | (at_upper & (gradient < smallest_old[l]));
           const int blocked = (at_zero & (gradient > 0.0f)) | (at_upper & (gradient < 0.0f));
-          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1);
+          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1) & teaches;
           const float projected = blocked ? 0.0f : gradient;
           largest[l] = (on & (projected > largest[l])) ? projected : largest[l];
           smallest[l] = (on & (projected < smallest[l])) ? projected : smallest[l];
-          float next = a - projected / (norm + diagonal);
+          const float curvature = norm + diagonal;  // 0 for an empty row under the hinge without a bias
+          float next = a - projected / (curvature > 0.0f ? curvature : 1.0f);
           next = next < 0.0f ? 0.0f : next;
           next = next > upper ? upper : next;
           const float change = on ? next - a : 0.0f;
@@ -252,10 +265,26 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       if (!(live >> lane & 1u)) continue;
       if (!(largest[lane] - smallest[lane] > options.tolerance)) {
         live &= ~(1u << lane);
+        if (!checking) unchecked |= 1u << lane;
         continue;
       }
       largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
       smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
+    }
+    // What was shrunk may have been shrunk too soon. Who asks for accuracy gets every row looked at once
+    // more, and a lane counts as solved when it converges among all of them.
+    if (n_active == 0) unchecked |= live;
+    if ((live == 0 || n_active == 0) && unchecked != 0 && options.tolerance <= kCheckedTolerance) {
+      live = unchecked;
+      unchecked = 0;
+      n_active = rows.n_rows;
+      for (int64_t i = 0; i < rows.n_rows; ++i) {
+        work.active[i] = static_cast<int32_t>(i);
+        work.lanes_left[i] = live;
+      }
+      std::fill(largest_old, largest_old + N, kInfinity);
+      std::fill(smallest_old, smallest_old + N, -kInfinity);
+      look_again = true;
     }
   }
   for (int lane = 0; lane < n_children; ++lane) out_intercept[lane] = intercept[lane] * options.bias;
@@ -281,9 +310,10 @@ int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_la
   float least[kMaxLanes];
   for (int lane = 0; lane < n_children; ++lane) {
     // out_weight has room for every weight of the group, so it can hold one lane's while we look for its cut.
-    least[lane] = options.max_weights < 0 ? options.threshold
-                                          : lane_threshold(work.weights, rows.n_features, n_lanes, lane,
-                                                           options.threshold, options.max_weights, out_weight);
+    least[lane] = options.max_weights < 0
+                      ? options.threshold
+                      : lane_threshold(work.weights, rows.n_features, n_lanes, lane, options.threshold,
+                                       options.max_weights, out_weight);
   }
   int64_t n = 0;
   for (int64_t f = 0; f < rows.n_features; ++f) {
@@ -320,7 +350,8 @@ int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t
   static const Descend table[3][2] = {{descend<8, Loss::squared_hinge>, descend<16, Loss::squared_hinge>},
                                       {descend<8, Loss::hinge>, descend<16, Loss::hinge>},
                                       {descend<8, Loss::logistic>, descend<16, Loss::logistic>}};
-  *out_row_visits = table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, work, out_intercept);
+  *out_row_visits =
+      table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, work, out_intercept);
   return emit(rows, work, n_children, n_lanes, options, out_feature, out_child, out_weight);
 }
 

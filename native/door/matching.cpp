@@ -51,10 +51,12 @@ sylvan::WeightType weight_type(const AnyArray& array, bool has_codebook) {
   return sylvan::WeightType::f16;
 }
 
-void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> child_offsets, In<int64_t> row_offsets,
-                In<int64_t> entry_offsets, In<uint32_t> block_starts, AnyArray keys, AnyArray lengths,
-                AnyArray children, AnyArray weights, std::optional<In<float>> codebook, In<float> intercepts) {
-  need(block_bits >= 0 && block_bits <= 16 && n_features >= 0 && n_features <= INT32_MAX, "sizes out of range");
+void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> child_offsets,
+                In<int64_t> row_offsets, In<int64_t> entry_offsets, In<uint32_t> block_starts, AnyArray keys,
+                AnyArray lengths, AnyArray children, AnyArray weights, std::optional<In<float>> codebook,
+                In<float> intercepts) {
+  need(block_bits >= 0 && block_bits <= 16 && n_features >= 0 && n_features <= INT32_MAX,
+       "sizes out of range");
   const int64_t n_clusters = size(child_offsets) - 1, n_entries = size(children);
   const int64_t n_rows = size(keys) - sylvan::kKeyPadding;
   const bool wide_keys = keys.dtype() == nb::dtype<uint16_t>();
@@ -98,16 +100,23 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   view.weights = weights.data();
   view.codebook = codebook ? codebook->data() : nullptr;
   view.intercepts = intercepts.data();
-  self->held = {AnyArray(child_offsets), AnyArray(row_offsets), AnyArray(entry_offsets), AnyArray(block_starts),
-                keys,                    lengths,               children,                weights,
+  self->held = {AnyArray(child_offsets),
+                AnyArray(row_offsets),
+                AnyArray(entry_offsets),
+                AnyArray(block_starts),
+                keys,
+                lengths,
+                children,
+                weights,
                 AnyArray(intercepts)};
   self->codebook = codebook;
 }
 
-sylvan::Query rows_of(const In<int64_t>& indptr, const In<int32_t>& indices, const In<float>& values, int64_t first,
-                      int64_t last) {
+sylvan::Query rows_of(const In<int64_t>& indptr, const In<int32_t>& indices, const In<float>& values,
+                      int64_t first, int64_t last) {
   need(0 <= first && first <= last && last < size(indptr), "the rows are out of range");
-  need(indices.size() == values.size() && indptr.data()[last] <= size(indices), "the query's arrays disagree");
+  need(indices.size() == values.size() && indptr.data()[last] <= size(indices),
+       "the query's arrays disagree");
   return {last - first, indptr.data() + first, indices.data(), values.data()};
 }
 
@@ -131,8 +140,8 @@ void search(const Layer& layer, In<int64_t> indptr, In<int32_t> indices, In<floa
     nb::gil_scoped_release release;
     done = sylvan::search_layer(
         layer.view, query,
-        {from_width, from_nodes.data() + first * from_width, from_scores.data() + first * from_width}, how, power,
-        nullptr, {to_width, to_nodes.data() + first * to_width, to_scores.data() + first * to_width});
+        {from_width, from_nodes.data() + first * from_width, from_scores.data() + first * from_width}, how,
+        power, nullptr, {to_width, to_nodes.data() + first * to_width, to_scores.data() + first * to_width});
   }
   if (!done) throw std::bad_alloc();
 }
@@ -159,14 +168,14 @@ bool rank_rows(const std::vector<const sylvan::LayerView*>& layers, const sylvan
     scores.swap(next_scores);
     width = next_width;
   }
-  sylvan::distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, exponentiate, k, out_labels,
-                          out_scores);
+  sylvan::distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, n_copies, exponentiate, k,
+                          out_labels, out_scores);
   return true;
 }
 
-void rank(nb::list layers, In<int64_t> indptr, In<int32_t> indices, In<float> values, int64_t first, int64_t last,
-          int64_t beam, const std::vector<int>& combine, float power, In<int32_t> leaf_labels, int64_t n_copies,
-          bool exponentiate, Out2<int32_t> out_labels, Out2<float> out_scores) {
+void rank(nb::list layers, In<int64_t> indptr, In<int32_t> indices, In<float> values, int64_t first,
+          int64_t last, int64_t beam, const std::vector<int>& combine, float power, In<int32_t> leaf_labels,
+          int64_t n_copies, bool exponentiate, Out2<int32_t> out_labels, Out2<float> out_scores) {
   const sylvan::Query query = rows_of(indptr, indices, values, first, last);
   std::vector<const sylvan::LayerView*> views;
   int64_t n_nodes = 1;
@@ -176,9 +185,11 @@ void rank(nb::list layers, In<int64_t> indptr, In<int32_t> indices, In<float> va
     n_nodes = views.back()->n_nodes;
   }
   const int64_t k = out_labels.shape(1);
-  need(!views.empty() && combine.size() == views.size() && size(leaf_labels) == n_nodes, "the layers disagree");
+  need(!views.empty() && combine.size() == views.size() && size(leaf_labels) == n_nodes,
+       "the layers disagree");
   need(beam >= 1 && k >= 1 && n_copies >= 1 && out_scores.shape(1) == out_labels.shape(1) &&
-           static_cast<int64_t>(out_labels.shape(0)) >= last && static_cast<int64_t>(out_scores.shape(0)) >= last,
+           static_cast<int64_t>(out_labels.shape(0)) >= last &&
+           static_cast<int64_t>(out_scores.shape(0)) >= last,
        "the outputs and the rows disagree");
   for (const int how : combine) combine_of(how);
   bool done = false;
@@ -193,16 +204,19 @@ void rank(nb::list layers, In<int64_t> indptr, In<int32_t> indices, In<float> va
 }  // namespace
 
 void bind_matching(nb::module_& m) {
-  nb::class_<Layer>(m, "Layer", "One layer's weights as the kernels see them; it holds the arrays it borrows from.")
+  nb::class_<Layer>(m, "Layer",
+                    "One layer's weights as the kernels see them; it holds the arrays it borrows from.")
       .def("__init__", &make_layer, nb::arg("n_features"), nb::arg("block_bits"),
            nb::arg("child_offsets").noconvert(), nb::arg("row_offsets").noconvert(),
-           nb::arg("entry_offsets").noconvert(), nb::arg("block_starts").noconvert(), nb::arg("keys").noconvert(),
-           nb::arg("lengths").noconvert(), nb::arg("children").noconvert(), nb::arg("weights").noconvert(),
-           nb::arg("codebook").noconvert().none(), nb::arg("intercepts").noconvert());
-  m.def("search_layer", &search, nb::arg("layer"), nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
-        nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("from_nodes").noconvert(),
-        nb::arg("from_scores").noconvert(), nb::arg("combine"), nb::arg("power"), nb::arg("to_nodes").noconvert(),
-        nb::arg("to_scores").noconvert(), "One layer of beam search for rows first to last - 1.");
+           nb::arg("entry_offsets").noconvert(), nb::arg("block_starts").noconvert(),
+           nb::arg("keys").noconvert(), nb::arg("lengths").noconvert(), nb::arg("children").noconvert(),
+           nb::arg("weights").noconvert(), nb::arg("codebook").noconvert().none(),
+           nb::arg("intercepts").noconvert());
+  m.def("search_layer", &search, nb::arg("layer"), nb::arg("indptr").noconvert(),
+        nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"),
+        nb::arg("from_nodes").noconvert(), nb::arg("from_scores").noconvert(), nb::arg("combine"),
+        nb::arg("power"), nb::arg("to_nodes").noconvert(), nb::arg("to_scores").noconvert(),
+        "One layer of beam search for rows first to last - 1.");
   m.def("rank", &rank, nb::arg("layers"), nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
         nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("beam"), nb::arg("combine"),
         nb::arg("power"), nb::arg("leaf_labels").noconvert(), nb::arg("n_copies"), nb::arg("exponentiate"),

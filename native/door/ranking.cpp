@@ -6,8 +6,8 @@
 #include <nanobind/stl/tuple.h>
 
 #include <optional>
-#include <vector>
 #include <stdexcept>
+#include <vector>
 
 #include <nanobind/stl/optional.h>
 
@@ -43,8 +43,8 @@ int64_t renumber(In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, Out<
                                    numbers.data(), out_local.data(), out_begin.data(), out_features.data());
 }
 
-std::tuple<int64_t, int64_t> solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<int32_t> rows,
-                                   In<int32_t> local, In<int64_t> begin, int64_t n_features,
+std::tuple<int64_t, int64_t> solve(In<int64_t> indptr, In<float> values, In<float> squared_norms,
+                                   In<int32_t> rows, In<int32_t> local, In<int64_t> begin, int64_t n_features,
                                    In<int64_t> positive_indptr, In<int32_t> positive_nodes,
                                    std::optional<In<float>> relevance, std::optional<In<float>> sample_weight,
                                    int32_t first_node, int n_children, int loss, float positive_cost,
@@ -71,8 +71,8 @@ std::tuple<int64_t, int64_t> solve(In<int64_t> indptr, In<float> values, In<floa
     length[i] = static_cast<int32_t>(indptr.data()[row + 1] - indptr.data()[row]);
     need(begin.data()[i] >= 0 && begin.data()[i] + length[i] <= size(local), "a row begins out of range");
   }
-  const sylvan::ClusterRows cluster{n_rows,        rows.data(),   begin.data(),         value_begin.data(),
-                                    length.data(), local.data(),  values.data(),        squared_norms.data(),
+  const sylvan::ClusterRows cluster{n_rows,        rows.data(),  begin.data(),  value_begin.data(),
+                                    length.data(), local.data(), values.data(), squared_norms.data(),
                                     n_features};
   const sylvan::Positives positives{positive_indptr.data(), positive_nodes.data(),
                                     relevance ? relevance->data() : nullptr};
@@ -89,14 +89,16 @@ std::tuple<int64_t, int64_t> solve(In<int64_t> indptr, In<float> values, In<floa
   int64_t visits = 0, n = 0;
   {
     nb::gil_scoped_release release;
-    n = sylvan::solve_group(cluster, positives, first_node, n_children, options, scratch.data(), out_feature.data(),
-                            out_child.data(), out_weight.data(), out_intercept.data(), &visits);
+    n = sylvan::solve_group(cluster, positives, first_node, n_children, options, scratch.data(),
+                            out_feature.data(), out_child.data(), out_weight.data(), out_intercept.data(),
+                            &visits);
   }
   return {n, visits};
 }
 
-int64_t sort(In<int32_t> feature, In<int32_t> child, In<float> weight, int64_t n_features, Out<int64_t> offsets,
-             Out<int32_t> out_feature, Out<int32_t> out_length, Out<int32_t> out_child, Out<float> out_weight) {
+int64_t sort(In<int32_t> feature, In<int32_t> child, In<float> weight, int64_t n_features,
+             Out<int64_t> offsets, Out<int32_t> out_feature, Out<int32_t> out_length, Out<int32_t> out_child,
+             Out<float> out_weight) {
   const int64_t n = size(feature), most = n < n_features ? n : n_features;
   need(size(child) == n && size(weight) == n && size(offsets) > n_features, "inputs disagree");
   need(size(out_feature) >= most && size(out_length) >= most && size(out_child) >= n && size(out_weight) >= n,
@@ -119,14 +121,16 @@ void bind_ranking(nb::module_& m) {
         nb::arg("squared_norms").noconvert(), nb::arg("rows").noconvert(), nb::arg("local").noconvert(),
         nb::arg("begin").noconvert(), nb::arg("n_features"), nb::arg("positive_indptr").noconvert(),
         nb::arg("positive_nodes").noconvert(), nb::arg("relevance").noconvert().none(),
-        nb::arg("sample_weight").noconvert().none(), nb::arg("first_node"), nb::arg("n_children"), nb::arg("loss"),
-        nb::arg("positive_cost"), nb::arg("negative_cost"), nb::arg("bias"), nb::arg("tolerance"),
-        nb::arg("max_iterations"), nb::arg("threshold"), nb::arg("max_weights"), nb::arg("seed"),
-        nb::arg("scratch").noconvert(), nb::arg("out_feature").noconvert(), nb::arg("out_child").noconvert(),
-        nb::arg("out_weight").noconvert(), nb::arg("out_intercept").noconvert(),
+        nb::arg("sample_weight").noconvert().none(), nb::arg("first_node"), nb::arg("n_children"),
+        nb::arg("loss"), nb::arg("positive_cost"), nb::arg("negative_cost"), nb::arg("bias"),
+        nb::arg("tolerance"), nb::arg("max_iterations"), nb::arg("threshold"), nb::arg("max_weights"),
+        nb::arg("seed"), nb::arg("scratch").noconvert(), nb::arg("out_feature").noconvert(),
+        nb::arg("out_child").noconvert(), nb::arg("out_weight").noconvert(),
+        nb::arg("out_intercept").noconvert(),
         "Solves up to 16 children of a cluster; returns the number of kept weights and of row visits.");
   m.def("sort_triples", &sort, nb::arg("feature").noconvert(), nb::arg("child").noconvert(),
         nb::arg("weight").noconvert(), nb::arg("n_features"), nb::arg("offsets").noconvert(),
-        nb::arg("out_feature").noconvert(), nb::arg("out_length").noconvert(), nb::arg("out_child").noconvert(),
-        nb::arg("out_weight").noconvert(), "Triples sorted by feature; returns the number of rows.");
+        nb::arg("out_feature").noconvert(), nb::arg("out_length").noconvert(),
+        nb::arg("out_child").noconvert(), nb::arg("out_weight").noconvert(),
+        "Triples sorted by feature; returns the number of rows.");
 }

@@ -247,4 +247,6 @@ def _encode(weights: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32])
         codes *= np.float32(scale)
     np.rint(codes, out=codes)
     np.clip(codes, 0, 127, out=codes)
-    return codes.astype(np.uint8) + np.where(weights < 0, np.uint8(128), np.uint8(0))
+    encoded = codes.astype(np.uint8)
+    encoded[weights < 0] += np.uint8(128)
+    return encoded

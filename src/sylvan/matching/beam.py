@@ -27,9 +27,7 @@ def root_beam(n_rows: int) -> Beam:
     return np.zeros((n_rows, 1), np.int32), np.zeros((n_rows, 1), np.float32)
 
 
-def next_beam(
-    features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int = 1
-) -> Beam:
+def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int = 1) -> Beam:
     """The ``width`` best children of the clusters in ``above``: node ids and scores, shape (n, width), best first."""
     n_rows = features.shape[0]
     width = min(width, len(weights.intercepts))

@@ -164,18 +164,15 @@ def _solve_cluster(
         begin = scratch.take("begin", len(rows), np.int64)[: len(rows)]
         used = scratch.take("used", min(n_entries, n_columns), np.int32)
         numbers = scratch.take("numbers", n_columns, np.int32, fill=-1)
-        n_used = kernels.renumber_features(
-            features.indptr, features.indices, rows, numbers, local_ids, begin, used
-        )
+        n_used = kernels.renumber_features(features.indptr, features.indices, rows, numbers, local_ids, begin, used)
         used = used[:n_used]
     intercepts = np.zeros(last - first, np.float32)
     triples: list[tuple[npt.NDArray[Any], ...]] = []
     for start in range(first, last, LANES):
         n_children = min(LANES, last - start)
-        memory = scratch.take(
-            "solver", kernels.solver_scratch_floats(len(rows), len(used), LANES), np.float32
-        )
+        memory = scratch.take("solver", kernels.solver_scratch_floats(len(rows), len(used), LANES), np.float32)
         out = [scratch.take(name, len(used) * n_children, dtype) for name, dtype in _TRIPLE]
+        out.append(intercepts[start - first :])
         n, _ = kernels.solve_group(
             features.indptr, features.data, norms, rows, local_ids, begin, len(used),
             problem.positives.indptr, problem.positives.indices,
@@ -183,7 +180,7 @@ def _solve_cluster(
             start, n_children, LOSSES[options.loss], options.cost * options.positive_cost,
             options.cost * options.negative_cost, options.bias, options.tolerance, options.max_iterations,
             options.threshold, -1 if options.max_weights_per_label is None else options.max_weights_per_label,
-            (seed * LANES + start) % (1 << 64), memory, *out, intercepts[start - first :],
+            (seed * LANES + start) % (1 << 64), memory, *out,
         )  # fmt: skip
         triples.append((out[0][:n].copy(), out[1][:n] + np.int32(start - first), out[2][:n].copy()))
     return _as_rows(triples, used, intercepts)
@@ -201,7 +198,5 @@ def _as_rows(
     features, lengths = np.empty(most, np.int32), np.empty(most, np.int32)
     children, weights = np.empty(n, np.int32), np.empty(n, np.float32)
     offsets = np.empty(len(used) + 1, np.int64)
-    n_rows = kernels.sort_triples(
-        feature, child, weight, len(used), offsets, features, lengths, children, weights
-    )
+    n_rows = kernels.sort_triples(feature, child, weight, len(used), offsets, features, lengths, children, weights)
     return ClusterRows(used[features[:n_rows]], lengths[:n_rows].copy(), children, weights, intercepts)
