@@ -136,6 +136,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   std::memset(work.weights, 0, sizeof(float) * static_cast<size_t>(rows.n_features) * N);
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
   const uint32_t all_lanes = (1u << n_children) - 1u;
+  uint32_t shrunken = 0;  // lanes that have left rows behind
   uint32_t live = all_lanes;  // lanes not yet converged
   int64_t n_active = rows.n_rows, visits = 0;
   Random random{options.seed};
@@ -248,18 +249,32 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
         SYLVAN_ROW_UPDATE(N, steps);
         for (int l = 0; l < N; ++l) intercept[l] += options.bias * step[l];
       }
+      shrunken |= lanes & ~static_cast<uint32_t>(left);
       work.lanes_left[i] = static_cast<uint32_t>(left);
       if (left != 0) work.active[kept++] = i;
     }
     n_active = kept;
+    uint32_t woken = 0;
     for (int lane = 0; lane < n_children; ++lane) {
       if (!(live >> lane & 1u)) continue;
-      if (!(largest[lane] - smallest[lane] > options.tolerance)) {
+      if (largest[lane] - smallest[lane] > options.tolerance) {
+        largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
+        smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
+      } else if (shrunken >> lane & 1u) {  // converged on what is left: look at every row once more
+        woken |= 1u << lane;
+        largest_old[lane] = kInfinity;
+        smallest_old[lane] = -kInfinity;
+      } else {
         live &= ~(1u << lane);
-        continue;
       }
-      largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
-      smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
+    }
+    if (woken != 0) {
+      shrunken &= ~woken;
+      n_active = 0;
+      for (int64_t i = 0; i < rows.n_rows; ++i) {
+        work.lanes_left[i] |= woken;
+        if (work.lanes_left[i] & live) work.active[n_active++] = static_cast<int32_t>(i);
+      }
     }
   }
   for (int lane = 0; lane < n_children; ++lane) out_intercept[lane] = intercept[lane] * options.bias;
