@@ -80,7 +80,8 @@ class Jobs(Constraint):
     optional: bool = False
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool) and (value >= 1 or value == -1)
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        return whole and (int(value) >= 1 or int(value) == -1)
 
     def describe(self) -> str:
         return "an int in [1, inf), or -1" + (" or None" if self.optional else "") + " for every core"
