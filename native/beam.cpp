@@ -192,8 +192,8 @@ bool search_layer(const LayerView& layer, const Query& query, const Beam& from, 
   return true;
 }
 
-void distinct_labels(const Beam& found, int64_t n_rows, bool exponentiate, int64_t k, int32_t* out_labels,
-                     float* out_scores) {
+void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool exponentiate, int64_t k,
+                     int32_t* out_labels, float* out_scores) {
   for (int64_t q = 0; q < n_rows; ++q) {
     const int32_t* names = found.nodes + q * found.width;
     const float* scores = found.scores + q * found.width;
@@ -202,7 +202,8 @@ void distinct_labels(const Beam& found, int64_t n_rows, bool exponentiate, int64
     int64_t kept = 0;
     for (int64_t i = 0; i < found.width && names[i] >= 0 && kept < k; ++i) {
       bool seen = false;
-      for (int64_t j = 0; j < kept && !seen; ++j) seen = labels[j] == names[i];
+      // One leaf a label: nothing can repeat, and a k of many thousands needn't look back.
+      for (int64_t j = 0; n_copies > 1 && j < kept && !seen; ++j) seen = labels[j] == names[i];
       if (seen) continue;
       labels[kept] = names[i];
       out[kept++] = exponentiate ? std::exp(scores[i]) : scores[i];

@@ -31,9 +31,9 @@ struct Beam {
 bool search_layer(const LayerView& layer, const Query& query, const Beam& from, Combine combine, float power,
                   const int32_t* names, const Beam& to);
 
-// The first k different labels of each row (a label may stand in several leaves: the best counts). Logarithms
-// become scores when `exponentiate`.
-void distinct_labels(const Beam& found, int64_t n_rows, bool exponentiate, int64_t k, int32_t* out_labels,
-                     float* out_scores);
+// The first k different labels of each row (a label may stand in n_copies leaves: the best counts).
+// Logarithms become scores when `exponentiate`.
+void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool exponentiate, int64_t k,
+                     int32_t* out_labels, float* out_scores);
 
 }  // namespace sylvan

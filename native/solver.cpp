@@ -10,7 +10,7 @@
 namespace sylvan {
 namespace {
 
-// A cost of 0 would divide by 0; a row with this one moves nothing that shows in single precision.
+// Rows of this cost or less teach nothing: their part of the curvature, one half over it, would overflow.
 constexpr float kLeastCost = 1e-30f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -59,7 +59,7 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
     const int64_t row = rows.rows[i];
     const float weight = options.sample_weight ? options.sample_weight[row] : 1.0f;
     float* cost = work.cost ? work.cost + i * n_lanes : nullptr;
-    if (cost) std::fill(cost, cost + n_lanes, std::max(options.negative_cost * weight, kLeastCost));
+    if (cost) std::fill(cost, cost + n_lanes, options.negative_cost * weight);
     uint32_t bits = 0;
     const int32_t* begin = positives.nodes + positives.indptr[row];
     const int32_t* end = positives.nodes + positives.indptr[row + 1];
@@ -70,7 +70,7 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
       bits |= 1u << lane;
       if (cost) {
         const float relevance = positives.relevance ? positives.relevance[node - positives.nodes] : 1.0f;
-        cost[lane] = std::max(options.positive_cost * weight * relevance, kLeastCost);
+        cost[lane] = options.positive_cost * weight * relevance;
       }
     }
     work.positive[i] = bits;
@@ -136,8 +136,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   std::memset(work.weights, 0, sizeof(float) * static_cast<size_t>(rows.n_features) * N);
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
   const uint32_t all_lanes = (1u << n_children) - 1u;
-  uint32_t shrunken = 0;  // lanes that have left rows behind
   uint32_t live = all_lanes;  // lanes not yet converged
+  uint32_t shrunken = 0;      // lanes that have left rows behind
   int64_t n_active = rows.n_rows, visits = 0;
   Random random{options.seed};
 
@@ -207,6 +207,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
           step[l] = 0.0f;
           if (!((lanes_now >> l) & 1)) continue;
+          if (!(costs[l] > kLeastCost)) continue;
           const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
           const float change = next - alpha[l], violation = change * norm;
           largest[l] = violation > largest[l] ? violation : largest[l];
@@ -219,7 +220,9 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       } else {
         for (int l = 0; l < N; ++l) {
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
-          const float diagonal = kSquared ? 0.5f / costs[l] : 0.0f;
+          // A row of weight 0 teaches nothing: its lane is off. Its diagonal would make 0 times infinity.
+          const int teaches = costs[l] > kLeastCost;
+          const float diagonal = kSquared & teaches ? 0.5f / costs[l] : 0.0f;
           const float upper = kSquared ? kInfinity : costs[l];
           const float a = alpha[l];
           const float gradient = y * score[l] - 1.0f + a * diagonal;
@@ -229,11 +232,12 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           const int shrunk =
               (at_zero & (gradient > largest_old[l])) | (at_upper & (gradient < smallest_old[l]));
           const int blocked = (at_zero & (gradient > 0.0f)) | (at_upper & (gradient < 0.0f));
-          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1);
+          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1) & teaches;
           const float projected = blocked ? 0.0f : gradient;
           largest[l] = (on & (projected > largest[l])) ? projected : largest[l];
           smallest[l] = (on & (projected < smallest[l])) ? projected : smallest[l];
-          float next = a - projected / (norm + diagonal);
+          const float curvature = norm + diagonal;  // 0 for an empty row under the hinge without a bias
+          float next = a - projected / (curvature > 0.0f ? curvature : 1.0f);
           next = next < 0.0f ? 0.0f : next;
           next = next > upper ? upper : next;
           const float change = on ? next - a : 0.0f;

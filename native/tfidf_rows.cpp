@@ -13,9 +13,10 @@ void scan_documents(const std::vector<TextView>& texts, const TextSettings& sett
   Batch<Table> batch(table);
   for (size_t i = 0; i < texts.size(); ++i) {
     scanner.scan(texts[i]);
-    table.start_document(&entries);
+    table.start_document();
     scanner.ngrams(batch);
     batch.flush();
+    table.end_document(entries);
     ends[i] = static_cast<int64_t>(entries.size());
   }
 }
@@ -51,14 +52,9 @@ void count_documents(const std::vector<TextView>& texts, const TextSettings& set
 }
 
 void look_up_documents(const std::vector<TextView>& texts, const TextSettings& settings,
-                       const FrozenTerms& terms, Entries& entries, int64_t* ends) {
-  TermCounter counter(terms);
+                       const FrozenTerms& terms, int64_t n_terms, Entries& entries, int64_t* ends) {
+  TermCounter counter(terms, n_terms);
   scan_documents(texts, settings, counter, entries, ends);
-  int64_t start = 0;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    std::sort(entries.begin() + start, entries.begin() + ends[i]);
-    start = ends[i];
-  }
 }
 
 bool add_totals(const uint64_t* entries, int64_t n_entries, int64_t* totals, int64_t n_terms) {
@@ -73,6 +69,10 @@ bool add_totals(const uint64_t* entries, int64_t n_entries, int64_t* totals, int
 bool keep_columns(uint64_t* entries, int64_t n_entries, int64_t* indptr, int64_t n_rows,
                   const int32_t* column_of, int64_t n_terms) {
   if (!rows_in_range(indptr, n_rows, n_entries)) return false;
+  int32_t n_columns = 0;
+  for (int64_t i = 0; i < n_terms; ++i) n_columns = std::max(n_columns, column_of[i]);
+  const int n_bits = bits_below(int64_t{n_columns} + 1);
+  Entries spare;
   int64_t kept = 0, from = 0;
   for (int64_t r = 0; r < n_rows; ++r) {
     const int64_t start = kept, to = indptr[r + 1];
@@ -84,7 +84,7 @@ bool keep_columns(uint64_t* entries, int64_t n_entries, int64_t* indptr, int64_t
       entries[kept] = static_cast<uint64_t>(static_cast<uint32_t>(column)) << 32 | (entry & 0xffffffffu);
       kept += column >= 0;
     }
-    std::sort(entries + start, entries + kept);
+    sort_by_bits(entries + start, static_cast<size_t>(kept - start), 32, n_bits, spare);
     from = to;
     indptr[r + 1] = kept;
   }

@@ -23,7 +23,7 @@ void count_documents(const std::vector<TextView>& texts, const TextSettings& set
 
 // The same over a fitted vocabulary; each row's entries are sorted by column.
 void look_up_documents(const std::vector<TextView>& texts, const TextSettings& settings,
-                       const FrozenTerms& terms, Entries& entries, int64_t* ends);
+                       const FrozenTerms& terms, int64_t n_terms, Entries& entries, int64_t* ends);
 
 // totals[i] += occurrences of term i; false when an entry names a term that is not below n_terms.
 bool add_totals(const uint64_t* entries, int64_t n_entries, int64_t* totals, int64_t n_terms);

@@ -24,17 +24,17 @@ int compare(const char* a, int64_t a_length, const char* b, int64_t b_length) {
 
 TermTable::TermTable() : bytes_(slice_padding), slots_(first_slots), mask_(first_slots - 1) {}
 
-int64_t TermTable::add(const char* bytes, int64_t length, uint64_t hash, uint64_t head, uint64_t at) {
+int64_t TermTable::add(const Gram& gram, uint64_t at) {
   if (size() >= max_terms) {
     overflowed_ = true;
     return -1;
   }
   const uint64_t id = terms_.size();
   const size_t begin = bytes_.size() - slice_padding;
-  terms_.push_back(Term{head, begin, static_cast<uint32_t>(length), 0, 0, 0});
-  bytes_.resize(bytes_.size() + static_cast<size_t>(length));
-  std::memcpy(bytes_.data() + begin, bytes, static_cast<size_t>(length));
-  slots_[at] = make_slot(hash, id);
+  terms_.push_back(Term{gram.head, gram.next, begin, static_cast<uint32_t>(gram.length), 0, 0, 0});
+  bytes_.resize(bytes_.size() + static_cast<size_t>(gram.length));
+  std::memcpy(bytes_.data() + begin, gram.bytes, static_cast<size_t>(gram.length));
+  slots_[at] = make_slot(gram.hash, id);
   if (terms_.size() * 4 > slots_.size() * 3) grow();
   return static_cast<int64_t>(id);
 }
@@ -45,7 +45,7 @@ void TermTable::grow() {
   mask_ = slots.size() - 1;
   for (size_t id = 0; id < terms_.size(); ++id) {
     const Term& term = terms_[id];
-    const uint64_t hash = hash_term(bytes_.data() + term.begin, term.length);
+    const uint64_t hash = make_gram(bytes_.data() + term.begin, term.length).hash;
     uint64_t at = hash & mask_;
     while (slots[at] != 0) at = (at + 1) & mask_;
     slots[at] = make_slot(hash, id);
@@ -55,19 +55,18 @@ void TermTable::grow() {
 
 void TermTable::absorb(const TermTable& other, int32_t* map) {
   constexpr size_t ahead = 16;
-  uint64_t hashes[ahead];
+  Gram grams[ahead];
   for (size_t from = 0; from < other.terms_.size(); from += ahead) {
     const size_t n = std::min(ahead, other.terms_.size() - from);
     for (size_t i = 0; i < n; ++i) {
       const Term& term = other.terms_[from + i];
-      hashes[i] = hash_term(other.bytes_.data() + term.begin, term.length);
-      prefetch(hashes[i]);
+      grams[i] = make_gram(other.bytes_.data() + term.begin, term.length);
+      prefetch(grams[i].hash);
     }
     for (size_t i = 0; i < n; ++i) {
-      const Term& term = other.terms_[from + i];
-      const int64_t id = find_or_add(other.bytes_.data() + term.begin, term.length, hashes[i]);
+      const int64_t id = find_or_add(grams[i]);
       map[from + i] = static_cast<int32_t>(id);
-      if (id >= 0) terms_[static_cast<size_t>(id)].n_documents += term.n_documents;
+      if (id >= 0) terms_[static_cast<size_t>(id)].n_documents += other.terms_[from + i].n_documents;
     }
   }
 }
@@ -108,22 +107,55 @@ void TermTable::copy_bytes(const int32_t* ids, int64_t n, const int64_t* offsets
   }
 }
 
-TermCounter::TermCounter(const FrozenTerms& terms) : terms_(terms), mask_(0) {}
-
-void TermCounter::start_document(Entries* row) {
-  places_.assign(256, 0u);  // small again, so that one long document doesn't slow those after it
-  mask_ = 255;
-  row_ = row;
-  row_start_ = row->size();
+template <typename Value>
+void sort_by_bits(Value* values, size_t n, int shift, int n_bits, std::vector<Value>& spare) {
+  constexpr int most_digits = 4;
+  if (n < 48 || n_bits > 8 * most_digits) {
+    std::sort(values, values + n);
+    return;
+  }
+  if (spare.size() < n) spare.resize(n + n / 2);
+  const int n_digits = (n_bits + 7) / 8, digit = (n_bits + n_digits - 1) / n_digits;
+  const Value mask = (Value{1} << digit) - 1;
+  uint32_t starts[most_digits][256] = {};
+  for (size_t i = 0; i < n; ++i) {
+    for (int d = 0; d < n_digits; ++d) ++starts[d][values[i] >> (shift + d * digit) & mask];
+  }
+  Value* from = values;
+  Value* to = spare.data();
+  for (int d = 0; d < n_digits; ++d) {
+    uint32_t sum = 0;
+    for (int i = 0; i <= static_cast<int>(mask); ++i) {
+      const uint32_t here = starts[d][i];
+      starts[d][i] = sum;
+      sum += here;
+    }
+    for (size_t i = 0; i < n; ++i) to[starts[d][from[i] >> (shift + d * digit) & mask]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != values) std::memcpy(values, from, n * sizeof(Value));
 }
 
-void TermCounter::grow() {
-  places_.assign(places_.size() * 2, 0u);
-  mask_ = places_.size() - 1;
-  for (size_t i = row_start_; i < row_->size(); ++i) {
-    uint64_t at = ((*row_)[i] >> 32) * 0x9e3779b1u >> 4 & mask_;
-    while (places_[at] != 0) at = (at + 1) & mask_;
-    places_[at] = static_cast<uint32_t>(i - row_start_) + 1;
+template void sort_by_bits(uint32_t*, size_t, int, int, std::vector<uint32_t>&);
+template void sort_by_bits(uint64_t*, size_t, int, int, std::vector<uint64_t>&);
+
+int bits_below(int64_t n) {
+  int bits = 1;
+  while (bits < 63 && n > int64_t{1} << bits) ++bits;
+  return bits;
+}
+
+TermCounter::TermCounter(const FrozenTerms& terms, int64_t n_terms)
+    : terms_(terms), n_bits_(bits_below(n_terms)) {}
+
+void TermCounter::end_document(Entries& entries) {
+  sort_by_bits(columns_.data(), size_, 0, n_bits_, spare_);
+  for (size_t i = 0; i < size_;) {
+    const uint64_t column = columns_[i];
+    size_t end = i + 1;
+    while (end < size_ && columns_[end] == column) ++end;
+    entries.push_back(column << 32 | static_cast<uint64_t>(end - i));
+    i = end;
   }
 }
 
@@ -137,7 +169,7 @@ void fill_slots(const char* bytes, const int64_t* offsets, int64_t n_terms, uint
                 int64_t n_slots) {
   const uint64_t mask = static_cast<uint64_t>(n_slots) - 1;
   for (int64_t i = 0; i < n_terms; ++i) {
-    const uint64_t hash = hash_term(bytes + offsets[i], offsets[i + 1] - offsets[i]);
+    const uint64_t hash = make_gram(bytes + offsets[i], offsets[i + 1] - offsets[i]).hash;
     uint64_t at = hash & mask;
     while (slots[at] != 0) at = (at + 1) & mask;
     slots[at] = make_slot(hash, static_cast<uint64_t>(i));

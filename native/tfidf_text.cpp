@@ -94,8 +94,7 @@ void TextScanner::scan(const TextView& text) {
 
 template <typename Unit>
 void TextScanner::scan_units(const TextView& text) {
-  // A character takes at most 4 bytes; as part of two CJK bigrams, 8 and a space.
-  reserve(text.length * 9 + block);
+  reserve(text.length * 4 + block);  // no character takes more than 4 bytes, and there is a space at each end
   slices_ = low_.get();
   const Unit* units = static_cast<const Unit*>(text.data);
   if (settings_.analyzer == Analyzer::word) {
@@ -154,11 +153,11 @@ void TextScanner::scan_ascii_words(const char* text, int64_t length) {
     }
   }
   n_words_ = n_words;
-  if (settings_.max_n > 1) join_ascii_words();
+  if (settings_.max_n > 1) join_words();
 }
 
 // Word n-grams are slices only when exactly one space lies between the words.
-void TextScanner::join_ascii_words() {
+void TextScanner::join_words() {
   const int64_t n_words = n_words_;
   int64_t total = 0;
   for (int64_t i = 0; i < n_words; ++i) total += ends_[i] - starts_[i] + 1;
@@ -176,77 +175,126 @@ void TextScanner::join_ascii_words() {
   slices_ = out;
 }
 
-SYLVAN_INLINE void TextScanner::put(uint32_t c) {
-  char* out = low_.get() + used_;
-  if (c < 0x80) {
-    out[0] = static_cast<char>(c);
-    used_ += 1;
-  } else if (c < 0x800) {
-    out[0] = static_cast<char>(0xc0 | c >> 6);
-    out[1] = static_cast<char>(0x80 | (c & 0x3f));
-    used_ += 2;
-  } else if (c < 0x10000) {
+SYLVAN_INLINE void store_two(char* out, uint32_t bytes) {
+  const unsigned char both[2] = {static_cast<unsigned char>(bytes), static_cast<unsigned char>(bytes >> 8)};
+  std::memcpy(out, both, 2);
+}
+
+// Writes a character as UTF-8 (always some bytes more than it takes) and returns where it ends. Below 0x800,
+// which most scripts with spaces are, nothing branches.
+SYLVAN_INLINE char* put(char* out, uint32_t c) {
+  if (c < 0x800) {
+    const uint32_t two = c >= 0x80;
+    const uint32_t wide = 0xc0 | c >> 6 | (0x80 | (c & 0x3f)) << 8, mask = 0 - two;
+    store_two(out, (c & ~mask) | (wide & mask));
+    return out + 1 + two;
+  }
+  if (c < 0x10000) {
     out[0] = static_cast<char>(0xe0 | c >> 12);
     out[1] = static_cast<char>(0x80 | (c >> 6 & 0x3f));
     out[2] = static_cast<char>(0x80 | (c & 0x3f));
-    used_ += 3;
-  } else {
-    out[0] = static_cast<char>(0xf0 | (c >> 18 & 0x07));
-    out[1] = static_cast<char>(0x80 | (c >> 12 & 0x3f));
-    out[2] = static_cast<char>(0x80 | (c >> 6 & 0x3f));
-    out[3] = static_cast<char>(0x80 | (c & 0x3f));
-    used_ += 4;
+    return out + 3;
   }
+  out[0] = static_cast<char>(0xf0 | (c >> 18 & 0x07));
+  out[1] = static_cast<char>(0x80 | (c >> 12 & 0x3f));
+  out[2] = static_cast<char>(0x80 | (c >> 6 & 0x3f));
+  out[3] = static_cast<char>(0x80 | (c & 0x3f));
+  return out + 4;
 }
 
-SYLVAN_INLINE void TextScanner::end_token(int64_t start) {
-  reserve_words(n_words_ + 1);
-  starts_[n_words_] = start;
-  ends_[n_words_++] = used_;
-  low_[used_++] = ' ';
+template <typename Unit>
+SYLVAN_INLINE bool all_ascii(const Unit* text) {
+  uint32_t bits = 0;
+  for (int64_t i = 0; i < block; ++i) bits |= text[i];
+  return bits < 0x80;
 }
 
+// Lower-cases everything, notes where runs of word characters (and of CJK, when it is split) begin and end,
+// and makes words of the runs. Where a run ends is as good as random, so that nothing branches on it.
 template <typename Unit>
 void TextScanner::scan_words(const Unit* text, int64_t length) {
-  const bool split = settings_.cjk != Cjk::word;
-  const uint32_t stop = split ? cjk_bit : 0;
-  int64_t i = 0;
-  while (i < length) {
-    uint32_t entry = look_up(text[i]);
-    if (!(entry & word_bit)) {
-      ++i;
-    } else if (entry & stop) {
-      i = split_cjk(text, i, length);
-    } else {
-      const int64_t start = used_, first = i;
-      do {
-        put(entry & code_point_mask);
-        if (++i == length) break;
-        entry = look_up(text[i]);
-      } while ((entry & word_bit) && !(entry & stop));
-      if (i - first >= settings_.min_token_length) {
-        end_token(start);
-      } else {
-        used_ = start;
+  Run kind = Run::none;
+  int64_t start = 0, first = 0;
+  char* const low = low_.get();
+  char* out = low;
+  for (int64_t from = 0; from < length; from += block) {
+    const int64_t n = length - from < block ? length - from : block, base = out - low;
+    uint32_t edges[block];  // of each edge its byte (from bit 8), its character (6 bits) and the run after it
+    int64_t n_edges = 0;
+    if (kind != Run::cjk && n == block && all_ascii(text + from)) {
+      char narrow[block];
+      for (int64_t i = 0; i < block; ++i) narrow[i] = static_cast<char>(text[from + i]);
+      uint64_t mask;
+      lower_ascii(narrow, 1, lowers_ ? 32 : 0, out, &mask);
+      for (uint64_t left = mask ^ (mask << 1 | static_cast<uint64_t>(kind)); left != 0; left &= left - 1) {
+        const uint32_t i = static_cast<uint32_t>(lowest_bit(left));
+        edges[n_edges++] = i << 8 | i << 2 | static_cast<uint32_t>(mask >> i & 1);
       }
+      out += block;
+    } else {
+      out = mark_runs(text + from, n, kind, out, edges, n_edges);
     }
+    for (int64_t e = 0; e < n_edges; ++e) {
+      const int64_t place = base + (edges[e] >> 8), character = from + (edges[e] >> 2 & 0x3f);
+      end_run(kind, start, place, character - first);
+      kind = static_cast<Run>(edges[e] & 3);
+      start = place;
+      first = character;
+    }
+  }
+  end_run(kind, start, out - low, length - first);
+  if (settings_.max_n > 1) join_words();
+}
+
+// Writes up to `block` characters in lower case, and an edge wherever the kind of run changes.
+template <typename Unit>
+SYLVAN_INLINE char* TextScanner::mark_runs(const Unit* text, int64_t n, Run kind, char* out, uint32_t* edges,
+                                           int64_t& n_edges) const {
+  const uint32_t split = settings_.cjk != Cjk::word;
+  uint32_t before = static_cast<uint32_t>(kind);
+  char* at = out;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t entry = look_up(text[i]);
+    const uint32_t is_word = entry >> 31, here = is_word + (is_word & split & entry >> 30);
+    edges[n_edges] = static_cast<uint32_t>(at - out) << 8 | static_cast<uint32_t>(i) << 2 | here;
+    n_edges += here != before;
+    before = here;
+    at = put(at, entry & code_point_mask);
+  }
+  return at;
+}
+
+// Makes words of a run of `n_characters` whose bytes are [start, end).
+void TextScanner::end_run(Run kind, int64_t start, int64_t end, int64_t n_characters) {
+  if (kind == Run::word) {
+    reserve_words(n_words_ + 1);
+    starts_[n_words_] = start;
+    ends_[n_words_] = end;
+    n_words_ += n_characters >= settings_.min_token_length;
+  } else if (kind == Run::cjk) {
+    split_cjk(start, end, n_characters);
   }
 }
 
-// A run of CJK characters from `from` on, as single characters or overlapping pairs; returns where it ends.
-template <typename Unit>
-int64_t TextScanner::split_cjk(const Unit* text, int64_t from, int64_t length) {
-  constexpr uint32_t both = cjk_bit | word_bit;
-  int64_t end = from;
-  while (end < length && (look_up(text[end]) & both) == both) ++end;
-  const int64_t size = settings_.cjk == Cjk::chars || end - from == 1 ? 1 : 2;
-  for (int64_t i = from; i + size <= end; ++i) {
-    const int64_t start = used_;
-    for (int64_t j = i; j < i + size; ++j) put(look_up(text[j]) & code_point_mask);
-    end_token(start);
+// A run of CJK as single characters or overlapping pairs.
+void TextScanner::split_cjk(int64_t start, int64_t end, int64_t n_characters) {
+  const bool pairs = settings_.cjk == Cjk::bigrams && n_characters > 1;
+  const auto after = [this, end](int64_t at) {  // where the character that begins at `at` ends
+    do ++at;
+    while (at < end && (low_[at] & 0xc0) == 0x80);
+    return at;
+  };
+  reserve_words(n_words_ + n_characters);
+  int64_t stop = pairs ? after(start) : start;
+  while (stop < end) {
+    stop = after(stop);
+    starts_[n_words_] = start;
+    ends_[n_words_++] = stop;
+    start = after(start);
   }
-  return end;
 }
+
+void TextScanner::write(uint32_t code_point) { used_ = put(low_.get() + used_, code_point) - low_.get(); }
 
 // Two or more spaces in a row become one ' '; a single one stays what it is.
 template <typename Unit>
@@ -258,9 +306,9 @@ void TextScanner::scan_chars(const Unit* text, int64_t length) {
     ++i;
     if ((entry & space_bit) && i < length && (look_up(text[i]) & space_bit)) {
       while (i < length && (look_up(text[i]) & space_bit)) ++i;
-      put(' ');
+      write(' ');
     } else {
-      put(entry & code_point_mask);
+      write(entry & code_point_mask);
     }
   }
   starts_.push_back(used_);
@@ -270,7 +318,7 @@ void TextScanner::scan_chars(const Unit* text, int64_t length) {
 template <typename Unit>
 void TextScanner::scan_padded_words(const Unit* text, int64_t length) {
   starts_.push_back(used_);
-  put(' ');
+  write(' ');
   int64_t i = 0;
   while (i < length) {
     uint32_t entry = look_up(text[i]);
@@ -281,12 +329,12 @@ void TextScanner::scan_padded_words(const Unit* text, int64_t length) {
     ends_.push_back(static_cast<int64_t>(starts_.size()) - 1);
     do {
       starts_.push_back(used_);
-      put(entry & code_point_mask);
+      write(entry & code_point_mask);
       if (++i == length) break;
       entry = look_up(text[i]);
     } while (!(entry & space_bit));
     starts_.push_back(used_);
-    put(' ');
+    write(' ');
     ends_.push_back(static_cast<int64_t>(starts_.size()));
   }
   starts_.push_back(used_);

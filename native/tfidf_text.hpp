@@ -53,9 +53,12 @@ inline uint64_t load_little_endian(const char* at) {
   return value;
 }
 
-// The first `length` (1 to 8) bytes of a load, the others zero.
+// The first `length` bytes of a load (none for 0 or less, all for 8 or more), the others zero.
 inline uint64_t first_bytes(uint64_t value, int64_t length) {
-  return value & (~uint64_t{0} >> (64 - 8 * length));
+  constexpr uint64_t masks[9] = {
+      0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff, ~uint64_t{0}};
+  const int64_t n = length < 8 ? length : 8;
+  return value & masks[n > 0 ? n : 0];
 }
 
 class TextScanner {
@@ -116,7 +119,7 @@ class TextScanner {
   }
 
   void scan_ascii_words(const char* text, int64_t length);
-  void join_ascii_words();
+  void join_words();
   template <typename Unit>
   void scan_words(const Unit* text, int64_t length);
   template <typename Unit>
@@ -124,15 +127,17 @@ class TextScanner {
   template <typename Unit>
   void scan_padded_words(const Unit* text, int64_t length);
   template <typename Unit>
-  int64_t split_cjk(const Unit* text, int64_t from, int64_t length);
-  template <typename Unit>
   void scan_units(const TextView& text);
   uint32_t look_up(uint32_t code_point) const {
     return static_cast<int64_t>(code_point) < settings_.table_size ? settings_.table[code_point]
                                                                    : code_point & code_point_mask;
   }
-  void put(uint32_t code_point);
-  void end_token(int64_t start);
+  enum class Run : uint32_t { none = 0, word = 1, cjk = 2 };
+  template <typename Unit>
+  char* mark_runs(const Unit* text, int64_t n, Run kind, char* out, uint32_t* edges, int64_t& n_edges) const;
+  void end_run(Run kind, int64_t start, int64_t end, int64_t n_characters);
+  void split_cjk(int64_t start, int64_t end, int64_t n_characters);
+  void write(uint32_t code_point);
   void reserve(int64_t bytes);
   void reserve_joined(int64_t bytes);
   void reserve_words(int64_t n);

@@ -168,8 +168,8 @@ bool rank_rows(const std::vector<const sylvan::LayerView*>& layers, const sylvan
     scores.swap(next_scores);
     width = next_width;
   }
-  sylvan::distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, exponentiate, k, out_labels,
-                          out_scores);
+  sylvan::distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, n_copies, exponentiate, k,
+                          out_labels, out_scores);
   return true;
 }
 

@@ -2,10 +2,11 @@
 
 NB_MODULE(_native, m) {
   m.doc() = "Sylvan's native kernels; imported by sylvan.kernels alone.";
+  nb::set_leak_warnings(false);  // a model that a script still holds when the interpreter ends is no leak
   bind_arrays(m);
+  bind_indexing(m);
   bind_matching(m);
   bind_ranking(m);
-  bind_indexing(m);
   bind_readers(m);
   bind_text(m);
 }

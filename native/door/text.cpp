@@ -269,7 +269,7 @@ nb::tuple transform(nb::tuple texts, int64_t start, int64_t stop, In<uint32_t> t
   {
     nb::gil_scoped_release release;
     Entries entries;
-    sylvan::look_up_documents(documents.views, settings.text, terms, entries, indptr.data() + 1);
+    sylvan::look_up_documents(documents.views, settings.text, terms, n_columns, entries, indptr.data() + 1);
     indices.resize(entries.size());
     data.resize(entries.size());
     sylvan::weigh_rows(entries.data(), static_cast<int64_t>(entries.size()), indptr.data(),

@@ -19,6 +19,7 @@ from sylvan.errors import DataError, ParameterError
 
 __all__ = ["MAX_COLUMNS", "Csr", "count", "features", "labels", "pair", "sample_weight"]
 
+LARGEST_TRAINED = 1e15  # the squared norm of a row of such values still fits float32
 _FLOAT32 = np.dtype(np.float32)
 _INT64 = np.dtype(np.int64)
 
@@ -81,9 +82,7 @@ def features(
             f"got shape {shape_text(csr.shape)}, expected ({csr.shape[0]}, {n_features})."
         )
     if csr.shape[0] < min_rows:
-        raise DataError(
-            f"{name} has shape {shape_text(csr.shape)}, but a minimum of {min_rows} row is required."
-        )
+        raise DataError(f"{name} has shape {shape_text(csr.shape)}, but a minimum of {min_rows} row is required.")
     if min_rows and not csr.shape[1]:
         raise DataError(f"{name} has 0 feature(s) (shape={csr.shape}) while a minimum of 1 is required.")
     return csr
@@ -118,6 +117,8 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
     """
     if Y is None:
         raise DataError(f"{name} is None: requires y to be passed, but the target y is None.")
+    if hasattr(Y, "__array__") and not isinstance(Y, np.ndarray):
+        Y = np.asarray(Y)
     if isinstance(Y, Csr):
         csr = Y
     elif sp.issparse(Y) or (hasattr(Y, "ndim") and Y.ndim == 2):
@@ -140,7 +141,8 @@ def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
     Raises
     ------
     DataError
-        As :func:`features` and :func:`labels`; and, with both shapes, when their rows differ in number.
+        As :func:`features` and :func:`labels`; with both shapes, when their rows differ in number; and for
+        features so large that their squares leave float32.
     """
     x = features(X, min_rows=1, owner=owner)
     y = labels(Y)
@@ -151,6 +153,13 @@ def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
         )
     if y.shape[1] == 0:
         raise DataError(f"Y has shape {shape_text(y.shape)}: there is no label to learn.")
+    largest = max(float(x.data.max(initial=0)), -float(x.data.min(initial=0)))
+    if largest > LARGEST_TRAINED:
+        row = int(np.searchsorted(x.indptr, int(np.argmax(np.abs(x.data))), side="right")) - 1
+        raise DataError(
+            f"X holds a value of magnitude {largest:.3g} in row {row}, but no more than {LARGEST_TRAINED:.0e} can be "
+            "learned from. Scale it down first."
+        )
     return x, y
 
 
@@ -166,17 +175,15 @@ def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
         return None
     array = real_numbers(weight, "sample_weight")
     if array.shape != (n_rows,):
-        raise DataError(
-            f"sample_weight has shape {shape_text(array.shape)}, but X needs one of shape ({n_rows},)."
-        )
+        raise DataError(f"sample_weight has shape {shape_text(array.shape)}, but X needs one of shape ({n_rows},).")
     with np.errstate(over="ignore"):
         weights = np.ascontiguousarray(array, dtype=_FLOAT32)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(
-            f"sample_weight must be finite and in [0, inf). Got {array[row]} in row {row} instead."
-        )
+        raise DataError(f"sample_weight must be finite and in [0, inf). Got {array[row]} in row {row} instead.")
+    if not weights.any():
+        raise DataError("sample_weight is zero in every row: there is nothing to learn from.")
     return weights
 
 
@@ -198,9 +205,7 @@ def count(value: Any, name: str, *, owner: str = "rank", high: int = MAX_COLUMNS
 
 
 def _count_error(value: Any, name: str, owner: str, high: int) -> ParameterError:
-    return ParameterError(
-        f"The {name!r} parameter of {owner} must be an int in [1, {high}]. Got {value!r} instead."
-    )
+    return ParameterError(f"The {name!r} parameter of {owner} must be an int in [1, {high}]. Got {value!r} instead.")
 
 
 def _ids(Y: Any, n_labels: int | None, name: str) -> Csr:
@@ -215,9 +220,7 @@ def _ids(Y: Any, n_labels: int | None, name: str) -> Csr:
         rows = np.asarray(rows) if len(rows) else np.empty(0, _INT64)
     if one_each:
         if rows.ndim != 1:
-            raise DataError(
-                f"{name} must have one or two dimensions. Got shape {shape_text(rows.shape)} instead."
-            )
+            raise DataError(f"{name} must have one or two dimensions. Got shape {shape_text(rows.shape)} instead.")
         lengths, flat = np.ones(len(rows), _INT64), rows
     else:
         for at, row in enumerate(rows):

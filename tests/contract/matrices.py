@@ -141,18 +141,34 @@ class MatrixContract(RankingContract):
         assert np.isfinite(top.scores[top.labels >= 0]).all()
 
     def test_no_row_has_a_label(self, data: Known) -> None:
-        model = self.make().fit(data.X, np.zeros_like(data.Y))
-        top = model.rank(data.X[:3], k=3)
-        assert np.isfinite(top.scores[top.labels >= 0]).all()
+        with pytest.raises(DataError, match="no label"):
+            self.make().fit(data.X, np.zeros_like(data.Y))
 
     def test_every_row_has_every_label(self, data: Known) -> None:
         top = self.make().fit(data.X, np.ones_like(data.Y)).rank(data.X[:3], k=3)
         assert (top.labels >= 0).all()
 
-    def test_large_and_small_values(self, data: Known) -> None:
-        for scale in (1e-6, 1e6, 1e18, 3e37):
-            top = self.make().fit(data.X * np.float32(scale), data.Y).rank(data.X * np.float32(scale), k=3)
-            assert not np.isnan(top.scores).any(), scale
+    @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e12])
+    def test_large_and_small_values(self, data: Known, scale: float) -> None:
+        X = data.X * np.float32(scale)
+        top = self.make().fit(X, data.Y).rank(X, k=3)
+        assert not np.isnan(top.scores).any()
+
+    @pytest.mark.parametrize("scale", [1e18, 1e37])
+    def test_values_whose_squares_are_no_floats(self, fitted: Any, data: Known, scale: float) -> None:
+        X = data.X * np.float32(scale)
+        with pytest.raises(DataError, match="Scale it down"):
+            self.make().fit(X, data.Y)
+        assert not np.isnan(fitted.rank(X, k=3).scores).any()
+
+    def test_rows_of_no_weight_teach_nothing(self, fitted: Any, data: Known) -> None:
+        weight = np.ones(len(data.X), np.float32)
+        weight[5:9] = 0
+        Y = data.Y.copy()
+        Y[5:9] = 1
+        model = self.make().fit(data.X, Y, sample_weight=weight)
+        Q, expected = questions(data)
+        assert model.rank(Q, k=1).labels[:, 0].tolist() == expected.tolist()
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("form", ["dense", "float64", "csr_array", "csc", "non-contiguous"])

@@ -55,6 +55,9 @@ def same_model(a: Any, b: Any) -> None:
         assert array.tobytes() == second[name].tobytes(), name
 
 
+_fitted: dict[type, Any] = {}
+
+
 class RankingContract:
     """What holds for every model that ranks."""
 
@@ -78,13 +81,16 @@ class RankingContract:
 
     # ---------------------------------------- helpers
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def data(self) -> Known:
         return known()
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def fitted(self, data: Known) -> Any:
-        return self.fit(data)
+        """One model for all tests of a class that only ask it."""
+        if type(self) not in _fitted:
+            _fitted[type(self)] = self.fit(data)
+        return _fitted[type(self)]
 
     def fit(self, data: Known, **params: Any) -> Any:
         return self.make(**params).fit(self.inputs(data.X), self.targets(data))

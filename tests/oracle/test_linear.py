@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from oracle import twin
 from sylvan import validate
+from sylvan.ranking.linear import LayerProblem, LinearOptions, solve_layers
 
-linear = pytest.importorskip("sylvan.ranking.linear")
-LayerProblem, LinearOptions, solve_layers = linear.LayerProblem, linear.LinearOptions, linear.solve_layers
 LOSSES = ["squared_hinge", "hinge", "logistic"]
 
 
@@ -69,7 +68,7 @@ def problems(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(problems())
 def test_the_solver_reaches_the_twins_minimum(case: dict) -> None:
     X, offsets, positive, rows = case["X"], case["offsets"], case["positive"], case["rows"]

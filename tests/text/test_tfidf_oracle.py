@@ -157,6 +157,32 @@ def test_any_text_gives_the_twins_matrix(texts, ngrams, analyzer, cjk, min_token
     np.testing.assert_allclose(X.toarray(), matrix, rtol=2e-6)
 
 
+PIECES = st.sampled_from(
+    ["a" * 70, "word ", "Word Another_1 ", " " * 65, "é", "ÄÖ", "–", "漢字", "猫", "b", " ", "x" * 63]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    texts=st.lists(st.lists(PIECES, max_size=25).map("".join), min_size=1, max_size=3),
+    ngrams=st.sampled_from([(1, 1), (1, 2)]),
+    cjk=st.sampled_from(["word", "bigrams", "chars"]),
+    min_token_length=st.integers(1, 3),
+)
+def test_edges_of_ascii_blocks_among_others(texts, ngrams, cjk, min_token_length):
+    """Kernels take 64 ASCII characters at once, also between others; runs may begin and end anywhere."""
+    how = {"ngrams": ngrams, "analyzer": "word", "cjk": cjk, "min_token_length": min_token_length}
+    terms, matrix = tfidf_twin.fit_transform(texts, lowercase=True, **how)
+    vectorizer = TfidfVectorizer(n_jobs=1, **how)
+    if not terms:
+        with pytest.raises(DataError, match="vocabulary is empty"):
+            vectorizer.fit(texts)
+        return
+    X = vectorizer.fit_transform(texts)
+    assert vectorizer.get_feature_names_out().tolist() == terms
+    np.testing.assert_allclose(X.toarray(), matrix, rtol=2e-6)
+
+
 @pytest.mark.parametrize("name", ["eurlex57k", "gutenberg", "cpv-tenders", "clinc150"])
 @pytest.mark.parametrize(("analyzer", "ngrams"), [("word", (1, 1)), ("word", (1, 2)), ("char_wb", (3, 4))])
 def test_same_matrix_on_real_sets(name, analyzer, ngrams):

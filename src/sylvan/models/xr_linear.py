@@ -227,16 +227,11 @@ class XRLinear(Estimator):
         if n_labels <= self.max_leaf:
             return LabelTree.flat(n_labels)
         if label_embeddings is not None:
-            embeddings = label_embeddings
-            if embeddings.shape[0] != n_labels:
-                raise DataError(
-                    f"label_embeddings has shape {embeddings.shape}, but Y has shape {labels.shape}: "
-                    "one row a label is needed."
-                )
+            embeddings: Any = _of_labels(label_embeddings, "label_embeddings", labels)
         elif self.embedding == "pifa_lf":
             if label_features is None:
                 raise DataError("embedding='pifa_lf' needs label_features, an array of shape (n_labels, m).")
-            embeddings = indexing.pifa_lf(features, labels, label_features)
+            embeddings = indexing.pifa_lf(features, labels, _of_labels(label_features, "label_features", labels))
         elif self.embedding == "spectral":
             embeddings = indexing.spectral(labels, seed=self.seed)
         elif self.embedding == "pii":
@@ -379,6 +374,7 @@ class XRLinear(Estimator):
         names = [name for name in cls.parameter_names() if name != "tree"]
         model = cls(**store.need_params(state, names))
         model.check_params()
+        resolve_jobs(model.n_jobs)
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
         n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
         bits = state.meta.get("block_bits")
@@ -403,6 +399,16 @@ class XRLinear(Estimator):
         for name in ("negatives", "combine"):
             model._per_layer(name, tree.depth)
         return model
+
+
+def _of_labels(matrix: Any, name: str, labels: Csr) -> Csr:
+    """A matrix with one row a label."""
+    rows = validate.features(matrix, name=name)
+    if rows.shape[0] != labels.shape[1]:
+        raise DataError(
+            f"{name} has shape {rows.shape}, but Y has shape {labels.shape}: one row a label is needed."
+        )
+    return rows
 
 
 store.register(KIND, XRLinear.from_state)

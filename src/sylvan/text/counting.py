@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel
+from sylvan.text.documents import apart
 from sylvan.text.terms import Terms
 
 __all__ = ["Rows", "Scan", "chunks", "count_terms"]
@@ -128,7 +129,7 @@ def _count(
         number = free.pop()
         entries, indptr = tables[number].add(texts, *chunk, scan.table, scan.lowercase, scan.settings)
         free.append(number)
-        return Rows(entries, indptr, number) if keep_rows else None
+        return Rows(apart(entries), indptr, number) if keep_rows else None
 
     found = map_parallel(work, ranges, n_jobs, description="Reading texts")
     return tables, [rows for rows in found if rows is not None]

@@ -1,18 +1,22 @@
-"""What a caller gives as texts, checked; what chunks of them gave, joined."""
+"""What a caller gives as texts, checked; what chunks of them gave, kept and joined in little memory."""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.errors import DataError
 
-__all__ = ["MOST_CHARACTERS", "as_documents", "join"]
+__all__ = ["MOST_CHARACTERS", "apart", "as_documents", "join"]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 MOST_CHARACTERS = 1 << 30  # of one document
 
@@ -45,6 +49,15 @@ def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
                 f"{MOST_CHARACTERS} are possible."
             )
     return documents
+
+
+def apart(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """A copy in pages of its own, which go back to the system when it is let go; freed heap memory seldom does."""
+    if not array.nbytes:
+        return array.copy()
+    copy: npt.NDArray[_Scalar] = np.frombuffer(mmap.mmap(-1, array.nbytes), dtype=array.dtype)
+    copy[:] = array
+    return copy
 
 
 def join(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:

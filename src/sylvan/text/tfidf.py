@@ -18,7 +18,7 @@ from sylvan.params import AnyValue, Choice, Flag, Number, Parameterized
 from sylvan.text.characters import character_table
 from sylvan.text.constraints import DocumentShare, NgramRange
 from sylvan.text.counting import Rows, Scan, chunks, count_terms
-from sylvan.text.documents import MOST_CHARACTERS, as_documents, join
+from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, join
 from sylvan.text.terms import Terms
 
 __all__ = ["TfidfVectorizer"]
@@ -271,8 +271,13 @@ class TfidfVectorizer(Parameterized):
         if len(ranges) == 1:
             indptr, indices, data = work(ranges[0])
         else:
+
+            def part(chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
+                indptr, indices, data = work(chunk)
+                return indptr, apart(indices), apart(data)
+
             n_jobs = resolve_jobs(self.n_jobs)
-            indptr, indices, data = join(map_parallel(work, ranges, n_jobs, description="Transforming texts"))
+            indptr, indices, data = join(map_parallel(part, ranges, n_jobs, description="Transforming texts"))
         return Csr(indptr, indices, data, (len(documents), len(terms)))
 
     def _check_once(self) -> None:

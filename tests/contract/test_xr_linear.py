@@ -1,0 +1,39 @@
+"""XRLinear keeps the contract: as one layer, as a tree, and with the other settings that change its arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contract.matrices import MatrixContract
+from sylvan import XRLinear
+
+
+class TestXRLinear(MatrixContract):
+    """A tree of three layers."""
+
+    def make(self, **params: Any) -> XRLinear:
+        return XRLinear(**{"branching": 2, "max_leaf": 3, "n_jobs": 1, **params})
+
+
+class TestOneVersusRest(MatrixContract):
+    """One layer, all defaults."""
+
+    def make(self, **params: Any) -> XRLinear:
+        return XRLinear(**params)
+
+
+class TestMatcherAware(MatrixContract):
+    """Matcher-aware negatives, full precision, another loss and another way to combine."""
+
+    def make(self, **params: Any) -> XRLinear:
+        own: dict[str, Any] = {
+            "branching": 3,
+            "max_leaf": 4,
+            "negatives": "tfn+man",
+            "loss": "logistic",
+            "cost": 10.0,
+            "weight_dtype": "float32",
+            "combine": "sigmoid",
+            "threshold": 0.0,
+        }
+        return XRLinear(**{**own, **params})
