@@ -197,6 +197,8 @@ def _run_threads(
     todo = iter(order)
     lock = threading.Lock()
     stop = threading.Event()
+    idle = threading.Condition()
+    n_running = 0  # of the threads started here
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -213,17 +215,31 @@ def _run_threads(
             errors.append(error)
             stop.set()
 
-    threads = [threading.Thread(target=run, daemon=True, name=f"sylvan-{i}") for i in range(1, n_threads)]
-    for thread in threads:
-        thread.start()
+    def follow() -> None:
+        nonlocal n_running
+        with idle:
+            if stop.is_set():
+                return
+            n_running += 1
+        try:
+            run()
+        finally:
+            with idle:
+                n_running -= 1
+                idle.notify_all()
+
+    # Not Thread.join: a Ctrl-C inside it makes Python believe that the thread has ended (python/cpython#90882), and a
+    # process that then ends while the thread is in a kernel is aborted.
     try:
+        for i in range(1, n_threads):
+            threading.Thread(target=follow, daemon=True, name=f"sylvan-{i}").start()
         run()
-        for thread in threads:
-            thread.join()
+        with idle:
+            idle.wait_for(lambda: n_running == 0)
     except BaseException as error:
         errors.append(error)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with idle:
+        stop.set()
+        idle.wait_for(lambda: n_running == 0)
     if errors:
         raise errors[0]

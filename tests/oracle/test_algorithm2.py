@@ -80,7 +80,7 @@ def rankings(draw: st.DrawFn) -> dict:
     grid = (-1.0, -0.5, 0.25, 0.5, 1.0)
 
     def values(*shape: int) -> np.ndarray:
-        drawn = random.choice(grid, shape) if dyadic else np.float32(random.normal(size=shape) * 0.7)
+        drawn = random.choice(grid, shape) if dyadic else np.float32(random.normal(size=shape) * 0.7).astype(np.float64)
         return drawn * (random.random(shape) < density)
 
     sizes = tree.layer_sizes
