@@ -15,7 +15,7 @@ from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES, cluster_rows, layer_positives
 from sylvan.models.base import Estimator
 from sylvan.parallel import resolve_jobs
-from sylvan.params import AnyValue, Choice, Constraint, Instance, Number, PerLayer
+from sylvan.params import Choice, Constraint, Instance, Jobs, Number, PerLayer
 from sylvan.ranking.linear import LOSSES, LayerProblem, LinearOptions, solve_layers
 from sylvan.topk import TopK
 from sylvan.validate import Csr
@@ -118,7 +118,7 @@ class XRLinear(Estimator):
         "embedding": Choice(EMBEDDINGS),
         "clustering": Choice(("spherical", "kmeans", "random")),
         "tree": Instance((LabelTree,), "a LabelTree", optional=True),
-        "n_jobs": AnyValue("an int in [1, inf), -1 or None"),
+        "n_jobs": Jobs(optional=True),
         "seed": Number(int, 0, 2**31 - 1),
     }
 
