@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+
 from sylvan.errors import ParameterError
 
 __all__ = ["Progress", "exit_on_interrupt", "map_parallel", "progress", "quiet", "resolve_jobs", "split_ranges"]
@@ -32,11 +34,11 @@ def resolve_jobs(n_jobs: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return max(1, len(os.sched_getaffinity(0)))
         return os.cpu_count() or 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
         raise ParameterError(
             f"The 'n_jobs' parameter must be an int in [1, inf), or -1 or None for every core. Got {n_jobs!r} instead."
         )
-    return n_jobs
+    return int(n_jobs)
 
 
 def split_ranges(n: int, size: int) -> list[tuple[int, int]]:
