@@ -168,9 +168,10 @@ void unpack_rows(const LayerView& layer, int64_t cluster, int32_t* row_of, int32
   const Length* lengths = static_cast<const Length*>(layer.lengths) + layer.row_offsets[cluster];
   const int64_t n_rows = layer.row_offsets[cluster + 1] - layer.row_offsets[cluster];
   const int64_t n_entries = layer.entry_offsets[cluster + 1] - layer.entry_offsets[cluster];
+  int64_t row = 0;  // each row once, though the starts of a damaged file overlap: close() zeroes one feature a row
   for (int64_t block = 0; block < layer.n_blocks; ++block) {
     int64_t entry = starts[block].entry;
-    for (int64_t row = starts[block].row; row < starts[block + 1].row && row < n_rows; ++row) {
+    for (row = std::max<int64_t>(row, starts[block].row); row < starts[block + 1].row && row < n_rows; ++row) {
       const int64_t feature = (block << layer.block_bits) + keys[row];
       const int64_t next = entry + lengths[row] + 1;
       if (feature >= layer.n_features || next > n_entries) break;

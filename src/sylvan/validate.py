@@ -117,6 +117,8 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
     """
     if Y is None:
         raise DataError(f"{name} is None: requires y to be passed, but the target y is None.")
+    if hasattr(Y, "__array__") and not isinstance(Y, np.ndarray):
+        Y = np.asarray(Y)
     if isinstance(Y, Csr):
         csr = Y
     elif sp.issparse(Y) or (hasattr(Y, "ndim") and Y.ndim == 2):
@@ -180,6 +182,8 @@ def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(f"sample_weight must be finite and in [0, inf). Got {array[row]} in row {row} instead.")
+    if not weights.any():
+        raise DataError("sample_weight is zero in every row: there is nothing to learn from.")
     return weights
 
 

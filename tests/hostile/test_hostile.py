@@ -82,6 +82,11 @@ def is_sentence(text: str) -> bool:
     return len(text) > 20 and text[0] not in " <" and text.endswith(".") and "\n" not in text
 
 
+# Under the sanitizers a load takes many times as long: only sealed arrays reach a kernel, and only those read into
+# memory have guarded edges.
+SANITIZED = bool(os.environ.get("SYLVAN_SANITIZED"))
+
+
 def judge(original: Path, mutants: list[Mutant], place: Path) -> tuple[Counter[str], list[str]]:
     """Spoil, load and use; how often each outcome came, and whatever must not happen."""
     outcomes: Counter[str] = Counter()
@@ -91,7 +96,7 @@ def judge(original: Path, mutants: list[Mutant], place: Path) -> tuple[Counter[s
         for number, mutant in enumerate(mutants):
             folder = Folder(original, place / str(number))
             mutant.apply(folder)
-            for mmap in (True, False):
+            for mmap in (False,) if SANITIZED else (True, False):
                 answer = worker.ask(folder.path, mmap)
                 outcomes[answer["outcome"]] += 1
                 if answer["outcome"] in ("crash", "hang"):
@@ -117,12 +122,13 @@ def test_spoiled_folders(name: str, tmp_path: Path) -> None:
         pytest.skip(f"this build has no {needed}")
     original = tmp_path / "original"
     make(original)
-    mutants = all_mutants(original)
+    mutants = [mutant for mutant in all_mutants(original) if not SANITIZED or mutant.name.startswith(("arr", "parts"))]
     outcomes, faults = judge(original, [Mutant("nothing", lambda folder: None)], tmp_path / "sound")
-    assert outcomes == {"fine": 2}, faults
-    outcomes, faults = judge(original, list(mutants), tmp_path / "spoiled")
+    assert set(outcomes) == {"fine"}, faults
+    outcomes, faults = judge(original, mutants, tmp_path / "spoiled")
     total = sum(outcomes.values())
     print(f"\n{name}: {total} loads, {dict(outcomes)}")
-    shown = "\n\n".join(faults[:15])
+    alike = {fault.rstrip().rsplit("\n", 1)[-1][:60]: fault for fault in reversed(faults)}  # one of each sort
+    shown = "\n\n".join(list(alike.values())[:15])
     assert not faults, f"{len(faults)} of {total} loads of spoiled {name} folders went wrong:\n{shown}"
-    assert outcomes["refused"] > 0.3 * total
+    assert SANITIZED or outcomes["refused"] > 0.3 * total

@@ -42,6 +42,18 @@ class Estimator(Parameterized):
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted()
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        target = TargetTags(required=True, two_d_labels=True, multi_output=True)
+        return Tags(estimator_type=None, target_tags=target, input_tags=InputTags(sparse=True))
+
+    @property
+    def n_features_in_(self) -> int:
+        """scikit-learn's name for ``n_features_``."""
+        return self.n_features_
+
     def _need_fit(self, action: str) -> None:
         if not self._is_fitted():
             name = type(self).__name__

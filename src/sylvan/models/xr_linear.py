@@ -374,6 +374,7 @@ class XRLinear(Estimator):
         names = [name for name in cls.parameter_names() if name != "tree"]
         model = cls(**store.need_params(state, names))
         model.check_params()
+        resolve_jobs(model.n_jobs)
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
         n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
         bits = state.meta.get("block_bits")

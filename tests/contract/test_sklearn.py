@@ -1,0 +1,64 @@
+"""scikit-learn's own checks of an estimator, where they apply.
+
+Sylvan doesn't import scikit-learn; its tools ask an estimator for ``__sklearn_tags__``, and only then is it loaded.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", minversion="1.6")
+
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from contract.data import known
+from sylvan import XRLinear
+
+ONE_COLUMN = "asks predict for one column of classes; ours is an indicator with a column for each label"
+KEYWORD = "calls fit(X, y=...); our labels are a matrix, and the parameter is Y"
+NOT_APPLICABLE = {
+    "check_estimators_unfitted": "wants scikit-learn's own NotFittedError, whose import Sylvan does without; ours is "
+    "a ValueError and an AttributeError too, as theirs is",
+    "check_dtype_object": "wants a TypeError with NumPy's words for a dict in X; ours is a DataError, which is a "
+    "ValueError, and names X",
+    "check_estimator_sparse_array": ONE_COLUMN,
+    "check_estimator_sparse_matrix": ONE_COLUMN,
+    "check_sample_weight_equivalence_on_dense_data": KEYWORD,
+    "check_sample_weight_equivalence_on_sparse_data": KEYWORD,
+    # Before scikit-learn 1.7 the same two had one name.
+    "check_sample_weight_equivalence": KEYWORD,
+}
+
+
+@parametrize_with_checks([XRLinear(n_jobs=1)], expected_failed_checks=lambda _: NOT_APPLICABLE)
+def test_scikit_learns_checks(estimator: XRLinear, check: Any) -> None:
+    check(estimator)
+
+
+def test_clone_and_pipeline_and_grid_search() -> None:
+    data = known()
+    model = clone(XRLinear(branching=4, max_leaf=4, n_jobs=1))
+    assert repr(model) == "XRLinear(branching=4, max_leaf=4, n_jobs=1)"
+    chain = make_pipeline(MaxAbsScaler(), model).fit(data.X, data.Y)
+    assert (chain.predict(data.X) != data.Y).mean() < 0.05
+
+    def precision(fitted: XRLinear, X: np.ndarray, Y: np.ndarray) -> float:
+        best = fitted.rank(X, k=1).labels[:, 0]
+        return float(Y[np.arange(len(Y)), best].mean())
+
+    search = GridSearchCV(XRLinear(max_leaf=3, n_jobs=1), {"beam": [1, 4]}, scoring=precision, cv=2)
+    assert search.fit(data.X, data.Y).best_score_ > 0.8
+
+
+def test_importing_sylvan_does_not_load_scikit_learn() -> None:
+    code = "import sys, sylvan; sylvan.XRLinear(); sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
