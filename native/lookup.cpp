@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lanes.hpp"
 #include "platform.hpp"
 
 #if defined(__SSE2__)
@@ -125,61 +126,118 @@ SYLVAN_INLINE float weight_at(const uint8_t* weights, int64_t at, const float* c
   return codebook[weights[at]];
 }
 
-// Adds the found rows up. An 8-bit child number can't leave the 256 sums; a wider one is held against
-// n_children.
+// Rows of so many entries are unpacked to a dense line of all children: adding it up takes a step for each 16
+// children instead of one for each entry. 0 when no row of the cluster is.
+uint32_t dense_length(int64_t n_children) {
+  constexpr int64_t kMostGroups = 8;
+  const int64_t groups = (n_children + 15) / 16;
+  if (n_children < 8 || groups > kMostGroups) return 0;
+  return static_cast<uint32_t>(groups > 2 ? groups * 3 / 2 - 1 : 2);
+}
+
+// Adds rows up, those of at least `dense` entries first when `dense` isn't 0. An 8-bit child number can't
+// leave the 256 sums; a wider one is held against n_children.
 template <typename Child, typename Weight>
-SYLVAN_CLONES void add_rows(const Hit* hits, int64_t n_hits, const Child* children, const Weight* weights,
-                            const float* codebook, float* sums, uint32_t n_children) {
-  for (int64_t h = 0; h < n_hits; ++h) {
-    if (h + 4 < n_hits) {
-      SYLVAN_PREFETCH(children + hits[h + 4].entry);
-      SYLVAN_PREFETCH(weights + hits[h + 4].entry);
-    }
-    const int64_t entry = hits[h].entry;
-    const float value = hits[h].value;
-    for (uint32_t e = 0; e < hits[h].length; ++e) {
-      const Child child = children[entry + e];
-      if (sizeof(Child) > 1 && child >= n_children) continue;
-      sums[child] += value * weight_at(weights, entry + e, codebook);
+SYLVAN_CLONES void add_rows(const Hit* hits, int64_t n_hits, uint32_t dense, const Child* children,
+                            const Weight* weights, const float* codebook, float* sums, uint32_t n_children) {
+  for (int pass = dense == 0 ? 1 : 0; pass < 2; ++pass) {
+    for (int64_t h = 0; h < n_hits; ++h) {
+      if (dense != 0 && (hits[h].length >= dense) != (pass == 0)) continue;
+      const int64_t entry = hits[h].entry;
+      const float value = hits[h].value;
+      for (uint32_t e = 0; e < hits[h].length; ++e) {
+        const Child child = children[entry + e];
+        if (sizeof(Child) > 1 && child >= n_children) continue;
+        sums[child] += value * weight_at(weights, entry + e, codebook);
+      }
     }
   }
 }
 
 template <typename Child>
-void add_rows_of(const LayerView& layer, const Hit* hits, int64_t n_hits, float* sums, uint32_t n_children) {
+void add_rows_of(const LayerView& layer, const Hit* hits, int64_t n_hits, uint32_t dense, float* sums,
+                 uint32_t n_children) {
   const Child* children = static_cast<const Child*>(layer.children);
+  const auto add = [&](auto weights) {
+    add_rows(hits, n_hits, dense, children, weights, layer.codebook, sums, n_children);
+  };
   if (layer.weight_type == WeightType::f32) {
-    add_rows(hits, n_hits, children, static_cast<const float*>(layer.weights), layer.codebook, sums,
-             n_children);
+    add(static_cast<const float*>(layer.weights));
   } else if (layer.weight_type == WeightType::f16) {
-    add_rows(hits, n_hits, children, static_cast<const uint16_t*>(layer.weights), layer.codebook, sums,
-             n_children);
+    add(static_cast<const uint16_t*>(layer.weights));
   } else {
-    add_rows(hits, n_hits, children, static_cast<const uint8_t*>(layer.weights), layer.codebook, sums,
-             n_children);
+    add(static_cast<const uint8_t*>(layer.weights));
   }
 }
 
-template <typename Key, typename Length>
-void unpack_rows(const LayerView& layer, int64_t cluster, int32_t* row_of, int32_t* feature_of,
-                 int64_t* row_entry) {
+// Adds dense lines of 16 * G children up.
+template <int G>
+SYLVAN_CLONES void add_lines(const Hit* hits, int64_t n_hits, const float* lines, float* sums) {
+  Floats<16> total[G];
+  std::memcpy(total, sums, sizeof(total));
+  for (int64_t h = 0; h < n_hits; ++h) {
+    const float* line = lines + hits[h].entry * (16 * G);
+    const float value = hits[h].value;
+    for (int g = 0; g < G; ++g) {
+      Floats<16> part;
+      std::memcpy(&part, line + 16 * g, sizeof(part));
+      total[g] = total[g] + value * part;
+    }
+  }
+  std::memcpy(sums, total, sizeof(total));
+}
+
+using AddLines = void (*)(const Hit*, int64_t, const float*, float*);
+const AddLines kAddLines[8] = {add_lines<1>, add_lines<2>, add_lines<3>, add_lines<4>,
+                               add_lines<5>, add_lines<6>, add_lines<7>, add_lines<8>};
+
+// Calls visit(feature, first entry, entries) for each sound row of a cluster, entries counted within it.
+template <typename Key, typename Length, typename Visit>
+void visit_rows(const LayerView& layer, int64_t cluster, const Visit& visit) {
   const BlockStart* starts = layer.block_starts + cluster * (layer.n_blocks + 1);
   const Key* keys = static_cast<const Key*>(layer.keys) + layer.row_offsets[cluster];
   const Length* lengths = static_cast<const Length*>(layer.lengths) + layer.row_offsets[cluster];
   const int64_t n_rows = layer.row_offsets[cluster + 1] - layer.row_offsets[cluster];
   const int64_t n_entries = layer.entry_offsets[cluster + 1] - layer.entry_offsets[cluster];
-  int64_t row = 0;  // each row once, though the starts of a damaged file overlap: close() zeroes one feature a row
   for (int64_t block = 0; block < layer.n_blocks; ++block) {
     int64_t entry = starts[block].entry;
-    for (row = std::max<int64_t>(row, starts[block].row); row < starts[block + 1].row && row < n_rows; ++row) {
+    for (int64_t row = starts[block].row; row < starts[block + 1].row && row < n_rows; ++row) {
       const int64_t feature = (block << layer.block_bits) + keys[row];
-      const int64_t next = entry + lengths[row] + 1;
-      if (feature >= layer.n_features || next > n_entries) break;
-      row_of[feature] = static_cast<int32_t>(row + 1);
-      feature_of[row] = static_cast<int32_t>(feature);
-      row_entry[2 * row] = layer.entry_offsets[cluster] + entry;
-      row_entry[2 * row + 1] = lengths[row] + int64_t{1};
-      entry = next;
+      const int64_t length = static_cast<int64_t>(lengths[row]) + 1;
+      if (feature >= layer.n_features || entry + length > n_entries) break;
+      visit(feature, entry, length);
+      entry += length;
+    }
+  }
+}
+
+// Calls call(key, length) with values of a layer's key and length types.
+template <typename Call>
+void with_types(const LayerView& layer, const Call& call) {
+  const auto with_length = [&](auto length) {
+    layer.wide_keys ? call(uint16_t{}, length) : call(uint8_t{}, length);
+  };
+  if (layer.child_type == ChildType::u8) {
+    with_length(uint8_t{});
+  } else if (layer.child_type == ChildType::u16) {
+    with_length(uint16_t{});
+  } else {
+    with_length(uint32_t{});
+  }
+}
+
+// One row's weights at their children's places of a dense line (8-bit child numbers only).
+void fill_line(const LayerView& layer, int64_t entry, int64_t length, float* line, int64_t n_children) {
+  const uint8_t* children = static_cast<const uint8_t*>(layer.children) + entry;
+  for (int64_t e = 0; e < length; ++e) {
+    if (children[e] >= n_children) continue;
+    float& place = line[children[e]];
+    if (layer.weight_type == WeightType::code) {
+      place += layer.codebook[static_cast<const uint8_t*>(layer.weights)[entry + e]];
+    } else if (layer.weight_type == WeightType::f16) {
+      place += half_to_float(static_cast<const uint16_t*>(layer.weights)[entry + e]);
+    } else {
+      place += static_cast<const float*>(layer.weights)[entry + e];
     }
   }
 }
@@ -200,70 +258,70 @@ void Lookup::open(int64_t cluster, int64_t query_entries) {
 }
 
 void Lookup::unpack() {
-  const int64_t n_rows = layer_.row_offsets[cluster_ + 1] - layer_.row_offsets[cluster_];
-  row_of_.resize(static_cast<size_t>(layer_.n_features), 0);
-  feature_of_.assign(static_cast<size_t>(n_rows), -1);
-  row_entry_.assign(static_cast<size_t>(2 * n_rows), 0);
-  const auto fill = [&](auto key, auto length) {
-    unpack_rows<decltype(key), decltype(length)>(layer_, cluster_, row_of_.data(), feature_of_.data(),
-                                                 row_entry_.data());
-  };
-  const auto fill_keys = [&](auto length) {
-    layer_.wide_keys ? fill(uint16_t{}, length) : fill(uint8_t{}, length);
-  };
-  if (layer_.child_type == ChildType::u8) {
-    fill_keys(uint8_t{});
-  } else if (layer_.child_type == ChildType::u16) {
-    fill_keys(uint16_t{});
-  } else {
-    fill_keys(uint32_t{});
-  }
+  const uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children_) : 0;
+  const int64_t width = (n_children_ + 15) / 16 * 16;
+  places_.resize(static_cast<size_t>(layer_.n_features), Place{0, 0});
+  features_.clear();
+  lines_.clear();
+  uint32_t n_lines = 0;
+  with_types(layer_, [&](auto key, auto length_type) {
+    visit_rows<decltype(key), decltype(length_type)>(
+        layer_, cluster_, [&](int64_t feature, int64_t entry, int64_t length) {
+          features_.push_back(static_cast<int32_t>(feature));
+          if (dense == 0 || length < dense) {
+            places_[feature] = {static_cast<uint32_t>(entry), static_cast<uint32_t>(length)};
+            return;
+          }
+          lines_.resize(lines_.size() + static_cast<size_t>(width), 0.0f);
+          fill_line(layer_, layer_.entry_offsets[cluster_] + entry, length, lines_.data() + n_lines * width,
+                    n_children_);
+          places_[feature] = {n_lines++, UINT32_MAX};
+        });
+  });
   unpacked_ = true;
 }
 
 void Lookup::close() {
   if (!unpacked_) return;
-  for (const int32_t feature : feature_of_) {
-    if (feature >= 0) row_of_[feature] = 0;
-  }
+  for (const int32_t feature : features_) places_[feature] = {0, 0};
   unpacked_ = false;
 }
 
 void Lookup::score(const int32_t* features, const float* values, int64_t n, float* out) {
-  if (static_cast<int64_t>(hits_.size()) < n) hits_.resize(static_cast<size_t>(n));
-  int64_t n_hits = 0;
-  if (unpacked_) {
-    for (int64_t t = 0; t < n; ++t) {
-      const int32_t row = row_of_[features[t]];
-      if (row == 0) continue;
-      hits_[n_hits++] = {row_entry_[2 * (row - 1)], static_cast<uint32_t>(row_entry_[2 * (row - 1) + 1]),
-                         values[t]};
-    }
-  } else {
-    const auto find = [&](auto key, auto length) {
-      n_hits =
-          find_rows<decltype(key), decltype(length)>(layer_, cluster_, features, values, n, hits_.data());
-    };
-    const auto find_keys = [&](auto length) {
-      layer_.wide_keys ? find(uint16_t{}, length) : find(uint8_t{}, length);
-    };
-    if (layer_.child_type == ChildType::u8) {
-      find_keys(uint8_t{});
-    } else if (layer_.child_type == ChildType::u16) {
-      find_keys(uint16_t{});
-    } else {
-      find_keys(uint32_t{});
-    }
+  if (static_cast<int64_t>(hits_.size()) < n) {
+    hits_.resize(static_cast<size_t>(n));
+    dense_hits_.resize(static_cast<size_t>(n));
   }
   const int64_t first = layer_.child_offsets[cluster_];
   std::copy(layer_.intercepts + first, layer_.intercepts + first + n_children_, sums_.begin());
+  uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children_) : 0;
+  int64_t n_hits = 0;
+  if (unpacked_) {
+    int64_t n_dense = 0;
+    const int64_t first_entry = layer_.entry_offsets[cluster_];
+    for (int64_t t = 0; t < n; ++t) {  // no branches: whether a feature is found can't be foreseen
+      const Place place = places_[features[t]];
+      hits_[n_hits] = {first_entry + place.entry, place.length, values[t]};
+      dense_hits_[n_dense] = {place.entry, 0, values[t]};
+      n_hits += place.length != 0 && !place.dense();
+      n_dense += place.dense();
+    }
+    if (n_dense > 0)
+      kAddLines[(n_children_ + 15) / 16 - 1](dense_hits_.data(), n_dense, lines_.data(), sums_.data());
+    dense = 0;  // what is left is short
+  } else {
+    with_types(layer_, [&](auto key, auto length) {
+      n_hits =
+          find_rows<decltype(key), decltype(length)>(layer_, cluster_, features, values, n, hits_.data());
+    });
+  }
   const uint32_t n_children = static_cast<uint32_t>(n_children_);
   if (layer_.child_type == ChildType::u8) {
-    add_rows_of<uint8_t>(layer_, hits_.data(), n_hits, sums_.data(), n_children);
+    add_rows_of<uint8_t>(layer_, hits_.data(), n_hits, dense, sums_.data(), n_children);
   } else if (layer_.child_type == ChildType::u16) {
-    add_rows_of<uint16_t>(layer_, hits_.data(), n_hits, sums_.data(), n_children);
+    add_rows_of<uint16_t>(layer_, hits_.data(), n_hits, dense, sums_.data(), n_children);
   } else {
-    add_rows_of<uint32_t>(layer_, hits_.data(), n_hits, sums_.data(), n_children);
+    add_rows_of<uint32_t>(layer_, hits_.data(), n_hits, dense, sums_.data(), n_children);
   }
   std::copy(sums_.begin(), sums_.begin() + n_children_, out);
 }

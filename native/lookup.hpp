@@ -9,11 +9,19 @@
 
 namespace sylvan {
 
-// A found row: its entries and the query's value at its feature.
+// A found row: where its entries begin (or, unpacked, its line of sums), how many they are, and the query's
+// value.
 struct Hit {
   int64_t entry;
   uint32_t length;
   float value;
+};
+
+// What an unpacked cluster knows of a feature: nothing (length 0), a row's entries, or a dense line.
+struct Place {
+  uint32_t entry;  // within the cluster; of a dense line, its number
+  uint32_t length;
+  bool dense() const { return length == UINT32_MAX; }
 };
 
 class Lookup {
@@ -35,10 +43,10 @@ class Lookup {
   const LayerView& layer_;
   int64_t cluster_ = -1, n_children_ = 0;
   bool unpacked_ = false;
-  std::vector<int32_t> row_of_;      // by feature: row within the cluster plus one, 0 for none; kept zeroed
-  std::vector<int32_t> feature_of_;  // by row, to zero row_of_ again
-  std::vector<int64_t> row_entry_;   // by row: where its entries begin, and how many they are
-  std::vector<Hit> hits_;
+  std::vector<Place> places_;      // by feature; kept zeroed between clusters
+  std::vector<int32_t> features_;  // those to zero again
+  std::vector<float> lines_;       // dense rows, padded to whole groups of 16 children
+  std::vector<Hit> hits_, dense_hits_;
   std::vector<float> sums_;  // 256 at least: any 8-bit child number is in range
 };
 

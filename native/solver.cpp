@@ -10,9 +10,8 @@
 namespace sylvan {
 namespace {
 
-// A cost of 0 would divide by 0; a row with this one moves nothing that shows in single precision.
+// Rows of this cost or less teach nothing: their part of the curvature, one half over it, would overflow.
 constexpr float kLeastCost = 1e-30f;
-constexpr float kCheckedTolerance = 0.01f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Small and seedable; quality needs are those of a shuffle.
@@ -60,7 +59,7 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
     const int64_t row = rows.rows[i];
     const float weight = options.sample_weight ? options.sample_weight[row] : 1.0f;
     float* cost = work.cost ? work.cost + i * n_lanes : nullptr;
-    if (cost) std::fill(cost, cost + n_lanes, std::max(options.negative_cost * weight, kLeastCost));
+    if (cost) std::fill(cost, cost + n_lanes, options.negative_cost * weight);
     uint32_t bits = 0;
     const int32_t* begin = positives.nodes + positives.indptr[row];
     const int32_t* end = positives.nodes + positives.indptr[row + 1];
@@ -71,7 +70,7 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
       bits |= 1u << lane;
       if (cost) {
         const float relevance = positives.relevance ? positives.relevance[node - positives.nodes] : 1.0f;
-        cost[lane] = std::max(options.positive_cost * weight * relevance, kLeastCost);
+        cost[lane] = options.positive_cost * weight * relevance;
       }
     }
     work.positive[i] = bits;
@@ -138,8 +137,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
   const uint32_t all_lanes = (1u << n_children) - 1u;
   uint32_t live = all_lanes;  // lanes not yet converged
-  uint32_t unchecked = 0;     // lanes that converged among the rows that hadn't shrunk
-  bool look_again = false;
+  uint32_t shrunken = 0;      // lanes that have left rows behind
   int64_t n_active = rows.n_rows, visits = 0;
   Random random{options.seed};
 
@@ -172,8 +170,6 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     std::fill(largest, largest + N, -kInfinity);
     std::fill(smallest, smallest + N, kInfinity);
     int64_t kept = 0;
-    const bool checking = look_again;  // every row is looked at, so a lane that converges now is solved
-    look_again = false;
     for (int64_t s = 0; s < n_active; ++s) {
       if (s + 1 < n_active) {  // the next row's entries are on their way while this one is computed
         const int64_t ahead = work.active[s + 1];
@@ -211,7 +207,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
           step[l] = 0.0f;
           if (!((lanes_now >> l) & 1)) continue;
-          if (!(costs[l] > 0.0f)) continue;
+          if (!(costs[l] > kLeastCost)) continue;
           const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
           const float change = next - alpha[l], violation = change * norm;
           largest[l] = violation > largest[l] ? violation : largest[l];
@@ -225,7 +221,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
         for (int l = 0; l < N; ++l) {
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
           // A row of weight 0 teaches nothing: its lane is off. Its diagonal would make 0 times infinity.
-          const int teaches = costs[l] > 0.0f;
+          const int teaches = costs[l] > kLeastCost;
           const float diagonal = kSquared & teaches ? 0.5f / costs[l] : 0.0f;
           const float upper = kSquared ? kInfinity : costs[l];
           const float a = alpha[l];
@@ -257,34 +253,32 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
         SYLVAN_ROW_UPDATE(N, steps);
         for (int l = 0; l < N; ++l) intercept[l] += options.bias * step[l];
       }
+      shrunken |= lanes & ~static_cast<uint32_t>(left);
       work.lanes_left[i] = static_cast<uint32_t>(left);
       if (left != 0) work.active[kept++] = i;
     }
     n_active = kept;
+    uint32_t woken = 0;
     for (int lane = 0; lane < n_children; ++lane) {
       if (!(live >> lane & 1u)) continue;
-      if (!(largest[lane] - smallest[lane] > options.tolerance)) {
+      if (largest[lane] - smallest[lane] > options.tolerance) {
+        largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
+        smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
+      } else if (shrunken >> lane & 1u) {  // converged on what is left: look at every row once more
+        woken |= 1u << lane;
+        largest_old[lane] = kInfinity;
+        smallest_old[lane] = -kInfinity;
+      } else {
         live &= ~(1u << lane);
-        if (!checking) unchecked |= 1u << lane;
-        continue;
       }
-      largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
-      smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
     }
-    // What was shrunk may have been shrunk too soon. Who asks for accuracy gets every row looked at once
-    // more, and a lane counts as solved when it converges among all of them.
-    if (n_active == 0) unchecked |= live;
-    if ((live == 0 || n_active == 0) && unchecked != 0 && options.tolerance <= kCheckedTolerance) {
-      live = unchecked;
-      unchecked = 0;
-      n_active = rows.n_rows;
+    if (woken != 0) {
+      shrunken &= ~woken;
+      n_active = 0;
       for (int64_t i = 0; i < rows.n_rows; ++i) {
-        work.active[i] = static_cast<int32_t>(i);
-        work.lanes_left[i] = live;
+        work.lanes_left[i] |= woken;
+        if (work.lanes_left[i] & live) work.active[n_active++] = static_cast<int32_t>(i);
       }
-      std::fill(largest_old, largest_old + N, kInfinity);
-      std::fill(smallest_old, smallest_old + N, -kInfinity);
-      look_again = true;
     }
   }
   for (int lane = 0; lane < n_children; ++lane) out_intercept[lane] = intercept[lane] * options.bias;

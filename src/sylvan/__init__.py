@@ -3,7 +3,7 @@
 from sylvan import data, indexing, metrics
 from sylvan.errors import SylvanError
 from sylvan.indexing import LabelTree
-from sylvan.models import XRLinear
+from sylvan.models import TextModel, XRLinear
 from sylvan.registry import load
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
@@ -11,6 +11,7 @@ from sylvan.topk import TopK
 __all__ = [
     "LabelTree",
     "SylvanError",
+    "TextModel",
     "TfidfVectorizer",
     "TopK",
     "XRLinear",

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+
 from sylvan.errors import ParameterError
 
 __all__ = ["Progress", "exit_on_interrupt", "map_parallel", "progress", "quiet", "resolve_jobs", "split_ranges"]
@@ -32,11 +34,11 @@ def resolve_jobs(n_jobs: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return max(1, len(os.sched_getaffinity(0)))
         return os.cpu_count() or 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
         raise ParameterError(
             f"The 'n_jobs' parameter must be an int in [1, inf), or -1 or None for every core. Got {n_jobs!r} instead."
         )
-    return n_jobs
+    return int(n_jobs)
 
 
 def split_ranges(n: int, size: int) -> list[tuple[int, int]]:
@@ -195,6 +197,8 @@ def _run_threads(
     todo = iter(order)
     lock = threading.Lock()
     stop = threading.Event()
+    idle = threading.Condition()
+    n_running = 0  # of the threads started here
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -211,17 +215,31 @@ def _run_threads(
             errors.append(error)
             stop.set()
 
-    threads = [threading.Thread(target=run, daemon=True, name=f"sylvan-{i}") for i in range(1, n_threads)]
-    for thread in threads:
-        thread.start()
+    def follow() -> None:
+        nonlocal n_running
+        with idle:
+            if stop.is_set():
+                return
+            n_running += 1
+        try:
+            run()
+        finally:
+            with idle:
+                n_running -= 1
+                idle.notify_all()
+
+    # Not Thread.join: a Ctrl-C inside it makes Python believe that the thread has ended (python/cpython#90882), and a
+    # process that then ends while the thread is in a kernel is aborted.
     try:
+        for i in range(1, n_threads):
+            threading.Thread(target=follow, daemon=True, name=f"sylvan-{i}").start()
         run()
-        for thread in threads:
-            thread.join()
+        with idle:
+            idle.wait_for(lambda: n_running == 0)
     except BaseException as error:
         errors.append(error)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with idle:
+        stop.set()
+        idle.wait_for(lambda: n_running == 0)
     if errors:
         raise errors[0]

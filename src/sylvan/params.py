@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from sylvan.errors import ParameterError
 
-__all__ = ["AnyValue", "Choice", "Constraint", "Flag", "Instance", "Number", "Parameterized", "PerLayer"]
+__all__ = ["AnyValue", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "Parameterized", "PerLayer"]
 
 _Self = TypeVar("_Self", bound="Parameterized")
 
@@ -69,6 +71,23 @@ class Number(Constraint):
 
     def _parse(self, text: str) -> Any:
         return self.kind(text)
+
+
+@dataclass(frozen=True)
+class Jobs(Constraint):
+    """A number of threads: an int from 1, or -1 for every core."""
+
+    optional: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        return whole and (int(value) >= 1 or int(value) == -1)
+
+    def describe(self) -> str:
+        return "an int in [1, inf), or -1" + (" or None" if self.optional else "") + " for every core"
+
+    def _parse(self, text: str) -> Any:
+        return int(text)
 
 
 @dataclass(frozen=True)

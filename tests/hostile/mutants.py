@@ -25,10 +25,11 @@ Apply = Callable[["Folder"], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A name that says what was done, and the doing."""
+    """A name that says what was done, and the doing; ``sealed`` when the checksums agree."""
 
     name: str
     apply: Apply
+    sealed: bool = False
 
 
 class Folder:
@@ -108,6 +109,12 @@ def all_mutants(original: Path) -> Iterator[Mutant]:
     for file in sorted(original.iterdir()):
         yield from byte_mutants(file)
     yield from text_mutants((original / manifest.NAME).read_bytes())
+    for mutant in sealed_mutants(original, contents):
+        yield Mutant(mutant.name, mutant.apply, sealed=True)
+
+
+def sealed_mutants(original: Path, contents: dict[str, Any]) -> Iterator[Mutant]:
+    """The mutants of which no checksum tells."""
     yield from value_mutants(contents)
     for at in array_paths(contents):
         entry = follow(contents, at)
@@ -221,6 +228,7 @@ def text_mutants(data: bytes) -> Iterator[Mutant]:
         yield Mutant(f"manifest: {name}", lambda f, t=text: f.write(manifest.NAME, t))
 
 
+FEW = [None, -1, 2**63, "x", []]
 STRANGE = [None, True, -1, 0, 1, 2**31, 2**63, 10**19, 0.5, -1e300, "", "x", "../x.npy", [], [[]], {}, {"a": 1}]
 
 
@@ -237,6 +245,7 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
             for i in range(len(value)):
                 yield from walk(value[i], [*at, i])
 
+    fully = array_paths(contents)[:3]  # one array's entry is read like another's
     for at in walk(contents, []):
         if at == ["checksum"]:
             continue
@@ -249,7 +258,8 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
             folder.seal(changed)
 
         yield Mutant(f"manifest: {where} missing", removed)
-        values = list(STRANGE)
+        in_entry = "arrays" in at[:-1] and not any(at[: len(path)] == path for path in fully)
+        values = list(FEW if in_entry else STRANGE)
         if isinstance(old, int) and not isinstance(old, bool):
             values += [old + 1, old - 1, old * 2, -old, str(old), float(old)]
         elif isinstance(old, str):

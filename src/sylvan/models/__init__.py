@@ -1,5 +1,6 @@
 """The estimators: each puts the three phases together."""
 
+from sylvan.models.text import TextModel
 from sylvan.models.xr_linear import XRLinear
 
-__all__ = ["XRLinear"]
+__all__ = ["TextModel", "XRLinear"]

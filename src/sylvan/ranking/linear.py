@@ -171,8 +171,7 @@ def _solve_cluster(
     for start in range(first, last, LANES):
         n_children = min(LANES, last - start)
         memory = scratch.take("solver", kernels.solver_scratch_floats(len(rows), len(used), LANES), np.float32)
-        out = [scratch.take(name, len(used) * n_children, dtype) for name, dtype in _TRIPLE]
-        out.append(intercepts[start - first :])
+        feature, child, weight = (scratch.take(name, len(used) * n_children, dtype) for name, dtype in _TRIPLE)
         n, _ = kernels.solve_group(
             features.indptr, features.data, norms, rows, local_ids, begin, len(used),
             problem.positives.indptr, problem.positives.indices,
@@ -180,9 +179,9 @@ def _solve_cluster(
             start, n_children, LOSSES[options.loss], options.cost * options.positive_cost,
             options.cost * options.negative_cost, options.bias, options.tolerance, options.max_iterations,
             options.threshold, -1 if options.max_weights_per_label is None else options.max_weights_per_label,
-            (seed * LANES + start) % (1 << 64), memory, *out,
+            (seed * LANES + start) % (1 << 64), memory, feature, child, weight, intercepts[start - first :],
         )  # fmt: skip
-        triples.append((out[0][:n].copy(), out[1][:n] + np.int32(start - first), out[2][:n].copy()))
+        triples.append((feature[:n].copy(), child[:n] + np.int32(start - first), weight[:n].copy()))
     return _as_rows(triples, used, intercepts)
 
 

@@ -1,0 +1,173 @@
+"""The group of all verbs, and the one place where an exception becomes a sentence and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+import sylvan
+from sylvan.errors import MemoryLimitError, SylvanError
+from sylvan.parallel import exit_on_interrupt
+
+__all__ = ["Session", "cli", "run"]
+
+BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 130
+VERBS = {
+    "train": "Train a model on text or matrices and save it in a folder.",
+    "predict": "Rank the labels of each row of a file with a saved model.",
+    "evaluate": "Measure a saved model on a file with known labels.",
+    "demo": "Train, measure and try a model on the bundled real sample.",
+}
+# Errors of the system that a different command line would have avoided.
+_USAGE_ERRNOS = {
+    errno.ENOENT,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EINVAL,
+}
+
+
+@dataclass
+class Session:
+    """What the handling of errors has to know of the command that ran."""
+
+    debug: bool = False
+    written: str | None = None  # what an interrupt has to say instead of "nothing was written"
+
+    def interrupted(self) -> str:
+        """The sentence that follows Ctrl-C."""
+        return f"Interrupted; {self.written or 'nothing was written'}."
+
+
+class _Verbs(click.Group):
+    """Imports a verb's module when the verb is used, so that ``sylvan --help`` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"sylvan.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(sylvan.__version__, prog_name="sylvan", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Picks the few right answers out of an enormous set of possible ones.
+
+    \b
+    Examples:
+      sylvan demo
+      sylvan train xr-linear train.jsonl --model runs/m
+      sylvan predict runs/m test.jsonl -k 5 -o top.jsonl
+      sylvan evaluate runs/m test.jsonl
+    """
+    ctx.find_object(Session)
+    if debug and isinstance(ctx.obj, Session):
+        ctx.obj.debug = True
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_USAGE)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; every error has become one sentence on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    session = Session(debug=bool(os.environ.get("SYLVAN_DEBUG")))
+    try:
+        with (
+            exit_on_interrupt(session.interrupted, INTERRUPTED),
+            cli.make_context("sylvan", words, obj=session) as ctx,
+        ):
+            cli.invoke(ctx)
+            sys.stdout.flush()
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except BrokenPipeError:
+        _discard_stdout()  # the reader of our output has had enough: no fault of anybody's
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        _say(f"{_below_the_cursor()}{session.interrupted()}")
+        return INTERRUPTED
+    except click.UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # from click 8.2: its message is the help
+            _say(error.format_message())
+        else:
+            _say(f"Error: {_usage(error)}")
+        return BAD_USAGE
+    except Exception as error:
+        if session.debug:
+            traceback.print_exc()
+        code, sentence = _explain(error)
+        _say(f"Error: {sentence}")
+        return code
+    return 0
+
+
+def _explain(error: Exception) -> tuple[int, str]:
+    """The exit code and the sentence of an error."""
+    if isinstance(error, click.ClickException):
+        return BAD_USAGE, _usage(error)
+    if isinstance(error, MemoryError):
+        told = str(error) if isinstance(error, MemoryLimitError) else "there is not enough memory for this."
+        return FAILURE, told
+    if isinstance(error, SylvanError):
+        return BAD_USAGE, str(error)
+    if isinstance(error, OSError):
+        code = BAD_USAGE if error.errno in _USAGE_ERRNOS else FAILURE
+        name = f"{error.filename}: " if error.filename else ""
+        return code, f"{name}{error.strerror or error}."
+    return FAILURE, (
+        f"something went wrong inside Sylvan ({type(error).__name__}: {error}). "
+        "Run the command again with 'sylvan --debug ...' to see where."
+    )
+
+
+def _usage(error: click.ClickException) -> str:
+    sentence = error.format_message().strip()
+    if sentence and sentence[-1] not in ".!?":
+        sentence += "."
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{sentence} See '{ctx.command_path} --help'." if ctx is not None else sentence
+
+
+def _below_the_cursor() -> str:
+    """A terminal has just shown ``^C`` on the line."""
+    return "\n" if sys.stderr is not None and sys.stderr.isatty() else ""
+
+
+def _say(sentence: str) -> None:
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(sentence, file=sys.stderr, flush=True)
+
+
+def _discard_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not fail aloud."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)

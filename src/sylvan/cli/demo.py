@@ -1,0 +1,132 @@
+"""``sylvan demo``: train, measure and try a model on the bundled real sample."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from sylvan.cli.app import Session
+from sylvan.cli.options import shared_options
+
+__all__ = ["command"]
+
+_AT = (1, 3, 5)
+_EXAMPLES = 5
+
+
+@click.command("demo", short_help="Train, measure and try a model on the bundled real sample.")
+@click.option("--model", "folder", default="sylvan-demo", show_default=True, metavar="DIR", help="Where to save it.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@shared_options
+@click.pass_context
+def command(ctx: click.Context, folder: str, seed: int, threads: int | None, quiet: bool) -> None:
+    """Train a model on the bundled sample: titles and authors of books, and their subject headings.
+
+    Prints what it does, how good the model is on books that it has not seen, and what to try next.
+
+    \b
+    Example:
+      sylvan demo --model runs/demo
+    """
+    from sylvan.parallel import quiet as silence
+
+    session = ctx.find_object(Session) or Session()
+    with silence(quiet):
+        _demo(session, folder, seed, threads)
+
+
+@contextmanager
+def _phase(title: str) -> Iterator[list[str]]:
+    """What is done now, on a line of its own below which progress is drawn; then what came of it, and how long."""
+    click.echo(title)
+    start = time.perf_counter()
+    found: list[str] = []
+    yield found
+    click.echo(f"  {', '.join([*found, f'{time.perf_counter() - start:.1f} s'])}")
+
+
+def _demo(session: Session, folder: str, seed: int, threads: int | None) -> None:
+    from sylvan import data
+    from sylvan.cli.report import folder_size
+    from sylvan.store import check_target
+
+    check_target(folder)
+    with _phase("Reading the bundled sample: books of Project Gutenberg") as found:
+        train, test = data.load_sample()
+        headings = {label for row in train.labels for label in row}
+        found.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} held out, {len(headings):,} headings")
+    model = _train(train, seed, threads)
+    with _phase("Saving the model") as found:
+        model.save(folder)
+        session.written = f"the model was saved in {folder}"
+        found.append(f"in {folder} ({folder_size(folder)})")
+    with _phase(f"Ranking the headings of the {len(test.texts):,} held-out books"):
+        named = model.rank(test.texts, k=max(_AT))
+    _show_measures(model, test, named)
+    _show_examples(test, named)
+    _show_commands(folder)
+
+
+def _train(train: Any, seed: int, threads: int | None) -> Any:
+    """The three phases one by one, as ``TextModel(...).fit(texts, labels)`` runs them."""
+    from sylvan import data, indexing
+    from sylvan.models.text import TextModel
+    from sylvan.models.xr_linear import XRLinear
+    from sylvan.text import TfidfVectorizer
+
+    with _phase("Turning titles and authors into features") as found:
+        vectorizer = TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True, n_jobs=threads)
+        X = vectorizer.fit_transform(train.texts)
+        names = data.Vocabulary.from_labels(train.labels)
+        Y = names.encode(train.labels)
+        found.append(f"{X.shape[1]:,} words and pairs of words, {X.nnz / X.shape[0]:.1f} a book")
+    with _phase("Indexing: a tree over the headings") as found:
+        embeddings = indexing.pifa(X, Y)
+        tree = indexing.LabelTree.build(embeddings, branching=16, max_leaf=100, seed=seed, n_jobs=threads)
+        found.append(repr(tree))
+    with _phase("Matching and ranking: linear models, layer by layer"):
+        model = XRLinear(tree=tree, n_jobs=threads, seed=seed).fit(X, Y)
+    tagger = TextModel.from_parts(vectorizer, model, names)
+    tagger.text_fields_ = ("title", "author")
+    return tagger
+
+
+def _show_measures(model: Any, test: Any, named: Any) -> None:
+    from sylvan.cli.measure import score
+    from sylvan.cli.report import metric_table
+
+    measures = score(model, model.vocabulary_.encode(test.labels), named, _AT)
+    click.echo("\nOn books that it has not seen, in percent:")
+    click.echo(metric_table({name: measures[name] for name in ("P", "PSP")}, _AT))
+
+
+def _show_examples(test: Any, named: Any) -> None:
+    from sylvan.cli.report import shortened
+
+    click.echo("\nHeadings found for some of them (* also given by the library):")
+    step = max(1, len(test.texts) // _EXAMPLES)
+    for row in range(step // 2, len(test.texts), step)[:_EXAMPLES]:
+        true = test.labels[row]
+        found = [f"{name}{' *' if name in true else ''}" for name in named.names[row][:3]]
+        click.echo(f"  {shortened(test.texts[row], 76)}")
+        click.echo(f"    found: {shortened('; '.join(found), 96)}")
+        click.echo(f"    true:  {shortened('; '.join(true), 96)}")
+
+
+def _show_commands(folder: str) -> None:
+    """Three commands that work as they stand, in the folder where the demo ran."""
+    from importlib import resources
+
+    sample = resources.files("sylvan.data") / "sample"
+    train, test = (shlex.quote(str(sample / f"{part}.jsonl.xz")) for part in ("train", "test"))
+    fields = "--text-field title --text-field author"
+    model = shlex.quote(folder)
+    click.echo("\nWhat to try next:")
+    click.echo(f'  echo "Whale hunting in the south seas" | sylvan predict {model} -k 3')
+    click.echo(f"  sylvan evaluate {model} {test} -k 1,3,5,10")
+    click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --ngrams 1,2 --set beam=20")

@@ -1,0 +1,79 @@
+"""``sylvan evaluate``: precision, recall, nDCG and their propensity-scored kin on rows with known labels."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from sylvan.cli.options import cutoffs, input_options, shared_options
+
+__all__ = ["command"]
+
+
+@click.command("evaluate", short_help="Measure a saved model on a file with known labels.")
+@click.argument("model", metavar="MODEL")
+@click.argument("test", metavar="TEST")
+@click.option(
+    "-k",
+    "at",
+    multiple=True,
+    default=("1", "3", "5"),
+    callback=cutoffs,
+    metavar="K",
+    help="Cut-offs, as in -k 1,3,5 or -k 1 -k 10. [default: 1,3,5]",
+)
+@click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
+@click.option("--propensity-a", type=click.FloatRange(min=0), default=0.55, show_default=True, metavar="A",
+              help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")
+@click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
+              help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the model that matters when ranking, such as beam=20.",
+)
+@input_options
+@shared_options
+def command(
+    model: str,
+    test: str,
+    at: tuple[int, ...],
+    json_: str | None,
+    propensity_a: float,
+    propensity_b: float,
+    settings: tuple[str, ...],
+    **given: Any,
+) -> None:
+    """Measure the model in the folder MODEL on TEST (- for stdin), which holds the right labels too.
+
+    Rows count when the model knows at least one of their labels. PSP weighs a label by how rare it was
+    in training.
+
+    \b
+    Examples:
+      sylvan evaluate runs/m test.jsonl
+      sylvan evaluate runs/m X.tst.npz --labels Y.tst.npz -k 1,3,5,10 --json result.json
+    """
+    from sylvan.cli.inputs import open_input
+    from sylvan.cli.measure import measure
+    from sylvan.cli.report import metric_table
+    from sylvan.cli.saved import check_kind, load_model
+    from sylvan.data.streams import open_write
+    from sylvan.parallel import quiet
+
+    loaded = load_model(model, settings, given["threads"])
+    source = open_input(test, given, loaded)
+    check_kind(loaded, model, source)
+    with quiet(given["quiet"]):
+        result = measure(loaded, source, at, propensity_a, propensity_b)
+    if json_ is not None:
+        with open_write(json_) as stream:
+            stream.write((json.dumps(result.as_json(), indent=2) + "\n").encode())
+    if json_ != "-":
+        click.echo(metric_table(result.measures, at))
+        for note in result.notes():
+            click.echo(note)

@@ -1,0 +1,100 @@
+"""A small corpus in every format, two models trained on it from the command line, and a way to call it."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sylvan import data
+from sylvan.cli import main
+from sylvan.text import TfidfVectorizer
+
+WORDS = {
+    "Whaling": "whales harpoon ship ocean oil",
+    "Baking": "bread flour oven cakes yeast",
+    "Astronomy": "stars telescope planet comet orbit",
+    "Gardening": "roses soil seeds spade compost",
+    "Chess": "king queen rook gambit board",
+    "Türkçe": "kitap dil şiir söz yazı",
+}
+
+
+def corpus(n: int, seed: int) -> tuple[list[str], list[list[str]]]:
+    """Texts whose words give their one or two labels away."""
+    rng = np.random.default_rng(seed)
+    names = list(WORDS)
+    texts, labels = [], []
+    for _ in range(n):
+        chosen = [names[i] for i in rng.choice(len(names), size=int(rng.integers(1, 3)), replace=False)]
+        words = [str(rng.choice(WORDS[name].split())) for name in chosen for _ in range(4)]
+        texts.append(" ".join([*words, "and", "the"]))
+        labels.append(chosen)
+    return texts, labels
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the corpus and the models lie."""
+
+    folder: Path
+    text_model: str
+    matrix_model: str
+
+    def __call__(self, name: str) -> str:
+        return str(self.folder / name)
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("corpus")
+    vectorizer, names = TfidfVectorizer(), data.Vocabulary(sorted(WORDS))
+    for part, n, seed in (("train", 240, 1), ("test", 60, 2)):
+        texts, labels = corpus(n, seed)
+        X = vectorizer.fit_transform(texts) if part == "train" else vectorizer.transform(texts)
+        Y = names.encode(labels)
+        for suffix in ("jsonl", "jsonl.gz", "jsonl.xz"):
+            data.write_jsonl(folder / f"{part}.{suffix}", texts, labels)
+        (folder / f"{part}.lines").write_text("\n".join(texts) + "\n", "utf-8")
+        for suffix in ("xmc", "txt", "xmc.gz"):
+            data.save_xmc(folder / f"{part}.{suffix}", X, Y)
+        data.save_xmc(folder / f"{part}-headless.txt", X, Y, header=False)
+        data.save_svmlight(folder / f"{part}.svm", X, Y)
+        data.save_svmlight(folder / f"{part}-from-1.svm", X, Y, zero_based=False)
+        data.save_npz(folder / f"X.{part}.npz", X)
+        data.save_npz(folder / f"Y.{part}.npz", Y)
+        data.save_npy(folder / f"X.{part}.npy", X.toarray())
+    text_model, matrix_model = str(folder / "text-model"), str(folder / "matrix-model")
+    assert main(["train", "xr-linear", str(folder / "train.jsonl"), "--model", text_model, "-q"]) == 0
+    assert main(["train", "xr-linear", str(folder / "train.xmc"), "--model", matrix_model, "-q"]) == 0
+    return Files(folder, text_model, matrix_model)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command gave back."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Outcome]:
+    """Run a command in this process: ``call("predict", model, "-", stdin=b"...")``."""
+
+    def run(*words: str, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
+        capsys.readouterr()
+        code = main(words)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,57 @@
+"""The demo, and the commands that it says to try next."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from processes import SOURCE, start
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, float]:
+    """The folder that the demo ran in, what it printed and how long it took."""
+    folder = tmp_path_factory.mktemp("demo")
+    begin = time.monotonic()
+    process = start("demo", "--threads", "2", cwd=folder)
+    out, err = process.communicate(timeout=250)
+    assert (process.returncode, err) == (0, b""), err
+    return folder, out.decode(), time.monotonic() - begin
+
+
+def test_it_says_what_it_does(demo: tuple[Path, str, float]) -> None:
+    folder, out, took = demo
+    for phase in ("Reading", "features", "Indexing", "Matching and ranking", "Saving", "Ranking"):
+        assert re.search(rf"^.*{phase}.*\n  .*\d\.\d s$", out, re.MULTILINE), phase
+    assert "P " in out and "PSP " in out and "found:" in out and "true:" in out and "in sylvan-demo (" in out
+    assert (folder / "sylvan-demo" / "manifest.json").is_file()
+    assert took < 60  # 20 s on two cores that have nothing else to do
+
+
+def test_it_is_good(demo: tuple[Path, str, float]) -> None:
+    line = next(line for line in demo[1].split("\n") if line.startswith("P "))
+    assert float(line.split()[1]) > 40
+
+
+def test_the_next_commands_work(demo: tuple[Path, str, float]) -> None:
+    folder, out, _ = demo
+    commands = [line.strip() for line in out.split("What to try next:")[1].strip().split("\n")]
+    assert len(commands) == 3
+    python = f"PYTHONPATH={shlex.quote(SOURCE)}:$PYTHONPATH {shlex.quote(sys.executable)} -m sylvan "
+    for command in commands:
+        shell = re.sub(r"(^|\| )sylvan ", lambda found: found.group(1) + python, command)
+        done = subprocess.run(["sh", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=250)
+        assert (done.returncode, done.stderr) == (0, ""), (command, done.stderr)
+        assert done.stdout
+
+
+def test_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    process = start("demo", "--model", str(tmp_path / "file"))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and out == b"" and b"is a file, not a folder" in err

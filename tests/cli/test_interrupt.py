@@ -1,0 +1,135 @@
+"""Ctrl-C, closed pipes and full disks: a sentence at most, soon, and nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import SOURCE, start
+
+from sylvan import data
+
+posix = pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
+
+
+@pytest.fixture(scope="module")
+def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Enough text to train on for a while: made-up books of many words and labels."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    words = np.array([f"w{i}" for i in range(30_000)])
+    path = tmp_path_factory.mktemp("much") / "train.jsonl"
+    ids = rng.zipf(1.2, size=(20_000, 60)) % len(words)
+    labels = [[f"l{j}" for j in row] for row in (rng.zipf(1.3, size=(20_000, 4)) % 5_000).tolist()]
+    data.write_jsonl(path, (" ".join(words[row]) for row in ids), labels)
+    return path
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> str:
+    """Send SIGINT; the process must be gone within a second or so, with one sentence."""
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    _, err = process.communicate(timeout=60)
+    took = time.monotonic() - begin
+    assert process.returncode == 130, err
+    assert took < 1.5, f"took {took:.2f} s"
+    assert b"Traceback" not in err
+    return err.decode().strip()
+
+
+LONG = ("--set", "tolerance=0.0000001", "--set", "max_iterations=100000", "--set", "cost=100", "--threads", "2")
+
+
+@posix
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, 2.5])
+@pytest.mark.parametrize("before", [False, True])
+def test_interrupted_training_writes_nothing(
+    seconds: float, before: bool, much: Path, files: Any, tmp_path: Path
+) -> None:
+    target = tmp_path / "m"
+    if before:
+        shutil.copytree(files.text_model, target)
+    kept = {entry.name: entry.read_bytes() for entry in target.iterdir()} if before else None
+    process = start("train", "xr-linear", str(much), "--model", str(target), *LONG)
+    assert process.stdout is not None and process.stdout.readline().startswith(b"Read 20,000 rows")
+    time.sleep(seconds)
+    assert process.poll() is None, "the training that was to be interrupted has ended"
+    assert interrupted(process) == "Interrupted; nothing was written."
+    if kept is None:
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert {entry.name: entry.read_bytes() for entry in target.iterdir()} == kept
+        assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+@posix
+def test_interrupted_prediction_leaves_the_old_file(files: Any, tmp_path: Path) -> None:
+    target = tmp_path / "top.jsonl"
+    target.write_text("old")
+    process = start("predict", files.text_model, "-", "-o", str(target))
+    assert process.stdin is not None
+    process.stdin.write(b"bread and flour\n" * 5000)
+    process.stdin.flush()  # and it waits for more
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) == 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert interrupted(process) == "Interrupted; nothing was written."
+    assert [entry.name for entry in tmp_path.iterdir()] == ["top.jsonl"] and target.read_text() == "old"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_a_closed_pipe_is_quiet(files: Any) -> None:
+    model = files.text_model
+    lines = f"yes 'bread and flour' | head -n 100000 | {sys.executable} -m sylvan predict {model} - | head -n 1"
+    environment = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", "")}
+    done = subprocess.run(["sh", "-c", lines], capture_output=True, env=environment, timeout=120)
+    assert done.stdout.startswith(b'{"labels": ["Baking"') and done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_a_sentence(files: Any) -> None:
+    process = start("predict", files.text_model, files("test.jsonl"), "-o", "/dev/full")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (1, 2)
+    assert err.startswith(b"Error: ") and err.count(b"\n") == 1
+    with open("/dev/full", "wb") as full:
+        process = start("predict", files.text_model, files("test.jsonl"), stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.startswith(b"Error: ") and err.count(b"\n") == 1, err
+
+
+@posix
+def test_progress_is_drawn_on_a_terminal_alone(much: Path, tmp_path: Path) -> None:
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    def errors(*more: str) -> bytes:
+        outer, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        slow = ("--set", "tolerance=0.0001", "--set", "max_iterations=200")
+        process = start("train", "xr-linear", str(much), "--model", str(tmp_path / "m"), *slow, *more, stderr=inner)
+        os.close(inner)
+        seen = b""
+        try:
+            while piece := os.read(outer, 4096):
+                seen += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(outer)
+        assert process.wait(120) == 0
+        return seen
+
+    assert b"%" in errors()
+    assert errors("--quiet") == b""

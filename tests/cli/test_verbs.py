@@ -1,0 +1,281 @@
+"""The verbs on every format: what goes in, what comes out, and that all roads lead to the same answers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from processes import start
+
+import sylvan
+from sylvan import data
+
+MATRICES = ["test.xmc", "test.txt", "test.xmc.gz", "test-headless.txt", "test.svm", "test-from-1.svm", "X.test.npz",
+            "X.test.npy"]  # fmt: skip
+TEXTS = ["test.jsonl", "test.jsonl.gz", "test.jsonl.xz", "test.lines"]
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_predict_on_matrices(name: str, call: Any, files: Any) -> None:
+    outcome = call("predict", files.matrix_model, files(name), "-k", "2")
+    assert outcome.code == 0, outcome.err
+    top = sylvan.load(files.matrix_model).rank(data.load_npz(files("X.test.npz")), k=2)
+    found = rows(outcome.out)
+    assert [row["labels"] for row in found] == [[i for i in row if i >= 0] for row in top.labels.tolist()]
+    assert found[0]["scores"] == pytest.approx(top.scores[0].tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_predict_on_text(name: str, call: Any, files: Any) -> None:
+    outcome = call("predict", files.text_model, files(name), "-k", "2")
+    assert outcome.code == 0, outcome.err
+    texts = data.read_jsonl(files("test.jsonl")).texts
+    assert [row["labels"] for row in rows(outcome.out)] == sylvan.load(files.text_model).rank(texts, k=2).names
+
+
+@pytest.mark.parametrize("name", ["train.xmc", "train.txt", "train.xmc.gz", "train-headless.txt", "train.svm",
+                                  "train-from-1.svm", "X.train.npz", "X.train.npy"])  # fmt: skip
+def test_training_on_any_matrix_gives_the_same_model(name: str, call: Any, files: Any, tmp_path: Path) -> None:
+    labels = ("--labels", files("Y.train.npz")) if name.startswith("X") else ()
+    outcome = call("train", "xr-linear", files(name), "--model", str(tmp_path / "m"), *labels)
+    assert outcome.code == 0 and outcome.err == "", outcome.err
+    assert "Read 240 rows" in outcome.out and "6 labels" in outcome.out and "Saved it in" in outcome.out
+    X = data.load_npz(files("X.test.npz"))
+    mine, other = (sylvan.load(folder).rank(X, k=3) for folder in (tmp_path / "m", files.matrix_model))
+    assert np.array_equal(mine.labels, other.labels) and np.array_equal(mine.scores, other.scores)
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz", "train.jsonl.xz"])
+def test_training_on_text(name: str, call: Any, files: Any, tmp_path: Path) -> None:
+    words = ["train", "xr-linear", files(name), "--model", str(tmp_path / "m"), "--ngrams", "1,2", "--threads", "2",
+             "--set-text", "sublinear_tf=yes", "--set", "beam=7", "--seed", "3", "--quiet"]  # fmt: skip
+    outcome = call(*words)
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    model = sylvan.load(tmp_path / "m")
+    assert model.vectorizer.ngrams == (1, 2) and model.vectorizer.sublinear_tf
+    assert (model.model.beam, model.model.seed) == (7, 3)
+    assert model.rank(["bread and flour"], k=1).names == [["Baking"]]
+
+
+def test_fields_of_other_names(call: Any, files: Any, tmp_path: Path) -> None:
+    lines = [{"title": "flour", "author": "baker", "subjects": ["Baking"]}] * 3
+    lines += [{"title": "stars", "author": "observer", "subjects": ["Astronomy"]}] * 3
+    data.write_records(tmp_path / "a.jsonl", lines)
+    fields = ("--text-field", "title", "--text-field", "author", "--labels-field", "subjects")
+    assert call("train", "xr-linear", str(tmp_path / "a.jsonl"), "--model", str(tmp_path / "m"), *fields).code == 0
+    for again in (fields, ()):  # the model knows them
+        outcome = call("evaluate", str(tmp_path / "m"), str(tmp_path / "a.jsonl"), *again, "-k", "1")
+        assert outcome.code == 0 and "100.00" in outcome.out, outcome.err
+    outcome = call("predict", str(tmp_path / "m"), str(tmp_path / "a.jsonl"), "--text-field", "author")
+    assert [row["labels"][0] for row in rows(outcome.out)] == ["Baking"] * 3 + ["Astronomy"] * 3
+
+
+def test_weighted_and_numeric_labels(call: Any, tmp_path: Path) -> None:
+    lines = ['{"text": "flour yeast", "labels": [[7, 2.5]]}', '{"text": "stars", "labels": {"12": 1}}'] * 3
+    (tmp_path / "a.jsonl").write_text("\n".join(lines[::2]) + "\n")
+    assert call("train", "xr-linear", str(tmp_path / "a.jsonl"), "--model", str(tmp_path / "m")).code == 0
+    assert list(sylvan.load(tmp_path / "m").vocabulary_) == ["7"]
+
+
+def test_stdin_and_stdout(call: Any, files: Any, tmp_path: Path) -> None:
+    content = Path(files("train.jsonl")).read_bytes()
+    for packed in (content, gzip.compress(content), lzma.compress(content)):
+        assert call("train", "xr-linear", "-", "--model", str(tmp_path / "m"), stdin=packed).code == 0
+    outcome = call("predict", str(tmp_path / "m"), stdin=b"bread flour\nstars and planets\n")
+    assert [row["labels"][0] for row in rows(outcome.out)] == ["Baking", "Astronomy"]
+    matrix = Path(files("test.xmc")).read_bytes()
+    outcome = call("predict", files.matrix_model, "-", "-o", "-", stdin=matrix)
+    assert len(rows(outcome.out)) == 60
+    outcome = call("evaluate", files.matrix_model, "-", stdin=matrix)
+    assert outcome.code == 0 and outcome.out == call("evaluate", files.matrix_model, files("test.xmc")).out
+
+
+def test_names_beyond_ascii_arrive(call: Any, files: Any) -> None:
+    outcome = call("predict", files.text_model, "-", "-k", "1", stdin="şiir ve söz".encode())
+    assert outcome.out.startswith('{"labels": ["Türkçe"]')
+
+
+@pytest.mark.parametrize("model", ["text", "matrix"])
+def test_predictions_as_a_matrix(model: str, call: Any, files: Any, tmp_path: Path) -> None:
+    folder, name = (files.text_model, "test.jsonl") if model == "text" else (files.matrix_model, "test.xmc")
+    assert call("predict", folder, files(name), "-k", "3", "-o", str(tmp_path / "top.npz")).code == 0
+    scores = sp.load_npz(tmp_path / "top.npz")
+    assert scores.shape == (60, 6) and scores.dtype == np.float32 and np.diff(scores.indptr).max() <= 3
+    top = sylvan.load(files.matrix_model).rank(data.load_npz(files("X.test.npz")), k=3)
+    assert abs(scores - top.to_csr(6)).max() < 1e-6
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "jsonl.xz"])
+def test_predictions_in_a_file_replace_it(suffix: str, call: Any, files: Any, tmp_path: Path) -> None:
+    path = tmp_path / f"top.{suffix}"
+    path.write_text("old")
+    assert call("predict", files.text_model, files("test.jsonl"), "-o", str(path)).code == 0
+    assert [record["labels"][0] for record in data.read_records(path)] == [
+        row["labels"][0] for row in rows(call("predict", files.text_model, files("test.jsonl")).out)
+    ]
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_blocks_change_nothing(text: bool, call: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("predict", files.text_model if text else files.matrix_model, files("test.jsonl" if text else "test.xmc"))
+    whole = call(*words).out
+    monkeypatch.setattr("sylvan.cli.inputs._ROWS", 7)
+    monkeypatch.setattr("sylvan.cli.matrices._ROWS", 7)
+    assert call(*words).out == whole != ""
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_rows_without_anything_are_ranked_too(
+    header: bool, call: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty lines are rows, but at the end only where a header promises them; also when a block ends in them."""
+    width = Path(files("train.xmc")).read_text().split()[1]
+    lines = ["0 1:1", "", "", "1 2:1", "", ""]
+    content = (f"6 {width} 6\n" if header else "") + "\n".join(lines) + "\n"
+    (tmp_path / "a.xmc").write_text(content)
+    expected = 6 if header else 4
+    assert len(rows(call("predict", files.matrix_model, str(tmp_path / "a.xmc")).out)) == expected
+    from sylvan.data.streams import InputStream
+
+    original = InputStream.blocks
+    monkeypatch.setattr(InputStream, "blocks", lambda stream, size=8: original(stream, 8))
+    assert len(rows(call("predict", files.matrix_model, str(tmp_path / "a.xmc")).out)) == expected
+
+
+def test_beam_when_ranking(call: Any, files: Any) -> None:
+    assert call("predict", files.text_model, files("test.jsonl"), "--set", "beam=1").code == 0
+
+
+def test_evaluate_prints_the_metrics(call: Any, files: Any, tmp_path: Path) -> None:
+    from sylvan import metrics
+
+    path = tmp_path / "result.json"
+    outcome = call("evaluate", files.matrix_model, files("X.test.npz"), "--labels", files("Y.test.npz"),
+                   "-k", "1,2", "--json", str(path))  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    Y, Y_train = data.load_npz(files("Y.test.npz")), data.load_npz(files("Y.train.npz"))
+    top = sylvan.load(files.matrix_model).rank(data.load_npz(files("X.test.npz")), k=2)
+    found = json.loads(path.read_text())["measures"]
+    likely = metrics.propensities(Y_train)
+    for name, values in {
+        "P": metrics.precision(Y, top, at=(1, 2)),
+        "R": metrics.recall(Y, top, at=(1, 2)),
+        "nDCG": metrics.ndcg(Y, top, at=(1, 2)),
+        "PSP": metrics.psp(Y, top, likely, at=(1, 2)),
+        "PSnDCG": metrics.psndcg(Y, top, likely, at=(1, 2)),
+    }.items():
+        assert found[name] == pytest.approx({str(k): v for k, v in values.items()})
+        assert f"{100 * values[2]:.2f}" in outcome.out
+
+
+def test_evaluate_gives_json_alone_on_stdout(call: Any, files: Any) -> None:
+    outcome = call("evaluate", files.text_model, files("test.jsonl"), "--json", "-")
+    assert json.loads(outcome.out)["rows_measured"] == 60
+
+
+def test_the_same_measures_for_text_and_matrices(call: Any, files: Any) -> None:
+    text = call("evaluate", files.text_model, files("test.jsonl"))
+    matrix = call("evaluate", files.matrix_model, files("test.xmc"))
+    assert text.out.split("Percentages")[0] == matrix.out.split("Percentages")[0] != ""
+
+
+def test_unknown_labels_are_counted(call: Any, files: Any, tmp_path: Path) -> None:
+    data.write_jsonl(
+        tmp_path / "a.jsonl", ["bread", "stars", "music", "silence"],
+        [["Baking", "Opera"], ["Astronomy"], ["Opera", "Jazz"], []],
+    )  # fmt: skip
+    outcome = call("evaluate", files.text_model, str(tmp_path / "a.jsonl"), "-k", "1")
+    assert "over 2 rows" in outcome.out and "2 rows without such a label" in outcome.out
+    assert "3 labels (2 different) were not known" in outcome.out
+    width = Path(files("train.xmc")).read_text().split()[1]
+    (tmp_path / "a.xmc").write_text(f"2 {width} 99\n0,98 1:1\n97 2:1\n")
+    outcome = call("evaluate", files.matrix_model, str(tmp_path / "a.xmc"), "-k", "1", "--json", "-")
+    assert json.loads(outcome.out)["labels_unknown"] == 2 and json.loads(outcome.out)["rows_measured"] == 1
+    data.write_jsonl(tmp_path / "b.jsonl", ["music"], [["Opera"]])
+    outcome = call("evaluate", files.text_model, str(tmp_path / "b.jsonl"))
+    assert outcome.code == 2 and "no row has a label that the model knows" in outcome.err
+
+
+def test_training_over_a_model_replaces_it(call: Any, files: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "m")
+    for name in ("train.xmc", "train.jsonl"):
+        assert call("train", "xr-linear", files(name), "--model", folder).code == 0
+    assert isinstance(sylvan.load(folder), sylvan.TextModel)
+
+
+def test_more_labels_asked_for_than_there_are(call: Any, files: Any, tmp_path: Path) -> None:
+    outcome = call("predict", files.text_model, "-", "-k", "1000000000", stdin=b"bread\n")
+    assert len(rows(outcome.out)[0]["labels"]) <= 6
+    outcome = call("evaluate", files.text_model, files("test.jsonl"), "-k", "6,10", "--json", "-")
+    measures = json.loads(outcome.out)["measures"]
+    assert measures["P"]["10"] == pytest.approx(measures["P"]["6"] * 6 / 10)
+    assert measures["R"]["10"] == measures["R"]["6"]
+
+
+def test_a_folder_as_pecos_lays_it_out(call: Any, files: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    for part, split in (("train", "trn"), ("test", "tst")):
+        data.save_npz_pair(folder, data.load_npz(files(f"X.{part}.npz")), data.load_npz(files(f"Y.{part}.npz")), split)
+    assert call("train", "xr-linear", str(folder), "--model", str(tmp_path / "m")).code == 0
+    expected = call("evaluate", files.matrix_model, files("test.xmc")).out
+    assert call("evaluate", str(tmp_path / "m"), str(folder)).out == expected
+    assert len(rows(call("predict", str(tmp_path / "m"), str(folder)).out)) == 60
+
+
+def test_a_tree_and_features_of_labels(call: Any, files: Any, tmp_path: Path) -> None:
+    sylvan.LabelTree.random(6, branching=2, max_leaf=2, seed=3).save(tmp_path / "tree")
+    words = ("train", "xr-linear", files("train.xmc"), "--model", str(tmp_path / "m"))
+    assert call(*words, "--tree", str(tmp_path / "tree")).code == 0
+    assert repr(sylvan.load(tmp_path / "m").tree_) == repr(sylvan.load(tmp_path / "tree"))
+    width = sylvan.load(files.matrix_model).n_features_
+    data.save_npz(tmp_path / "Z.npz", sp.eye(6, width, format="csr"))
+    outcome = call(*words, "--label-features", str(tmp_path / "Z.npz"), "--set", "max_leaf=2")
+    assert outcome.code == 0, outcome.err
+    assert sylvan.load(tmp_path / "m").embedding == "pifa_lf"
+
+
+def test_a_verb_without_a_model_shows_its_help(call: Any) -> None:
+    outcome = call("train")
+    assert outcome.code == 2 and "xr-linear" in outcome.err and "Error" not in outcome.err
+
+
+def test_no_option_forgets_its_example(call: Any) -> None:
+    for verb in (["train"], ["train", "xr-linear"], ["predict"], ["evaluate"], ["demo"], []):
+        outcome = call(*verb, "--help")
+        assert outcome.code == 0 and "Example" in outcome.out and "sylvan " in outcome.out
+    assert "beam=10" in call("train", "xr-linear", "--help").out
+    assert call("--version").out == f"sylvan {sylvan.__version__}\n"
+    assert call().code == 2
+
+
+def test_the_command_as_a_process(files: Any, tmp_path: Path) -> None:
+    process = start("predict", files.text_model, "-", "-k", "1")
+    out, err = process.communicate(b"bread and flour\n", timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    assert json.loads(out)["labels"] == ["Baking"]
+    process = start("predict", files.text_model, str(tmp_path / "nowhere"))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, b"") and err.startswith(b"Error: There is no file")
+
+
+def test_help_is_quick() -> None:
+    """It loads no verb, and of Sylvan only what ``import sylvan`` loads."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from sylvan.cli import main; assert main(['--help']) == 0; "
+        "assert not [m for m in sys.modules if m.startswith('sylvan.cli.') and m != 'sylvan.cli.app'], sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -1,0 +1,253 @@
+"""TextModel: strings to strings, in one folder."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from sylvan import TextModel, TfidfVectorizer, XRLinear, data, metrics
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+
+TEXTS = [
+    "whales of the south seas",
+    "a voyage on the south seas",
+    "bread and cakes",
+    "the baking of bread and rolls",
+    "stars and planets",
+    "a telescope for the stars",
+] * 3
+LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Astronomy"], ["Astronomy", "Optics"]] * 3
+
+
+@pytest.fixture(scope="module")
+def model() -> TextModel:
+    return TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(beam=5)).fit(TEXTS, LABELS)
+
+
+def same_answers(one: TextModel, other: TextModel) -> bool:
+    first, second = one.rank(TEXTS, k=4), other.rank(TEXTS, k=4)
+    return bool(
+        np.array_equal(first.labels, second.labels)
+        and np.array_equal(first.scores, second.scores)
+        and first.names == second.names
+    )
+
+
+def test_strings_to_strings(model: TextModel) -> None:
+    top = model.rank(["how to bake bread", "the stars"], k=2)
+    assert [row[0] for row in top.names] == ["Baking", "Astronomy"]
+    assert top.labels.shape == top.scores.shape == (2, 2)
+    assert [[model.vocabulary_[label] for label in row if label >= 0] for row in top.labels] == top.names
+    assert list(model.classes_) == ["Astronomy", "Baking", "Optics", "Voyages", "Whaling"]
+    assert model.n_labels_ == 5
+
+
+def test_answers_go_straight_into_the_metrics(model: TextModel) -> None:
+    Y = model.vocabulary_.encode(LABELS)
+    assert metrics.precision(Y, model.rank(TEXTS, k=1), at=1)[1] > 0.9
+
+
+def test_the_same_as_its_parts_one_by_one(model: TextModel) -> None:
+    vectorizer, names = TfidfVectorizer(ngrams=(1, 2)), data.Vocabulary.from_labels(LABELS)
+    inner = XRLinear(beam=5).fit(vectorizer.fit_transform(TEXTS), names.encode(LABELS))
+    assert same_answers(model, TextModel.from_parts(vectorizer, inner, names))
+
+
+def test_parts_that_do_not_fit_are_refused(model: TextModel) -> None:
+    names = data.Vocabulary(["a", "b"])
+    with pytest.raises(DataError, match="The vocabulary has 2 names, but the model 5 labels"):
+        TextModel.from_parts(model.vectorizer, model.model, names)
+    with pytest.raises(DataError, match="features"):
+        TextModel.from_parts(TfidfVectorizer().fit(["one two"]), model.model, model.vocabulary_)
+    with pytest.raises(DataError, match="over matrices"):
+        TextModel.from_parts(model.vectorizer, model, model.vocabulary_)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [tuple(row) for row in LABELS],
+        [dict.fromkeys(row, 1.0) for row in LABELS],
+        [[(name, 1.0) for name in row] for row in LABELS],
+        [[*row, row[0]] for row in LABELS],
+        np.array([np.array(row, dtype=object) for row in LABELS], dtype=object),
+    ],
+    ids=["tuples", "dicts", "pairs", "named twice", "object array"],
+)
+def test_forms_of_labels(model: TextModel, labels: Any) -> None:
+    assert same_answers(model, TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(beam=5)).fit(TEXTS, labels))
+
+
+def test_one_label_a_text() -> None:
+    classes = [row[0] for row in LABELS]
+    for given in (classes, np.array(classes)):
+        assert TextModel().fit(TEXTS, given).rank(["bread"], k=1).names == [["Baking"]]
+
+
+def test_ints_are_named_by_their_digits() -> None:
+    names = {"Whaling": 70, "Voyages": 5, "Baking": 45_000_000, "Astronomy": 9, "Optics": 12}
+    model = TextModel().fit(TEXTS, [[names[name] for name in row] for row in LABELS])
+    assert list(model.vocabulary_) == ["5", "9", "12", "70", "45000000"]
+    assert model.rank(["bread"], k=1).names == [["45000000"]]
+
+
+def test_a_label_matrix(model: TextModel) -> None:
+    Y = model.vocabulary_.encode(LABELS)
+    for given in (Y, Y.toarray(), sp.csr_array(Y)):
+        by_matrix = TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(beam=5)).fit(TEXTS, given)
+        assert np.array_equal(by_matrix.rank(TEXTS, k=3).labels, model.rank(TEXTS, k=3).labels)
+        assert list(by_matrix.vocabulary_) == ["0", "1", "2", "3", "4"]
+
+
+def test_relevance_counts_as_a_cost() -> None:
+    """Of two labels that always stand together, the one of more relevance gets the higher score."""
+    pairs = [[("Low", 0.05), ("High", 20.0)] if "Baking" in row else ["Other"] for row in LABELS]
+    assert TextModel().fit(TEXTS, pairs).rank(["bread"], k=1).names == [["High"]]
+
+
+def test_sample_weight_reaches_the_model() -> None:
+    weight = np.where(np.arange(len(TEXTS)) % 2 == 0, 1.0, 5.0)
+    plain, weighted = TextModel().fit(TEXTS, LABELS), TextModel().fit(TEXTS, LABELS, sample_weight=weight)
+    assert not same_answers(plain, weighted)
+
+
+def test_saved_and_loaded(model: TextModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "m")
+    for mmap in (True, False):
+        loaded = sylvan.load(tmp_path / "m", mmap=mmap)
+        assert isinstance(loaded, TextModel) and same_answers(model, loaded)
+        assert loaded.model.beam == 5 and loaded.vectorizer.ngrams == (1, 2)
+    loaded.save(tmp_path / "again")
+    assert same_answers(model, sylvan.load(tmp_path / "again"))
+    TextModel().fit(TEXTS[:2], LABELS[:2]).save(tmp_path / "m")
+    assert sylvan.load(tmp_path / "m").n_labels_ == 2
+
+
+def test_the_fields_of_json_lines_are_kept(model: TextModel, tmp_path: Path) -> None:
+    assert (model.text_fields_, model.labels_field_) == (("text",), "labels")
+    other = copy.copy(model)
+    other.text_fields_, other.labels_field_ = ("title", "author"), "subjects"
+    other.save(tmp_path / "m")
+    loaded = sylvan.load(tmp_path / "m")
+    assert (loaded.text_fields_, loaded.labels_field_) == (("title", "author"), "subjects")
+    state = model.to_state()
+    for name, bad in (("text_fields", []), ("text_fields", [3]), ("labels_field", None)):
+        sylvan.store.save(tmp_path / "bad", replace(state, meta={**state.meta, name: bad}))
+        with pytest.raises(ModelError, match=f"'{name}' must be a"):
+            sylvan.load(tmp_path / "bad")
+
+
+def test_a_folder_whose_parts_do_not_fit_is_refused(model: TextModel, tmp_path: Path) -> None:
+    state = model.to_state()
+    state.parts["vocabulary"] = data.Vocabulary(["one"]).to_state()
+    sylvan.store.save(tmp_path / "m", state)
+    with pytest.raises(ModelError, match="damaged: The vocabulary has 1 names"):
+        sylvan.load(tmp_path / "m")
+    state.parts["model"] = model.vectorizer.to_state()
+    sylvan.store.save(tmp_path / "m", state)
+    with pytest.raises(ModelError, match="damaged"):
+        sylvan.load(tmp_path / "m")
+    del state.parts["model"]
+    sylvan.store.save(tmp_path / "m", state)
+    with pytest.raises(ModelError, match="needs a part 'model'"):
+        sylvan.load(tmp_path / "m")
+    shutil.rmtree(tmp_path / "m")
+
+
+def test_pickle_and_deepcopy(model: TextModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "m")
+    for original in (model, sylvan.load(tmp_path / "m")):
+        assert same_answers(model, pickle.loads(pickle.dumps(original)))
+        assert same_answers(model, copy.deepcopy(original))
+    pickle.loads(pickle.dumps(model.rank(TEXTS, k=2)))
+
+
+def test_parameters_reach_into_the_parts() -> None:
+    model = TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(beam=5))
+    parameters = model.get_params()
+    assert parameters["model__beam"] == 5 and parameters["vectorizer__ngrams"] == (1, 2)
+    assert set(model.get_params(deep=False)) == {"vectorizer", "model"}
+    model.set_params(model__beam=20, vectorizer__min_df=2)
+    assert (model.model.beam, model.vectorizer.min_df) == (20, 2)
+    with pytest.raises(ParameterError, match="no parameter 'beem'"):
+        model.set_params(model__beem=1)
+    with pytest.raises(ParameterError, match="no parameter 'beam'"):
+        model.set_params(beam=1)
+
+
+def test_scikit_learn_clones_it() -> None:
+    clone = pytest.importorskip("sklearn.base").clone
+    copied = clone(TextModel(TfidfVectorizer(min_df=2), XRLinear(beam=3)))
+    assert (copied.vectorizer.min_df, copied.model.beam) == (2, 3)
+
+
+def test_repr_names_the_parts() -> None:
+    text = repr(TextModel(TfidfVectorizer(min_df=2), XRLinear(beam=3)))
+    assert text == "TextModel(vectorizer=TfidfVectorizer(min_df=2), model=XRLinear(beam=3))"
+
+
+def test_threads_change_nothing(model: TextModel) -> None:
+    for n_jobs in (1, 2, 5):
+        again = TextModel(TfidfVectorizer(ngrams=(1, 2), n_jobs=n_jobs), XRLinear(beam=5, n_jobs=n_jobs))
+        assert same_answers(model, again.fit(TEXTS, LABELS))
+
+
+def test_no_texts_and_texts_without_a_known_word(model: TextModel) -> None:
+    assert model.rank([], k=3).labels.shape == (0, 3) and model.rank([], k=3).names == []
+    assert model.rank(["", "xyzzy"], k=3).labels.shape == (2, 3)
+    assert len(model.rank(["bread"], k=50).names[0]) <= 5
+
+
+def test_any_iterable_of_texts(model: TextModel) -> None:
+    once = (text for text in TEXTS)
+    assert model.rank(once, k=2).names == model.rank(np.array(TEXTS), k=2).names == model.rank(tuple(TEXTS), k=2).names
+
+
+def test_predict_has_a_column_a_name(model: TextModel) -> None:
+    predicted = model.predict(TEXTS)
+    assert predicted.shape == (len(TEXTS), 5) and set(np.unique(predicted.data)) <= {1.0}
+    assert model.predict_proba(TEXTS).shape == predicted.shape
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "sentence"),
+    [
+        ("one string", LABELS, "Got one string"),
+        (TEXTS, "one string", "Got one string"),
+        (TEXTS[:3], LABELS[:2], "There are 3 texts, but the labels of 2"),
+        ([*TEXTS[:-1], None], LABELS, "Got NoneType in row 17"),
+        (sp.eye(18, format="csr"), LABELS, "Got a matrix"),
+        (np.eye(18), LABELS, "Got a matrix"),
+        (TEXTS, [*LABELS[:-1], ["ok", 3]], "all strings or all ints"),
+        (TEXTS, [*LABELS[:-1], [("negative", -1.0)]], "weight must be a finite number"),
+        (TEXTS, [*LABELS[:-1], None], "labels of text 17"),
+        (TEXTS, [*LABELS[:-1], [3.5]], "labels of text 17"),
+        ([], [], "no documents|no texts"),
+    ],
+)
+def test_what_is_no_text_or_label_is_refused(texts: Any, labels: Any, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        TextModel().fit(texts, labels)
+
+
+def test_not_fitted_and_wrong_parts(model: TextModel, tmp_path: Path) -> None:
+    for act in (lambda m: m.rank(TEXTS), lambda m: m.predict(TEXTS), lambda m: m.save(tmp_path), lambda m: m.classes_):
+        with pytest.raises(NotFittedError, match="not fitted"):
+            act(TextModel())
+    with pytest.raises(ParameterError, match="'model' parameter of TextModel must be"):
+        TextModel(model=TfidfVectorizer()).fit(TEXTS, LABELS)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'vectorizer' parameter of TextModel must be"):
+        TextModel(vectorizer=XRLinear()).fit(TEXTS, LABELS)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'k'"):
+        model.rank(TEXTS, k=0)
+    with pytest.raises(DataError, match="Got one string"):
+        model.rank("bread")
