@@ -91,7 +91,9 @@ def _train(train: Any, seed: int, threads: int | None) -> Any:
         found.append(repr(tree))
     with _phase("Matching and ranking: linear models, layer by layer"):
         model = XRLinear(tree=tree, n_jobs=threads, seed=seed).fit(X, Y)
-    return TextModel.from_parts(vectorizer, model, names)
+    tagger = TextModel.from_parts(vectorizer, model, names)
+    tagger.text_fields_ = ("title", "author")
+    return tagger
 
 
 def _show_measures(model: Any, test: Any, named: Any) -> None:
@@ -126,5 +128,5 @@ def _show_commands(folder: str) -> None:
     model = shlex.quote(folder)
     click.echo("\nWhat to try next:")
     click.echo(f'  echo "Whale hunting in the south seas" | sylvan predict {model} -k 3')
-    click.echo(f"  sylvan evaluate {model} {test} {fields} -k 1,3,5,10")
+    click.echo(f"  sylvan evaluate {model} {test} -k 1,3,5,10")
     click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --ngrams 1,2 --set beam=20")

@@ -54,14 +54,14 @@ def input_options(command: _Command) -> _Command:
         ),
         click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
         click.option(
-            "--labels-field", default="labels", show_default=True, metavar="NAME", help="JSONL field of labels."
+            "--labels-field", metavar="NAME", help="JSONL field of labels. [default: labels, or the model's]"
         ),
         click.option(
             "--text-field",
             "text_fields",
             multiple=True,
             metavar="NAME",
-            help="JSONL field of text; give it again to join several. [default: text]",
+            help="JSONL field of text; give it again to join several. [default: text, or the model's]",
         ),
         click.option(
             "--format",

@@ -153,17 +153,18 @@ def _vectorizer(given: dict[str, Any]) -> Any:
 
 
 def _fit_and_save(session: Session, model: Any, given: dict[str, Any]) -> None:
-    from sylvan.cli.inputs import open_input
+    from sylvan.cli.inputs import TextInput, open_input
     from sylvan.store import check_target
 
     check_target(given["folder"])
-    source = open_input(given["train"], given, "trn")
+    source = open_input(given["train"], given, part="trn")
     start = time.perf_counter()
     options = _label_features(given["label_features"])
-    if source.is_text:
+    if isinstance(source, TextInput):
         from sylvan.models.text import TextModel
 
         model = TextModel(_vectorizer(given), model)
+        model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
     else:
         _refuse_text_options(given)
     inputs: Any

@@ -27,7 +27,7 @@ Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
 _Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
 _Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
 
-_CLUSTERINGS = Choice(("spherical", "kmeans", "random"))
+_CLUSTERINGS = Choice(("kmeans", "spherical", "random"))
 _SAMPLE = 4096  # labels that a larger split iterates on before it assigns all
 _ALL_STEPS = 2**31 - 1
 
@@ -37,7 +37,7 @@ def build_tree(
     branching: int = 16,
     max_leaf: int = 100,
     *,
-    clustering: str = "spherical",
+    clustering: str = "kmeans",
     overlap: int = 1,
     max_iterations: int = 10,
     seed: int = 0,
@@ -58,8 +58,8 @@ def build_tree(
         Most children of an inner node (the papers' B).
     max_leaf : int
         Most labels of a cluster.
-    clustering : {"spherical", "kmeans", "random"}
-        Angle to the centres, Euclidean distance to them, or none (the ablation).
+    clustering : {"kmeans", "spherical", "random"}
+        Euclidean distance to the centres, angle to them, or none (the ablation).
     overlap : int
         Most clusters of a label. Above 1, clusters are made of ``max_leaf // overlap`` labels at most, and
         filled up to ``max_leaf`` with labels of other clusters that are nearest to them.

@@ -55,7 +55,7 @@ def pii(Y: Any) -> sp.csr_matrix:
     return _unit_rows(sp.csr_matrix((members.data.copy(), members.indices, members.indptr), shape=members.shape))
 
 
-def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = None, n_jobs: int | None = 1) -> sp.csr_matrix:
+def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 256, n_jobs: int | None = 1) -> sp.csr_matrix:
     """Positive instance feature aggregation: a label is the sum of its instances' features.
 
     Parameters
@@ -64,8 +64,9 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = None, n_jobs: i
     Y : label matrix of shape (n, L), lists of label ids, or Csr
         Its relevances weigh the instances.
     max_features_per_label : int, optional
-        Keep only so many values of each label, those of largest size. Labels of many instances touch most
-        features, and the tail of their values says little about where they belong; None keeps all.
+        Keep only so many values of each label, those of largest size; None keeps all. Labels of many instances
+        touch most features, and the tail of their values says little about where they belong: trees made from 256
+        are as good as trees made from all, at a fraction of the time and memory.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
 
@@ -147,7 +148,7 @@ def pifa_lf(
     label_features: Any,
     alpha: float | npt.ArrayLike = 0.5,
     *,
-    max_features_per_label: int | None = None,
+    max_features_per_label: int | None = 256,
     n_jobs: int | None = 1,
 ) -> sp.csr_matrix:
     """PIFA together with features of the labels themselves, such as their names' TF-IDF vectors.

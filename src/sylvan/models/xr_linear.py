@@ -66,7 +66,7 @@ class XRLinear(Estimator):
         (Eq. 12), or times its sigmoid; ``"paper"`` takes Eq. 13 in all layers but the last, and Eq. 12 there.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         What labels are clustered by; see :mod:`sylvan.indexing`.
-    clustering : {"spherical", "kmeans", "random"}, default "spherical"
+    clustering : {"kmeans", "spherical", "random"}, default "kmeans"
     tree : LabelTree, optional
         A tree made beforehand; the five parameters of the index are then not used.
     n_jobs : int, optional
@@ -116,7 +116,7 @@ class XRLinear(Estimator):
         "weight_dtype": Choice(WEIGHT_DTYPES),
         "combine": PerLayer(COMBINES),
         "embedding": Choice(EMBEDDINGS),
-        "clustering": Choice(("spherical", "kmeans", "random")),
+        "clustering": Choice(("kmeans", "spherical", "random")),
         "tree": Instance((LabelTree,), "a LabelTree", optional=True),
         "n_jobs": Jobs(optional=True),
         "seed": Number(int, 0, 2**31 - 1),
@@ -145,7 +145,7 @@ class XRLinear(Estimator):
         weight_dtype: str = "uint8",
         combine: str | list[str] = "l3_hinge",
         embedding: str = "pifa",
-        clustering: str = "spherical",
+        clustering: str = "kmeans",
         tree: LabelTree | None = None,
         n_jobs: int | None = None,
         seed: int = 0,
