@@ -53,10 +53,11 @@ def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
 
 def apart(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     """A copy in pages of its own, which go back to the system when it is let go; freed heap memory seldom does."""
-    copy: npt.NDArray[_Scalar] = np.empty_like(array)
-    if array.nbytes:
-        copy = np.frombuffer(mmap.mmap(-1, array.nbytes), dtype=array.dtype)
-        copy[:] = array
+    if not array.nbytes:
+        return array
+    pages = mmap.mmap(-1, array.nbytes)
+    copy: npt.NDArray[_Scalar] = np.ndarray(array.shape, array.dtype, pages)
+    copy[:] = array
     return copy
 
 
