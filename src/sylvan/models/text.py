@@ -128,14 +128,16 @@ class TextModel(Estimator):
         """
         self.check_params()
         texts = check_texts(texts)
+        n_texts = len(texts)
         vocabulary, Y = encode_labels(label_lists)
-        if len(texts) != Y.shape[0]:
-            raise DataError(f"There are {len(texts)} texts, but the labels of {Y.shape[0]}.")
+        if n_texts != Y.shape[0]:
+            raise DataError(f"There are {n_texts} texts, but the labels of {Y.shape[0]}.")
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
         before = dict(self.vectorizer.__dict__)
         try:
             X = self.vectorizer.fit_transform(texts)
+            del texts  # a caller who gave an iterator has not kept them either
             self.model.fit(X, Y, **options)
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
