@@ -124,37 +124,71 @@ int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int6
   return at;
 }
 
-// Scores of all pairs; clusters that many queries opened are unpacked once for all of them.
-void score_pairs(const LayerView& layer, const Query& query, const std::vector<Pair>& pairs, Lookup& lookup,
-                 std::vector<int32_t>& order, float* scores) {
-  const int64_t n = static_cast<int64_t>(pairs.size());
-  order.resize(n);
-  for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
-  const bool grouped = n > 4 * layer.n_clusters;
-  if (grouped) {
-    std::sort(order.begin(), order.end(), [&pairs](int32_t a, int32_t b) {
-      return pairs[a].cluster < pairs[b].cluster || (pairs[a].cluster == pairs[b].cluster && a < b);
-    });
+// Scores of all pairs. When clusters are few for so many pairs, each is unpacked once for all queries that
+// open it; otherwise each query's clusters are looked up together.
+class PairScorer {
+ public:
+  PairScorer(const LayerView& layer, const Query& query) : layer_(layer), query_(query), lookup_(layer) {}
+
+  void score(const std::vector<Pair>& pairs, float* scores) {
+    const int64_t n = static_cast<int64_t>(pairs.size());
+    if (n > 4 * layer_.n_clusters) {
+      by_cluster(pairs, scores);
+      return;
+    }
+    for (int64_t i = 0; i < n;) {
+      int64_t end = i;
+      clusters_.clear();
+      while (end < n && pairs[end].query == pairs[i].query) clusters_.push_back(pairs[end++].cluster);
+      look_up(pairs[i], scores);
+      i = end;
+    }
   }
-  for (int64_t i = 0; i < n;) {
-    int64_t end = i + 1, entries = 0;
-    const int32_t cluster = pairs[order[i]].cluster;
-    while (grouped && end < n && pairs[order[end]].cluster == cluster) ++end;
-    if (grouped) {
-      for (int64_t j = i; j < end; ++j) {
-        const int32_t q = pairs[order[j]].query;
-        entries += query.indptr[q + 1] - query.indptr[q];
+
+ private:
+  // The pairs from `first` on that are listed in clusters_, one query's.
+  void look_up(const Pair& first, float* scores) {
+    const int64_t begin = query_.indptr[first.query];
+    lookup_.score_clusters(clusters_.data(), static_cast<int64_t>(clusters_.size()), query_.indices + begin,
+                           query_.values + begin, query_.indptr[first.query + 1] - begin, scores + first.at);
+  }
+
+  void by_cluster(const std::vector<Pair>& pairs, float* scores) {
+    const int64_t n = static_cast<int64_t>(pairs.size());
+    first_.assign(static_cast<size_t>(layer_.n_clusters + 1), 0);
+    order_.resize(static_cast<size_t>(n));
+    for (const Pair& pair : pairs) ++first_[pair.cluster + 1];
+    for (int64_t c = 0; c < layer_.n_clusters; ++c) first_[c + 1] += first_[c];
+    next_ = first_;
+    for (int64_t i = 0; i < n; ++i) order_[next_[pairs[i].cluster]++] = static_cast<int32_t>(i);
+    for (int64_t c = 0; c < layer_.n_clusters; ++c) {
+      int64_t entries = 0;
+      for (int64_t j = first_[c]; j < first_[c + 1]; ++j) {
+        const int32_t q = pairs[order_[j]].query;
+        entries += query_.indptr[q + 1] - query_.indptr[q];
+      }
+      const bool unpacked = lookup_.worth_unpacking(c, entries);
+      if (unpacked) lookup_.unpack(c);
+      clusters_.assign(1, static_cast<int32_t>(c));
+      for (int64_t j = first_[c]; j < first_[c + 1]; ++j) {
+        const Pair& pair = pairs[order_[j]];
+        const int64_t begin = query_.indptr[pair.query];
+        if (!unpacked) {
+          look_up(pair, scores);
+        } else {
+          lookup_.score_unpacked(query_.indices + begin, query_.values + begin,
+                                 query_.indptr[pair.query + 1] - begin, scores + pair.at);
+        }
       }
     }
-    lookup.open(cluster, entries);
-    for (; i < end; ++i) {
-      const Pair& pair = pairs[order[i]];
-      const int64_t begin = query.indptr[pair.query];
-      lookup.score(query.indices + begin, query.values + begin, query.indptr[pair.query + 1] - begin,
-                   scores + pair.at);
-    }
   }
-}
+
+  const LayerView& layer_;
+  const Query& query_;
+  Lookup lookup_;
+  std::vector<int32_t> clusters_, order_;
+  std::vector<int64_t> first_, next_;
+};
 
 }  // namespace
 
@@ -166,14 +200,13 @@ bool search_layer(const LayerView& layer, const Query& query, const Beam& from, 
       std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
   try {
     std::vector<Pair> pairs;
-    std::vector<int32_t> order;
     std::vector<float> scores;
-    Lookup lookup(layer);
+    PairScorer scorer(layer, query);
     Best best(nullptr, nullptr, to.width);
     for (int64_t first = 0; first < query.n_rows; first += block) {
       const int64_t last = std::min(query.n_rows, first + block);
       scores.resize(static_cast<size_t>(list_pairs(layer, from, first, last, pairs)));
-      score_pairs(layer, query, pairs, lookup, order, scores.data());
+      scorer.score(pairs, scores.data());
       size_t p = 0;
       for (int64_t q = first; q < last; ++q) {
         best.restart(to.nodes + q * to.width, to.scores + q * to.width);

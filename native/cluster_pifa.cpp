@@ -4,8 +4,32 @@
 #include <cmath>
 #include <vector>
 
+#include "platform.hpp"
+
 namespace sylvan {
 namespace {
+
+struct Features {
+  const int64_t* indptr;
+  const int32_t* indices;
+  const float* data;
+};
+
+struct Members {
+  const int32_t* rows;
+  const float* weights;
+  int64_t count;
+
+  // Rows lie anywhere: the start of the next one is fetched while one is added.
+  void prefetch(const Features& x, int64_t m) const {
+    if (m + 1 >= count) return;
+    const int64_t next = x.indptr[rows[m + 1]];
+    for (int64_t ahead = 0; ahead < 64; ahead += 16) {
+      SYLVAN_PREFETCH(x.indices + next + ahead);
+      SYLVAN_PREFETCH(x.data + next + ahead);
+    }
+  }
+};
 
 struct Accumulator {
   std::vector<float> sums;
@@ -15,6 +39,25 @@ struct Accumulator {
 
   explicit Accumulator(int64_t n_columns)
       : sums(static_cast<size_t>(n_columns), 0.0f), seen(static_cast<size_t>(n_columns), 0) {}
+
+  // The columns are listed as they come, without a branch: one is written past the list's end at most.
+  void add(const Features& x, const Members& members, int64_t room) {
+    touched.resize(static_cast<size_t>(room + 1));
+    int32_t* list = touched.data();
+    int64_t n = 0;
+    for (int64_t m = 0; m < members.count; ++m) {
+      members.prefetch(x, m);
+      const float weight = members.weights[m];
+      for (int64_t k = x.indptr[members.rows[m]]; k < x.indptr[members.rows[m] + 1]; ++k) {
+        const int32_t j = x.indices[k];
+        list[n] = j;
+        n += seen[static_cast<size_t>(j)] ^ 1;
+        seen[static_cast<size_t>(j)] = 1;
+        sums[static_cast<size_t>(j)] += weight * x.data[k];
+      }
+    }
+    touched.resize(static_cast<size_t>(n));
+  }
 
   // Columns in rising order: sorted when few, read off the marks when many.
   void sort_touched() {
@@ -60,6 +103,7 @@ void aggregate_features(const int64_t* x_indptr, const int32_t* x_indices, const
                         int64_t n_columns, const int64_t* members_indptr, const int32_t* members,
                         const float* member_weights, int64_t first, int64_t last, int64_t max_features,
                         int64_t* out_length, int32_t* out_indices, float* out_data) {
+  const Features x{x_indptr, x_indices, x_data};
   Accumulator acc(n_columns);
   int64_t written = 0;
   for (int64_t label = first; label < last; ++label) {
@@ -67,23 +111,11 @@ void aggregate_features(const int64_t* x_indptr, const int32_t* x_indices, const
     for (int64_t m = members_indptr[label]; m < members_indptr[label + 1]; ++m) {
       room += x_indptr[members[m] + 1] - x_indptr[members[m]];
     }
-    // The list of columns is written without a branch, one past its end at most.
-    acc.touched.resize(static_cast<size_t>(std::min(room, n_columns) + 1));
-    int32_t* touched = acc.touched.data();
-    int64_t n_touched = 0;
+    const Members own{members + members_indptr[label], member_weights + members_indptr[label],
+                      members_indptr[label + 1] - members_indptr[label]};
+    acc.add(x, own, std::min(room, n_columns));
+    const int64_t n_touched = static_cast<int64_t>(acc.touched.size());
     float* sums = acc.sums.data();
-    uint8_t* seen = acc.seen.data();
-    for (int64_t m = members_indptr[label]; m < members_indptr[label + 1]; ++m) {
-      const float weight = member_weights[m];
-      for (int64_t k = x_indptr[members[m]]; k < x_indptr[members[m] + 1]; ++k) {
-        const int32_t j = x_indices[k];
-        touched[n_touched] = j;
-        n_touched += seen[j] ^ 1;
-        seen[j] = 1;
-        sums[j] += weight * x_data[k];
-      }
-    }
-    acc.touched.resize(static_cast<size_t>(n_touched));
     if (max_features > 0 && n_touched > max_features) {
       acc.keep_largest(max_features);
     } else {

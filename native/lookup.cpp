@@ -68,42 +68,68 @@ SYLVAN_INLINE int64_t sum_lengths(const Length* lengths, int64_t n) {
   return total;
 }
 
-// Finds the rows of a query's features in a cluster; returns how many were found.
+// The blocks that may hold a query's features, for all its clusters: first every block's start is asked for,
+// then read, and its keys asked for.
 template <typename Key, typename Length>
-int64_t find_rows(const LayerView& layer, int64_t cluster, const int32_t* features, const float* values,
-                  int64_t n, Hit* hits) {
-  constexpr int64_t kAhead = 8;
-  const BlockStart* starts = layer.block_starts + cluster * (layer.n_blocks + 1);
-  const Key* keys = static_cast<const Key*>(layer.keys) + layer.row_offsets[cluster];
-  const Length* lengths = static_cast<const Length*>(layer.lengths) + layer.row_offsets[cluster];
-  const uint64_t n_rows = static_cast<uint64_t>(layer.row_offsets[cluster + 1] - layer.row_offsets[cluster]);
-  const int64_t first_entry = layer.entry_offsets[cluster];
-  const int64_t n_entries = layer.entry_offsets[cluster + 1] - first_entry;
+int64_t find_blocks(const LayerView& layer, const int32_t* clusters, int64_t n_clusters,
+                    const int32_t* features, const float* values, int64_t n, Probe* probes) {
   const int bits = layer.block_bits;
-  const uint32_t low = (1u << bits) - 1u;
-  int64_t n_hits = 0;
-  for (int64_t t = 0; t < n; ++t) {
-    if (t + kAhead < n) {
-      const BlockStart* ahead = starts + (features[t + kAhead] >> bits);
-      SYLVAN_PREFETCH(ahead);
-    }
-    if (t + kAhead / 2 < n) {
-      const uint64_t row = starts[features[t + kAhead / 2] >> bits].row;
-      SYLVAN_PREFETCH(keys + (row < n_rows ? row : 0));
-      SYLVAN_PREFETCH(lengths + (row < n_rows ? row : 0));
-    }
-    const BlockStart* start = starts + (features[t] >> bits);
-    const uint64_t row = start[0].row, end = start[1].row;
-    if (row >= end || end > n_rows) continue;
-    const int64_t position =
-        find_key(keys + row, static_cast<int64_t>(end - row), static_cast<uint32_t>(features[t]) & low);
-    if (position < 0) continue;
-    const int64_t entry = start->entry + sum_lengths(lengths + row, position);
-    const int64_t length = static_cast<int64_t>(lengths[row + position]) + 1;
-    if (entry + length > n_entries) continue;
-    hits[n_hits++] = {first_entry + entry, static_cast<uint32_t>(length), values[t]};
+  const Key* keys = static_cast<const Key*>(layer.keys);
+  const Length* lengths = static_cast<const Length*>(layer.lengths);
+  for (int64_t c = 0; c < n_clusters; ++c) {
+    const BlockStart* starts = layer.block_starts + clusters[c] * (layer.n_blocks + 1);
+    for (int64_t t = 0; t < n; ++t) SYLVAN_PREFETCH(starts + (features[t] >> bits));
   }
-  return n_hits;
+  const uint32_t low = (1u << bits) - 1u;
+  int64_t n_probes = 0;
+  for (int64_t c = 0; c < n_clusters; ++c) {
+    const int64_t cluster = clusters[c];
+    const BlockStart* starts = layer.block_starts + cluster * (layer.n_blocks + 1);
+    const int64_t first_row = layer.row_offsets[cluster], end_entry = layer.entry_offsets[cluster + 1];
+    const int64_t first_entry = layer.entry_offsets[cluster];
+    const int64_t n_rows = layer.row_offsets[cluster + 1] - first_row;
+    for (int64_t t = 0; t < n; ++t) {
+      const BlockStart* start = starts + (features[t] >> bits);
+      const int64_t row = start[0].row, end = start[1].row;
+      if (row >= end || end > n_rows) continue;
+      SYLVAN_PREFETCH(keys + first_row + row);
+      SYLVAN_PREFETCH(lengths + first_row + row);
+      probes[n_probes++] = {first_row + row,
+                            first_entry + start->entry,
+                            end_entry,
+                            static_cast<uint32_t>(end - row),
+                            static_cast<uint32_t>(features[t]) & low,
+                            values[t],
+                            static_cast<int32_t>(c)};
+    }
+  }
+  return n_probes;
+}
+
+// The rows found in those blocks, cluster after cluster; hits_end[c] says where cluster c's end.
+template <typename Key, typename Length>
+void find_rows(const LayerView& layer, const Probe* probes, int64_t n_probes, int64_t n_clusters, Hit* hits,
+               int64_t* hits_end) {
+  const Key* keys = static_cast<const Key*>(layer.keys);
+  const Length* lengths = static_cast<const Length*>(layer.lengths);
+  const int64_t child_size = sizeof(Length);
+  const int64_t weight_size = layer.weight_type == WeightType::f32   ? 4
+                              : layer.weight_type == WeightType::f16 ? 2
+                                                                     : 1;
+  int64_t n_hits = 0, cluster = 0;
+  for (int64_t p = 0; p < n_probes; ++p) {
+    const Probe& probe = probes[p];
+    for (; cluster < probe.cluster; ++cluster) hits_end[cluster] = n_hits;
+    const int64_t position = find_key(keys + probe.row, static_cast<int64_t>(probe.count), probe.key);
+    if (position < 0) continue;
+    const int64_t entry = probe.entry + sum_lengths(lengths + probe.row, position);
+    const int64_t length = static_cast<int64_t>(lengths[probe.row + position]) + 1;
+    if (entry + length > probe.end) continue;
+    SYLVAN_PREFETCH(static_cast<const char*>(layer.children) + entry * child_size);
+    SYLVAN_PREFETCH(static_cast<const char*>(layer.weights) + entry * weight_size);
+    hits[n_hits++] = {entry, static_cast<uint32_t>(length), probe.value};
+  }
+  for (; cluster < n_clusters; ++cluster) hits_end[cluster] = n_hits;
 }
 
 SYLVAN_INLINE float half_to_float(uint16_t half) {
@@ -199,14 +225,17 @@ void visit_rows(const LayerView& layer, int64_t cluster, const Visit& visit) {
   const Length* lengths = static_cast<const Length*>(layer.lengths) + layer.row_offsets[cluster];
   const int64_t n_rows = layer.row_offsets[cluster + 1] - layer.row_offsets[cluster];
   const int64_t n_entries = layer.entry_offsets[cluster + 1] - layer.entry_offsets[cluster];
+  int64_t seen = 0;  // a damaged file's blocks may overlap: no row is visited twice
   for (int64_t block = 0; block < layer.n_blocks; ++block) {
     int64_t entry = starts[block].entry;
+    if (starts[block].row < seen) continue;
     for (int64_t row = starts[block].row; row < starts[block + 1].row && row < n_rows; ++row) {
       const int64_t feature = (block << layer.block_bits) + keys[row];
       const int64_t length = static_cast<int64_t>(lengths[row]) + 1;
       if (feature >= layer.n_features || entry + length > n_entries) break;
       visit(feature, entry, length);
       entry += length;
+      seen = row + 1;
     }
   }
 }
@@ -244,86 +273,102 @@ void fill_line(const LayerView& layer, int64_t entry, int64_t length, float* lin
 
 }  // namespace
 
-void Lookup::open(int64_t cluster, int64_t query_entries) {
-  if (cluster == cluster_) return;
-  close();
-  cluster_ = cluster;
-  n_children_ = layer_.child_offsets[cluster + 1] - layer_.child_offsets[cluster];
-  if (static_cast<int64_t>(sums_.size()) < std::max<int64_t>(n_children_, 256)) {
-    sums_.resize(static_cast<size_t>(std::max<int64_t>(n_children_, 256)));
-  }
-  // Unpacking costs a few steps a row and a block; it saves most of a lookup for each entry of the queries.
+bool Lookup::worth_unpacking(int64_t cluster, int64_t query_entries) const {
   const int64_t n_rows = layer_.row_offsets[cluster + 1] - layer_.row_offsets[cluster];
-  if (query_entries > 2 * n_rows + layer_.n_blocks && query_entries * 8 > layer_.n_features) unpack();
+  return query_entries > 2 * n_rows + layer_.n_blocks && query_entries * 8 > layer_.n_features;
 }
 
-void Lookup::unpack() {
-  const uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children_) : 0;
-  const int64_t width = (n_children_ + 15) / 16 * 16;
+void Lookup::unpack(int64_t cluster) {
+  close();
+  cluster_ = cluster;
+  const int64_t n_children = layer_.child_offsets[cluster + 1] - layer_.child_offsets[cluster];
+  const int64_t first_entry = layer_.entry_offsets[cluster];
+  const uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children) : 0;
+  const int64_t width = (n_children + 15) / 16 * 16;
   places_.resize(static_cast<size_t>(layer_.n_features), Place{0, 0});
-  features_.clear();
   lines_.clear();
   uint32_t n_lines = 0;
-  with_types(layer_, [&](auto key, auto length_type) {
-    visit_rows<decltype(key), decltype(length_type)>(
-        layer_, cluster_, [&](int64_t feature, int64_t entry, int64_t length) {
-          features_.push_back(static_cast<int32_t>(feature));
-          if (dense == 0 || length < dense) {
-            places_[feature] = {static_cast<uint32_t>(entry), static_cast<uint32_t>(length)};
-            return;
-          }
-          lines_.resize(lines_.size() + static_cast<size_t>(width), 0.0f);
-          fill_line(layer_, layer_.entry_offsets[cluster_] + entry, length, lines_.data() + n_lines * width,
-                    n_children_);
-          places_[feature] = {n_lines++, UINT32_MAX};
-        });
+  const auto place_row = [&](int64_t feature, int64_t entry, int64_t length) {
+    features_.push_back(static_cast<int32_t>(feature));
+    if (dense == 0 || length < dense) {
+      places_[feature] = {static_cast<uint32_t>(entry), static_cast<uint32_t>(length)};
+      return;
+    }
+    lines_.resize(lines_.size() + static_cast<size_t>(width), 0.0f);
+    fill_line(layer_, first_entry + entry, length, lines_.data() + n_lines * width, n_children);
+    places_[feature] = {n_lines++, UINT32_MAX};
+  };
+  with_types(layer_, [&](auto key, auto length) {
+    visit_rows<decltype(key), decltype(length)>(layer_, cluster, place_row);
   });
-  unpacked_ = true;
 }
 
 void Lookup::close() {
-  if (!unpacked_) return;
   for (const int32_t feature : features_) places_[feature] = {0, 0};
-  unpacked_ = false;
+  features_.clear();
 }
 
-void Lookup::score(const int32_t* features, const float* values, int64_t n, float* out) {
-  if (static_cast<int64_t>(hits_.size()) < n) {
-    hits_.resize(static_cast<size_t>(n));
-    dense_hits_.resize(static_cast<size_t>(n));
+float* Lookup::start_sums(int64_t cluster) {
+  const int64_t first = layer_.child_offsets[cluster], n = layer_.child_offsets[cluster + 1] - first;
+  if (static_cast<int64_t>(sums_.size()) < std::max<int64_t>(n, 256)) {
+    sums_.resize(static_cast<size_t>(std::max<int64_t>(n, 256)));
   }
-  const int64_t first = layer_.child_offsets[cluster_];
-  std::copy(layer_.intercepts + first, layer_.intercepts + first + n_children_, sums_.begin());
-  uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children_) : 0;
-  int64_t n_hits = 0;
-  if (unpacked_) {
-    int64_t n_dense = 0;
-    const int64_t first_entry = layer_.entry_offsets[cluster_];
-    for (int64_t t = 0; t < n; ++t) {  // no branches: whether a feature is found can't be foreseen
-      const Place place = places_[features[t]];
-      hits_[n_hits] = {first_entry + place.entry, place.length, values[t]};
-      dense_hits_[n_dense] = {place.entry, 0, values[t]};
-      n_hits += place.length != 0 && !place.dense();
-      n_dense += place.dense();
-    }
-    if (n_dense > 0)
-      kAddLines[(n_children_ + 15) / 16 - 1](dense_hits_.data(), n_dense, lines_.data(), sums_.data());
-    dense = 0;  // what is left is short
-  } else {
-    with_types(layer_, [&](auto key, auto length) {
-      n_hits =
-          find_rows<decltype(key), decltype(length)>(layer_, cluster_, features, values, n, hits_.data());
-    });
-  }
-  const uint32_t n_children = static_cast<uint32_t>(n_children_);
+  std::copy(layer_.intercepts + first, layer_.intercepts + first + n, sums_.begin());
+  return sums_.data();
+}
+
+void Lookup::add(const Hit* hits, int64_t n_hits, uint32_t dense, int64_t n_children) {
+  const uint32_t n = static_cast<uint32_t>(n_children);
   if (layer_.child_type == ChildType::u8) {
-    add_rows_of<uint8_t>(layer_, hits_.data(), n_hits, dense, sums_.data(), n_children);
+    add_rows_of<uint8_t>(layer_, hits, n_hits, dense, sums_.data(), n);
   } else if (layer_.child_type == ChildType::u16) {
-    add_rows_of<uint16_t>(layer_, hits_.data(), n_hits, dense, sums_.data(), n_children);
+    add_rows_of<uint16_t>(layer_, hits, n_hits, dense, sums_.data(), n);
   } else {
-    add_rows_of<uint32_t>(layer_, hits_.data(), n_hits, dense, sums_.data(), n_children);
+    add_rows_of<uint32_t>(layer_, hits, n_hits, dense, sums_.data(), n);
   }
-  std::copy(sums_.begin(), sums_.begin() + n_children_, out);
+}
+
+void Lookup::score_unpacked(const int32_t* features, const float* values, int64_t n, float* out) {
+  if (static_cast<int64_t>(dense_hits_.size()) < n) dense_hits_.resize(static_cast<size_t>(n));
+  if (static_cast<int64_t>(hits_.size()) < n) hits_.resize(static_cast<size_t>(n));
+  const int64_t n_children = layer_.child_offsets[cluster_ + 1] - layer_.child_offsets[cluster_];
+  const int64_t first_entry = layer_.entry_offsets[cluster_];
+  float* sums = start_sums(cluster_);
+  int64_t n_hits = 0, n_dense = 0;
+  for (int64_t t = 0; t < n; ++t) {  // no branches: whether a feature is found can't be foreseen
+    const Place place = places_[features[t]];
+    hits_[n_hits] = {first_entry + place.entry, place.length, values[t]};
+    dense_hits_[n_dense] = {place.entry, 0, values[t]};
+    n_hits += place.length != 0 && !place.dense();
+    n_dense += place.dense();
+  }
+  if (n_dense > 0) kAddLines[(n_children + 15) / 16 - 1](dense_hits_.data(), n_dense, lines_.data(), sums);
+  add(hits_.data(), n_hits, 0, n_children);
+  std::copy(sums, sums + n_children, out);
+}
+
+void Lookup::score_clusters(const int32_t* clusters, int64_t n_clusters, const int32_t* features,
+                            const float* values, int64_t n, float* out) {
+  const size_t most = static_cast<size_t>(n_clusters * n);
+  if (probes_.size() < most) probes_.resize(most);
+  if (hits_.size() < most) hits_.resize(most);
+  if (static_cast<int64_t>(hits_end_.size()) < n_clusters) hits_end_.resize(static_cast<size_t>(n_clusters));
+  with_types(layer_, [&](auto key, auto length) {
+    using Key = decltype(key);
+    using Length = decltype(length);
+    const int64_t n_probes =
+        find_blocks<Key, Length>(layer_, clusters, n_clusters, features, values, n, probes_.data());
+    find_rows<Key, Length>(layer_, probes_.data(), n_probes, n_clusters, hits_.data(), hits_end_.data());
+  });
+  int64_t begin = 0;
+  for (int64_t c = 0; c < n_clusters; ++c) {
+    const int64_t n_children = layer_.child_offsets[clusters[c] + 1] - layer_.child_offsets[clusters[c]];
+    const uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children) : 0;
+    const float* sums = start_sums(clusters[c]);
+    add(hits_.data() + begin, hits_end_[c] - begin, dense, n_children);
+    out = std::copy(sums, sums + n_children, out);
+    begin = hits_end_[c];
+  }
 }
 
 }  // namespace sylvan

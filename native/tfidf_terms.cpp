@@ -8,16 +8,36 @@ namespace {
 
 constexpr size_t first_slots = 1 << 12;
 
-uint64_t big_endian(uint64_t little_endian) {
-  uint64_t value = 0;
-  for (int i = 0; i < 8; ++i) value |= (little_endian >> (8 * i) & 0xff) << (56 - 8 * i);
-  return value;
+uint64_t big_endian(uint64_t value) {
+  value = (value & 0x00ff00ff00ff00ffull) << 8 | (value >> 8 & 0x00ff00ff00ff00ffull);
+  value = (value & 0x0000ffff0000ffffull) << 16 | (value >> 16 & 0x0000ffff0000ffffull);
+  return value << 32 | value >> 32;
 }
 
 int compare(const char* a, int64_t a_length, const char* b, int64_t b_length) {
   const int64_t both = std::min(a_length, b_length);
   const int order = std::memcmp(a, b, static_cast<size_t>(both));
   return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+// No early exit in these two: the arrays are long and nearly always sound.
+SYLVAN_CLONES
+bool strictly_rising(const int64_t* offsets, int64_t n) {
+  int64_t falls = 0;
+  for (int64_t i = 0; i < n; ++i) falls += offsets[i + 1] <= offsets[i];
+  return falls == 0;
+}
+
+SYLVAN_CLONES
+bool slots_name_terms(const uint64_t* slots, int64_t n_slots, int64_t n_terms) {
+  const uint64_t most = static_cast<uint64_t>(n_terms);
+  uint64_t n_full = 0, n_wrong = 0;
+  for (int64_t i = 0; i < n_slots; ++i) {
+    const uint64_t full = slots[i] != 0, place = (slots[i] & 0xffffffffu) - 1;  // all ones for no place
+    n_full += full;
+    n_wrong += full & static_cast<uint64_t>(place >= most);
+  }
+  return n_wrong == 0 && n_full == most;
 }
 
 }  // namespace
@@ -180,21 +200,19 @@ TermsFault check_terms(const char* bytes, int64_t n_bytes, const int64_t* offset
                        const uint64_t* slots, int64_t n_slots) {
   if (n_slots <= n_terms || (n_slots & (n_slots - 1)) != 0) return TermsFault::slot_count;
   if (offsets[0] != 0 || offsets[n_terms] != n_bytes - slice_padding) return TermsFault::offsets;
+  if (!strictly_rising(offsets, n_terms)) return TermsFault::offsets;
+  uint64_t before = 0;
   for (int64_t i = 0; i < n_terms; ++i) {
-    if (offsets[i + 1] <= offsets[i]) return TermsFault::offsets;
+    const int64_t begin = offsets[i], length = offsets[i + 1] - begin;
+    const uint64_t head = big_endian(first_bytes(load_little_endian(bytes + begin), length));
+    if (head < before) return TermsFault::order;
+    if (head == before && i > 0) {  // the same first 8 bytes, or one of them ends before the eighth
+      const int64_t last = offsets[i - 1];
+      if (compare(bytes + last, begin - last, bytes + begin, length) >= 0) return TermsFault::order;
+    }
+    before = head;
   }
-  for (int64_t i = 1; i < n_terms; ++i) {
-    const int64_t before = offsets[i - 1], here = offsets[i], after = offsets[i + 1];
-    if (compare(bytes + before, here - before, bytes + here, after - here) >= 0) return TermsFault::order;
-  }
-  int64_t n_full = 0;
-  for (int64_t i = 0; i < n_slots; ++i) {
-    const int64_t term = static_cast<int64_t>(slots[i] & 0xffffffffu);
-    if (slots[i] == 0) continue;
-    if (term == 0 || term > n_terms) return TermsFault::slots;
-    ++n_full;
-  }
-  return n_full == n_terms ? TermsFault::none : TermsFault::slots;
+  return slots_name_terms(slots, n_slots, n_terms) ? TermsFault::none : TermsFault::slots;
 }
 
 }  // namespace sylvan

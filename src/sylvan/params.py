@@ -13,7 +13,7 @@ import numpy as np
 
 from sylvan.errors import ParameterError
 
-__all__ = ["AnyValue", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "Parameterized", "PerLayer"]
+__all__ = ["Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "Parameterized", "PerLayer"]
 
 _Self = TypeVar("_Self", bound="Parameterized")
 
@@ -159,20 +159,6 @@ class Instance(Constraint):
 
     def describe(self) -> str:
         return self.words + (" or None" if self.optional else "")
-
-
-@dataclass(frozen=True)
-class AnyValue(Constraint):
-    """Checked later, by the code that uses it."""
-
-    words: str
-    optional: bool = True
-
-    def accepts(self, value: Any) -> bool:
-        return True
-
-    def describe(self) -> str:
-        return self.words
 
 
 class Parameterized:

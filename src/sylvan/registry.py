@@ -33,6 +33,15 @@ def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any:
     ModelError
         When the folder is missing, truncated, altered, foreign or newer than this release; the sentence
         names the file and what is wrong with it.
+
+    Examples
+    --------
+    >>> import numpy as np, sylvan, tempfile
+    >>> X = np.eye(3, dtype=np.float32)
+    >>> folder = tempfile.mkdtemp()
+    >>> sylvan.XRLinear().fit(X, [[0], [1], [2]]).save(folder)
+    >>> sylvan.load(folder).rank(X, k=1).labels.ravel().tolist()
+    [0, 1, 2]
     """
     return rebuild(store.load(folder, mmap=mmap))
 

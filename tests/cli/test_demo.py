@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from processes import SOURCE, start
 
+import sylvan
+from sylvan import TextModel, TfidfVectorizer, XRLinear, data
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, float]:
@@ -36,6 +39,13 @@ def test_it_says_what_it_does(demo: tuple[Path, str, float]) -> None:
 def test_it_is_good(demo: tuple[Path, str, float]) -> None:
     line = next(line for line in demo[1].split("\n") if line.startswith("P "))
     assert float(line.split()[1]) > 40
+
+
+def test_its_phases_are_those_of_fit(demo: tuple[Path, str, float]) -> None:
+    train, test = data.load_sample()
+    model = TextModel(TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True), XRLinear()).fit(train.texts, train.labels)
+    mine, other = (one.rank(test.texts, k=3) for one in (model, sylvan.load(demo[0] / "sylvan-demo")))
+    assert mine.names == other.names
 
 
 def test_the_next_commands_work(demo: tuple[Path, str, float]) -> None:

@@ -40,7 +40,7 @@ WRONG = {
         "train xr-linear {train.jsonl} --model {out} --set beem=3", "no parameter 'beem'. Did you mean 'beam'"),
     "unknown text parameter": (
         "train xr-linear {train.jsonl} --model {out} --set-text ngram=1", "Did you mean 'ngrams'"),
-    "n_jobs has an option": ("train xr-linear {train.jsonl} --model {out} --set n_jobs=2", "is set by --threads"),
+    "a tree has an option": ("train xr-linear {train.jsonl} --model {out} --set tree=t", "is set by --tree"),
     "features of labels for another index": (
         "train xr-linear {train.xmc} --model {out} --label-features {Y.test.npz} --set embedding=pii",
         "--label-features is for embedding=pifa_lf"),

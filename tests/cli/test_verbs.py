@@ -73,8 +73,11 @@ def test_fields_of_other_names(call: Any, files: Any, tmp_path: Path) -> None:
     data.write_records(tmp_path / "a.jsonl", lines)
     fields = ("--text-field", "title", "--text-field", "author", "--labels-field", "subjects")
     assert call("train", "xr-linear", str(tmp_path / "a.jsonl"), "--model", str(tmp_path / "m"), *fields).code == 0
-    outcome = call("evaluate", str(tmp_path / "m"), str(tmp_path / "a.jsonl"), *fields, "-k", "1")
-    assert outcome.code == 0 and "100.00" in outcome.out, outcome.err
+    for again in (fields, ()):  # the model knows them
+        outcome = call("evaluate", str(tmp_path / "m"), str(tmp_path / "a.jsonl"), *again, "-k", "1")
+        assert outcome.code == 0 and "100.00" in outcome.out, outcome.err
+    outcome = call("predict", str(tmp_path / "m"), str(tmp_path / "a.jsonl"), "--text-field", "author")
+    assert [row["labels"][0] for row in rows(outcome.out)] == ["Baking"] * 3 + ["Astronomy"] * 3
 
 
 def test_weighted_and_numeric_labels(call: Any, tmp_path: Path) -> None:

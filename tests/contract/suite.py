@@ -323,6 +323,10 @@ class RankingContract:
         with pytest.raises(ParameterError, match="'k' parameter"):
             fitted.rank(self.inputs(data.X), k=k)
 
+    def test_a_k_that_no_memory_holds_is_refused(self, fitted: Any, data: Known) -> None:
+        with pytest.raises(ParameterError, match="'k' parameter"):
+            fitted.rank(self.inputs(data.X), k=2**31 - 1)
+
     def test_k_may_be_a_numpy_int(self, fitted: Any, data: Known) -> None:
         X = self.inputs(data.X)
         assert bits(fitted.rank(X, k=np.int64(3))) == bits(fitted.rank(X, k=3))

@@ -106,8 +106,10 @@ def test_the_tree_is_the_twins_tree(n_labels, dimensions, seed, kind, dense, sam
         patch.setattr(clustering, "_SAMPLE", sample)
         order = clustering._clustered_order(rows, *args, 1)
         threaded = clustering._clustered_order(rows, *args, 3)
+        patch.setattr(clustering, "_TASK_LABELS", 3)
+        in_many_calls = clustering._clustered_order(rows, *args, 1)
     assert order.tolist() == Twin(Z, *args, sample).order
-    assert threaded.tolist() == order.tolist()
+    assert threaded.tolist() == in_many_calls.tolist() == order.tolist()
 
 
 def blobs(n_groups, size, dimensions=8, seed=0):

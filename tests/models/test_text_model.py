@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,20 @@ def test_saved_and_loaded(model: TextModel, tmp_path: Path) -> None:
     assert same_answers(model, sylvan.load(tmp_path / "again"))
     TextModel().fit(TEXTS[:2], LABELS[:2]).save(tmp_path / "m")
     assert sylvan.load(tmp_path / "m").n_labels_ == 2
+
+
+def test_the_fields_of_json_lines_are_kept(model: TextModel, tmp_path: Path) -> None:
+    assert (model.text_fields_, model.labels_field_) == (("text",), "labels")
+    other = copy.copy(model)
+    other.text_fields_, other.labels_field_ = ("title", "author"), "subjects"
+    other.save(tmp_path / "m")
+    loaded = sylvan.load(tmp_path / "m")
+    assert (loaded.text_fields_, loaded.labels_field_) == (("title", "author"), "subjects")
+    state = model.to_state()
+    for name, bad in (("text_fields", []), ("text_fields", [3]), ("labels_field", None)):
+        sylvan.store.save(tmp_path / "bad", replace(state, meta={**state.meta, name: bad}))
+        with pytest.raises(ModelError, match=f"'{name}' must be a"):
+            sylvan.load(tmp_path / "bad")
 
 
 def test_a_folder_whose_parts_do_not_fit_is_refused(model: TextModel, tmp_path: Path) -> None:

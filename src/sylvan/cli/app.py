@@ -17,7 +17,7 @@ import sylvan
 from sylvan.errors import MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 
-__all__ = ["Session", "cli", "run"]
+__all__ = ["BAD_USAGE", "Session", "cli", "run"]
 
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 VERBS = {
@@ -112,12 +112,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say(f"{_below_the_cursor()}{session.interrupted()}")
         return INTERRUPTED
-    except click.UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # from click 8.2: its message is the help
-            _say(error.format_message())
-        else:
-            _say(f"Error: {_usage(error)}")
-        return BAD_USAGE
     except Exception as error:
         if session.debug:
             traceback.print_exc()

@@ -79,6 +79,7 @@ def _train(train: Any, seed: int, threads: int | None) -> Any:
     from sylvan.models.xr_linear import XRLinear
     from sylvan.text import TfidfVectorizer
 
+    model = XRLinear(n_jobs=threads, seed=seed)
     with _phase("Turning titles and authors into features") as found:
         vectorizer = TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True, n_jobs=threads)
         X = vectorizer.fit_transform(train.texts)
@@ -86,12 +87,16 @@ def _train(train: Any, seed: int, threads: int | None) -> Any:
         Y = names.encode(train.labels)
         found.append(f"{X.shape[1]:,} words and pairs of words, {X.nnz / X.shape[0]:.1f} a book")
     with _phase("Indexing: a tree over the headings") as found:
-        embeddings = indexing.pifa(X, Y)
-        tree = indexing.LabelTree.build(embeddings, branching=16, max_leaf=100, seed=seed, n_jobs=threads)
+        embeddings = indexing.pifa(X, Y, n_jobs=threads)
+        tree = indexing.LabelTree.build(
+            embeddings, model.branching, model.max_leaf, clustering=model.clustering, seed=seed, n_jobs=threads
+        )
         found.append(repr(tree))
     with _phase("Matching and ranking: linear models, layer by layer"):
-        model = XRLinear(tree=tree, n_jobs=threads, seed=seed).fit(X, Y)
-    return TextModel.from_parts(vectorizer, model, names)
+        model.set_params(tree=tree).fit(X, Y)
+    tagger = TextModel.from_parts(vectorizer, model, names)
+    tagger.text_fields_ = ("title", "author")
+    return tagger
 
 
 def _show_measures(model: Any, test: Any, named: Any) -> None:
@@ -126,5 +131,5 @@ def _show_commands(folder: str) -> None:
     model = shlex.quote(folder)
     click.echo("\nWhat to try next:")
     click.echo(f'  echo "Whale hunting in the south seas" | sylvan predict {model} -k 3')
-    click.echo(f"  sylvan evaluate {model} {test} {fields} -k 1,3,5,10")
+    click.echo(f"  sylvan evaluate {model} {test} -k 1,3,5,10")
     click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --ngrams 1,2 --set beam=20")

@@ -66,7 +66,7 @@ def command(
     from sylvan.parallel import quiet
 
     loaded = load_model(model, settings, given["threads"])
-    source = open_input(test, given)
+    source = open_input(test, given, loaded)
     check_kind(loaded, model, source)
     with quiet(given["quiet"]):
         result = measure(loaded, source, at, propensity_a, propensity_b)

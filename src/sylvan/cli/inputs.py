@@ -86,7 +86,9 @@ def _pairs(found: data.TextData) -> list[list[Any]]:
     return [list(zip(row, weights, strict=True)) for row, weights in zip(found.labels, found.weights, strict=True)]
 
 
-def open_input(path: str, given: Mapping[str, Any], part: str = "tst") -> TextInput | MatrixInput:
+def open_input(
+    path: str, given: Mapping[str, Any], model: object = None, part: str = "tst"
+) -> TextInput | MatrixInput:
     """The input that the options of a command describe.
 
     Parameters
@@ -95,6 +97,8 @@ def open_input(path: str, given: Mapping[str, Any], part: str = "tst") -> TextIn
         A file, "-" for stdin, or a folder that holds ``X.trn.npz`` and ``Y.trn.npz`` as PECOS lays them out.
     given : mapping
         The values of ``input_options`` and ``--threads``.
+    model : object
+        The model that the input is for: what is not given of the fields is as in its training.
     part : str
         Which part of such a folder is meant: "trn" or "tst".
 
@@ -112,7 +116,8 @@ def open_input(path: str, given: Mapping[str, Any], part: str = "tst") -> TextIn
         for option, name in (("--labels", "labels"), ("--first-feature", "first_feature")):
             if given[name] is not None:
                 raise DataError(f"{option} is for matrices, but {path} is {FORMATS[format_]}.")
-        return TextInput(path, format_, given["text_fields"] or ("text",), given["labels_field"])
+        known = getattr(model, "text_fields_", ("text",)), getattr(model, "labels_field_", "labels")
+        return TextInput(path, format_, given["text_fields"] or known[0], given["labels_field"] or known[1])
     if given["text_fields"]:
         raise DataError(f"--text-field is for JSON lines, but {path} is {FORMATS[format_]}.")
     first = given["first_feature"]

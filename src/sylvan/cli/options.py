@@ -12,7 +12,7 @@ import click
 from sylvan.cli.app import Session
 from sylvan.cli.formats import FORMATS
 from sylvan.errors import ParameterError
-from sylvan.params import AnyValue, Instance, Parameterized
+from sylvan.params import Instance, Jobs, Parameterized
 
 __all__ = ["cutoffs", "describe_parameters", "input_options", "parse_settings", "shared_options"]
 
@@ -54,14 +54,14 @@ def input_options(command: _Command) -> _Command:
         ),
         click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
         click.option(
-            "--labels-field", default="labels", show_default=True, metavar="NAME", help="JSONL field of labels."
+            "--labels-field", metavar="NAME", help="JSONL field of labels. [default: labels, or the model's]"
         ),
         click.option(
             "--text-field",
             "text_fields",
             multiple=True,
             metavar="NAME",
-            help="JSONL field of text; give it again to join several. [default: text]",
+            help="JSONL field of text; give it again to join several. [default: text, or the model's]",
         ),
         click.option(
             "--format",
@@ -119,7 +119,7 @@ def _parse(owner: type[Parameterized], name: str, text: str) -> Any:
             f"{owner.__name__} has no parameter {name!r}.{guess} Its parameters are: {', '.join(known)}."
         )
     constraint = owner.constraints.get(name)
-    if constraint is None or isinstance(constraint, Instance | AnyValue):
+    if constraint is None or isinstance(constraint, Instance | Jobs):
         way = f"by {_OPTIONS[name]}" if name in _OPTIONS else "from Python alone"
         raise ParameterError(f"The {name!r} parameter of {owner.__name__} is set {way}.")
     try:
@@ -140,7 +140,7 @@ def describe_parameters(owner: type[Parameterized]) -> list[tuple[str, str]]:
     lines = []
     for name, parameter in inspect.signature(owner.__init__).parameters.items():
         constraint = owner.constraints.get(name)
-        if constraint is None or isinstance(constraint, Instance | AnyValue):
+        if constraint is None or isinstance(constraint, Instance | Jobs):
             continue
         lines.append((f"{name}={parameter.default}", constraint.describe()))
     return lines

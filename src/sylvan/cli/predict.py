@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -49,8 +50,10 @@ def command(model: str, input_: str, k: int, output: str, settings: tuple[str, .
     from sylvan.parallel import progress, quiet
 
     loaded = load_model(model, settings, given["threads"])
-    source = open_input(input_, given)
+    source = open_input(input_, given, loaded)
     check_kind(loaded, model, source)
+    if input_ == "-" and sys.stdin.isatty() and not given["quiet"]:
+        click.echo("Reading from the terminal, one row a line, until Ctrl-D.", err=True)
     with (
         quiet(given["quiet"]),
         open_predictions(output, loaded.n_labels_) as writer,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.app import Session
+from sylvan.cli.app import BAD_USAGE, Session
 from sylvan.cli.options import describe_parameters, input_options, parse_settings, shared_options
 from sylvan.errors import DataError, ParameterError
 
@@ -51,14 +51,18 @@ class _Models(click.Group):
             formatter.write_dl(list(_SUMMARIES.items()))
 
 
-@click.group("train", cls=_Models)
-def command() -> None:
+@click.group("train", cls=_Models, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Train a model on text or matrices and save it in a folder.
 
     \b
     Example:
       sylvan train xr-linear train.jsonl --model runs/m
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_USAGE)
 
 
 def _text_options(function: Any) -> Any:
@@ -153,17 +157,19 @@ def _vectorizer(given: dict[str, Any]) -> Any:
 
 
 def _fit_and_save(session: Session, model: Any, given: dict[str, Any]) -> None:
-    from sylvan.cli.inputs import open_input
+    from sylvan.cli.inputs import TextInput, open_input
+    from sylvan.cli.report import folder_size
     from sylvan.store import check_target
 
     check_target(given["folder"])
-    source = open_input(given["train"], given, "trn")
+    source = open_input(given["train"], given, part="trn")
     start = time.perf_counter()
     options = _label_features(given["label_features"])
-    if source.is_text:
+    if isinstance(source, TextInput):
         from sylvan.models.text import TextModel
 
         model = TextModel(_vectorizer(given), model)
+        model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
     else:
         _refuse_text_options(given)
     inputs: Any
@@ -172,15 +178,16 @@ def _fit_and_save(session: Session, model: Any, given: dict[str, Any]) -> None:
     n_rows = len(inputs) if source.is_text else inputs.shape[0]
     if not given["quiet"]:
         click.echo(f"Read {n_rows:,} rows from {source.name} in {read - start:.1f} s.")
+    if isinstance(inputs, list):
+        inputs = iter(inputs)  # which gives the texts up once they are features
     model.fit(inputs, labels, **options)
     trained = time.perf_counter()
     del inputs, labels
+    if not given["quiet"]:
+        click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
     model.save(given["folder"])
     session.written = f"the model was saved in {given['folder']}"
     if not given["quiet"]:
-        from sylvan.cli.report import folder_size
-
-        click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
         click.echo(f"Saved it in {given['folder']} ({folder_size(given['folder'])}).")
 
 

@@ -29,6 +29,7 @@ _Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the la
 
 _CLUSTERINGS = Choice(("kmeans", "spherical", "random"))
 _SAMPLE = 4096  # labels that a larger split iterates on before it assigns all
+_TASK_LABELS = 20_000
 _ALL_STEPS = 2**31 - 1
 
 
@@ -208,15 +209,17 @@ def _clustered_order(
         return work
 
     todo: list[_Nodes] = [(0, 0, int(offsets[0][-1]))]
-    # A split depends on its place and its labels alone: several threads make the same tree, from halves of halves.
-    while n_jobs > 1 and len(todo) < 4 * n_jobs:
+    # A split depends on its place and its labels alone, so halves of halves can be left to threads. Many labels are
+    # cut up for one thread too: between two calls an interrupt is heard and progress is shown.
+    n_tasks = max(4 * n_jobs if n_jobs > 1 else 1, rows.shape[0] // _TASK_LABELS)
+    while len(todo) < n_tasks:
         map_parallel(split(1), todo, n_jobs)
         halves = [half for nodes in todo for half in _halves(offsets, nodes)]
         if not halves:
             return order
         todo = halves
     costs = [float(_leaf(offsets, t, last) - _leaf(offsets, t, first)) for t, first, last in todo]
-    map_parallel(split(_ALL_STEPS), todo, n_jobs, costs=costs)
+    map_parallel(split(_ALL_STEPS), todo, n_jobs, costs=costs, description="Clustering labels")
     return order
 
 

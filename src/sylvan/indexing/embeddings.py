@@ -122,7 +122,7 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 256, n_jobs: in
 
     ranges = list(itertools.pairwise(edges))
     costs = [float(sizes[first:last].sum()) for first, last in ranges]
-    map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs)
+    map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs, description="Embedding labels")
     indptr = np.concatenate(([0], np.cumsum(lengths)))
     _close_gaps((columns, values), [(int(starts[first]), int(indptr[first])) for first in edges], int(indptr[-1]))
     if used is not None:

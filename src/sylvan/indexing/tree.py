@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +84,13 @@ class LabelTree:
     def n_leaves(self) -> int:
         """Number of leaves: ``n_labels`` unless clusters overlap."""
         return int(self.leaf_labels.size)
+
+    @cached_property
+    def most_copies(self) -> int:
+        """The most leaves that one label stands in: 1 unless clusters overlap."""
+        if self.n_leaves == self.n_labels:
+            return 1
+        return int(np.bincount(self.leaf_labels).max())
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:

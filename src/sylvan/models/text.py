@@ -17,7 +17,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.xr_linear import XRLinear
 from sylvan.params import Constraint, Instance
 from sylvan.registry import rebuild
-from sylvan.store import State
+from sylvan.store import JSON, State
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 
@@ -59,6 +59,11 @@ class TextModel(Estimator):
     ----------
     vocabulary_ : Vocabulary
         The label names; ``vocabulary_[label]`` is the name of a label id.
+    text_fields_ : tuple of str
+        The fields of JSON lines whose texts, joined, the model was trained on, so that the command line reads other
+        files alike; may be set, and is ``("text",)`` unless it was.
+    labels_field_ : str
+        The field of their labels, likewise; "labels" unless it was set.
 
     Notes
     -----
@@ -82,6 +87,8 @@ class TextModel(Estimator):
     vectorizer: TfidfVectorizer
     model: Estimator
     vocabulary_: Vocabulary
+    text_fields_: tuple[str, ...] = ("text",)
+    labels_field_: str = "labels"
 
     def __init__(self, vectorizer: TfidfVectorizer | None = None, model: Estimator | None = None) -> None:
         self.vectorizer = TfidfVectorizer() if vectorizer is None else vectorizer
@@ -121,14 +128,16 @@ class TextModel(Estimator):
         """
         self.check_params()
         texts = check_texts(texts)
+        n_texts = len(texts)
         vocabulary, Y = encode_labels(label_lists)
-        if len(texts) != Y.shape[0]:
-            raise DataError(f"There are {len(texts)} texts, but the labels of {Y.shape[0]}.")
+        if n_texts != Y.shape[0]:
+            raise DataError(f"There are {n_texts} texts, but the labels of {Y.shape[0]}.")
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
         before = dict(self.vectorizer.__dict__)
         try:
             X = self.vectorizer.fit_transform(texts)
+            del texts  # a caller who gave an iterator has not kept them either
             self.model.fit(X, Y, **options)
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
@@ -180,7 +189,8 @@ class TextModel(Estimator):
             "model": self.model.to_state(),
             "vocabulary": self.vocabulary_.to_state(),
         }
-        return State(_KIND, 1, parts=parts)
+        meta: dict[str, JSON] = {"text_fields": list(self.text_fields_), "labels_field": self.labels_field_}
+        return State(_KIND, 1, meta=meta, parts=parts)
 
     @classmethod
     def from_state(cls, state: State) -> TextModel:
@@ -195,10 +205,18 @@ class TextModel(Estimator):
         vectorizer = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
         vocabulary = Vocabulary.from_state(store.need_part(state, "vocabulary", "vocabulary"))
         model = rebuild(store.need_part(state, "model"))
+        fields, labels_field = state.meta.get("text_fields"), state.meta.get("labels_field")
+        where = f"{state.where or 'The text-model'!r} is damaged"
+        if not isinstance(fields, list) or not fields or not all(isinstance(name, str) for name in fields):
+            raise ModelError(f"{where}: 'text_fields' must be a list of strings. Got {fields!r:.60} instead.")
+        if not isinstance(labels_field, str):
+            raise ModelError(f"{where}: 'labels_field' must be a string. Got {labels_field!r:.60} instead.")
         try:
-            return cls.from_parts(vectorizer, model, vocabulary)
+            made = cls.from_parts(vectorizer, model, vocabulary)
         except DataError as error:
-            raise ModelError(f"{state.where or 'The text-model'} is damaged: {error}") from error
+            raise ModelError(f"{where}: {error}") from error
+        made.text_fields_, made.labels_field_ = tuple(map(str, fields)), labels_field
+        return made
 
     @classmethod
     def from_parts(cls, vectorizer: TfidfVectorizer, model: Estimator, vocabulary: Vocabulary) -> TextModel:

@@ -26,6 +26,7 @@ __all__ = ["XRLinear"]
 EMBEDDINGS = ("pifa", "pii", "pifa_lf", "spectral")
 COMBINES = (*matching.COMBINES, "paper")
 KIND = "xr-linear"
+MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 
 
 class XRLinear(Estimator):
@@ -326,21 +327,15 @@ class XRLinear(Estimator):
         NotFittedError, DataError, ParameterError
         """
         self._need_fit("rank")
-        k = validate.count(k, "k")
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         beam = self.beam if beam is None else beam
         beam = validate.count(beam, "beam")
         features = validate.features(X, n_features=self.n_features_, owner="XRLinear")
         return matching.rank(
             features, self.layers_, self.tree_.leaf_labels, k=k, beam=beam,
-            combines=self._per_layer("combine", self.tree_.depth), n_copies=self._n_copies(),
+            combines=self._per_layer("combine", self.tree_.depth), n_copies=self.tree_.most_copies,
             n_jobs=1 if features.shape[0] == 1 else resolve_jobs(self.n_jobs), description="Ranking",
         )  # fmt: skip
-
-    def _n_copies(self) -> int:
-        """The most leaves that one label stands in."""
-        if self.tree_.n_leaves == self.tree_.n_labels:
-            return 1
-        return int(np.bincount(self.tree_.leaf_labels).max())
 
     def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
         if self._per_layer("combine", self.tree_.depth)[-1] == "ranker":

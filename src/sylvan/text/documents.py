@@ -54,8 +54,9 @@ def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
 def apart(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     """A copy in pages of its own, which go back to the system when it is let go; freed heap memory seldom does."""
     if not array.nbytes:
-        return array.copy()
-    copy: npt.NDArray[_Scalar] = np.frombuffer(mmap.mmap(-1, array.nbytes), dtype=array.dtype)
+        return array
+    pages = mmap.mmap(-1, array.nbytes)
+    copy: npt.NDArray[_Scalar] = np.ndarray(array.shape, array.dtype, pages)
     copy[:] = array
     return copy
 

@@ -14,7 +14,7 @@ from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, ModelError, NotFittedError
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import AnyValue, Choice, Flag, Number, Parameterized
+from sylvan.params import Choice, Flag, Jobs, Number, Parameterized
 from sylvan.text.characters import character_table
 from sylvan.text.constraints import DocumentShare, NgramRange
 from sylvan.text.counting import Rows, Scan, chunks, count_terms
@@ -104,7 +104,7 @@ class TfidfVectorizer(Parameterized):
         "lowercase": Flag(),
         "min_token_length": Number(int, 1),
         "cjk": Choice(_CJK),
-        "n_jobs": AnyValue("an int in [1, inf), or -1 or None for every core"),
+        "n_jobs": Jobs(optional=True),
     }
 
     def __init__(

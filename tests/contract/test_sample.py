@@ -1,0 +1,73 @@
+"""The contract's heaviest clauses on the bundled real sample, whose sizes reach every path of the kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from contract.suite import bits, same_model
+from sylvan import LabelTree, TfidfVectorizer, XRLinear, data
+
+ROWS = 600  # more than one share of rows a thread
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[sp.csr_matrix, sp.csr_matrix, sp.csr_matrix]:
+    books = data.load_sample()
+    vectorizer = TfidfVectorizer(sublinear_tf=True)
+    X = vectorizer.fit_transform(books.train.texts)
+    Y = data.Vocabulary.from_labels(books.train.labels).encode(books.train.labels)
+    return X, Y, vectorizer.transform(books.test.texts)[:ROWS]
+
+
+@pytest.fixture(scope="module")
+def tree(sample: tuple[Any, ...]) -> LabelTree:
+    """One tree for all models here."""
+    X, Y, _ = sample
+    return LabelTree.build(sylvan.indexing.pifa(X, Y), branching=16, max_leaf=100)
+
+
+@pytest.fixture(scope="module", params=["uint8", "float16", "float32"])
+def model(request: pytest.FixtureRequest, sample: tuple[Any, ...], tree: LabelTree) -> XRLinear:
+    X, Y, _ = sample
+    return XRLinear(tree=tree, weight_dtype=request.param, n_jobs=2).fit(X, Y)
+
+
+def test_threads_and_loading_change_no_bit(model: XRLinear, sample: tuple[Any, ...], tmp_path: Path) -> None:
+    X, Y, queries = sample
+    model.save(tmp_path / "model")
+    loaded = sylvan.load(tmp_path / "model")
+    same_model(model, loaded)
+    expected = bits(model.rank(queries, k=10))
+    assert bits(loaded.rank(queries, k=10)) == expected
+    for n_jobs in (1, 5):
+        loaded.set_params(n_jobs=n_jobs)
+        assert bits(loaded.rank(queries, k=10)) == expected
+    if model.weight_dtype == "uint8":
+        same_model(model, XRLinear(tree=model.tree_, n_jobs=5).fit(X, Y))
+
+
+@pytest.mark.parametrize("beam", [1, 10, 1000])
+def test_batches_of_any_size_answer_alike(model: XRLinear, sample: tuple[Any, ...], beam: int) -> None:
+    queries = sample[2]
+    together = model.rank(queries, k=10, beam=beam)
+    for size in (1, 7, 300):
+        for start in range(0, min(queries.shape[0], 40 * size), size):
+            part = model.rank(queries[start : start + size], k=10, beam=beam)
+            assert part.labels.tobytes() == together.labels[start : start + size].tobytes()
+            assert part.scores.tobytes() == together.scores[start : start + size].tobytes()
+
+
+def test_wide_and_dense_queries(model: XRLinear) -> None:
+    """Rows with every feature, which no text has, and an answer that holds every label."""
+    random = np.random.default_rng(0)
+    queries = random.random((3, model.n_features_), np.float32) * 0.01
+    top = model.rank(queries, k=model.n_labels_ + 1, beam=10**6)
+    assert (np.sort(top.labels[:, :-1], axis=1) == np.arange(model.n_labels_)).all()
+    assert (top.labels[:, -1] == -1).all()
+    assert bits(model.rank(queries[1:2], k=5))[1] == model.rank(queries, k=5).scores[1].tobytes()
