@@ -29,9 +29,9 @@ class TopK:
     --------
     >>> import numpy as np
     >>> from sylvan import TopK
-    >>> top = TopK(np.array([[2, 0]], np.int32), np.array([[0.9, 0.4]], np.float32))
-    >>> top.to_csr(3).toarray().round(1).tolist()
-    [[0.4, 0.0, 0.9]]
+    >>> top = TopK(np.array([[2, 0]], np.int32), np.array([[0.75, 0.5]], np.float32))
+    >>> top.to_csr(3).toarray().tolist()
+    [[0.5, 0.0, 0.75]]
     """
 
     labels: npt.NDArray[np.int32]

@@ -225,8 +225,11 @@ def write_jsonl(
 
     Examples
     --------
+    >>> import tempfile, pathlib
     >>> from sylvan import data
-    >>> data.write_jsonl("-", ["Moby Dick"], [["Whaling"]])  # doctest: +SKIP
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.jsonl"
+    >>> data.write_jsonl(path, ["Moby Dick"], [["Whaling"]])
+    >>> print(path.read_text(), end="")
     {"text": "Moby Dick", "labels": ["Whaling"]}
     """
 

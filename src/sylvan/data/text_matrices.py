@@ -193,9 +193,12 @@ def save_xmc(path: PathLike, X: Any, Y: Any, *, header: bool = True, weighted_la
 
     Examples
     --------
+    >>> import tempfile, pathlib
     >>> import numpy as np
     >>> from sylvan import data
-    >>> data.save_xmc("-", np.array([[0.5, 0], [0, 2]]), np.array([[1, 0, 1], [0, 0, 0]]))  # doctest: +SKIP
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+    >>> data.save_xmc(path, np.array([[0.5, 0], [0, 2]]), np.array([[1, 0, 1], [0, 0, 0]]))
+    >>> print(path.read_text(), end="")
     2 2 3
     0,2 0:0.5
      1:2

@@ -1,0 +1,121 @@
+"""The code blocks of a Markdown file, and how they are run: in order, in one folder, as a reader would."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sylvan
+
+SOURCE = str(Path(sylvan.__file__).parent.parent)
+_FENCE = re.compile(r"^```(\w*)\s*$")
+_NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
+_COMPARE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, the line that its text begins on, and why it isn't run, if it isn't."""
+
+    language: str
+    text: str
+    line: int
+    not_run: str | None
+    prints: str | None = None
+
+
+def blocks(path: Path) -> list[Block]:
+    """The fenced blocks of a file; a ``text`` block headed by ``<!-- prints -->`` belongs to the one before."""
+    lines = path.read_text("utf-8").split("\n")
+    found: list[Block] = []
+    before = ""
+    at = 0
+    while at < len(lines):
+        fence = _FENCE.match(lines[at])
+        if not fence:
+            before = lines[at] or before
+            at += 1
+            continue
+        end = next(i for i in range(at + 1, len(lines)) if lines[i] == "```")
+        text = "\n".join(lines[at + 1 : end]) + "\n"
+        if before == "<!-- prints -->":
+            last = found[-1]
+            found[-1] = Block(last.language, last.text, last.line, last.not_run, text)
+        else:
+            marker = _NOT_RUN.match(before)
+            found.append(Block(fence[1], text, at + 1, marker[1] if marker else None))
+        before = ""
+        at = end + 1
+    return found
+
+
+def command_folder(folder: Path) -> str:
+    """A folder with the command ``sylvan``: the installed one, or one that runs the package under test."""
+    installed = Path(sys.executable).parent / "sylvan"
+    if installed.exists() and Path(SOURCE).name == "site-packages":
+        return str(installed.parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = folder / "sylvan"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sylvan "$@"\n')
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    return str(folder)
+
+
+def run_all(path: Path, commands: str) -> None:
+    """Run a file's Python and shell blocks in the current folder; what they print is held against the text."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(path):
+        if block.not_run or block.language not in ("python", "sh"):
+            continue
+        where = f"{path.name}, line {block.line}"
+        try:
+            said = _python(block, path, names) if block.language == "python" else _shell(block, commands)
+        except Exception as error:
+            raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
+        if block.prints is not None:
+            same = doctest.OutputChecker().check_output(block.prints, said, _COMPARE)
+            assert same, f"{where} is said to print\n{block.prints}\nbut prints\n{said}"
+
+
+def _python(block: Block, path: Path, names: dict[str, Any]) -> str:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        # Empty lines before it make the line numbers of a traceback those of the file.
+        exec(compile("\n" * block.line + block.text, str(path), "exec"), names)
+    return said.getvalue()
+
+
+def _shell(block: Block, commands: str) -> str:
+    environment = {
+        **os.environ,
+        "PATH": commands + os.pathsep + os.environ.get("PATH", ""),
+        "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", ""),
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.text], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"exit code {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+def has_shell() -> bool:
+    """Whether the shell blocks can be run here."""
+    return os.name == "posix" and shutil.which("bash") is not None
+
+
+def documents(root: Path) -> Iterator[Path]:
+    """Every document whose blocks are run."""
+    yield root / "README.md"
+    yield root / "CONTRIBUTING.md"
+    yield from sorted((root / "docs").glob("*.md"))

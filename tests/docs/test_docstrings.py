@@ -1,0 +1,29 @@
+"""Every example in a docstring of the package runs and prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import sylvan
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(sylvan.__path__, "sylvan.")
+    if module.name not in ("sylvan._native", "sylvan.__main__")
+)
+
+
+@pytest.mark.parametrize("name", ["sylvan", *MODULES])
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    for found in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+        assert not any(doctest.SKIP in example.options for example in found.examples), f"{found.name} is never run"
+        said: list[str] = []
+        failed = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found, out=said.append)
+        assert not failed.failed, "".join(said)

@@ -1,0 +1,60 @@
+"""Every Python and shell block of the documents runs as it stands, in order, in one empty folder a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from document_blocks import blocks, command_folder, documents, has_shell, run_all
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = list(documents(ROOT))
+# The blocks that no test runs, by their first line. What joins them needs a reason that holds.
+NOT_RUN = {
+    "README.md": ["pip install . && sylvan demo", 'pip install -c constraints.txt ".[test]" && pytest'],
+    "CONTRIBUTING.md": [
+        "python -m venv .venv && . .venv/bin/activate",
+        "tools/build_native",
+        "ruff check src tests benchmarks",
+        "tools/sanitize",
+        "tools/build_native --profile",
+        "python benchmarks/peers.py --help",
+    ],
+}
+
+
+@pytest.mark.skipif(not has_shell(), reason="the shell blocks are written for a POSIX shell")
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = command_folder(tmp_path / "commands")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    run_all(path, commands)
+
+
+def test_what_is_not_run_is_said_and_known() -> None:
+    left_out = {
+        path.name: [block.text.split("\n")[0] for block in blocks(path) if block.not_run]
+        for path in DOCUMENTS
+        if any(block.not_run for block in blocks(path))
+    }
+    assert left_out == NOT_RUN
+
+
+def test_every_block_names_a_language_that_is_run_or_shown() -> None:
+    for path in DOCUMENTS:
+        for block in blocks(path):
+            assert block.language in ("python", "sh", "text", "json"), f"{path.name}, line {block.line}"
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)", path.read_text("utf-8")):
+        file = path.parent / target if target else path
+        assert file.exists() or target.endswith("results.md"), f"{path.name} links to {target}, which is not there"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+            anchors = {"#" + re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+            assert anchor in anchors, f"{path.name} links to {target}{anchor}, a heading that is not there"
