@@ -118,7 +118,7 @@ def test_progress_is_drawn_on_a_terminal_alone(much: Path, tmp_path: Path) -> No
     def errors(*more: str) -> bytes:
         outer, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-        slow = ("--set", "tolerance=0.0001", "--set", "max_iterations=200")
+        slow = ("--threads", "1", "--set", "loss=logistic", "--set", "tolerance=1e-9", "--set", "max_iterations=100")
         process = start("train", "xr-linear", str(much), "--model", str(tmp_path / "m"), *slow, *more, stderr=inner)
         os.close(inner)
         seen = b""

@@ -24,7 +24,9 @@ from sylvan.weights import WEIGHT_DTYPES, ClusterRows, ClusterWeights
 __all__ = ["XRLinear"]
 
 EMBEDDINGS = ("pifa", "pii", "pifa_lf", "spectral")
-COMBINES = (*matching.COMBINES, "paper")
+# What the paper settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions"): for the
+# layers above the last, and for the last.
+PAPER = {"negatives": ("tfn", "tfn+man"), "combine": ("l3_hinge", "ranker")}
 KIND = "xr-linear"
 MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 
@@ -44,9 +46,11 @@ class XRLinear(Estimator):
         has one layer: plain one-versus-rest.
     beam : int, default 10
         Nodes followed per layer when ranking (and for ``"man"`` negatives).
-    negatives : {"tfn", "man", "tfn+man"} or list of them, default "tfn"
+    negatives : {"tfn", "man", "tfn+man", "paper"} or list of them, default "tfn"
         Which rows a cluster's models see: those with a label below it (teacher forcing), those whose beam reached
-        it (matcher-aware), or both; one word for all layers or one a layer.
+        it (matcher-aware), or both; one word for all layers or one a layer. ``"paper"`` takes both in the last
+        layer and ``"tfn"`` above it: slower to train, and better where rows have several labels that were seen
+        often; the default is the fastest and never far behind (docs/results.md has the figures).
     loss : {"squared_hinge", "hinge", "logistic"}, default "squared_hinge"
     cost, positive_cost, negative_cost : float, default 1.0
         Factor of the losses beside half the squared norm of the weights, and of the positive and negative ones.
@@ -104,7 +108,7 @@ class XRLinear(Estimator):
         "branching": Number(int, 2),
         "max_leaf": Number(int, 1),
         "beam": Number(int, 1, validate.MAX_COLUMNS),
-        "negatives": PerLayer(NEGATIVES),
+        "negatives": PerLayer((*NEGATIVES, "paper")),
         "loss": Choice(tuple(LOSSES)),
         "cost": Number(float, 0, open_low=True),
         "positive_cost": Number(float, 0, open_low=True),
@@ -115,7 +119,7 @@ class XRLinear(Estimator):
         "threshold": Number(float, 0),
         "max_weights_per_label": Number(int, 1, optional=True),
         "weight_dtype": Choice(WEIGHT_DTYPES),
-        "combine": PerLayer(COMBINES),
+        "combine": PerLayer((*matching.COMBINES, "paper")),
         "embedding": Choice(EMBEDDINGS),
         "clustering": Choice(("kmeans", "spherical", "random")),
         "tree": Instance((LabelTree,), "a LabelTree", optional=True),
@@ -303,8 +307,8 @@ class XRLinear(Estimator):
             raise ParameterError(
                 f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
             )
-        last = depth - 1
-        return [("ranker" if t == last else "l3_hinge") if word == "paper" else word for t, word in enumerate(words)]
+        above, last = PAPER[name]
+        return [(last if t == depth - 1 else above) if word == "paper" else word for t, word in enumerate(words)]
 
     def rank(self, X: Any, k: int = 10, *, beam: int | None = None) -> TopK:
         """The ``k`` best labels of each row.
