@@ -16,12 +16,11 @@ LANES = 16  # children that the ranking kernels handle at once
 def layer_plan(n_labels: int, branching: int, max_leaf: int) -> tuple[int, ...]:
     """Number of nodes of each layer of a balanced tree, the labels last.
 
-    The tree is as shallow as ``branching`` and ``max_leaf`` allow. Within that depth the number of clusters is
-    free. Smaller clusters are faster to train and to rank, larger ones give a model more negatives and the beam
-    more candidates: clusters of half ``max_leaf``, rounded up to whole groups of 16, lose no precision on the sets
-    measured and are what halving down to ``max_leaf`` gives on average. The number is then chosen so that clusters
-    and the nodes above them fill groups of 16 children, which the ranking kernels handle at once, and so that each
-    layer's size divides the next where it can.
+    The tree is as shallow as ``branching`` and ``max_leaf`` allow, and its clusters are what halving down to
+    ``max_leaf`` gives: as many as the next power of two, or up to an eighth more where that fills groups of 16
+    children better, which the ranking kernels handle at once. Each layer above is as small as ``branching``
+    allows, or a divisor of the one below that is near. Few wide splits at the top and the most of them even kept
+    the most precision on the sets measured.
 
     Parameters
     ----------
@@ -39,8 +38,7 @@ def layer_plan(n_labels: int, branching: int, max_leaf: int) -> tuple[int, ...]:
     while branching**n_inner < fewest:
         n_inner += 1
     most = min(branching**n_inner, n_labels)
-    target = min(max_leaf, math.ceil(max_leaf / 2 / LANES) * LANES)
-    low = min(math.ceil(n_labels / target), most)
+    low = min(2 ** math.ceil(math.log2(fewest)), most)
     high = min(low + low // 8, most)
     if low == most:  # no room for clusters of that size at this depth: whatever fills the lanes best
         low = fewest

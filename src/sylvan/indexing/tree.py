@@ -145,7 +145,7 @@ class LabelTree:
         branching: int = 16,
         max_leaf: int = 100,
         *,
-        clustering: str = "kmeans",
+        clustering: str = "spherical",
         overlap: int = 1,
         max_iterations: int = 10,
         seed: int = 0,

@@ -67,7 +67,7 @@ class XRLinear(Estimator):
         (Eq. 12), or times its sigmoid; ``"paper"`` takes Eq. 13 in all layers but the last, and Eq. 12 there.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         What labels are clustered by; see :mod:`sylvan.indexing`.
-    clustering : {"kmeans", "spherical", "random"}, default "kmeans"
+    clustering : {"spherical", "kmeans", "random"}, default "spherical"
     tree : LabelTree, optional
         A tree made beforehand; the five parameters of the index are then not used.
     n_jobs : int, optional
@@ -146,7 +146,7 @@ class XRLinear(Estimator):
         weight_dtype: str = "uint8",
         combine: str | list[str] = "l3_hinge",
         embedding: str = "pifa",
-        clustering: str = "kmeans",
+        clustering: str = "spherical",
         tree: LabelTree | None = None,
         n_jobs: int | None = None,
         seed: int = 0,
