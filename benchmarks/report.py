@@ -1,6 +1,7 @@
-"""Writes docs/results.md from the JSON files that ``peers.py`` and ``defaults.py`` left in results/.
+"""Writes docs/results.md, and the table in README.md, from the JSON files that ``peers.py`` and ``defaults.py``
+left in results/.
 
-``python benchmarks/report.py [--results DIR] [--out docs/results.md]``
+``python benchmarks/report.py [--results DIR] [--out docs/results.md] [--readme README.md]``
 """
 
 from __future__ import annotations
@@ -190,14 +191,67 @@ def document(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(folder: Path) -> str:
+    """The table between README.md's markers: one column a set, one row a goal."""
+    records = by_order(folder, "peers")
+    if not records:
+        return "Nothing has been measured yet."
+    threads, single = records[0]["threads"], min(records[0]["threads"])
+    lines = [
+        "How many times better than the best of the other libraries (for model size, memory and raw text: than "
+        "libpecos); below 1 is behind.",
+        "",
+        "| | " + " | ".join(record["set"] for record in records) + " |",
+        "|---" * (len(records) + 1) + "|",
+    ]
+    for row in rows(threads, single):
+        if row.least:
+            title = row.title.replace(", ms a row", "").replace(", ms", "").replace(", MB", "").replace(", s", "")
+            lines.append(f"| {title} | " + " | ".join(ratio_text(record, row) for record in records) + " |")
+    gaps = [worst_gap(record, single) for record in records]
+    cells = ["–" if gap is None else f"{gap:+.2f}" for gap in gaps]
+    lines.append("| P@1/3/5, points, at worst | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def ratio_text(record: Record, row: Row) -> str:
+    """How many times better than the best peer, as in the table of the set."""
+    found = {name: figure(record, name, row.step, row.key) for name in ("sylvan", *row.against)}
+    others = [value for name, value in found.items() if name != "sylvan" and value is not None]
+    return verdict(row, found["sylvan"], others)[0] or "–"
+
+
+def worst_gap(record: Record, single: int) -> float | None:
+    """The least that Sylvan's P@1, P@3 or P@5 is above a peer's, in points."""
+    gaps = []
+    for key in ("P@1", "P@3", "P@5"):
+        own = figure(record, "sylvan", f"rank {single}", key)
+        others = [figure(record, name, f"rank {single}", key) for name in PEERS]
+        gaps += [own - other for other in others if own is not None and other is not None]
+    return min(gaps, default=None)
+
+
+def with_summary(text: str, table: str) -> str:
+    """A document with the table between its markers."""
+    begin, end = "<!-- results:begin -->\n", "\n<!-- results:end -->"
+    head, _, rest = text.partition(begin)
+    _, found, tail = rest.partition(end)
+    return f"{head}{begin}{table}{end}{tail}" if found else text
+
+
 def main() -> None:
-    """Writes the document."""
+    """Writes both documents."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", default=str(HERE / "results"))
     parser.add_argument("--out", default=str(HERE.parent / "docs" / "results.md"))
+    parser.add_argument("--readme", default=str(HERE.parent / "README.md"))
     options = parser.parse_args()
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     Path(options.out).write_text(document(Path(options.results)), encoding="utf-8")
+    readme = Path(options.readme)
+    if readme.exists():
+        text = readme.read_text(encoding="utf-8")
+        readme.write_text(with_summary(text, summary(Path(options.results))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,28 @@
+"""The numbers in README.md are those of benchmarks/results, as benchmarks/report.py writes them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REPORT = ROOT / "benchmarks" / "report.py"
+
+
+@pytest.mark.skipif(not REPORT.exists(), reason="no benchmarks beside these tests")
+def test_the_readme_s_table_is_generated() -> None:
+    spec = importlib.util.spec_from_file_location("benchmark_report", REPORT)
+    assert spec is not None and spec.loader is not None
+    report = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = report  # its dataclasses look themselves up
+    try:
+        spec.loader.exec_module(report)
+        readme = (ROOT / "README.md").read_text("utf-8")
+        table = report.summary(ROOT / "benchmarks" / "results")
+        assert "<!-- results:begin -->" in readme
+        assert report.with_summary(readme, table) == readme, "README.md is out of date: run benchmarks/report.py"
+    finally:
+        del sys.modules[spec.name]
