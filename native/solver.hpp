@@ -1,4 +1,4 @@
-// Dual coordinate descent for all children of a cluster at once (PECOS Section 2.3, Eq. 11).
+// Dual coordinate descent for all children of a cluster at once (PECOS Section 2.3.2, Eq. 10).
 #pragma once
 
 #include <cstdint>

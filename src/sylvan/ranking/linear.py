@@ -23,7 +23,7 @@ LANES = 16  # labels solved side by side; one 64-byte line of weights a feature
 
 @dataclass(frozen=True)
 class LinearOptions:
-    """What Eq. 11 leaves open: the loss, the costs of its terms and when to stop.
+    """What Eq. 10 leaves open: the loss, the costs of its terms and when to stop.
 
     ``cost`` is the factor of the losses beside half the squared norm of the weights (liblinear's C), times
     ``positive_cost`` or ``negative_cost``; ``bias`` the value of a constant feature, 0 for none; a child stops when its
