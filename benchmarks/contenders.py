@@ -24,6 +24,7 @@ class Contender:
     package = ""
     matrices = True  # whether it trains from matrices
     text = False  # whether it goes from raw text to a model
+    seed = 0  # of the tree, where the library takes one
 
     def version(self) -> str:
         """The installed version."""
@@ -113,7 +114,7 @@ class Sylvan(Contender):
         self._X, self._Y = read(folder, "X.trn"), read(folder, "Y.trn")
 
     def train(self, threads: int) -> None:
-        self._model = self._XRLinear(**self._settings, n_jobs=threads).fit(self._X, self._Y)
+        self._model = self._XRLinear(**self._settings, seed=self.seed, n_jobs=threads).fit(self._X, self._Y)
 
     def save(self, folder: Path) -> None:
         self._model.save(folder)
@@ -148,7 +149,7 @@ class Sylvan(Contender):
 
         texts, labels = sylvan.data.read_jsonl(scratch / "train.jsonl")
         vectorizer = sylvan.TfidfVectorizer(min_df=2, sublinear_tf=True, n_jobs=threads)
-        model = sylvan.XRLinear(**self._settings, n_jobs=threads)
+        model = sylvan.XRLinear(**self._settings, seed=self.seed, n_jobs=threads)
         self._model = sylvan.TextModel(vectorizer, model).fit(texts, labels)
 
     def rank_text(self, texts: list[str]) -> np.ndarray:
@@ -180,7 +181,12 @@ class Libpecos(Contender):
     def train(self, threads: int) -> None:
         embedding = self._Embedding.create(self._Y, self._X, method="pifa", threads=threads)
         chain = self._Indexer.gen(
-            embedding, indexer_type="hierarchicalkmeans", nr_splits=BRANCHING, max_leaf_size=MAX_LEAF, threads=threads
+            embedding,
+            indexer_type="hierarchicalkmeans",
+            nr_splits=BRANCHING,
+            max_leaf_size=MAX_LEAF,
+            seed=self.seed,
+            threads=threads,
         )
         del embedding
         self._model = self._XLinear.train(

@@ -101,8 +101,8 @@ class NapkinXC(Contender):
 
     def _make(self, folder: Path, threads: int) -> Any:
         return self._PLT(
-            str(folder), arity=BRANCHING, max_leaves=MAX_LEAF, loss="l2", liblinear_c=1.0, seed=0, threads=threads,
-            tree_search_type="beam", beam_search_width=BEAM, load_as="map",
+            str(folder), arity=BRANCHING, max_leaves=MAX_LEAF, loss="l2", liblinear_c=1.0, seed=self.seed,
+            threads=threads, tree_search_type="beam", beam_search_width=BEAM, load_as="map",
         )  # fmt: skip
 
     def prepare(self, folder: Path, scratch: Path) -> None:

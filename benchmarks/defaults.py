@@ -28,6 +28,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"negatives": "tfn", "combine": "ranker"},
     {"negatives": "tfn", "combine": "l3_hinge"},
     {"negatives": "tfn", "combine": "sigmoid"},
+    {"negatives": "tfn", "combine": "paper"},
 )
 
 

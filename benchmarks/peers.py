@@ -103,34 +103,28 @@ def measure_set(
             for name in order:
                 found = interpreters[name]
                 if found is not None:
-                    one_turn(name, found["python"], set_name, folder, threads, steps, raw[name], options)
+                    job = {"contender": name, "set": str(folder), "threads": threads, "seed": repeat}
+                    one_turn(job, found["python"], steps, raw[name], options)
         write(set_name, folder, interpreters, raw, options, repeat + 1)
 
 
 def one_turn(
-    name: str,
-    python: str,
-    set_name: str,
-    folder: Path,
-    threads: int,
-    steps: list[str],
-    raw: dict[str, list[Record]],
-    options: argparse.Namespace,
+    job: Record, python: str, steps: list[str], raw: dict[str, list[Record]], options: argparse.Namespace
 ) -> None:
     """One contender at one thread count: trains, ranks with what it trained, goes from raw text to a model."""
-    contender = CONTENDERS[name]
+    contender, folder = CONTENDERS[job["contender"]], Path(job["set"])
     scratch = Path(tempfile.mkdtemp())
-    job = {"contender": name, "set": str(folder), "model": str(scratch / "model"), "threads": threads}
     wanted = [step for step in ("train", "rank") if step in steps and contender.matrices]
     if "text" in steps and contender.text and (folder / "train.txt").exists():
         wanted.append("text")
     try:
         for step in wanted:
-            single = options.single if step == "rank" and threads == 1 else 0
-            figures = run(python, job | {"step": step, "single": single}, options.timeout)
-            raw.setdefault(f"{step} {threads}", []).append(figures)
+            single = options.single if step == "rank" and job["threads"] == 1 else 0
+            more = {"step": step, "single": single, "model": str(scratch / "model")}
+            figures = run(python, job | more, options.timeout)
+            raw.setdefault(f"{step} {job['threads']}", []).append(figures)
             shown = {key: round(value, 4) for key, value in figures.items() if isinstance(value, float)}
-            say(f"{set_name} {name} {step} x{threads}: {figures.get('error') or shown}")
+            say(f"{folder.name} {job['contender']} {step} x{job['threads']}: {figures.get('error') or shown}")
             if "error" in figures:
                 break
     finally:
@@ -163,7 +157,7 @@ def write(
         "test_rows": shapes["X.tst"][0],
         "features": shapes["X.trn"][1],
         "labels": shapes["Y.trn"][1],
-        "settings": {"branching": 16, "max_leaf": 100, "beam": 10, "top": 10, "negatives": "tfn"},
+        "settings": {"branching": 16, "max_leaf": 100, "beam": 10, "top": 10, "negatives": "tfn", "seeds": repeats},
         "date": datetime.date.today().isoformat(),
         "machine": measure.processor(),
         "python": ".".join(map(str, sys.version_info[:3])),

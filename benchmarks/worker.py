@@ -73,6 +73,7 @@ def main() -> None:
     """Runs the job given on the command line."""
     job = json.loads(sys.argv[1])
     contender = CONTENDERS[job["contender"]](**job.get("settings", {}))
+    contender.seed = job.get("seed", 0)
     figures: dict[str, Any] = {"version": contender.version()}
     if job["step"] != "version":
         contender.load_imports()
