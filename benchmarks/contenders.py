@@ -147,10 +147,10 @@ class Sylvan(Contender):
     def train_text(self, folder: Path, scratch: Path, threads: int) -> None:
         import sylvan
 
-        texts, labels = sylvan.data.read_jsonl(scratch / "train.jsonl")
+        read = sylvan.data.read_jsonl(scratch / "train.jsonl")
         vectorizer = sylvan.TfidfVectorizer(min_df=2, sublinear_tf=True, n_jobs=threads)
         model = sylvan.XRLinear(**self._settings, seed=self.seed, n_jobs=threads)
-        self._model = sylvan.TextModel(vectorizer, model).fit(texts, labels)
+        self._model = sylvan.TextModel(vectorizer, model).fit(read.texts, read.labels)
 
     def rank_text(self, texts: list[str]) -> np.ndarray:
         names = self._model.rank(texts, TOP).names
