@@ -39,7 +39,7 @@ def interrupted(process: subprocess.Popen[bytes]) -> str:
     begin = time.monotonic()
     _, err = process.communicate(timeout=60)
     took = time.monotonic() - begin
-    assert process.returncode == 130, err
+    assert process.returncode == 1, err
     assert took < 1.5, f"took {took:.2f} s"
     assert b"Traceback" not in err
     return err.decode().strip()
@@ -99,7 +99,7 @@ def test_a_closed_pipe_is_quiet(files: Any) -> None:
 def test_a_full_disk_is_a_sentence(files: Any) -> None:
     process = start("predict", files.text_model, files("test.jsonl"), "-o", "/dev/full")
     _, err = process.communicate(timeout=60)
-    assert process.returncode in (1, 2)
+    assert process.returncode == 1
     assert err.startswith(b"Error: ") and err.count(b"\n") == 1
     with open("/dev/full", "wb") as full:
         process = start("predict", files.text_model, files("test.jsonl"), stdout=full)

@@ -190,7 +190,9 @@ FAULTS = {
         "line 2: the line starts with '1:1' where its labels should stand. A line without labels starts with a "
         "blank; labels with weights are read with weighted_labels=True."
     ),
-    "1 2 2\n0:1,1:2 1:1\n": "line 2: '0:1,1:2' gives labels weights, which is read with weighted_labels=True only.",
+    "1 2 2\n0:1,1:2 1:1\n": (
+        "line 2: '0:1,1:2' gives labels weights, which is read with weighted_labels=True (--weighted-labels) only."
+    ),
     "1 2 9999999999\n0 1:1\n": (
         "line 1: the header's numbers of features and labels must be at most 2147483647. Got '1 2 9999999999' instead."
     ),

@@ -90,7 +90,7 @@ def read_line(text: bytes, line: int, lowest: int, highest: int, top_label: int,
                 if colon and ID.fullmatch(name) and not weighted:
                     raise TwinError(
                         f"line {line}: {quote(first)} gives labels weights, which is read with "
-                        "weighted_labels=True only."
+                        "weighted_labels=True (--weighted-labels) only."
                     )
                 if not ID.fullmatch(name) or (colon and not weighted):
                     fail(f"label ids must be ints in [0, {top_label}], parted by commas", item)

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 fine, 2 bad usage or input, 130 interrupted, 1 anything else.
+        0 fine, 2 bad usage or input, 1 anything else, an interrupt among it.
 
     Examples
     --------
@@ -29,5 +29,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from sylvan.cli.app import run
     except KeyboardInterrupt:
-        return 130
+        return 1
     return run(arguments)

@@ -19,7 +19,7 @@ from sylvan.parallel import exit_on_interrupt
 
 __all__ = ["BAD_USAGE", "Session", "cli", "run"]
 
-BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 130
+BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 VERBS = {
     "train": "Train a model on text or matrices and save it in a folder.",
     "predict": "Rank the labels of each row of a file with a saved model.",
@@ -27,6 +27,8 @@ VERBS = {
     "demo": "Train, measure and try a model on the bundled real sample.",
 }
 # Errors of the system that a different command line would have avoided.
+# A full or broken disk is nobody's bad usage.
+_MACHINE_ERRNOS = {errno.ENOSPC, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _USAGE_ERRNOS = {
     errno.ENOENT,
     errno.EISDIR,
@@ -129,7 +131,9 @@ def _explain(error: Exception) -> tuple[int, str]:
         told = str(error) if isinstance(error, MemoryLimitError) else "there is not enough memory for this."
         return FAILURE, told
     if isinstance(error, SylvanError):
-        return BAD_USAGE, str(error)
+        cause = error.__cause__
+        full = isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRNOS)
+        return FAILURE if full else BAD_USAGE, str(error)
     if isinstance(error, OSError):
         code = BAD_USAGE if error.errno in _USAGE_ERRNOS else FAILURE
         name = f"{error.filename}: " if error.filename else ""

@@ -25,10 +25,22 @@ __all__ = ["command"]
     help="Cut-offs, as in -k 1,3,5 or -k 1 -k 10. [default: 1,3,5]",
 )
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
-@click.option("--propensity-a", type=click.FloatRange(min=0), default=0.55, show_default=True, metavar="A",
-              help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")
-@click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
-              help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.")
+@click.option(
+    "--propensity-a",
+    type=click.FloatRange(min=0),
+    default=0.55,
+    show_default=True,
+    metavar="A",
+    help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.",
+)
+@click.option(
+    "--propensity-b",
+    type=click.FloatRange(min=0),
+    default=1.5,
+    show_default=True,
+    metavar="B",
+    help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.",
+)
 @click.option(
     "--set",
     "settings",

@@ -16,6 +16,11 @@ from sylvan.errors import DataError
 __all__ = ["MatrixInput", "TextInput", "open_input"]
 
 _ROWS = 2048
+_MATRIX_OPTIONS = (
+    ("--labels", "labels"),
+    ("--first-feature", "first_feature"),
+    ("--weighted-labels", "weighted_labels"),
+)
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,7 @@ def _pairs(found: data.TextData) -> list[list[Any]]:
     return [list(zip(row, weights, strict=True)) for row, weights in zip(found.labels, found.weights, strict=True)]
 
 
-def open_input(
-    path: str, given: Mapping[str, Any], model: object = None, part: str = "tst"
-) -> TextInput | MatrixInput:
+def open_input(path: str, given: Mapping[str, Any], model: object = None, part: str = "tst") -> TextInput | MatrixInput:
     """The input that the options of a command describe.
 
     Parameters
@@ -113,7 +116,7 @@ def open_input(
         path, labels = pair[0], labels or pair[1]
     format_ = detect(path, given["format_"])
     if format_ in TEXT_FORMATS:
-        for option, name in (("--labels", "labels"), ("--first-feature", "first_feature")):
+        for option, name in _MATRIX_OPTIONS:
             if given[name] is not None:
                 raise DataError(f"{option} is for matrices, but {path} is {FORMATS[format_]}.")
         known = getattr(model, "text_fields_", ("text",)), getattr(model, "labels_field_", "labels")
@@ -121,4 +124,6 @@ def open_input(
     if given["text_fields"]:
         raise DataError(f"--text-field is for JSON lines, but {path} is {FORMATS[format_]}.")
     first = given["first_feature"]
-    return MatrixInput(path, format_, labels, None if first is None else int(first), given["threads"])
+    return MatrixInput(
+        path, format_, labels, None if first is None else int(first), given["threads"], bool(given["weighted_labels"])
+    )

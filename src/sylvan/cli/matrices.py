@@ -27,6 +27,7 @@ class MatrixInput:
     """A matrix of features in a file, and its labels there or in a file of their own.
 
     ``first_feature`` is the number of the first feature in an svmlight file, 0 or 1; None to find out.
+    ``weighted_labels`` says that the labels of a text file are written as label:weight.
     """
 
     path: str
@@ -34,6 +35,7 @@ class MatrixInput:
     labels: str | None = None
     first_feature: int | None = None
     n_jobs: int | None = None
+    weighted_labels: bool = False
 
     is_text = False
 
@@ -81,11 +83,12 @@ class MatrixInput:
 
     def _features(self) -> tuple[Any, Any]:
         if self.format == "xmc":
-            return data.load_xmc(self.path, n_jobs=self.n_jobs)
+            return data.load_xmc(self.path, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs)
         if self.format == "svmlight":
-            if self.first_feature is None:
-                return data.load_svmlight(self.path, n_jobs=self.n_jobs)
-            return data.load_svmlight(self.path, zero_based=self.first_feature == 0, n_jobs=self.n_jobs)
+            zero_based = "auto" if self.first_feature is None else self.first_feature == 0
+            return data.load_svmlight(
+                self.path, zero_based=zero_based, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs
+            )
         if self.format == "npz":
             return data.load_npz(self.path), None
         return data.load_npy(self.path), None
@@ -123,7 +126,7 @@ class MatrixInput:
                 promised, width, _ = (int(word) for word in line.split())
                 self._check_width(width, n_features, exactly=True)
             base = self._first_feature(stream, block, n_features)
-            form = LineFormat(base, n_features - 1 + base, MAX_ID, False, self.format == "svmlight")
+            form = LineFormat(base, n_features - 1 + base, MAX_ID, self.weighted_labels, self.format == "svmlight")
             lines, given, waiting = int(header), 0, 0
             while block:
                 rows = read_rows(stream, block, iter(()), form, resolve_jobs(self.n_jobs), lines)
@@ -147,29 +150,24 @@ class MatrixInput:
                 raise DataError(f"{self.name}: the file holds no instances.")
             return
         if not given <= promised <= given + waiting:
-            raise DataError(
-                f"{self.name}, line 1: the header promises {promised} rows, but {given + waiting} follow."
-            )
+            raise DataError(f"{self.name}, line 1: the header promises {promised} rows, but {given + waiting} follow.")
         if promised > given:
             yield _empty(promised - given, n_features), _empty(promised - given, 0)
 
     def _first_feature(self, stream: Any, block: bytes, n_features: int) -> int:
         if self.format != "svmlight" or self.first_feature is not None:
             return self.first_feature or 0
-        rows = read_rows(stream, block, iter(()), LineFormat(0, n_features, MAX_ID, False, True), 1, 0)
+        rows = read_rows(stream, block, iter(()), LineFormat(0, n_features, MAX_ID, self.weighted_labels, True), 1, 0)
         if rows.min_feature == 0:
             return 0
         if rows.max_feature == n_features:
             return 1
         raise DataError(
-            f"{self.name} does not show whether its features are counted from 0 or from 1: "
-            "say it with --first-feature."
+            f"{self.name} does not show whether its features are counted from 0 or from 1: say it with --first-feature."
         )
 
 
-def _slices(
-    rows: Rows, n: int, n_features: int, before: int
-) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
+def _slices(rows: Rows, n: int, n_features: int, before: int) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
     X, Y = rows.matrices(n, n_features, rows.max_label + 1)
     if before:
         X = sp.vstack([_empty(before, X.shape[1]), X], format="csr")

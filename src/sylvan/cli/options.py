@@ -52,10 +52,14 @@ def input_options(command: _Command) -> _Command:
             type=click.Choice(("0", "1")),
             help="Number of the first feature in svmlight; found out by default.",
         ),
-        click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
         click.option(
-            "--labels-field", metavar="NAME", help="JSONL field of labels. [default: labels, or the model's]"
+            "--weighted-labels",
+            is_flag=True,
+            default=None,
+            help="Labels of XMC text or svmlight are written as label:weight.",
         ),
+        click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
+        click.option("--labels-field", metavar="NAME", help="JSONL field of labels. [default: labels, or the model's]"),
         click.option(
             "--text-field",
             "text_fields",
@@ -154,4 +158,3 @@ def cutoffs(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]
             raise click.BadParameter(f"must be ints in [1, {_MOST}], as in 1,3,5. Got {word!r} instead.")
         found.add(int(word))
     return tuple(sorted(found))
-

@@ -84,11 +84,19 @@ def _model_command(name: str) -> click.Command:
     @click.command(name, cls=_TrainCommand, short_help=_SUMMARIES[name])
     @click.argument("train", metavar="TRAIN")
     @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
-    @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-                  help="A parameter of the model (below); give it again for several.")
+    @click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A parameter of the model (below); give it again for several.",
+    )
     @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
-    @click.option("--label-features", metavar="Z.npz",
-                  help="Features of the labels, a row each, to cluster them by (embedding=pifa_lf).")
+    @click.option(
+        "--label-features",
+        metavar="Z.npz",
+        help="Features of the labels, a row each, to cluster them by (embedding=pifa_lf).",
+    )
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
     @_text_options
     @input_options

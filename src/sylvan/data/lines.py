@@ -210,7 +210,7 @@ def _sentence(name: str, before: int, block: _Block, form: LineFormat) -> str:
         1: f"label ids must be ints in {labels}, parted by commas. Got {got} instead",
         2: f"label ids must be in {labels}. Got {got} instead",
         3: f"a label's weight must be a finite number of at least 0. Got {got} instead",
-        4: f"{got} gives labels weights, which is read with weighted_labels=True only",
+        4: f"{got} gives labels weights, which is read with weighted_labels=True (--weighted-labels) only",
         5: (
             f"the line starts with {got} where its labels should stand. A line without labels starts with a "
             "blank; labels with weights are read with weighted_labels=True"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, overload
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan import store
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.store import State, need_array, need_kind, need_offsets, register
 
@@ -238,6 +240,10 @@ class Vocabulary(Sequence[str]):
         csr.sort_indices()
         ids, offsets = csr.indices.tolist(), csr.indptr.tolist()
         return [[self[i] for i in ids[offsets[row] : offsets[row + 1]]] for row in range(csr.shape[0])]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the names into ``folder``, whole or not at all; :func:`sylvan.load` reads them back."""
+        store.save(folder, self.to_state())
 
     def to_state(self) -> State:
         """What :func:`sylvan.store.save` writes."""
