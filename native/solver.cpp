@@ -75,7 +75,7 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
     }
     work.positive[i] = bits;
     work.active[i] = static_cast<int32_t>(i);
-    work.lanes_left[i] = (n_children == 32 ? 0u : (1u << n_children)) - 1u;
+    work.lanes_left[i] = (1u << n_children) - 1u;
   }
 }
 
