@@ -14,7 +14,7 @@ from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES, cluster_rows, layer_positives
 from sylvan.models.base import Estimator
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Constraint, Instance, Jobs, Number, PerLayer
 from sylvan.ranking.linear import LOSSES, LayerProblem, LinearOptions, solve_layers
 from sylvan.topk import TopK
@@ -276,7 +276,7 @@ class XRLinear(Estimator):
                 features, [problem(t, None) for t in range(tree.depth)], options,
                 sample_weight=sample_weight, n_jobs=jobs, description="Training",
             )  # fmt: skip
-            return [lay_out(t, solved[t]) for t in range(tree.depth)]
+            return map_parallel(lambda t: lay_out(t, solved[t]), range(tree.depth), jobs)
         layers: list[ClusterWeights] = []
         above = matching.root_beam(features.shape[0])
         for t in range(tree.depth):
