@@ -22,6 +22,8 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"negatives": "tfn"},
     {"negatives": "man"},
     {"negatives": "tfn+man"},
+    {"negatives": "paper"},
+    {"negatives": "paper", "combine": "paper"},
     {"negatives": "tfn", "weight_dtype": "float32"},
     {"negatives": "tfn", "weight_dtype": "float16"},
     {"negatives": "tfn", "weight_dtype": "uint8"},
