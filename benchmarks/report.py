@@ -141,14 +141,14 @@ def notes(record: Record, measured: list[str]) -> list[str]:
 def defaults_table(record: Record) -> list[str]:
     """One set's table of ``defaults.py``."""
     lines = [
-        "| setting | fit, CPU-s | model, MB | batch, ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |",
+        "| setting | fit, CPU-s | model, MB | batch, CPU-ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |",
         "|---|---|---|---|---|---|---|",
     ]
     for run in record["runs"]:
         settings = ", ".join(f"{key}={value}" for key, value in run["settings"].items()) or "defaults"
         p, psp = ("/".join(f"{run[f'{name}@{k}']:.2f}" for k in (1, 3, 5)) for name in ("P", "PSP"))
         lines.append(
-            f"| {settings} | {run['cpu_s']:.2f} | {run['model_mb']:.1f} | {run['ms_per_row']:.4f} | "
+            f"| {settings} | {run['cpu_s']:.2f} | {run['model_mb']:.1f} | {run['cpu_ms_per_row']:.4f} | "
             f"{run['p50_ms']:.4f} | {p} | {psp} |"
         )
     return lines
