@@ -198,9 +198,16 @@ class Vocabulary(Sequence[str]):
         """
         if unknown not in ("error", "ignore"):
             raise ParameterError(f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead.")
-        rows = [[self._lookup(name, i, unknown) for name in row] for i, row in enumerate(labels)]
-        counts = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-        ids = np.fromiter((label for row in rows for label in row), np.int64, int(counts.sum()))
+        rows = [list(row) for row in labels]
+        counts = np.fromiter(map(len, rows), np.int64, len(rows))
+        table = self._table()
+        found = (table.get(name if type(name) is str else str(name), -1) for row in rows for name in row)
+        ids = np.fromiter(found, np.int64, int(counts.sum()))
+        if unknown == "error" and len(ids) and int(ids.min()) < 0:
+            at = int(np.argmax(ids < 0))
+            row = int(np.searchsorted(np.cumsum(counts), at, side="right"))
+            name = rows[row][at - int(counts[:row].sum())]
+            raise DataError(f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary.")
         if weights is None:
             values = np.ones(len(ids), np.float32)
         else:
@@ -219,12 +226,6 @@ class Vocabulary(Sequence[str]):
             csr.data[:] = 1
         csr.eliminate_zeros()
         return csr
-
-    def _lookup(self, name: str | int, row: int, unknown: str) -> int:
-        found = self.get(name)
-        if found is None and unknown == "error":
-            raise DataError(f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary.")
-        return -1 if found is None else found
 
     def decode(self, matrix: sp.csr_matrix) -> list[list[str]]:
         """The names of each row's entries, in the order of their ids.

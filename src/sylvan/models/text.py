@@ -290,6 +290,9 @@ def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
         listed = list(label_lists)
     except TypeError:
         raise DataError(f"The labels must be a list with one item a text, not {type(label_lists).__name__}.") from None
+    if all(type(row) is list and all(type(name) is str for name in row) for row in listed):  # the usual case
+        vocabulary = Vocabulary.from_labels(listed)
+        return vocabulary, vocabulary.encode(listed)
     found = [_names_and_weights(row, number) for number, row in enumerate(listed)]
     names = [list(row) for row in found]
     vocabulary = Vocabulary.from_labels(names)
