@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,7 +85,7 @@ class MatrixInput:
         if self.format == "xmc":
             return data.load_xmc(self.path, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs)
         if self.format == "svmlight":
-            zero_based = "auto" if self.first_feature is None else self.first_feature == 0
+            zero_based: bool | Literal["auto"] = "auto" if self.first_feature is None else self.first_feature == 0
             return data.load_svmlight(
                 self.path, zero_based=zero_based, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs
             )
