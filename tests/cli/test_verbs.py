@@ -279,3 +279,18 @@ def test_help_is_quick() -> None:
         "assert not [m for m in sys.modules if m.startswith('sylvan.cli.') and m != 'sylvan.cli.app'], sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_weighted_labels_of_text_matrices(call: Any, files: Any, tmp_path: Path) -> None:
+    X, Y = data.load_npz(files("X.train.npz")), data.load_npz(files("Y.train.npz"))
+    Y.data[::2] = 3.0
+    data.save_xmc(tmp_path / "weighted.xmc", X, Y)
+    words = ("train", "xr-linear", str(tmp_path / "weighted.xmc"), "--model", str(tmp_path / "m"))
+    refused = call(*words)
+    assert refused.code == 2 and "--weighted-labels" in refused.err
+    assert call(*words, "--weighted-labels").code == 0
+    scores = sylvan.load(tmp_path / "m").rank(X, k=3).scores
+    assert np.array_equal(scores, sylvan.XRLinear().fit(X, Y).rank(X, k=3).scores)
+    assert not np.array_equal(scores, sylvan.load(files.matrix_model).rank(X, k=3).scores)
+    seen = call("evaluate", str(tmp_path / "m"), str(tmp_path / "weighted.xmc"), "--weighted-labels")
+    assert seen.code == 0, seen.err

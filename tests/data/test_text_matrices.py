@@ -188,7 +188,7 @@ FAULTS = {
     "1 2 2\n0 1:3e38 1:3e38\n": "line 2: the values of a repeated feature sum to no finite float32.",
     "1 2 2\n1:1\n": (
         "line 2: the line starts with '1:1' where its labels should stand. A line without labels starts with a "
-        "blank; labels with weights are read with weighted_labels=True."
+        "blank; labels with weights are read with weighted_labels=True (--weighted-labels)."
     ),
     "1 2 2\n0:1,1:2 1:1\n": (
         "line 2: '0:1,1:2' gives labels weights, which is read with weighted_labels=True (--weighted-labels) only."

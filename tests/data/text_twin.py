@@ -81,7 +81,8 @@ def read_line(text: bytes, line: int, lowest: int, highest: int, top_label: int,
         if is_pair and not svmlight:
             raise TwinError(
                 f"line {line}: the line starts with {quote(first)} where its labels should stand. A line "
-                "without labels starts with a blank; labels with weights are read with weighted_labels=True."
+                "without labels starts with a blank; labels with weights are read with weighted_labels=True "
+                "(--weighted-labels)."
             )
         if not is_pair and not is_query:
             tokens.pop(0)

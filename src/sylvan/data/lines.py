@@ -213,7 +213,7 @@ def _sentence(name: str, before: int, block: _Block, form: LineFormat) -> str:
         4: f"{got} gives labels weights, which is read with weighted_labels=True (--weighted-labels) only",
         5: (
             f"the line starts with {got} where its labels should stand. A line without labels starts with a "
-            "blank; labels with weights are read with weighted_labels=True"
+            "blank; labels with weights are read with weighted_labels=True (--weighted-labels)"
         ),
         6: f"a feature must be written as id:value. Got {got} instead",
         7: f"feature ids must be in {features}. Got {got} instead",
