@@ -72,8 +72,12 @@ class XRLinear(Estimator):
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         What labels are clustered by; see :mod:`sylvan.indexing`.
     clustering : {"spherical", "kmeans", "random"}, default "spherical"
+    overlap : int, default 1
+        Most clusters that a label may stand in; the best of its places counts when ranking.
+    alpha : float in [0, 1], default 0.5
+        Share of the instances' features beside the label's own, with ``embedding="pifa_lf"``.
     tree : LabelTree, optional
-        A tree made beforehand; the five parameters of the index are then not used.
+        A tree made beforehand; the parameters of the index are then not used.
     n_jobs : int, optional
         Threads; None or -1 for every core. The answer doesn't depend on it.
     seed : int, default 0
@@ -121,7 +125,9 @@ class XRLinear(Estimator):
         "weight_dtype": Choice(WEIGHT_DTYPES),
         "combine": PerLayer((*matching.COMBINES, "paper")),
         "embedding": Choice(EMBEDDINGS),
-        "clustering": Choice(("kmeans", "spherical", "random")),
+        "clustering": Choice(("spherical", "kmeans", "random")),
+        "overlap": Number(int, 1),
+        "alpha": Number(float, 0, 1),
         "tree": Instance((LabelTree,), "a LabelTree", optional=True),
         "n_jobs": Jobs(optional=True),
         "seed": Number(int, 0, 2**31 - 1),
@@ -151,6 +157,8 @@ class XRLinear(Estimator):
         combine: str | list[str] = "l3_hinge",
         embedding: str = "pifa",
         clustering: str = "spherical",
+        overlap: int = 1,
+        alpha: float = 0.5,
         tree: LabelTree | None = None,
         n_jobs: int | None = None,
         seed: int = 0,
@@ -172,6 +180,8 @@ class XRLinear(Estimator):
         self.combine = combine
         self.embedding = embedding
         self.clustering = clustering
+        self.overlap = overlap
+        self.alpha = alpha
         self.tree = tree
         self.n_jobs = n_jobs
         self.seed = seed
@@ -194,8 +204,8 @@ class XRLinear(Estimator):
             Values other than 1 are relevances: the cost of the positive.
         sample_weight : array of shape (n,), optional
             Factor of each row's costs.
-        label_features : sparse matrix or array of shape (L, m), optional
-            For ``embedding="pifa_lf"``.
+        label_features : sparse matrix or array of shape (L, d), optional
+            For ``embedding="pifa_lf"``, in the feature space of X.
         label_embeddings : sparse matrix or array of shape (L, m), optional
             Embeddings to cluster the labels by, instead of ``embedding``.
 
@@ -235,8 +245,9 @@ class XRLinear(Estimator):
             embeddings: Any = _of_labels(label_embeddings, "label_embeddings", labels)
         elif self.embedding == "pifa_lf":
             if label_features is None:
-                raise DataError("embedding='pifa_lf' needs label_features, an array of shape (n_labels, m).")
-            embeddings = indexing.pifa_lf(features, labels, _of_labels(label_features, "label_features", labels))
+                raise DataError("embedding='pifa_lf' needs label_features, a matrix of shape (n_labels, n_features) in X's feature space.")
+            own = _of_labels(label_features, "label_features", labels)
+            embeddings = indexing.pifa_lf(features, labels, own, alpha=self.alpha)
         elif self.embedding == "spectral":
             embeddings = indexing.spectral(labels, seed=self.seed)
         elif self.embedding == "pii":
@@ -244,8 +255,9 @@ class XRLinear(Estimator):
         else:
             embeddings = indexing.pifa(features, labels, n_jobs=jobs)
         return LabelTree.build(
-            embeddings, self.branching, self.max_leaf, clustering=self.clustering, seed=self.seed, n_jobs=jobs
-        )
+            embeddings, self.branching, self.max_leaf, clustering=self.clustering, overlap=self.overlap,
+            seed=self.seed, n_jobs=jobs,
+        )  # fmt: skip
 
     def _train(
         self,

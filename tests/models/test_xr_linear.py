@@ -1,0 +1,63 @@
+"""XRLinear's own parameters: what reaches the index, and the paper's choices by one word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sylvan import LabelTree, XRLinear, data, indexing, metrics
+from sylvan.errors import DataError, ParameterError
+from sylvan.text import TfidfVectorizer
+
+
+@pytest.fixture(scope="module")
+def books() -> tuple:
+    train, test = data.load_sample()
+    vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True)
+    names = data.Vocabulary.from_labels(train.labels)
+    X, Y = vectorizer.fit_transform(train.texts), names.encode(train.labels)
+    return X, Y, vectorizer.transform(test.texts), names.encode(test.labels, unknown="ignore")
+
+
+def test_overlapping_clusters(books: tuple) -> None:
+    X, Y, X_test, Y_test = books
+    model = XRLinear(overlap=2, n_jobs=2).fit(X, Y)
+    assert model.tree_.n_leaves > model.tree_.n_labels == Y.shape[1]
+    top = model.rank(X_test, k=10)
+    for row in top.labels:
+        assert len(set(row[row >= 0])) == (row >= 0).sum()
+    assert metrics.precision(Y_test, top, at=(1,))[1] > 0.35
+
+
+def test_the_share_of_label_features(books: tuple) -> None:
+    X, Y, _, _ = books
+    own = X[np.random.default_rng(0).integers(0, X.shape[0], Y.shape[1])]
+    model = XRLinear(embedding="pifa_lf", alpha=0.0).fit(X, Y, label_features=own)
+    by_hand = LabelTree.build(indexing.pifa_lf(X, Y, own, alpha=0.0), 16, 100, seed=0)
+    assert model.tree_ == by_hand
+    assert model.tree_ != XRLinear(embedding="pifa_lf", alpha=1.0).fit(X, Y, label_features=own).tree_
+
+
+def test_the_papers_choices_are_lists_of_them(books: tuple) -> None:
+    X, Y, X_test, _ = books
+    word = XRLinear(negatives="paper", combine="paper", n_jobs=2).fit(X, Y)
+    depth = word.tree_.depth
+    upper = depth - 1
+    spelled = XRLinear(
+        negatives=["tfn"] * upper + ["tfn+man"], combine=["l3_hinge"] * upper + ["ranker"], n_jobs=1
+    ).fit(X, Y)
+    assert np.array_equal(word.rank(X_test).scores, spelled.rank(X_test).scores)
+
+
+@pytest.mark.parametrize("name", ["negatives", "combine"])
+def test_a_list_must_name_every_layer(name: str, books: tuple) -> None:
+    X, Y, _, _ = books
+    words = {"negatives": ["tfn"] * 7, "combine": ["ranker"] * 7}[name]
+    with pytest.raises(ParameterError, match=f"The '{name}' parameter of XRLinear names 7 layers, but the tree has"):
+        XRLinear(**{name: words}).fit(X, Y)
+
+
+def test_a_tree_of_other_labels_is_refused(books: tuple) -> None:
+    X, Y, _, _ = books
+    with pytest.raises(DataError, match=r"The tree has 3 labels, but Y has shape"):
+        XRLinear(tree=LabelTree.flat(3)).fit(X, Y)
