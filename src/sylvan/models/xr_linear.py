@@ -245,7 +245,10 @@ class XRLinear(Estimator):
             embeddings: Any = _of_labels(label_embeddings, "label_embeddings", labels)
         elif self.embedding == "pifa_lf":
             if label_features is None:
-                raise DataError("embedding='pifa_lf' needs label_features, a matrix of shape (n_labels, n_features) in X's feature space.")
+                raise DataError(
+                    "embedding='pifa_lf' needs label_features, a matrix of shape (n_labels, n_features) in the "
+                    "feature space of X."
+                )
             own = _of_labels(label_features, "label_features", labels)
             embeddings = indexing.pifa_lf(features, labels, own, alpha=self.alpha)
         elif self.embedding == "spectral":
