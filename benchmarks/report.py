@@ -179,7 +179,8 @@ def document(folder: Path) -> str:
             "",
             f"{record['rows']:,} training rows, {record['test_rows']:,} test rows, {record['features']:,} features, "
             f"{record['labels']:,} labels. {machine['cpu']}, {machine['cores']} cores, {machine['system']}; "
-            f"Python {record['python']}; {record['repeats']} repeats; {record['date']}.",
+            f"Python {record['python']}; {record['repeats']} repeat{'s' if record['repeats'] > 1 else ''}; "
+            f"{record['date']}.",
             "",
             *table(record),
         ]
