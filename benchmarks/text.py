@@ -158,8 +158,6 @@ def prepare(data: Path, name: str, folder: Path) -> None:
 def start(job: dict[str, Any], python: str) -> dict[str, Any]:
     """Runs a job in a process of its own."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(job["threads"])}
-    if job["contender"] == "sylvan":
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [job["source"], os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
         [python, __file__, "--job", json.dumps(job)], env=environment, capture_output=True, text=True, check=False
     )
@@ -216,7 +214,6 @@ def main() -> None:
                 for contender, threads in ((c, t) for c, counts in CONTENDERS.items() for t in counts):
                     job = {"contender": contender, "threads": threads, "case": case, "folder": str(folder)}
                     job |= {"repeats": options.repeats, "seconds": options.seconds}
-                    job["source"] = str(HERE.parent / "src")
                     python = sys.executable if contender == "sylvan" else options.python
                     about = {"set": name, "case": title, "contender": contender, "threads": threads}
                     results.append(about | start(job, python))
