@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.indexing.rows import row_squares
 from sylvan.parallel import map_parallel
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
@@ -95,7 +96,7 @@ def solve_layers(
     the single cluster of the top layer keeps one thread busy while the others go on below it.
     """
     entries = np.diff(features.indptr)
-    norms = row_squared_norms(features)
+    norms = row_squares(features.indptr, features.data).astype(np.float32)
     tasks: list[tuple[int, int]] = []
     costs: list[float] = []
     for t, problem in enumerate(problems):
@@ -118,24 +119,6 @@ def solve_layers(
     for (t, _), solution in zip(tasks, solutions, strict=True):
         by_layer[t].append(solution)
     return by_layer
-
-
-def row_squared_norms(features: Csr) -> npt.NDArray[np.float32]:
-    """Sum of squared values of each row, shape (n,)."""
-    sums = np.zeros(len(features.indptr) - 1, np.float32)
-    filled = np.flatnonzero(np.diff(features.indptr))
-    if filled.size:
-        step = 1 << 22  # squares of a few million values at a time: never a second copy of all of them
-        starts = features.indptr[filled]
-        first = 0
-        while first < len(filled):
-            last = int(np.searchsorted(starts, starts[first] + step, side="right"))
-            last = max(last, first + 1)
-            end = int(features.indptr[filled[last - 1] + 1])
-            block = features.data[starts[first] : end]
-            sums[filled[first:last]] = np.add.reduceat(block * block, starts[first:last] - starts[first])
-            first = last
-    return sums
 
 
 def _solve_cluster(
