@@ -97,24 +97,34 @@ def read(folder: Path, name: str) -> sp.csr_matrix:
 
 
 class Sylvan(Contender):
-    """Sylvan itself, at its defaults but for the negatives."""
+    """Sylvan itself: XRLinear at its defaults but for the negatives, or another model at its own."""
 
     package = "sylvan"
     text = True
 
-    def __init__(self, **settings: Any) -> None:
-        self._settings = {"branching": BRANCHING, "max_leaf": MAX_LEAF, "beam": BEAM, "negatives": "tfn", **settings}
+    def __init__(self, model: str = "XRLinear", **settings: Any) -> None:
+        shared = {"branching": BRANCHING, "max_leaf": MAX_LEAF, "beam": BEAM, "negatives": "tfn"}
+        self._name, self._settings = model, {**shared, **settings} if model == "XRLinear" else settings
+
+    def version(self) -> str:
+        import sylvan  # which needn't be installed
+
+        return str(sylvan.__version__)
 
     def load_imports(self) -> None:
         import sylvan
 
-        self._XRLinear = sylvan.XRLinear
+        self._class = getattr(sylvan, self._name)
 
     def prepare(self, folder: Path, scratch: Path) -> None:
         self._X, self._Y = read(folder, "X.trn"), read(folder, "Y.trn")
 
     def train(self, threads: int) -> None:
-        self._model = self._XRLinear(**self._settings, seed=self.seed, n_jobs=threads).fit(self._X, self._Y)
+        self._model = self._made(threads).fit(self._X, self._Y)
+
+    def _made(self, threads: int) -> Any:
+        seed = {"seed": self.seed} if "seed" in self._class.constraints else {}
+        return self._class(**self._settings, **seed, n_jobs=threads)
 
     def save(self, folder: Path) -> None:
         self._model.save(folder)
@@ -149,8 +159,7 @@ class Sylvan(Contender):
 
         read = sylvan.data.read_jsonl(scratch / "train.jsonl")
         vectorizer = sylvan.TfidfVectorizer(min_df=2, sublinear_tf=True, n_jobs=threads)
-        model = sylvan.XRLinear(**self._settings, seed=self.seed, n_jobs=threads)
-        self._model = sylvan.TextModel(vectorizer, model).fit(read.texts, read.labels)
+        self._model = sylvan.TextModel(vectorizer, self._made(threads)).fit(read.texts, read.labels)
 
     def rank_text(self, texts: list[str]) -> np.ndarray:
         names = self._model.rank(texts, TOP).names

@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import datasets
-import measure
 import peers
+import records
 
-HERE = Path(__file__).resolve().parent
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"negatives": "tfn"},
     {"negatives": "man"},
@@ -47,31 +42,15 @@ def measure_settings(folder: Path, settings: dict[str, Any], threads: int) -> di
 
 def main() -> None:
     """Measures every setting on every set."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="data")
-    parser.add_argument("--sets", default="eurlex57k,gutenberg,synthetic")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--cache", default=str(HERE / "cache"))
-    parser.add_argument("--results", default=str(HERE / "results"))
-    options = parser.parse_args()
-    for set_name in options.sets.split(","):
-        folder = datasets.prepare(set_name, Path(options.data), Path(options.cache))
+    options = records.command_line(__doc__, "eurlex57k,gutenberg,synthetic").parse_args()
+    for set_name, folder in records.prepared(options):
         runs = []
         for settings in SETTINGS:
             figures = measure_settings(folder, settings, options.threads)
             peers.say(f"{set_name} {settings}: {figures}")
             if "error" not in figures:
                 runs.append(figures)
-        record = {
-            "set": set_name,
-            "date": datetime.date.today().isoformat(),
-            "machine": measure.processor(),
-            "threads": options.threads,
-            "runs": runs,
-        }
-        target = Path(options.results) / f"defaults-{set_name}.json"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(record, indent=1) + "\n")
+        records.write("defaults", set_name, options, runs=runs)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Writes docs/results.md, and the table in README.md, from the JSON files that ``peers.py`` and ``defaults.py``
-left in results/.
+"""Writes docs/results.md, and the table in README.md, from the JSON files that ``peers.py``, ``defaults.py``
+and others left in results/.
 
 ``python benchmarks/report.py [--results DIR] [--out docs/results.md] [--readme README.md]``
 """
@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from report_ablation import ablation_section
+from report_calibration import calibration_section
+from report_ensembles import ensembles_section
+from report_plan import plan_section
+
 HERE = Path(__file__).resolve().parent
 PEERS = ("libpecos", "omikuji", "napkinxc")
 NAMES = {
@@ -23,6 +28,13 @@ NAMES = {
 }
 ORDER = ("eurlex57k", "gutenberg", "synthetic", "synthetic-large")
 TOLERANCE = 0.2  # points of precision
+MEMORY = (
+    "What training adds to the memory that the process holds by itself (pages of mapped files, which the system can "
+    "take back, not counted), one thread, defaults; limits are parts of the peak without one. Every model is the same, "
+    "to the bit. A limit is refused when the largest cluster has no room under it."
+)
+LEAST_ROWS = 20  # that a precision is shown for
+CLOSE = 1e-4  # between scores that count as tied, as in importers.py
 
 Record = dict[str, Any]
 
@@ -154,6 +166,74 @@ def defaults_table(record: Record) -> list[str]:
     return lines
 
 
+def constraints_table(record: Record) -> list[str]:
+    """One set's table of ``constraints.py``."""
+    lines = [
+        "| allowed | for | rows | batch | one query | P@1/5 | naive: labels ranked | naive: batch | naive: P@1/5 | "
+        "naive: answers of 5 | exhaustive: P@1/5 |",
+        "|---" * 11 + "|",
+    ]
+    for run in record["runs"]:
+        naive, exhaustive = run["naive"], run["exhaustive"]
+        precision = [
+            f"{found['P@1']:.1f}/{found['P@5']:.1f}" if found["rows"] >= LEAST_ROWS else "–"
+            for found in (run, naive, exhaustive)
+        ]
+        answers = f"{naive['answers']:.1f}" if naive["rows"] >= LEAST_ROWS else "–"
+        batch, naive_batch = run["batch_ms"] / record["batch_ms"], naive["batch_ms"] / record["batch_ms"]
+        lines.append(
+            f"| {100 * run['share']:g}% | {run['who']} | {run['rows']:,} | {batch:.2f}× | "
+            f"{run['single_ms'] / record['single_ms']:.2f}× | {precision[0]} | {naive['k']:,} | "
+            f"{naive_batch:.2f}× | {precision[1]} | {answers} | {precision[2]} |"
+        )
+    return lines
+
+
+def neighbors_section(folder: Path) -> list[str]:
+    """What ``neighbors.py`` found, where it ran."""
+    records = by_order(folder, "neighbors")
+    lines = []
+    if records:
+        lines += [
+            "",
+            "## Neighbours and rare labels",
+            "",
+            "In percent, by `benchmarks/neighbors.py`. The weight of the neighbours in the mean with a model was "
+            "chosen on a tenth of the training rows. Head, torso and tail hold a third of the training positives each; "
+            "R@5 is the share of a row's true labels of the slice that are among five answers.",
+        ]
+    for record in records:
+        lines += ["", f"### {record['set']}", "", *neighbors_tables(record)]
+    return lines
+
+
+def neighbors_tables(record: Record) -> list[str]:
+    """One set's tables of ``neighbors.py``: costs, rankings, ways of favouring rare labels."""
+    lines = ["| | fit, CPU-s | peak memory, MB | model, MB | batch, CPU-ms a row | one query p50, ms |"]
+    lines.append("|---|---|---|---|---|---|")
+    for name, cost in record["costs"].items():
+        keys = (("cpu_s", 2), ("peak_mb", 0), ("model_mb", 1), ("cpu_ms_per_row", 4), ("p50_ms", 4))
+        cells = " | ".join(f"{cost[key]:.{digits}f}" if key in cost else "–" for key, digits in keys)
+        lines.append(f"| {name} | {cells} |")
+    lines += ["", "| | weight of the neighbours | P@1/3/5 | PSP@1/3/5 | macro-F1@5 | head/torso/tail R@5 |"]
+    lines.append("|---|---|---|---|---|---|")
+    for run in record["rankings"]:
+        lines.append(f"| {run['model']} | {run.get('weight', '–')} | {tail_cells(run, 'macro-F1@5')} |")
+    lines += ["", "| XRLinear, scores | ordered by | P@1/3/5 | PSP@1/3/5 | macro-P/R/F1@5 | head/torso/tail R@5 |"]
+    lines.append("|---|---|---|---|---|---|")
+    for run in record["tails"]:
+        cells = tail_cells(run, "macro-P@5", "macro-R@5", "macro-F1@5")
+        lines.append(f"| {run['calibration'] or 'as they are'} | {run['way']} | {cells} |")
+    return lines
+
+
+def tail_cells(run: Record, *macro: str) -> str:
+    """The last cells of a row of :func:`neighbors_tables`."""
+    groups = [[f"{name}@{k}" for k in (1, 3, 5)] for name in ("P", "PSP")]
+    groups += [list(macro), [f"{name} R@5" for name in ("head", "torso", "tail")]]
+    return " | ".join("/".join(f"{run[key]:.2f}" for key in group) for group in groups)
+
+
 def by_order(folder: Path, prefix: str) -> list[Record]:
     """The JSON files ``PREFIX-SET.json`` in the order of ``ORDER``."""
     found = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{prefix}-*.json"))]
@@ -189,7 +269,83 @@ def document(folder: Path) -> str:
         lines += ["", "## Which defaults", "", "One thread; everything else at its default."]
     for record in defaults:
         lines += ["", f"### {record['set']}", "", *defaults_table(record)]
+    constraints = by_order(folder, "constraints")
+    if constraints:
+        lines += [
+            "", "## Constraints", "",
+            "Random labels are allowed: the same for all rows, or for each row its own, a true label among them. CPU "
+            "time beside the unconstrained top 5, one thread; precision among the allowed labels, over the rows with "
+            "a true one (not shown for fewer than 20). The naive way ranks more labels with the same beam, drops those "
+            "that are not allowed; the exhaustive ranking, filtered, is what there is to reach.",
+        ]  # fmt: skip
+    for record in constraints:
+        lines += [
+            "", f"### {record['set']}, constrained", "",
+            f"{record['labels']:,} labels; unconstrained: {record['batch_ms']:.4f} CPU-ms a row in a batch, "
+            f"{record['single_ms']:.4f} alone.", "",
+            *constraints_table(record),
+        ]  # fmt: skip
+    imported = by_order(folder, "importers")
+    if imported:
+        lines += [
+            "",
+            "## Imported models",
+            "",
+            "A model of each library, trained by it with the settings above and imported, beside the library itself on "
+            "the same test rows (`benchmarks/importers.py`). Equal: rows whose first five labels are the same in the "
+            f"same order; or tied: where they differ, their scores do by less than {CLOSE}. Scores apart: the largest "
+            "difference of a label's score.",
+        ]
+    for record in imported:
+        lines += ["", f"### {record['set']}", "", *importers_table(record)]
+    limited = by_order(folder, "memory")
+    if limited:
+        lines += ["", "## Memory limits and resuming", "", MEMORY]
+    for record in limited:
+        lines += ["", f"### {record['set']}", "", *memory_table(record)]
+    lines += neighbors_section(folder)
+    lines += ensembles_section(by_order(folder, "ensembles"))
+    lines += calibration_section(by_order(folder, "calibration"))
+    lines += plan_section(by_order(folder, "plan"))
+    lines += ablation_section(by_order(folder, "ablation"))
     return "\n".join(lines) + "\n"
+
+
+def memory_table(record: Record) -> list[str]:
+    """One set's table of ``memory.py``; times against the first row's, which are of the same machine and day."""
+    lines = ["| training | limit, MB | peak, MB | CPU time |", "|---|---|---|---|"]
+    whole = record["runs"][0]["cpu_s"]
+    for run in record["runs"]:
+        limit = f"{run['limit'] / 1e6:.0f}" if "limit" in run else "–"
+        if "refused" in run:
+            lines.append(f"| {run['setting']} | {limit} | refused | |")
+        else:
+            lines.append(f"| {run['setting']} | {limit} | {run['peak'] / 1e6:.0f} | {run['cpu_s'] / whole:.2f}× |")
+    return lines
+
+
+def importers_table(record: Record) -> list[str]:
+    """One set's table of ``importers.py``; times where they were taken."""
+    lines = [
+        "| model | weights | equal, % | or tied, % | scores apart | P@1/3/5 | MB | batch, ms a row | one query, ms |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+
+    def row(title: str, weights: str, answers: str, run: Record, size: float) -> str:
+        p = "/".join(f"{run[f'P@{k}']:.2f}" for k in (1, 3, 5))
+        times = " | ".join(f"{run[key]:.4f}" if key in run else "–" for key in ("ms_per_row", "p50_ms"))
+        return f"| {title} | {weights} | {answers} | {p} | {size:.1f} | {times} |"
+
+    for name, found in record["libraries"].items():
+        if "missing" in found:
+            lines.append(f"| {NAMES[name]} | missing | | | | | | | |")
+            continue
+        lines.append(row(f"{NAMES[name]} {found['version']}", "its own", "| |", found["theirs"], found["their_mb"]))
+        for dtype in ("float32", "uint8"):
+            run = found[dtype]
+            equal = f"{100 * run['rows_equal']:.2f} | {100 * run['rows_equal_or_tied']:.2f}"
+            lines.append(row("imported", dtype, f"{equal} | {run['scores_apart_most']:.1g}", run, run["model_mb"]))
+    return lines
 
 
 def summary(folder: Path) -> str:

@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <vector>
 
+#include "best.hpp"
 #include "lookup.hpp"
 #include "platform.hpp"
 
 namespace sylvan {
 namespace {
-
-constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // One cluster that one query opens.
 struct Pair {
@@ -29,6 +27,13 @@ SYLVAN_CLONES void combine_hinge(float* SYLVAN_RESTRICT scores, int64_t n, float
     for (int64_t i = 0; i < n; ++i) {
       const float slack = scores[i] < 1.0f ? 1.0f - scores[i] : 0.0f;
       scores[i] = parent - slack * slack * slack;
+    }
+    return;
+  }
+  if (power == 2.0f) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float slack = scores[i] < 1.0f ? 1.0f - scores[i] : 0.0f;
+      scores[i] = parent - slack * slack;
     }
     return;
   }
@@ -49,64 +54,23 @@ void combine_scores(float* scores, int64_t n, float parent, Combine combine, flo
   }
 }
 
-// The best `width` of what it is offered, best first, lower name first among equals; a NaN is never kept.
-class Best {
- public:
-  Best(int32_t* nodes, float* scores, int64_t width) : nodes_(nodes), scores_(scores), width_(width) {}
-
-  void offer_all(const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
-    for (int64_t i = 0; i < n; ++i) {
-      if (scores[i] >= floor_)
-        offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
-    }
+// Offers all children of a cluster, by their names or their node numbers.
+void offer_all(Best& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (scores[i] >= best.floor())
+      best.offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
   }
+}
 
-  void finish() {
-    std::sort_heap(heap_.begin(), heap_.end(), better);
-    int64_t i = 0;
-    for (; i < static_cast<int64_t>(heap_.size()); ++i) {
-      nodes_[i] = heap_[i].second;
-      scores_[i] = heap_[i].first;
-    }
-    for (; i < width_; ++i) {
-      nodes_[i] = -1;
-      scores_[i] = kNever;
-    }
+// As offer_all, of those alone whose mark is `open`.
+void offer_open(Best& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names,
+                const Marks& marks) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (!(scores[i] >= best.floor())) continue;
+    const int32_t name = names ? names[first_node + i] : static_cast<int32_t>(first_node + i);
+    if (marks.marked[name] == marks.open) best.offer(name, scores[i]);
   }
-
-  void restart(int32_t* nodes, float* scores) {
-    nodes_ = nodes;
-    scores_ = scores;
-    heap_.clear();
-    floor_ = kNever;
-  }
-
- private:
-  using Item = std::pair<float, int32_t>;
-  static bool better(const Item& a, const Item& b) {
-    return a.first > b.first || (a.first == b.first && a.second < b.second);
-  }
-  void offer(int32_t node, float score) {
-    const Item item{score, node};
-    if (static_cast<int64_t>(heap_.size()) < width_) {
-      heap_.push_back(item);
-      std::push_heap(heap_.begin(), heap_.end(), better);
-      if (static_cast<int64_t>(heap_.size()) == width_) floor_ = heap_.front().first;
-      return;
-    }
-    if (!better(item, heap_.front())) return;
-    std::pop_heap(heap_.begin(), heap_.end(), better);
-    heap_.back() = item;
-    std::push_heap(heap_.begin(), heap_.end(), better);
-    floor_ = heap_.front().first;
-  }
-
-  int32_t* nodes_;
-  float* scores_;
-  int64_t width_;
-  float floor_ = kNever;
-  std::vector<Item> heap_;  // worst of the kept in front
-};
+}
 
 // The pairs of a block of queries, in the order of queries; returns the floats their children's scores take.
 int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last,
@@ -193,7 +157,7 @@ class PairScorer {
 }  // namespace
 
 bool search_layer(const LayerView& layer, const Query& query, const Beam& from, Combine combine, float power,
-                  const int32_t* names, const Beam& to) {
+                  const int32_t* names, const Marks* marks, const Beam& to) {
   // As many queries at a time as keep the candidates' scores within a few megabytes.
   constexpr int64_t kFloats = 1 << 20;
   const int64_t block =
@@ -210,12 +174,18 @@ bool search_layer(const LayerView& layer, const Query& query, const Beam& from, 
       size_t p = 0;
       for (int64_t q = first; q < last; ++q) {
         best.restart(to.nodes + q * to.width, to.scores + q * to.width);
+        if (marks) marks->mark_own(q, 1);
         for (; p < pairs.size() && pairs[p].query == q; ++p) {
           const int64_t first_child = layer.child_offsets[pairs[p].cluster];
           const int64_t n_children = layer.child_offsets[pairs[p].cluster + 1] - first_child;
           combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, combine, power);
-          best.offer_all(scores.data() + pairs[p].at, n_children, first_child, names);
+          if (marks) {
+            offer_open(best, scores.data() + pairs[p].at, n_children, first_child, names, *marks);
+          } else {
+            offer_all(best, scores.data() + pairs[p].at, n_children, first_child, names);
+          }
         }
+        if (marks) marks->mark_own(q, 0);
         best.finish();
       }
     }
@@ -246,6 +216,56 @@ void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool e
       out[kept] = kNever;
     }
   }
+}
+
+namespace {
+
+// All layers, from the root to the labels.
+bool rank_some(const TreeSearch& search, const Query& query, LabelGate* gate, int64_t first) {
+  std::vector<int32_t> nodes(static_cast<size_t>(query.n_rows), 0), next_nodes;
+  std::vector<float> scores(static_cast<size_t>(query.n_rows), 0.0f), next_scores;
+  int64_t width = 1;
+  for (size_t t = 0; t < search.layers.size(); ++t) {
+    const bool last = t + 1 == search.layers.size();
+    const int64_t wanted = last ? search.k * search.n_copies : search.beam;
+    const int64_t next_width = std::min(wanted, search.layers[t]->n_nodes);
+    next_nodes.resize(static_cast<size_t>(query.n_rows * next_width));
+    next_scores.resize(next_nodes.size());
+    const Marks marks = gate ? gate->of_layer(t) : Marks{};
+    if (!search_layer(*search.layers[t], query, {width, nodes.data(), scores.data()}, search.combine[t],
+                      search.power, last ? search.leaf_labels : nullptr, gate ? &marks : nullptr,
+                      {next_width, next_nodes.data(), next_scores.data()})) {
+      return false;
+    }
+    nodes.swap(next_nodes);
+    scores.swap(next_scores);
+    width = next_width;
+  }
+  distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, search.n_copies, search.exponentiate,
+                  search.k, search.out_labels + first * search.k, search.out_scores + first * search.k);
+  return true;
+}
+
+}  // namespace
+
+bool rank_rows(const TreeSearch& search, const Query& query, LabelGate* gate, const RowLabels* own) {
+  if (!gate || !own) return rank_some(search, query, gate, 0);
+  // As many rows at a time as keep their lists within a few megabytes.
+  constexpr int64_t kListed = 1 << 20;
+  try {
+    for (int64_t first = 0, last = 0; first < query.n_rows; first = last) {
+      while (last < query.n_rows &&
+             (last == first || own->offsets[last + 1] - own->offsets[first] <= kListed)) {
+        ++last;
+      }
+      gate->list_rows(*own, first, last - first);
+      const Query part{last - first, query.indptr + first, query.indices, query.values};
+      if (!rank_some(search, part, gate, first)) return false;
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace sylvan

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "label_gate.hpp"
 #include "layer.hpp"
 
 namespace sylvan {
@@ -27,13 +29,31 @@ struct Beam {
 
 // The best children of the beam's clusters, best first. `names` (n_nodes) is what they are reported and,
 // among equals, ordered by (the leaves' labels); null for the node numbers themselves. `power` is Eq. 13's p.
-// Returns false when memory could not be had.
+// With `marks` only what is open is kept. Returns false when memory could not be had.
 bool search_layer(const LayerView& layer, const Query& query, const Beam& from, Combine combine, float power,
-                  const int32_t* names, const Beam& to);
+                  const int32_t* names, const Marks* marks, const Beam& to);
 
 // The first k different labels of each row (a label may stand in n_copies leaves: the best counts).
 // Logarithms become scores when `exponentiate`.
 void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool exponentiate, int64_t k,
                      int32_t* out_labels, float* out_scores);
+
+// How a search through all layers goes, and what it gives.
+struct TreeSearch {
+  std::vector<const LayerView*> layers;
+  std::vector<Combine> combine;  // one a layer
+  float power;
+  int64_t beam;
+  const int32_t* leaf_labels;  // (nodes of the last layer)
+  int64_t n_copies;            // most leaves of a label
+  bool exponentiate;
+  int64_t k;
+  int32_t* out_labels;  // (n_rows, k)
+  float* out_scores;
+};
+
+// The k best labels of each row, of those that the gate (unless null) and the row's own list (unless null)
+// leave open. Returns false when memory could not be had.
+bool rank_rows(const TreeSearch& search, const Query& query, LabelGate* gate, const RowLabels* own);
 
 }  // namespace sylvan

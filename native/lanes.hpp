@@ -1,5 +1,6 @@
-// A line of floats that is computed as one: the weights of a feature for 8 or 16 children side by side.
-// GCC and Clang map it to vector registers through their vector types; other compilers get plain arrays.
+// Eight floats that are computed as one: the weights of a feature for neighbouring children. GCC and Clang
+// map them to vector registers through their vector types; other compilers get plain arrays. Sixteen at once,
+// which processors with AVX-512 could, would live in memory everywhere else.
 //
 // Vector arithmetic must stand in the body of the SYLVAN_CLONES function itself: GCC breaks wide vectors up
 // in a helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, * and
@@ -20,10 +21,6 @@ struct LaneType;
 template <>
 struct LaneType<8> {
   typedef float F __attribute__((vector_size(32), may_alias));
-};
-template <>
-struct LaneType<16> {
-  typedef float F __attribute__((vector_size(64), may_alias));
 };
 template <int N>
 using Floats = typename LaneType<N>::F;

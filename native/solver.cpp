@@ -12,6 +12,9 @@ namespace {
 
 // Rows of this cost or less teach nothing: their part of the curvature, one half over it, would overflow.
 constexpr float kLeastCost = 1e-30f;
+// Passes over the rows that are left when a fold is taken out of a solution: more change what is calibrated
+// no more.
+constexpr int kFoldRounds = 2;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Small and seedable; quality needs are those of a shuffle.
@@ -30,11 +33,18 @@ struct Work {
   int32_t* active;       // rows not yet dropped, in this round's order
   uint32_t* lanes_left;  // (n_rows) lanes of a row that haven't shrunk
   uint32_t* positive;    // (n_rows) lanes of which the row is a positive
+  float* intercept;      // (kMaxLanes)
+  float* all_rows;  // what weights, alpha and intercept are with all rows, while several folds are solved
 };
 
 int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool weighted) {
+// Floats of the solution proper: weights, dual variables and intercepts.
+int64_t kept_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
+  return aligned(n_features * n_lanes) + aligned(n_rows * n_lanes) + aligned(kMaxLanes);
+}
+
+Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool weighted, int n_folds) {
   const uintptr_t address = (reinterpret_cast<uintptr_t>(scratch) + 63) / 64 * 64;
   float* next = reinterpret_cast<float*>(address);
   Work work{};
@@ -43,8 +53,10 @@ Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool
     next += aligned(floats);
     return taken;
   };
-  work.weights = take(n_features * n_lanes);
+  work.weights = take(n_features * n_lanes);  // these three lie one after the other: kept_floats counts on it
   work.alpha = take(n_rows * n_lanes);
+  work.intercept = take(kMaxLanes);
+  work.all_rows = n_folds > 1 ? take(kept_floats(n_rows, n_features, n_lanes)) : nullptr;
   work.cost = weighted ? take(n_rows * n_lanes) : nullptr;
   work.active = reinterpret_cast<int32_t*>(take(n_rows));
   work.lanes_left = reinterpret_cast<uint32_t*>(take(n_rows));
@@ -79,28 +91,53 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
   }
 }
 
-// Scores of a row under all lanes, into `scores`. Four accumulators: the additions of neighbouring features
-// don't wait for each other. A macro for the reason given in lanes.hpp.
-#define SYLVAN_LINE(N, feature) (*reinterpret_cast<Floats<N>*>(weights + static_cast<int64_t>(feature) * (N)))
-#define SYLVAN_ROW_SCORES(N, scores)                                         \
-  do {                                                                       \
-    Floats<N> a{}, b{}, c{}, d{};                                            \
-    int32_t t = 0;                                                           \
-    for (; t + 4 <= length; t += 4) {                                        \
-      a = a + values[t] * SYLVAN_LINE(N, features[t]);                       \
-      b = b + values[t + 1] * SYLVAN_LINE(N, features[t + 1]);               \
-      c = c + values[t + 2] * SYLVAN_LINE(N, features[t + 2]);               \
-      d = d + values[t + 3] * SYLVAN_LINE(N, features[t + 3]);               \
-    }                                                                        \
-    for (; t < length; ++t) a = a + values[t] * SYLVAN_LINE(N, features[t]); \
-    (scores) = (a + b) + (c + d);                                            \
+// The weights of a feature, eight lanes at a time: wider vectors would live in memory where registers hold
+// eight floats. Macros for the reason given in lanes.hpp.
+#define SYLVAN_EIGHT(N, feature, half) \
+  (*reinterpret_cast<Floats<8>*>(weights + static_cast<int64_t>(feature) * (N) + 8 * (half)))
+// Scores of a row under all lanes, into the array `score`. Four accumulators for each eight lanes: the
+// additions of neighbouring features don't wait for each other.
+#define SYLVAN_ROW_SCORES(N, bias, intercept, score)                               \
+  do {                                                                             \
+    Floats<8> a{}, b{}, c{}, d{}, a2{}, b2{}, c2{}, d2{};                          \
+    int32_t t = 0;                                                                 \
+    for (; t + 4 <= length; t += 4) {                                              \
+      a = a + values[t] * SYLVAN_EIGHT(N, features[t], 0);                         \
+      if (N == 16) a2 = a2 + values[t] * SYLVAN_EIGHT(N, features[t], 1);          \
+      b = b + values[t + 1] * SYLVAN_EIGHT(N, features[t + 1], 0);                 \
+      if (N == 16) b2 = b2 + values[t + 1] * SYLVAN_EIGHT(N, features[t + 1], 1);  \
+      c = c + values[t + 2] * SYLVAN_EIGHT(N, features[t + 2], 0);                 \
+      if (N == 16) c2 = c2 + values[t + 2] * SYLVAN_EIGHT(N, features[t + 2], 1);  \
+      d = d + values[t + 3] * SYLVAN_EIGHT(N, features[t + 3], 0);                 \
+      if (N == 16) d2 = d2 + values[t + 3] * SYLVAN_EIGHT(N, features[t + 3], 1);  \
+    }                                                                              \
+    for (; t < length; ++t) {                                                      \
+      a = a + values[t] * SYLVAN_EIGHT(N, features[t], 0);                         \
+      if (N == 16) a2 = a2 + values[t] * SYLVAN_EIGHT(N, features[t], 1);          \
+    }                                                                              \
+    a = (a + b) + (c + d);                                                         \
+    a = a + (bias) * *reinterpret_cast<const Floats<8>*>(intercept);               \
+    std::memcpy(score, &a, sizeof(a));                                             \
+    if (N == 16) {                                                                 \
+      a2 = (a2 + b2) + (c2 + d2);                                                  \
+      a2 = a2 + (bias) * *reinterpret_cast<const Floats<8>*>((intercept) + N - 8); \
+      std::memcpy((score) + N - 8, &a2, sizeof(a2));                               \
+    }                                                                              \
   } while (0)
-#define SYLVAN_ROW_UPDATE(N, step)                   \
-  do {                                               \
-    for (int32_t t = 0; t < length; ++t) {           \
-      Floats<N>& line = SYLVAN_LINE(N, features[t]); \
-      line = line + values[t] * (step);              \
-    }                                                \
+// Adds the row times the steps of all lanes, an array, to the weights.
+#define SYLVAN_ROW_UPDATE(N, steps)                                 \
+  do {                                                              \
+    Floats<8> low, high;                                            \
+    std::memcpy(&low, steps, sizeof(low));                          \
+    std::memcpy(&high, (steps) + N - 8, sizeof(high));              \
+    for (int32_t t = 0; t < length; ++t) {                          \
+      Floats<8>& line = SYLVAN_EIGHT(N, features[t], 0);            \
+      line = line + values[t] * low;                                \
+      if (N == 16) {                                                \
+        Floats<8>& line2 = SYLVAN_EIGHT(N, features[t], N / 8 - 1); \
+        line2 = line2 + values[t] * high;                           \
+      }                                                             \
+    }                                                               \
   } while (0)
 
 // One lane's Newton steps on the logistic dual (Yu, Huang & Lin 2011, Algorithm 5 in outline): minimise
@@ -124,45 +161,87 @@ inline float logistic_step(float alpha, float cost, float curvature, float gradi
   return static_cast<float>(std::min(std::max(a, edge), c - edge));
 }
 
-// The rounds of coordinate descent. Returns how many rows were visited.
-template <int N, Loss kLoss>
-SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const SolverOptions& options,
-                              const Work& work, float* out_intercept) {
-  constexpr bool kSquared = kLoss == Loss::squared_hinge;
-  alignas(64) float intercept[N] = {}, costs[N], largest[N], smallest[N], largest_old[N], smallest_old[N];
-  std::fill(largest_old, largest_old + N, kInfinity);
-  std::fill(smallest_old, smallest_old + N, -kInfinity);
+// The state before the first round: nothing learned, but for the logistic loss, whose dual lives inside an
+// open interval.
+template <int N>
+SYLVAN_CLONES void begin(const ClusterRows& rows, int n_children, const SolverOptions& options,
+                         const Work& work) {
   float* weights = work.weights;
   std::memset(work.weights, 0, sizeof(float) * static_cast<size_t>(rows.n_features) * N);
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
-  const uint32_t all_lanes = (1u << n_children) - 1u;
-  uint32_t live = all_lanes;  // lanes not yet converged
-  uint32_t shrunken = 0;      // lanes that have left rows behind
-  int64_t n_active = rows.n_rows, visits = 0;
-  Random random{options.seed};
-
-  if (kLoss == Loss::logistic) {  // the dual starts inside its open interval, and the weights with it
-    for (int64_t i = 0; i < rows.n_rows; ++i) {
-      const int32_t* features = rows.features + rows.begin[i];
-      const float* values = rows.values + rows.value_begin[i];
-      const int32_t length = rows.length[i];
-      alignas(64) float step[N];
-      for (int l = 0; l < N; ++l) {
-        const bool positive = work.positive[i] >> l & 1u;
-        const float cost = work.cost  ? work.cost[i * N + l]
-                           : positive ? options.positive_cost
-                                      : options.negative_cost;
-        work.alpha[i * N + l] = 0.001f * cost;
-        step[l] = l >= n_children ? 0.0f : positive ? 0.001f * cost : -0.001f * cost;
-        intercept[l] += options.bias * step[l];
-      }
-      Floats<N> steps;
-      std::memcpy(&steps, step, sizeof(step));
-      SYLVAN_ROW_UPDATE(N, steps);
+  std::fill(work.intercept, work.intercept + kMaxLanes, 0.0f);
+  if (options.loss != Loss::logistic) return;
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    const int32_t* features = rows.features + rows.begin[i];
+    const float* values = rows.values + rows.value_begin[i];
+    const int32_t length = rows.length[i];
+    alignas(64) float step[N];
+    for (int l = 0; l < N; ++l) {
+      const bool positive = work.positive[i] >> l & 1u;
+      const float cost = work.cost  ? work.cost[i * N + l]
+                         : positive ? options.positive_cost
+                                    : options.negative_cost;
+      work.alpha[i * N + l] = 0.001f * cost;
+      step[l] = l >= n_children ? 0.0f : positive ? 0.001f * cost : -0.001f * cost;
+      work.intercept[l] += options.bias * step[l];
     }
+    SYLVAN_ROW_UPDATE(N, step);
   }
+}
 
-  for (int round = 0; round < options.max_iterations && live != 0 && n_active > 0; ++round) {
+// Takes the rows of a fold out of a solution: without them the others' dual variables are as good a start as
+// any. Returns the lanes that this changes; the others stand at their minimum already, with and without these
+// rows.
+template <int N>
+SYLVAN_CLONES uint32_t take_out(const ClusterRows& rows, int n_children, const SolverOptions& options,
+                                const Folds& folds, int fold, const Work& work, int64_t* n_active) {
+  float* weights = work.weights;
+  const uint32_t all_lanes = (1u << n_children) - 1u;
+  uint32_t changed = 0;
+  *n_active = 0;
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    if (folds.of_row[rows.rows[i]] != fold) {
+      work.lanes_left[i] = all_lanes;
+      work.active[(*n_active)++] = static_cast<int32_t>(i);
+      continue;
+    }
+    work.lanes_left[i] = 0;
+    float* alpha = work.alpha + i * N;
+    alignas(64) float step[N];
+    uint32_t held = 0;
+    for (int l = 0; l < N; ++l) {
+      held |= (l < n_children && alpha[l] != 0.0f) ? 1u << l : 0u;
+      step[l] = l >= n_children ? 0.0f : work.positive[i] >> l & 1u ? -alpha[l] : alpha[l];
+      alpha[l] = 0.0f;
+      work.intercept[l] += options.bias * step[l];
+    }
+    if (held == 0) continue;
+    changed |= held;
+    const int32_t* features = rows.features + rows.begin[i];
+    const float* values = rows.values + rows.value_begin[i];
+    const int32_t length = rows.length[i];
+    SYLVAN_ROW_UPDATE(N, step);
+  }
+  return changed;
+}
+
+// The rounds of coordinate descent over the rows that are active and the lanes that are live, from the
+// solution that `work` holds; the rows of `fold` stay out of it, unless that is 0. Returns how many rows were
+// visited.
+template <int N, Loss kLoss>
+SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const SolverOptions& options,
+                              const Folds& folds, int fold, const Work& work, int64_t n_active, uint32_t live,
+                              int max_rounds, Random& random) {
+  constexpr bool kSquared = kLoss == Loss::squared_hinge;
+  alignas(64) float intercept[N], costs[N], largest[N], smallest[N], largest_old[N], smallest_old[N];
+  std::copy(work.intercept, work.intercept + N, intercept);
+  std::fill(largest_old, largest_old + N, kInfinity);
+  std::fill(smallest_old, smallest_old + N, -kInfinity);
+  float* weights = work.weights;
+  uint32_t shrunken = 0;  // lanes that have left rows behind
+  int64_t visits = 0;
+
+  for (int round = 0; round < max_rounds && live != 0 && n_active > 0; ++round) {
     for (int64_t s = 0; s < n_active; ++s) {
       const int64_t other = s + random.below(static_cast<uint32_t>(n_active - s));
       std::swap(work.active[s], work.active[other]);
@@ -188,11 +267,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       const float* values = rows.values + rows.value_begin[i];
       const int32_t length = rows.length[i];
       ++visits;
-      Floats<N> scores;
-      SYLVAN_ROW_SCORES(N, scores);
-      scores = scores + options.bias * *reinterpret_cast<const Floats<N>*>(intercept);
       alignas(64) float score[N], step[N];
-      std::memcpy(score, &scores, sizeof(score));
+      SYLVAN_ROW_SCORES(N, options.bias, intercept, score);
       float* SYLVAN_RESTRICT alpha = work.alpha + static_cast<int64_t>(i) * N;
       const float* cost = work.cost ? work.cost + static_cast<int64_t>(i) * N : nullptr;
       const float norm = rows.squared_norms[rows.rows[i]] + options.bias * options.bias;
@@ -248,9 +324,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
         }
       }
       if (changed) {
-        Floats<N> steps;
-        std::memcpy(&steps, step, sizeof(step));
-        SYLVAN_ROW_UPDATE(N, steps);
+        SYLVAN_ROW_UPDATE(N, step);
         for (int l = 0; l < N; ++l) intercept[l] += options.bias * step[l];
       }
       shrunken |= lanes & ~static_cast<uint32_t>(left);
@@ -276,12 +350,13 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       shrunken &= ~woken;
       n_active = 0;
       for (int64_t i = 0; i < rows.n_rows; ++i) {
+        if (fold != 0 && folds.of_row[rows.rows[i]] == fold) continue;
         work.lanes_left[i] |= woken;
         if (work.lanes_left[i] & live) work.active[n_active++] = static_cast<int32_t>(i);
       }
     }
   }
-  for (int lane = 0; lane < n_children; ++lane) out_intercept[lane] = intercept[lane] * options.bias;
+  std::copy(intercept, intercept + N, work.intercept);
   return visits;
 }
 
@@ -329,24 +404,66 @@ int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_la
 
 int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
 
-int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
-  return 16 + aligned(n_features * n_lanes) + 2 * aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
+int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds) {
+  const int64_t kept = kept_floats(n_rows, n_features, n_lanes) * (n_folds > 1 ? 2 : 1);
+  return 16 + kept + aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
 }
 
+namespace {
+
+template <int N, Loss kLoss>
+int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions& options, const Folds& folds,
+                    const Work& work, const Weights& out) {
+  Random random{options.seed};
+  int64_t n = 0;
+  const auto write = [&](int set) {
+    const int64_t count =
+        emit(rows, work, n_children, N, options, out.feature + n, out.child + n, out.weight + n);
+    for (int lane = 0; lane < n_children; ++lane) {
+      out.intercept[set * out.intercept_stride + lane] = work.intercept[lane] * options.bias;
+    }
+    out.counts[set] = count;
+    n += count;
+  };
+  begin<N>(rows, n_children, options, work);
+  int64_t visits = descend<N, kLoss>(rows, n_children, options, folds, 0, work, rows.n_rows,
+                                     (1u << n_children) - 1u, options.max_iterations, random);
+  write(0);
+  const size_t kept = sizeof(float) * static_cast<size_t>(kept_floats(rows.n_rows, rows.n_features, N));
+  if (folds.n_folds > 1) std::memcpy(work.all_rows, work.weights, kept);
+  for (int fold = 1; fold <= folds.n_folds; ++fold) {
+    if (fold > 1) std::memcpy(work.weights, work.all_rows, kept);
+    int64_t n_left = 0;
+    const uint32_t changed = take_out<N>(rows, n_children, options, folds, fold, work, &n_left);
+    if (n_left == 0) begin<N>(rows, 0, options, work);  // exactly nothing, not what rounding left of it
+    Random own{options.seed +
+               0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // one fold changes no other
+    visits += descend<N, kLoss>(rows, n_children, options, folds, fold, work, n_left, changed,
+                                std::min(options.max_iterations, kFoldRounds), own);
+    write(fold);
+    if (n_left == 0) {  // nobody reaches it: as unlikely as a node that has been seen to be wrong
+      float* intercept = out.intercept + fold * out.intercept_stride;
+      std::fill(intercept, intercept + n_children, -1.0f);
+    }
+  }
+  return visits;
+}
+
+}  // namespace
+
 int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
-                    const SolverOptions& options, float* scratch, int32_t* out_feature, int32_t* out_child,
-                    float* out_weight, float* out_intercept, int64_t* out_row_visits) {
+                    const SolverOptions& options, const Folds& folds, float* scratch, const Weights& out) {
   const int n_lanes = lanes_for(n_children);
   const bool weighted = options.sample_weight != nullptr || positives.relevance != nullptr;
-  const Work work = carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted);
+  const Work work = carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted, folds.n_folds);
   prepare_rows(rows, positives, first_node, n_children, options, n_lanes, work);
-  using Descend = int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Work&, float*);
-  static const Descend table[3][2] = {{descend<8, Loss::squared_hinge>, descend<16, Loss::squared_hinge>},
-                                      {descend<8, Loss::hinge>, descend<16, Loss::hinge>},
-                                      {descend<8, Loss::logistic>, descend<16, Loss::logistic>}};
-  *out_row_visits =
-      table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, work, out_intercept);
-  return emit(rows, work, n_children, n_lanes, options, out_feature, out_child, out_weight);
+  using Solve =
+      int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Folds&, const Work&, const Weights&);
+  static const Solve table[3][2] = {
+      {solve_lanes<8, Loss::squared_hinge>, solve_lanes<16, Loss::squared_hinge>},
+      {solve_lanes<8, Loss::hinge>, solve_lanes<16, Loss::hinge>},
+      {solve_lanes<8, Loss::logistic>, solve_lanes<16, Loss::logistic>}};
+  return table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, folds, work, out);
 }
 
 }  // namespace sylvan

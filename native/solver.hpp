@@ -41,16 +41,33 @@ struct SolverOptions {
   uint64_t seed;
 };
 
+// Rows that are held out for calibration: a second set of weights, solved without them, is wanted for each
+// fold.
+struct Folds {
+  const uint8_t*
+      of_row;  // by row id: 1 to n_folds, 0 for rows that are never held out; null when n_folds is 0
+  int n_folds;
+};
+
+// Where solve_group writes. The first set is of all rows, one more follows for each fold.
+struct Weights {
+  int32_t* feature;  // triples in the order of features, then children, set after set
+  int32_t* child;    // of each n_features * n_children * (1 + n_folds)
+  float* weight;
+  float* intercept;  // (1 + n_folds, intercept_stride)
+  int64_t intercept_stride;
+  int64_t* counts;  // (1 + n_folds) triples of each set
+};
+
 // Floats of scratch memory that solve_group needs for a cluster, alignment included.
-int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes);
+int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds);
 
 // The lanes used for a number of children: 8 or 16.
 int lanes_for(int64_t n_children);
 
-// Solves children first_node .. first_node + n_children - 1 (at most kMaxLanes). Kept weights are written as
-// triples in the order of features, then children: at most n_features * n_children of them. Returns how many.
+// Solves children first_node .. first_node + n_children - 1 (at most kMaxLanes). Returns how many rows were
+// visited.
 int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
-                    const SolverOptions& options, float* scratch, int32_t* out_feature, int32_t* out_child,
-                    float* out_weight, float* out_intercept, int64_t* out_row_visits);
+                    const SolverOptions& options, const Folds& folds, float* scratch, const Weights& out);
 
 }  // namespace sylvan

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import sylvan
-from sylvan import data, errors, indexing, metrics, text
+from sylvan import data, errors, importers, indexing, metrics, text
 
 HEAD = """# Reference
 
@@ -29,6 +29,7 @@ MODULES = [
     (text, "sylvan.text", None),
     (indexing, "sylvan.indexing", None),
     (metrics, "sylvan.metrics", None),
+    (importers, "sylvan.importers", None),
     (errors, "sylvan.errors", None),
 ]
 # What every estimator has, told once; what only the house itself calls.

@@ -20,8 +20,12 @@ template <typename T>
 using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void bind_arrays(nb::module_& m);
+void bind_importers(nb::module_& m);
 void bind_indexing(nb::module_& m);
+void bind_joining(nb::module_& m);
+void bind_labels(nb::module_& m);
 void bind_matching(nb::module_& m);
+void bind_neighbors(nb::module_& m);
 void bind_ranking(nb::module_& m);
 void bind_readers(nb::module_& m);
 void bind_text(nb::module_& m);

@@ -2,30 +2,15 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
-#include <stdexcept>
 #include <vector>
 
 #include "../beam.hpp"
-#include "door.hpp"
+#include "checks.hpp"
+#include "labels.hpp"
 
 namespace {
 
 using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
-int64_t size(const T& array) {
-  return static_cast<int64_t>(array.size());
-}
-
-void need(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
-
-// Offsets of n parts: n + 1 of them, from 0 to total, never falling.
-void need_offsets(const In<int64_t>& offsets, int64_t n, int64_t total, const char* what) {
-  need(size(offsets) == n + 1 && offsets.data()[0] == 0 && offsets.data()[n] == total, what);
-  for (int64_t i = 0; i < n; ++i) need(offsets.data()[i] <= offsets.data()[i + 1], what);
-}
 
 // A layer's arrays, held for as long as kernels borrow from them.
 struct Layer {
@@ -112,14 +97,6 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   self->codebook = codebook;
 }
 
-sylvan::Query rows_of(const In<int64_t>& indptr, const In<int32_t>& indices, const In<float>& values,
-                      int64_t first, int64_t last) {
-  need(0 <= first && first <= last && last < size(indptr), "the rows are out of range");
-  need(indices.size() == values.size() && indptr.data()[last] <= size(indices),
-       "the query's arrays disagree");
-  return {last - first, indptr.data() + first, indices.data(), values.data()};
-}
-
 sylvan::Combine combine_of(int number) {
   need(number >= 0 && number <= 2, "no such way to combine scores");
   return static_cast<sylvan::Combine>(number);
@@ -141,62 +118,70 @@ void search(const Layer& layer, In<int64_t> indptr, In<int32_t> indices, In<floa
     done = sylvan::search_layer(
         layer.view, query,
         {from_width, from_nodes.data() + first * from_width, from_scores.data() + first * from_width}, how,
-        power, nullptr, {to_width, to_nodes.data() + first * to_width, to_scores.data() + first * to_width});
+        power, nullptr, nullptr,
+        {to_width, to_nodes.data() + first * to_width, to_scores.data() + first * to_width});
   }
   if (!done) throw std::bad_alloc();
 }
 
-// All layers for some rows, from the root to the labels.
-bool rank_rows(const std::vector<const sylvan::LayerView*>& layers, const sylvan::Query& query, int64_t beam,
-               const std::vector<int>& combine, float power, const int32_t* leaf_labels, int64_t n_copies,
-               bool exponentiate, int64_t k, int32_t* out_labels, float* out_scores) {
-  std::vector<int32_t> nodes(static_cast<size_t>(query.n_rows), 0), next_nodes;
-  std::vector<float> scores(static_cast<size_t>(query.n_rows), 0.0f), next_scores;
-  int64_t width = 1;
-  for (size_t t = 0; t < layers.size(); ++t) {
-    const bool last = t + 1 == layers.size();
-    const int64_t wanted = last ? k * n_copies : beam;
-    const int64_t next_width = wanted < layers[t]->n_nodes ? wanted : layers[t]->n_nodes;
-    next_nodes.resize(static_cast<size_t>(query.n_rows * next_width));
-    next_scores.resize(next_nodes.size());
-    if (!sylvan::search_layer(*layers[t], query, {width, nodes.data(), scores.data()},
-                              static_cast<sylvan::Combine>(combine[t]), power, last ? leaf_labels : nullptr,
-                              {next_width, next_nodes.data(), next_scores.data()})) {
-      return false;
-    }
-    nodes.swap(next_nodes);
-    scores.swap(next_scores);
-    width = next_width;
-  }
-  sylvan::distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, n_copies, exponentiate, k,
-                          out_labels, out_scores);
-  return true;
+// Whether the paths are those of these layers: the search reads marks by node and, in the last layer, by
+// label.
+void need_fit(const sylvan::TreeSearch& search, const Paths& paths) {
+  bool fit =
+      paths.view.layers.size() + 1 == search.layers.size() && paths.leaf_labels.data() == search.leaf_labels;
+  for (size_t t = 0; fit && t + 1 < search.layers.size(); ++t)
+    fit = paths.view.layers[t].n_nodes == search.layers[t]->n_nodes;
+  need(fit, "the paths are those of another tree");
+}
+
+bool rank_listed(const sylvan::TreeSearch& search, const sylvan::Query& query, const Paths& paths,
+                 const Listed& listed, int64_t first) {
+  sylvan::LabelGate gate(paths.view, listed.open);
+  gate.mark(listed.shared.data(), size(listed.shared));
+  if (!listed.row_offsets) return rank_rows(search, query, &gate, nullptr);
+  const sylvan::RowLabels own = listed.rows(first);
+  return rank_rows(search, query, &gate, &own);
 }
 
 void rank(nb::list layers, In<int64_t> indptr, In<int32_t> indices, In<float> values, int64_t first,
           int64_t last, int64_t beam, const std::vector<int>& combine, float power, In<int32_t> leaf_labels,
-          int64_t n_copies, bool exponentiate, Out2<int32_t> out_labels, Out2<float> out_scores) {
+          int64_t n_copies, bool exponentiate, Out2<int32_t> out_labels, Out2<float> out_scores,
+          const Paths* paths, const Listed* listed) {
   const sylvan::Query query = rows_of(indptr, indices, values, first, last);
-  std::vector<const sylvan::LayerView*> views;
+  sylvan::TreeSearch search{};
   int64_t n_nodes = 1;
   for (nb::handle item : layers) {
-    views.push_back(&nb::cast<const Layer&>(item).view);
-    need(views.back()->n_clusters == n_nodes, "a layer's clusters are not the nodes of the layer above");
-    n_nodes = views.back()->n_nodes;
+    search.layers.push_back(&nb::cast<const Layer&>(item).view);
+    need(search.layers.back()->n_clusters == n_nodes,
+         "a layer's clusters are not the nodes of the layer above");
+    n_nodes = search.layers.back()->n_nodes;
   }
   const int64_t k = out_labels.shape(1);
-  need(!views.empty() && combine.size() == views.size() && size(leaf_labels) == n_nodes,
+  need(!search.layers.empty() && combine.size() == search.layers.size() && size(leaf_labels) == n_nodes,
        "the layers disagree");
   need(beam >= 1 && k >= 1 && n_copies >= 1 && out_scores.shape(1) == out_labels.shape(1) &&
            static_cast<int64_t>(out_labels.shape(0)) >= last &&
            static_cast<int64_t>(out_scores.shape(0)) >= last,
        "the outputs and the rows disagree");
-  for (const int how : combine) combine_of(how);
+  for (const int how : combine) search.combine.push_back(combine_of(how));
+  search.power = power;
+  search.beam = beam;
+  search.leaf_labels = leaf_labels.data();
+  search.n_copies = n_copies;
+  search.exponentiate = exponentiate;
+  search.k = k;
+  search.out_labels = out_labels.data() + first * k;
+  search.out_scores = out_scores.data() + first * k;
+  if (listed) {
+    need(paths != nullptr, "listed labels need the tree's paths");
+    need_fit(search, *paths);
+    need_listed(*listed, paths->view.n_labels, first, last);
+  }
   bool done = false;
   {
     nb::gil_scoped_release release;
-    done = rank_rows(views, query, beam, combine, power, leaf_labels.data(), n_copies, exponentiate, k,
-                     out_labels.data() + first * k, out_scores.data() + first * k);
+    done = listed ? rank_listed(search, query, *paths, *listed, first)
+                  : rank_rows(search, query, nullptr, nullptr);
   }
   if (!done) throw std::bad_alloc();
 }
@@ -221,5 +206,6 @@ void bind_matching(nb::module_& m) {
         nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("beam"), nb::arg("combine"),
         nb::arg("power"), nb::arg("leaf_labels").noconvert(), nb::arg("n_copies"), nb::arg("exponentiate"),
         nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(),
+        nb::arg("paths").none() = nb::none(), nb::arg("listed").none() = nb::none(),
         "Beam search through all layers for rows first to last - 1.");
 }

@@ -3,13 +3,15 @@
 from sylvan import data, indexing, metrics
 from sylvan.errors import SylvanError
 from sylvan.indexing import LabelTree
-from sylvan.models import TextModel, XRLinear
+from sylvan.models import Ensemble, NeighborRanker, TextModel, XRLinear
 from sylvan.registry import load
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 
 __all__ = [
+    "Ensemble",
     "LabelTree",
+    "NeighborRanker",
     "SylvanError",
     "TextModel",
     "TfidfVectorizer",

@@ -46,6 +46,7 @@ def canonical_rows(
     out_indices: npt.NDArray[np.int32],
     out_data: npt.NDArray[np.float32],
 ) -> tuple[int, int]: ...
+def cbor_numbers(bytes: npt.NDArray[np.uint8], at: int, out: npt.NDArray[np.float64]) -> int: ...
 def check_compressed(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[np.int32],
@@ -156,6 +157,25 @@ def tfidf_weigh_rows(
     data: npt.NDArray[np.float32],
 ) -> None: ...
 
+class LabelPaths:
+    def __init__(
+        self,
+        leaf_labels: npt.NDArray[np.int32],
+        offsets: npt.NDArray[np.int64],
+        clusters: npt.NDArray[np.int32],
+        parents: list[npt.NDArray[np.int32]],
+        n_children: list[npt.NDArray[np.int32]],
+    ) -> None: ...
+
+class ListedLabels:
+    def __init__(
+        self,
+        open: bool,
+        shared: npt.NDArray[np.int32],
+        row_offsets: npt.NDArray[np.int64] | None,
+        row_labels: npt.NDArray[np.int32],
+    ) -> None: ...
+
 class Layer:
     def __init__(
         self,
@@ -188,6 +208,8 @@ def rank(
     exponentiate: bool,
     out_labels: npt.NDArray[np.int32],
     out_scores: npt.NDArray[np.float32],
+    paths: LabelPaths | None = None,
+    listed: ListedLabels | None = None,
 ) -> None: ...
 def renumber_features(
     indptr: npt.NDArray[np.int64],
@@ -235,13 +257,17 @@ def solve_group(
     threshold: float,
     max_weights: int,
     seed: int,
+    fold_of_row: npt.NDArray[np.uint8] | None,
+    n_folds: int,
     scratch: npt.NDArray[np.float32],
     out_feature: npt.NDArray[np.int32],
     out_child: npt.NDArray[np.int32],
     out_weight: npt.NDArray[np.float32],
     out_intercept: npt.NDArray[np.float32],
-) -> tuple[int, int]: ...
-def solver_scratch_floats(n_rows: int, n_features: int, n_lanes: int) -> int: ...
+    intercept_stride: int,
+    out_counts: npt.NDArray[np.int64],
+) -> int: ...
+def solver_scratch_floats(n_rows: int, n_features: int, n_lanes: int, n_folds: int = 0) -> int: ...
 def sort_triples(
     feature: npt.NDArray[np.int32],
     child: npt.NDArray[np.int32],
@@ -253,3 +279,52 @@ def sort_triples(
     out_child: npt.NDArray[np.int32],
     out_weight: npt.NDArray[np.float32],
 ) -> int: ...
+
+class Neighbors:
+    def __init__(
+        self,
+        rare: npt.NDArray[np.int32],
+        posting_offsets: npt.NDArray[np.int64],
+        posting_rows: npt.NDArray[np.int32],
+        posting_values: npt.NDArray[np.float32],
+        frequent: npt.NDArray[np.int32],
+        row_offsets: npt.NDArray[np.int64],
+        row_places: npt.NDArray[np.int32],
+        row_values: npt.NDArray[np.float32],
+        row_lengths: npt.NDArray[np.float32],
+    ) -> None: ...
+
+def join_rankings(
+    labels: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    first: int,
+    last: int,
+    out_labels: npt.NDArray[np.int32],
+    out_scores: npt.NDArray[np.float32],
+) -> None: ...
+def nearest_rows(
+    index: Neighbors,
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    first: int,
+    last: int,
+    only: npt.NDArray[np.uint8] | None,
+    out_rows: npt.NDArray[np.int32],
+    out_similarities: npt.NDArray[np.float32],
+) -> None: ...
+def vote(
+    label_offsets: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int32],
+    relevance: npt.NDArray[np.float32] | None,
+    row_weights: npt.NDArray[np.float32] | None,
+    n_labels: int,
+    rows: npt.NDArray[np.int32],
+    similarities: npt.NDArray[np.float32],
+    power: float,
+    first: int,
+    last: int,
+    out_labels: npt.NDArray[np.int32],
+    out_scores: npt.NDArray[np.float32],
+    listed: ListedLabels | None = None,
+) -> None: ...

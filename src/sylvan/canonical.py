@@ -11,7 +11,16 @@ import scipy.sparse as sp
 from sylvan import kernels
 from sylvan.errors import DataError
 
-__all__ = ["MAX_COLUMNS", "Csr", "compressed", "matrix", "needs_double", "real_numbers", "shape_text"]
+__all__ = [
+    "MAX_COLUMNS",
+    "Csr",
+    "compressed",
+    "matrix",
+    "needs_double",
+    "real_numbers",
+    "shape_text",
+    "take_rows",
+]
 
 MAX_COLUMNS = 2**31 - 1
 _DENSE_BLOCK = 1 << 22  # values converted at once, so that a dense float64 matrix is never doubled
@@ -44,9 +53,22 @@ class Csr(NamedTuple):
         """Number of stored values."""
         return int(self.indptr[-1])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
+
     def to_scipy(self) -> sp.csr_matrix:
         """The same matrix as scipy's, sharing the values."""
         return sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
+
+
+def take_rows(matrix: Csr, rows: npt.NDArray[np.integer[Any]]) -> Csr:
+    """Some rows of a matrix, in the order of ``rows``."""
+    lengths = np.diff(matrix.indptr)[rows]
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    at = np.arange(int(indptr[-1])) + np.repeat(matrix.indptr[rows] - indptr[:-1], lengths)
+    return Csr(indptr, matrix.indices[at], matrix.data[at], (len(rows), matrix.shape[1]))
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

@@ -9,6 +9,7 @@ __all__ = [
     "NotFittedError",
     "ParameterError",
     "SylvanError",
+    "UnsupportedError",
 ]
 
 
@@ -34,3 +35,7 @@ class NotFittedError(SylvanError, ValueError, AttributeError):
 
 class MemoryLimitError(SylvanError, MemoryError):
     """The work asked for does not fit the memory there is."""
+
+
+class UnsupportedError(SylvanError, AttributeError):
+    """A method was asked for that the estimator hasn't got; ``hasattr`` says False."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    LabelPaths,
     Layer,
+    ListedLabels,
+    Neighbors,
     TfidfTerms,
     aggregate_features,
     bound_lines,
     canonical_rows,
+    cbor_numbers,
     check_compressed,
     count_dense,
     fill_dense,
     format_lines,
+    join_rankings,
+    nearest_rows,
     parse_lines,
     rank,
     renumber_features,
@@ -29,18 +35,25 @@ from sylvan._native import (
     tfidf_text_lengths,
     tfidf_transform,
     tfidf_weigh_rows,
+    vote,
 )
 
 __all__ = [
+    "LabelPaths",
     "Layer",
+    "ListedLabels",
+    "Neighbors",
     "TfidfTerms",
     "aggregate_features",
     "bound_lines",
     "canonical_rows",
+    "cbor_numbers",
     "check_compressed",
     "count_dense",
     "fill_dense",
     "format_lines",
+    "join_rankings",
+    "nearest_rows",
     "parse_lines",
     "rank",
     "renumber_features",
@@ -58,4 +71,5 @@ __all__ = [
     "tfidf_text_lengths",
     "tfidf_transform",
     "tfidf_weigh_rows",
+    "vote",
 ]

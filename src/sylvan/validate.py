@@ -17,7 +17,7 @@ from sylvan import kernels
 from sylvan.canonical import MAX_COLUMNS, Csr, compressed, matrix, needs_double, real_numbers, shape_text
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["MAX_COLUMNS", "Csr", "count", "features", "labels", "pair", "sample_weight"]
+__all__ = ["MAX_COLUMNS", "Csr", "count", "features", "labels", "pair", "real_numbers", "sample_weight"]
 
 LARGEST_TRAINED = 1e15  # the squared norm of a row of such values still fits float32
 _FLOAT32 = np.dtype(np.float32)

@@ -9,9 +9,9 @@ memory-mapped file is used as it lies on disk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sylvan import kernels, store
 from sylvan.errors import ModelError
 
-__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights"]
+__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout"]
 
 WEIGHT_DTYPES = ("uint8", "float16", "float32")
 KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last
@@ -36,6 +36,21 @@ class ClusterRows:
     children: npt.NDArray[np.int32]
     weights: npt.NDArray[np.float32]
     intercepts: npt.NDArray[np.float32]
+
+    # What a layer's layout depends on before any of its clusters is placed.
+    SIZES: ClassVar[Any] = np.dtype([("rows", "<i8"), ("entries", "<i8"), ("least", "<f4"), ("largest", "<f4")])
+
+    def sizes(self) -> tuple[int, int, float, float]:
+        """Rows, entries, and the least and largest magnitude of a weight: one item of dtype :attr:`SIZES`."""
+        magnitudes = np.abs(self.weights)
+        least, largest = magnitudes.min(initial=np.inf), magnitudes.max(initial=0)
+        return len(self.features), len(self.children), float(least), float(largest)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        arrays = (self.features, self.lengths, self.children, self.weights, self.intercepts)
+        return sum(array.nbytes for array in arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,35 +119,11 @@ class ClusterWeights:
         weight_dtype: str = "uint8",
     ) -> ClusterWeights:
         """Lay the clusters' rows out; with ``weight_dtype="uint8"`` weights are rounded to a codebook."""
-        rows = np.array([len(cluster.features) for cluster in clusters], np.int64)
-        entries = np.array([len(cluster.children) for cluster in clusters], np.int64)
-        bits = _block_bits(n_features, int(rows.sum()), len(clusters))
-        most_children = int(np.diff(child_offsets).max(initial=1))
-        child_dtype = np.uint8 if most_children <= 1 << 8 else np.uint16 if most_children <= 1 << 16 else np.uint32
-        keys = np.zeros(int(rows.sum()) + KEY_PADDING, np.uint8 if bits <= 8 else np.uint16)
-        lengths = np.zeros(keys.size, child_dtype)
-        starts = np.zeros((len(clusters), _n_blocks(n_features, bits) + 1, 2), np.uint32)
-        row_offsets = np.concatenate(([0], np.cumsum(rows)))
+        sizes = np.array([cluster.sizes() for cluster in clusters], ClusterRows.SIZES)
+        layout = Layout(sizes, child_offsets, n_features, weight_dtype)
         for c, cluster in enumerate(clusters):
-            at = slice(int(row_offsets[c]), int(row_offsets[c + 1]))
-            keys[at] = cluster.features & ((1 << bits) - 1)
-            lengths[at] = cluster.lengths - 1
-            _count_blocks(cluster, bits, starts[c])
-        codebook = None
-        if weight_dtype == "uint8":
-            codebook = _make_codebook([cluster.weights for cluster in clusters])
-        values = np.empty(int(entries.sum()), np.dtype(weight_dtype))
-        children = np.empty(values.size, child_dtype)
-        entry_offsets = np.concatenate(([0], np.cumsum(entries)))
-        for c, cluster in enumerate(clusters):
-            at = slice(int(entry_offsets[c]), int(entry_offsets[c + 1]))
-            children[at] = cluster.children
-            values[at] = cluster.weights if codebook is None else _encode(cluster.weights, codebook)
-        return cls(
-            n_features, bits, np.ascontiguousarray(child_offsets), row_offsets, entry_offsets, starts.ravel(),
-            keys, lengths, children, values, codebook,
-            np.concatenate([cluster.intercepts for cluster in clusters]).astype(np.float32),
-        )  # fmt: skip
+            layout.place(c, cluster)
+        return layout.finish()
 
     def cluster(self, c: int) -> ClusterRows:
         """Cluster ``c``'s rows, unpacked: what the kernels compute with."""
@@ -205,11 +196,72 @@ class ClusterWeights:
             raise ModelError(f"{state.where!r} is damaged: in {prefix}, {error}.") from error
 
 
+class Layout:
+    """A layer's arrays, filled cluster by cluster in any order.
+
+    Parameters
+    ----------
+    sizes : ndarray of dtype ``ClusterRows.SIZES``, shape (n_clusters,)
+        What :meth:`ClusterRows.sizes` says of each cluster: it settles every offset and the codebook.
+    child_offsets : ndarray of int64, shape (n_clusters + 1,)
+    n_features : int
+    weight_dtype : str
+        One of :data:`WEIGHT_DTYPES`.
+    allocate : callable
+        ``allocate(size, dtype)`` gives the large arrays, all zeros; those of a file, for instance.
+    """
+
+    def __init__(
+        self,
+        sizes: npt.NDArray[Any],
+        child_offsets: npt.NDArray[np.int64],
+        n_features: int,
+        weight_dtype: str,
+        allocate: Callable[[int, Any], npt.NDArray[Any]] = np.zeros,
+    ) -> None:
+        rows, entries = int(sizes["rows"].sum()), int(sizes["entries"].sum())
+        self._n_features, self._child_offsets = n_features, np.ascontiguousarray(child_offsets)
+        self._bits = block_bits(n_features, rows, len(sizes))
+        most_children = int(np.diff(child_offsets).max(initial=1))
+        child_dtype = np.uint8 if most_children <= 1 << 8 else np.uint16 if most_children <= 1 << 16 else np.uint32
+        self._keys = allocate(rows + KEY_PADDING, np.uint8 if self._bits <= 8 else np.uint16)
+        self._lengths = allocate(rows + KEY_PADDING, child_dtype)
+        self._starts = allocate(len(sizes) * (_n_blocks(n_features, self._bits) + 1) * 2, np.uint32)
+        self._children = allocate(entries, child_dtype)
+        self._values = allocate(entries, np.dtype(weight_dtype))
+        self._row_offsets = np.concatenate(([0], np.cumsum(sizes["rows"]))).astype(np.int64)
+        self._entry_offsets = np.concatenate(([0], np.cumsum(sizes["entries"]))).astype(np.int64)
+        self._codebook: npt.NDArray[np.float32] | None = None
+        if weight_dtype == "uint8":
+            least, largest = sizes["least"].min(initial=np.inf), sizes["largest"].max(initial=0)
+            self._codebook = _make_codebook(float(least), float(largest))
+        self._intercepts = np.zeros(int(child_offsets[-1]), np.float32)
+
+    def place(self, c: int, cluster: ClusterRows) -> None:
+        """Write cluster ``c``, whose sizes must be those given."""
+        rows = slice(int(self._row_offsets[c]), int(self._row_offsets[c + 1]))
+        self._keys[rows] = cluster.features & ((1 << self._bits) - 1)
+        self._lengths[rows] = cluster.lengths - 1
+        _count_blocks(cluster, self._bits, self._starts.reshape(len(self._row_offsets) - 1, -1, 2)[c])
+        entries = slice(int(self._entry_offsets[c]), int(self._entry_offsets[c + 1]))
+        self._children[entries] = cluster.children
+        book = self._codebook
+        self._values[entries] = cluster.weights if book is None else _encode(cluster.weights, book)
+        self._intercepts[int(self._child_offsets[c]) : int(self._child_offsets[c + 1])] = cluster.intercepts
+
+    def finish(self) -> ClusterWeights:
+        """The layer, when every cluster has been placed."""
+        return ClusterWeights(
+            self._n_features, self._bits, self._child_offsets, self._row_offsets, self._entry_offsets, self._starts,
+            self._keys, self._lengths, self._children, self._values, self._codebook, self._intercepts,
+        )  # fmt: skip
+
+
 def _n_blocks(n_features: int, bits: int) -> int:
     return -(-n_features // (1 << bits))
 
 
-def _block_bits(n_features: int, n_rows: int, n_clusters: int) -> int:
+def block_bits(n_features: int, n_rows: int, n_clusters: int) -> int:
     """Block size for about :data:`ROWS_PER_BLOCK` rows a block and cluster."""
     per_cluster = max(1.0, n_rows / max(1, n_clusters))
     wanted = max(1.0, ROWS_PER_BLOCK * n_features / per_cluster)
@@ -225,10 +277,8 @@ def _count_blocks(cluster: ClusterRows, bits: int, starts: npt.NDArray[np.uint32
     starts[:, 1] = entries[rows]
 
 
-def _make_codebook(weights: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+def _make_codebook(least: float, largest: float) -> npt.NDArray[np.float32]:
     """Codes 0 to 127: magnitudes from the least to the largest in equal ratios; 128 to 255: their negatives."""
-    largest = max((float(np.abs(part).max(initial=0)) for part in weights), default=0.0)
-    least = min((float(np.abs(part).min(initial=np.inf)) for part in weights), default=np.inf)
     if largest == 0:
         return np.zeros(256, np.float32)
     least = max(min(least, largest), largest * LEAST_RATIO)

@@ -24,7 +24,7 @@ WRONG = {
     "a file as model": ("predict {test.jsonl} {test.jsonl}", "it is a file, not a folder"),
     "folder that is no model": ("predict {.} {test.jsonl}", "holds no manifest.json"),
     "wrong format": ("train xr-linear {train.xmc} --model {out} --format jsonl", "train.xmc, line 1: "),
-    "no such format": ("train xr-linear {train.xmc} --model {out} --format csv", "'csv' is not one of"),
+    "no such format": ("train xr-linear {train.xmc} --model {out} --format table", "'table' is not one of"),
     "no labels": ("train xr-linear {X.train.npz} --model {out}", "holds no labels: give them with --labels"),
     "lines have no labels": ("train xr-linear {train.lines} --model {out}", "holds no labels"),
     "no such field of labels": (
@@ -36,6 +36,10 @@ WRONG = {
     "labels of other rows": (
         "train xr-linear {X.train.npz} --labels {Y.test.npz} --model {out}", "has 240 rows, but .* has 60"),
     "missing labels": ("train xr-linear {X.train.npz} --labels {nowhere.npz} --model {out}", "There is no file"),
+    "features of labels for a model that has no use for them": (
+        "train neighbors {train.xmc} --model {out} --label-features {Y.test.npz}", "not for NeighborRanker"),
+    "a seed for a model that draws nothing": (
+        "train neighbors {train.xmc} --model {out} --seed 3", "has no parameter 'seed'"),
     "unknown parameter": (
         "train xr-linear {train.jsonl} --model {out} --set beem=3", "no parameter 'beem'. Did you mean 'beam'"),
     "unknown text parameter": (

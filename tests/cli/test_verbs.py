@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ def test_predict_on_text(name: str, call: Any, files: Any) -> None:
     assert outcome.code == 0, outcome.err
     texts = data.read_jsonl(files("test.jsonl")).texts
     assert [row["labels"] for row in rows(outcome.out)] == sylvan.load(files.text_model).rank(texts, k=2).names
+
+
+def test_ensembles_are_used_like_any_model(call: Any, files: Any, tmp_path: Path) -> None:
+    for name, inputs, folder in (
+        ("texts", "test.jsonl", files.text_model),
+        ("matrices", "X.test.npz", files.matrix_model),
+    ):
+        labels = ("--labels", files("Y.test.npz")) if name == "matrices" else ()
+        saved = str(tmp_path / name)
+        sylvan.Ensemble.of_fitted([sylvan.load(folder), sylvan.load(folder)]).save(saved)
+        one, both = (call("predict", model, files(inputs), "-k", "2", "--threads", "2") for model in (folder, saved))
+        assert both.code == 0, both.err
+        assert [row["labels"] for row in rows(both.out)] == [row["labels"] for row in rows(one.out)]
+        measured = call("evaluate", saved, files(inputs), *labels)
+        assert measured.code == 0, measured.err
 
 
 @pytest.mark.parametrize("name", ["train.xmc", "train.txt", "train.xmc.gz", "train-headless.txt", "train.svm",
@@ -153,6 +169,13 @@ def test_rows_without_anything_are_ranked_too(
     assert len(rows(call("predict", files.matrix_model, str(tmp_path / "a.xmc")).out)) == expected
 
 
+def test_rare_labels_first(call: Any, files: Any) -> None:
+    texts = data.read_jsonl(files("test.jsonl")).texts
+    found = rows(call("predict", files.text_model, files("test.jsonl"), "-k", "2", "--set", "tail=psp:0.6,2.6").out)
+    expected = sylvan.load(files.text_model).rank(texts, k=2, tail="psp:0.6,2.6").names
+    assert [row["labels"] for row in found] == expected
+
+
 def test_beam_when_ranking(call: Any, files: Any) -> None:
     assert call("predict", files.text_model, files("test.jsonl"), "--set", "beam=1").code == 0
 
@@ -177,6 +200,28 @@ def test_evaluate_prints_the_metrics(call: Any, files: Any, tmp_path: Path) -> N
     }.items():
         assert found[name] == pytest.approx({str(k): v for k, v in values.items()})
         assert f"{100 * values[2]:.2f}" in outcome.out
+
+
+def test_evaluate_prints_calibration_and_slices(call: Any, files: Any, tmp_path: Path) -> None:
+    from sylvan import XRLinear, metrics
+
+    X, Y = data.load_npz(files("X.train.npz")), data.load_npz(files("Y.train.npz"))
+    model = XRLinear(max_leaf=4, branching=2, calibration="platt", n_jobs=1).fit(X, Y)
+    assert model.calibrator_ is not None
+    model.save(tmp_path / "m")
+    truth, top = data.load_npz(files("Y.test.npz")), model.rank(data.load_npz(files("X.test.npz")), k=3)
+    words = ["evaluate", str(tmp_path / "m"), files("X.test.npz"), "--labels", files("Y.test.npz"), "-k", "1,3"]
+    outcome, found = call(*words), json.loads(call(*words, "--json", "-").out)
+    for name, answers in {"ECE raw": model.bounded(top), "ECE cal.": model.probabilities(top)}.items():
+        expected = metrics.calibration_error(truth, answers, (1, 3))
+        assert found["measures"][name] == pytest.approx({str(k): value for k, value in expected.items()})
+        assert re.search(rf"^{name} +{100 * expected[1]:.2f} +{100 * expected[3]:.2f}$", outcome.out, re.M)
+    for name, values in metrics.slices(truth, top, model.label_counts_, (1, 3)).items():
+        assert found["slices"][name]["R"] == {"1": values["R@1"], "3": values["R@3"]}
+        cells = " +".join(f"{100 * values[f'R@{k}']:.2f}" for k in (1, 3))
+        assert re.search(rf"^{name} +{cells} +{values['labels']} +{values['rows']}$", outcome.out, re.M)
+    tailed = json.loads(call(*words, "--set", "tail=psp", "--json", "-").out)["measures"]
+    assert "P" in tailed and "ECE raw" not in tailed, "worths are no probabilities"
 
 
 def test_evaluate_gives_json_alone_on_stdout(call: Any, files: Any) -> None:
@@ -245,13 +290,22 @@ def test_a_tree_and_features_of_labels(call: Any, files: Any, tmp_path: Path) ->
     assert sylvan.load(tmp_path / "m").embedding == "pifa_lf"
 
 
+def test_neighbors(call: Any, files: Any, tmp_path: Path) -> None:
+    words = ("train", "neighbors", files("train.jsonl"), "--model", str(tmp_path / "m"), "--set", "n_neighbors=5")
+    assert call(*words).code == 0
+    assert sylvan.load(tmp_path / "m").model.n_neighbors == 5
+    first = json.loads(call("predict", str(tmp_path / "m"), files("test.jsonl"), "-k", "1").out.splitlines()[0])
+    assert len(first["labels"]) == 1
+    assert "n_neighbors=50" in call("train", "neighbors", "--help").out
+
+
 def test_a_verb_without_a_model_shows_its_help(call: Any) -> None:
     outcome = call("train")
     assert outcome.code == 2 and "xr-linear" in outcome.err and "Error" not in outcome.err
 
 
 def test_no_option_forgets_its_example(call: Any) -> None:
-    for verb in (["train"], ["train", "xr-linear"], ["predict"], ["evaluate"], ["demo"], []):
+    for verb in (["train"], ["train", "xr-linear"], ["predict"], ["evaluate"], ["inspect"], ["explain"], ["demo"], []):
         outcome = call(*verb, "--help")
         assert outcome.code == 0 and "Example" in outcome.out and "sylvan " in outcome.out
     assert "beam=10" in call("train", "xr-linear", "--help").out
@@ -294,3 +348,40 @@ def test_weighted_labels_of_text_matrices(call: Any, files: Any, tmp_path: Path)
     assert not np.array_equal(scores, sylvan.load(files.matrix_model).rank(X, k=3).scores)
     seen = call("evaluate", str(tmp_path / "m"), str(tmp_path / "weighted.xmc"), "--weighted-labels")
     assert seen.code == 0, seen.err
+
+
+@pytest.mark.parametrize("rule", [{"threshold": 0.4}, {"expected": "f1"}, {"precision": 0.7}, {}], ids=str)
+def test_predict_writes_the_probabilities_that_a_rule_picks(call: Any, files: Any, rule: Any, tmp_path: Path) -> None:
+    words = [word for name, value in rule.items() for word in (f"--{name}", str(value))] or ["--proba", "-k", "2"]
+    model, X = sylvan.load(files.matrix_model), data.load_npz(files("X.test.npz"))
+    top = model.choose(X, **(rule or {"k": 2}))
+    outcome = call("predict", files.matrix_model, files("X.test.npz"), *words)
+    assert outcome.code == 0 and "The model is not calibrated" in outcome.err, outcome.err
+    rows = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [row["labels"] for row in rows] == [[i for i in labels if i >= 0] for labels in top.labels.tolist()]
+    assert [len(row["probabilities"]) for row in rows] == [len(row["labels"]) for row in rows]
+    path = str(tmp_path / "top.npz")
+    assert call("predict", files.matrix_model, files("X.test.npz"), *words, "-q", "-o", path).err == ""
+    assert (data.load_npz(path) != top.to_csr(model.n_labels_)).nnz == 0
+
+
+def test_predict_names_what_a_rule_picks(call: Any, files: Any) -> None:
+    found = call("predict", files.text_model, files("test.jsonl"), "--expected", "f1", "-k", "3", "-q").out
+    texts = [json.loads(line)["text"] for line in Path(files("test.jsonl")).read_text("utf-8").splitlines()]
+    expected = sylvan.load(files.text_model).choose(texts, expected="f1", k=3).names
+    assert [json.loads(line)["labels"] for line in found.splitlines()] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--threshold 0.5 --precision 0.9", "predict takes one rule for when to stop. Got threshold and precision"),
+        ("--expected f1 --threshold 0", "Got threshold and expected"),
+        ("--threshold 2", "'threshold' parameter of predict must be"),
+        ("--precision 0", "'precision' parameter of predict must be"),
+        ("--expected f2", "'expected' parameter of predict must be 'f1' or None"),
+    ],
+)
+def test_predict_refuses_rules(call: Any, files: Any, words: str, message: str) -> None:
+    outcome = call("predict", files.matrix_model, files("X.test.npz"), *words.split())
+    assert outcome.code == 2 and message in outcome.err and outcome.out == ""

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 
 import sylvan
 from contract.data import Known, known, questions
+from contract.filters import FilterContract
 from sylvan.errors import DataError, NotFittedError, ParameterError
 
 
@@ -58,10 +59,11 @@ def same_model(a: Any, b: Any) -> None:
 _fitted: dict[type, Any] = {}
 
 
-class RankingContract:
+class RankingContract(FilterContract):
     """What holds for every model that ranks."""
 
     has_beam = True
+    has_seed = True
 
     def make(self, **params: Any) -> Any:
         """A fresh, small, quick estimator; ``params`` override its own."""
@@ -104,6 +106,16 @@ class RankingContract:
         assert top.labels.dtype == np.int32
         assert top.scores.dtype == np.float32
         assert top.labels.shape == top.scores.shape == (data.n_labels, 3)
+
+    def test_explanations_give_ranks_place_and_score(self, fitted: Any, data: Known) -> None:
+        X = self.inputs(questions(data)[0][:1])
+        top = fitted.rank(X, k=3)
+        for place, label in enumerate(top.labels[0].tolist()[:2]):
+            name = getattr(top, "vocabulary", range(data.n_labels))[label]
+            found = fitted.explain(X, name, top=2)
+            assert (found.label, found.place) == (label, place + 1)
+            assert found.score == pytest.approx(float(top.scores[0, place]), rel=1e-5)
+            assert found.text() and found.html() and found.to_dict()["label"] == label
 
     def test_training_rows_are_mostly_recalled(self, fitted: Any, data: Known) -> None:
         answers = self.answers(fitted, fitted.rank(self.inputs(data.X), k=1))
@@ -183,6 +195,8 @@ class RankingContract:
 
     @pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
     def test_any_seed_will_do(self, data: Known, seed: int) -> None:
+        if not self.has_seed:
+            pytest.skip("this model draws nothing")
         X, expected = questions(data)
         model = self.fit(data, seed=seed)
         assert [row[0] for row in self.answers(model, model.rank(self.inputs(X), k=1))] == expected.tolist()

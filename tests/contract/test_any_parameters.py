@@ -31,9 +31,12 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "threshold": st.sampled_from([0.0, 0.1, 1e9]),
     "max_weights_per_label": st.sampled_from([None, 1, 3]),
     "weight_dtype": st.sampled_from(["uint8", "float16", "float32"]),
-    "combine": st.sampled_from(["l3_hinge", "ranker", "sigmoid", "paper"]),
+    "normalize": st.booleans(),
+    "combine": st.sampled_from(["l3_hinge", "ranker", "sigmoid", "l2_hinge", "paper"]),
     "embedding": st.sampled_from(["pifa", "pii", "spectral"]),
     "clustering": st.sampled_from(["kmeans", "spherical", "random"]),
+    "calibration": st.sampled_from([None, "isotonic", "platt"]),
+    "calibration_folds": st.sampled_from([1, 3]),
     "n_jobs": st.sampled_from([1, 3]),
     "seed": st.integers(0, 2**31 - 1),
 }
@@ -42,7 +45,7 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
 @st.composite
 def data(draw: st.DrawFn) -> tuple[sp.csr_matrix, sp.csr_matrix, np.ndarray | None]:
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
-    n, d, n_labels = (draw(st.sampled_from([1, 2, 9, 40])) for _ in range(3))
+    n, d, n_labels = (draw(st.sampled_from(sizes)) for sizes in ([1, 2, 9, 40, 150], [1, 2, 9, 40], [1, 2, 9, 40]))
     X = sp.csr_matrix(random.normal(size=(n, d)) * (random.random((n, d)) < draw(st.sampled_from([0.0, 0.2, 1.0]))))
     Y = sp.csr_matrix((random.random((n, n_labels)) < draw(st.sampled_from([0.02, 0.3, 1.0]))).astype(np.float32))
     if draw(st.booleans()):

@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 pytest.importorskip("sklearn", minversion="1.6")
 
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contract.data import known
-from sylvan import XRLinear
+from sylvan import NeighborRanker, TextModel, XRLinear
 
 ONE_COLUMN = "asks predict for one column of classes; ours is an indicator with a column for each label"
 KEYWORD = "calls fit(X, y=...); our labels are a matrix, and the parameter is Y"
@@ -39,8 +40,10 @@ NOT_APPLICABLE = {
 }
 
 
-@parametrize_with_checks([XRLinear(n_jobs=1)], expected_failed_checks=lambda _: NOT_APPLICABLE)
-def test_scikit_learns_checks(estimator: XRLinear, check: Any) -> None:
+@parametrize_with_checks(
+    [XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)], expected_failed_checks=lambda _: NOT_APPLICABLE
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -57,6 +60,47 @@ def test_clone_and_pipeline_and_grid_search() -> None:
 
     search = GridSearchCV(XRLinear(max_leaf=3, n_jobs=1), {"beam": [1, 4]}, scoring=precision, cv=2)
     assert search.fit(data.X, data.Y).best_score_ > 0.8
+
+
+ESTIMATORS = [XRLinear(max_leaf=3, n_jobs=1), NeighborRanker(n_jobs=1)]
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("form", ["dense", "sparse", "lists", "names", "binarized"])
+def test_cross_validation(model: Any, form: str) -> None:
+    data = known()
+    named = [[f"label {i:02d}" for i in row] for row in data.labels]
+    Y = {
+        "dense": data.Y,
+        "sparse": sp.csr_matrix(data.Y),
+        "lists": data.labels,
+        "names": named,
+        "binarized": MultiLabelBinarizer().fit_transform(named),
+    }[form]
+    if form == "sparse":  # cross_val_score takes no sparse labels from anybody
+        assert GridSearchCV(model, {"n_jobs": [1]}, cv=3).fit(data.X, Y).best_score_ > 0.8
+    else:
+        assert min(cross_val_score(model, data.X, Y, cv=3)) > 0.8
+    if form != "names" and form != "lists":
+        predicted = cross_val_predict(model, data.X, Y, cv=3)
+        assert predicted.shape == data.Y.shape and sp.issparse(predicted)
+        assert (predicted.toarray() != data.Y).mean() < 0.15
+
+
+def test_search_over_a_model_of_text() -> None:
+    texts = ["whales at sea", "ships at sea", "bread and cakes", "flour and bread"] * 5
+    labels = [["Sea"], ["Sea", "Ships"], ["Baking"], ["Baking"]] * 5
+    search = GridSearchCV(TextModel(model=XRLinear(n_jobs=1)), {"model__cost": [0.5, 1.0]}, cv=2, refit=True)
+    search.fit(texts, labels)
+    assert search.best_score_ > 0.9
+    assert search.best_estimator_.rank(["bread"], k=1).names == [["Baking"]]
+    assert min(cross_val_score(TextModel(), texts, [row[0] for row in labels], cv=2)) > 0.9
+
+
+@pytest.mark.parametrize("model", [*ESTIMATORS, TextModel()], ids=lambda model: type(model).__name__)
+def test_clones_take_the_same_parameters(model: Any) -> None:
+    assert repr(clone(model)) == repr(model)
+    assert not hasattr(model, "partial_fit")
 
 
 def test_importing_sylvan_does_not_load_scikit_learn() -> None:

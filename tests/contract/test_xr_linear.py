@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from contract.data import Known, known
 from contract.matrices import MatrixContract
 from sylvan import XRLinear
 
@@ -37,3 +40,21 @@ class TestMatcherAware(MatrixContract):
             "threshold": 0.0,
         }
         return XRLinear(**{**own, **params})
+
+
+class TestSeveralTrees(MatrixContract):
+    """The mean of three trees."""
+
+    def make(self, **params: Any) -> XRLinear:
+        return XRLinear(**{"branching": 2, "max_leaf": 3, "n_trees": 3, "n_jobs": 1, **params})
+
+
+class TestCalibrated(MatrixContract):
+    """Rows enough to hold some out."""
+
+    @pytest.fixture
+    def data(self) -> Known:
+        return known(rows_per_label=20)
+
+    def make(self, **params: Any) -> XRLinear:
+        return XRLinear(**{"branching": 2, "max_leaf": 3, "calibration": "isotonic", "n_jobs": 1, **params})

@@ -13,7 +13,8 @@ REPORT = ROOT / "benchmarks" / "report.py"
 
 
 @pytest.mark.skipif(not REPORT.exists(), reason="no benchmarks beside these tests")
-def test_the_readme_s_table_is_generated() -> None:
+def test_the_readme_s_table_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPORT.parent))  # where its parts lie
     spec = importlib.util.spec_from_file_location("benchmark_report", REPORT)
     assert spec is not None and spec.loader is not None
     report = importlib.util.module_from_spec(spec)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sylvan import TopK
+
 TEXTS = ["whale hunting in the south seas", "", "Über die Wälder, 1851", "poetry " * 30]
 
 
@@ -20,7 +22,9 @@ def exercise(model: Any) -> None:
         _vocabulary(model)
     elif name == "TfidfVectorizer":
         _vectorizer(model)
-    elif name == "TextModel":
+    elif name == "Calibrator":
+        _calibrator(model)
+    elif getattr(model, "takes_texts", False):
         top = model.rank(TEXTS, k=5)
         assert len(top.names) == len(TEXTS)
     elif hasattr(model, "rank"):
@@ -63,6 +67,12 @@ def _vectorizer(vectorizer: Any) -> None:
         assert X.indices.min() >= 0 and X.indices.max() < X.shape[1]
 
 
+def _calibrator(calibrator: Any) -> None:
+    scores = np.linspace(1, 0, 30, dtype=np.float32)[None]
+    found = calibrator(TopK(np.arange(30, dtype=np.int32)[None], scores)).scores
+    assert (found > 0).all() and (found < 1).all() and (np.diff(found) < 0).all()
+
+
 def _ranker(model: Any) -> None:
     n_features, n_labels = int(model.n_features_), int(model.n_labels_)
     assert n_features < 10**6, "a model this large was not saved"
@@ -75,3 +85,6 @@ def _ranker(model: Any) -> None:
             assert top.labels.shape[0] == rows.shape[0]
             assert top.labels.min() >= -1 and top.labels.max() < n_labels
     model.predict_proba(X[:2])
+    if hasattr(model, "neighbors"):
+        found, _ = model.neighbors(X, n=3, label=n_labels - 1)
+        assert found.min() >= -1 and found.max() < model.n_rows_

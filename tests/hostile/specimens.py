@@ -108,11 +108,50 @@ def xr_linear(folder: Path, **params: Any) -> None:
     XRLinear(branching=3, max_leaf=5, **params).fit(X, Y).save(folder)
 
 
+def two_trees(folder: Path) -> None:
+    xr_linear(folder, n_trees=2)
+
+
+def calibrator(folder: Path, method: str = "isotonic") -> None:
+    from sylvan import TopK
+    from sylvan.ranking.calibrate import Calibrator
+
+    rng = np.random.default_rng(0)
+    scores = -np.sort(-rng.random((400, 4), np.float32))
+    top = TopK(np.tile(np.arange(4, dtype=np.int32), (400, 1)), scores)
+    found = Calibrator.fit(method, top, rng.random((400, 4)) < scores)
+    assert found is not None and len(found.places) == 4
+    store.save(folder, found.to_state())
+
+
+def calibrator_of_platt(folder: Path) -> None:
+    calibrator(folder, "platt")
+
+
+def named_labels(folder: Path) -> None:
+    from sylvan import XRLinear
+
+    X, Y = known()
+    names = [[f"label {label}" for label in row.indices] for row in Y]
+    model = XRLinear(branching=3, max_leaf=5).fit(X, names)
+    model.feature_names_in_ = np.array([f"column {column}" for column in range(X.shape[1])], object)
+    model.save(folder)
+
+
 def flat_linear(folder: Path) -> None:
     from sylvan import LabelTree, XRLinear
 
     X, Y = known()
     XRLinear(tree=LabelTree.flat(Y.shape[1]), weight_dtype="float32").fit(X, Y).save(folder)
+
+
+def neighbors(folder: Path) -> None:
+    from sylvan import NeighborRanker
+
+    X, Y = known()
+    Y.data = np.random.default_rng(2).integers(1, 4, Y.nnz).astype(np.float32)
+    X = sp.hstack([X, np.ones((X.shape[0], 2), np.float32)]).tocsr()  # two features of all rows
+    NeighborRanker(n_neighbors=4).fit(X, Y, sample_weight=np.linspace(0.5, 2, X.shape[0])).save(folder)
 
 
 def text_model(folder: Path) -> None:
@@ -121,13 +160,36 @@ def text_model(folder: Path) -> None:
     TextModel(TfidfVectorizer(), XRLinear(branching=2, max_leaf=2)).fit(SENTENCES, HEADINGS).save(folder)
 
 
+def ensemble(folder: Path) -> None:
+    from sylvan import Ensemble, NeighborRanker, XRLinear
+
+    X, Y = known()
+    members = [XRLinear(branching=3, max_leaf=8), NeighborRanker(n_neighbors=4)]
+    Ensemble(members, weights=[2, 1]).fit(X, Y).save(folder)
+
+
+def text_ensemble(folder: Path) -> None:
+    from sylvan import Ensemble, TextModel, TfidfVectorizer
+
+    one = TextModel(TfidfVectorizer()).fit(SENTENCES, HEADINGS)
+    two = TextModel(TfidfVectorizer(ngrams=(1, 2))).fit(SENTENCES[:9], HEADINGS[8:17])
+    Ensemble.of_fitted([one, two], how="count").save(folder)
+
+
 SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "synthetic": (synthetic, "sylvan", "__version__"),
     "label-tree": (label_tree, "sylvan.indexing", "LabelTree.to_state"),
     "vocabulary": (vocabulary, "sylvan.data", "Vocabulary.to_state"),
     "tfidf-vectorizer": (tfidf, "sylvan.text", "TfidfVectorizer.to_state"),
     "xr-linear": (xr_linear, "sylvan", "XRLinear.save"),
+    "xr-linear-two-trees": (two_trees, "sylvan", "XRLinear.save"),
+    "xr-linear-named": (named_labels, "sylvan", "XRLinear.save"),
     "xr-linear-flat-float32": (flat_linear, "sylvan", "XRLinear.save"),
+    "calibrator": (calibrator, "sylvan.ranking.calibrate", "Calibrator.to_state"),
+    "calibrator-platt": (calibrator_of_platt, "sylvan.ranking.calibrate", "Calibrator.to_state"),
+    "neighbor-ranker": (neighbors, "sylvan", "NeighborRanker.save"),
+    "ensemble": (ensemble, "sylvan", "Ensemble.save"),
+    "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -251,3 +252,24 @@ def test_not_fitted_and_wrong_parts(model: TextModel, tmp_path: Path) -> None:
         model.rank(TEXTS, k=0)
     with pytest.raises(DataError, match="Got one string"):
         model.rank("bread")
+
+
+def test_labels_allowed_and_denied_by_name(model: TextModel) -> None:
+    texts = ["bread under the stars", "a voyage to the whales"]
+    for row in model.rank(texts, k=5, allowed=["Optics", "Baking"]).names:
+        assert set(row) == {"Baking", "Optics"}
+    assert model.rank(texts, k=5, allowed=np.array(["Optics"])).names == [["Optics"]] * 2
+    assert model.rank(texts, k=5, allowed=[["Baking"], ["Voyages", 2]]).names[0] == ["Baking"]
+    assert set(model.rank(texts, k=5, allowed=[["Baking"], ("Voyages", 2)]).names[1]) == {"Voyages", "Optics"}
+    kept = model.rank(texts, k=5, denied={"Whaling", "Baking"}).names
+    assert all(set(row) == {"Astronomy", "Optics", "Voyages"} for row in kept)
+    assert model.rank(texts, k=1, allowed=[2], denied=["Optics"]).names == [[], []]
+
+
+def test_a_name_that_is_not_known_is_refused_with_one_that_is(model: TextModel) -> None:
+    for given in (["Wailing"], [["Baking"], ["Wailing"]]):
+        sentence = "denied holds 'Wailing', but none of the model's 5 labels has that name. Did you mean 'Whaling'?"
+        with pytest.raises(DataError, match=re.escape(sentence)):
+            model.rank(["bread", "stars"], denied=given)
+    with pytest.raises(DataError, match=r"has that name\.$"):
+        model.rank(["bread"], allowed=["qqqqqq"])

@@ -57,6 +57,25 @@ def test_a_list_must_name_every_layer(name: str, books: tuple) -> None:
         XRLinear(**{name: words}).fit(X, Y)
 
 
+def test_rows_of_any_length_rank_alike_when_normalized() -> None:
+    X, Y = np.eye(4, dtype=np.float32).repeat(3, axis=0) + 0.1, np.arange(4).repeat(3)
+    X[0] = 0
+    scale = np.linspace(0.5, 20, 12, dtype=np.float32)[:, None]
+    first, second = (XRLinear(normalize=True).fit(x, Y) for x in (X, X * scale))
+    unit = XRLinear().fit(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9), Y)
+    for model in (second, unit):
+        rows = X * scale if model is second else X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+        np.testing.assert_allclose(first.rank(X, 4).scores, model.rank(rows, 4).scores, atol=1e-5)
+    told = first.explain(X[5:6] * 7, 1)
+    score = first.rank(X[5:6], 1).scores[0, 0]
+    assert told.place == 1 and told.trees[0].paths[0].steps[-1].so_far == pytest.approx(score)
+
+
+def test_hinges_have_one_power() -> None:
+    with pytest.raises(ParameterError, match=r"one power of the hinge for all layers. Got l2_hinge, l3_hinge instead"):
+        XRLinear(max_leaf=2, combine=["l3_hinge", "l2_hinge"]).fit(np.eye(3), np.eye(3))
+
+
 def test_a_tree_of_other_labels_is_refused(books: tuple) -> None:
     X, Y, _, _ = books
     with pytest.raises(DataError, match=r"The tree has 3 labels, but Y has shape"):

@@ -15,7 +15,7 @@ from sylvan.matching import beam as matching
 from sylvan.matching.negatives import cluster_rows, layer_positives
 from sylvan.weights import ClusterRows, ClusterWeights
 
-COMBINES = ["ranker", "l3_hinge", "sigmoid"]
+COMBINES = ["ranker", "l3_hinge", "sigmoid", "l2_hinge", "l1_hinge", "l4_hinge"]
 CLOSE = 1e-4  # decisions closer than this may fall either way in float32
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from oracle import twin
 from sylvan import validate
-from sylvan.ranking.linear import LayerProblem, LinearOptions, solve_layers
+from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, solve_layers
+from sylvan.weights import ClusterRows
 
 LOSSES = ["squared_hinge", "hinge", "logistic"]
 
@@ -23,11 +26,40 @@ def layer_problem(
     return LayerProblem(offsets.astype(np.int64), validate.labels(values), starts, flat, weighted=relevance is not None)
 
 
+class Solved:
+    """Keeps what is solved."""
+
+    def __init__(self) -> None:
+        self.clusters: dict[int, ClusterRows] = {}
+
+    def has(self, layer: int, cluster: int) -> bool:
+        return False
+
+    def put(self, layer: int, cluster: int, rows: ClusterRows) -> None:
+        self.clusters[cluster] = rows
+
+
 def dense_answer(
     X: np.ndarray, problem: LayerProblem, options: LinearOptions, **more: object
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (d, nodes) and intercepts (nodes,) that the fast solver finds."""
-    (solutions,) = solve_layers(validate.features(X), [problem], options, **more)  # type: ignore[arg-type]
+    return dense_answers(X, problem, options, (), **more)[0]
+
+
+def dense_answers(
+    X: np.ndarray, problem: LayerProblem, options: LinearOptions, held_out: Sequence[list[int]], **more: object
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Those with all rows, then those without each set of rows held out."""
+    folds = Folds.of([np.array(rows, np.int32) for rows in held_out], len(X))
+    solved, *without = [Solved() for _ in range(1 + len(held_out))]
+    solve_layers(
+        validate.features(X), {0: problem}, options, solved, folds=folds, without=without, **more  # type: ignore[arg-type]
+    )
+    return [dense(X, problem, one) for one in (solved, *without)]
+
+
+def dense(X: np.ndarray, problem: LayerProblem, solved: Solved) -> tuple[np.ndarray, np.ndarray]:
+    solutions = [solved.clusters[cluster] for cluster in sorted(solved.clusters)]
     n_nodes = int(problem.child_offsets[-1])
     W, b = np.zeros((X.shape[1], n_nodes)), np.zeros(n_nodes)
     for cluster, solution in enumerate(solutions):
@@ -93,6 +125,46 @@ def test_the_solver_reaches_the_twins_minimum(case: dict) -> None:
             assert found <= least + 1e-3 * (1 + abs(least))
             np.testing.assert_allclose(W[:, node], best_w, atol=2e-2)
             np.testing.assert_allclose(b[node], best_b, atol=2e-2)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_held_out_rows_change_nothing_but_what_is_solved_without_them(loss: str, weighted: bool) -> None:
+    random = np.random.default_rng(3)
+    X = np.float32(random.normal(size=(200, 15)) * (random.random((200, 15)) < 0.4)).astype(np.float64)
+    offsets = np.array([0, 3, 21])
+    truth = X @ random.normal(size=(15, 21)) + random.normal(size=(200, 21)) > 1.5
+    rows = [list(range(200)), sorted(random.permutation(200)[:150].tolist())]
+    relevance = random.choice([0.5, 1.0, 3.0], truth.shape) if weighted else None
+    weight = np.float32(random.choice([0.25, 1.0, 2.0], 200)) if weighted else None
+    problem = layer_problem(truth.astype(float), offsets, rows, relevance)
+    options = LinearOptions(loss=loss, threshold=0.0)
+    held_out = [random.permutation(200)[:20].tolist(), random.permutation(200)[:40].tolist()]
+    held_out[1] = [row for row in held_out[1] if row not in held_out[0]]
+    plain = dense_answer(X, problem, options, sample_weight=weight)
+    both = dense_answers(X, problem, options, held_out, sample_weight=weight)
+    alone = dense_answers(X, problem, options, held_out[:1], sample_weight=weight)
+    for first, second in ((plain, both[0]), (plain, alone[0]), (both[1], alone[1])):
+        assert first[0].tobytes() == second[0].tobytes() and first[1].tobytes() == second[1].tobytes()
+    for (W, b), held in zip(both[1:], held_out, strict=True):
+        left = [[row for row in chosen if row not in held] for chosen in rows]
+        slow = layer_problem(truth.astype(float), offsets, left, relevance)
+        slow_W, slow_b = dense_answer(X, slow, options, sample_weight=weight)
+        scores, expected, seen = (X[held] @ V + c for V, c in ((W, b), (slow_W, slow_b), plain))
+        assert np.corrcoef(scores.ravel(), expected.ravel())[0, 1] > 0.95
+        # Having seen a row makes its own margin larger; what was solved without it has forgotten that.
+        side = np.where(truth[held], 1, -1)
+        assert (side * scores).mean() < (side * seen).mean()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_nobody_is_left_for_is_unlikely(loss: str) -> None:
+    X = np.eye(6)
+    problem = layer_problem(np.eye(6)[:, :4], np.array([0, 2, 4]), [[0, 1], [2, 3, 4, 5]])
+    _, (W, b) = dense_answers(X, problem, LinearOptions(loss=loss), [[0, 1]])
+    assert not W[:, :2].any() and (b[:2] == -1).all() and W[:, 2:].any()
+    full, (W, b) = dense_answers(X, problem, LinearOptions(loss=loss), [[]])
+    assert W.tobytes() == full[0].tobytes() and b.tobytes() == full[1].tobytes()
 
 
 @pytest.mark.parametrize("loss", LOSSES)

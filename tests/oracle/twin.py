@@ -6,6 +6,7 @@ its ``child_offsets`` (a list of arrays, one a layer) and ``leaf_labels``.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,10 @@ def parent_of(child_offsets: Array) -> Array:
 
 # What a ranker's value h adds to a path's score, in logarithms: the scores of a path are multiplied.
 TRANSFORMS: dict[str, Callable[[float], float]] = {
+    "l1_hinge": lambda h: -max(1.0 - h, 0.0),
+    "l2_hinge": lambda h: -(max(1.0 - h, 0.0) ** 2),
     "l3_hinge": lambda h: -(max(1.0 - h, 0.0) ** 3),  # Eq. 13 with p = 3
+    "l4_hinge": lambda h: -(max(1.0 - h, 0.0) ** 4),
     "sigmoid": lambda h: -math.log1p(math.exp(-h)) if h > -700 else h,
 }
 
@@ -54,15 +58,17 @@ def rank_row(
     beam: int,
     k: int,
     combine: str,
+    allowed: set[int] | None = None,
 ) -> Ranking:
     """The k best labels of one row by beam search (Section 2.5 and Algorithm 2).
 
     weights[t] is (d, nodes of layer t) and intercepts[t] (nodes of layer t). With ``combine="ranker"`` a
     node's score is its own ranker's (Eq. 12); otherwise it is its parent's score times the transform of its
     own ranker's. Equal scores go to the lower node, and in the end to the lower label; of a label's leaves
-    the best counts.
+    the best counts. With ``allowed`` there are no other labels, nor nodes without one of them below.
     """
     child_offsets, leaf_labels = tree
+    open_nodes = with_allowed_below(tree, set(map(int, leaf_labels)) if allowed is None else allowed)
     beam_scores = {0: 0.0}  # the root; in logarithms f(0) = 1 is 0
     margin, reached = math.inf, []
     for layer, offsets in enumerate(child_offsets):
@@ -70,6 +76,8 @@ def rank_row(
         scored: dict[int, float] = {}
         for cluster, cluster_score in beam_scores.items():
             for node in children(offsets, cluster):
+                if node not in open_nodes[layer]:
+                    continue
                 h = float(x @ weights[layer][:, node] + intercepts[layer][node])
                 scored[node] = h if combine == "ranker" else cluster_score + TRANSFORMS[combine](h)
         if layer < len(child_offsets) - 1:
@@ -83,6 +91,15 @@ def rank_row(
     ordered = sorted(top.items(), key=lambda item: (-item[1], item[0]))
     shown = [score if combine == "ranker" else math.exp(score) for _, score in ordered]
     return Ranking([label for label, _ in ordered], shown, min(margin, close), reached)
+
+
+def with_allowed_below(tree: Tree, allowed: set[int]) -> list[set[int]]:
+    """The nodes of each layer that are leaves of an allowed label or stand above one."""
+    child_offsets, leaf_labels = tree
+    layers = [{leaf for leaf, label in enumerate(leaf_labels) if int(label) in allowed}]
+    for offsets in reversed(child_offsets[1:]):
+        layers.insert(0, {node for node in range(len(offsets) - 1) if layers[0] & set(children(offsets, node))})
+    return layers
 
 
 def best(scores: dict[int, float], n: int) -> tuple[dict[int, float], float]:
@@ -275,3 +292,51 @@ def _reached(model: Model, x: Array, layer: int) -> list[int]:
     above: Tree = (model.tree[0][:layer], np.arange(int(model.tree[0][layer - 1][-1])))
     answer = rank_row(x, model.weights, model.intercepts, above, beam=model.beam, k=model.beam, combine=model.combine)
     return answer.labels
+
+
+def cosines(X: Array, Q: Array) -> Array:
+    """The cosine of every query with every row, 0 where either is empty: (n queries, n rows)."""
+
+    def unit(rows: Array) -> Array:
+        lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+        return np.asarray(np.divide(rows, lengths, out=np.zeros(rows.shape), where=lengths > 0))
+
+    return unit(Q) @ unit(X).T
+
+
+def votes(
+    similarities: Array, Y: Array, n_neighbors: int, power: float, sample_weight: Array | None = None
+) -> Array:
+    """The share of the votes that each label gets from the nearest rows of a positive cosine: (n queries, L)."""
+    shares = np.zeros((len(similarities), Y.shape[1]))
+    for q, row in enumerate(similarities):
+        nearest = [i for i in np.argsort(-row, kind="stable")[:n_neighbors] if row[i] > 0]
+        weights = row[nearest] ** power * (1 if sample_weight is None else sample_weight[nearest])
+        if len(nearest):
+            shares[q] = weights @ (Y[nearest] / Y.max()) / weights.sum()
+    return shares
+
+
+def weighed(scores: Array, k: int) -> list[list[tuple[int, float]]]:
+    """For each row of dense scores (nan: no candidate) the k best labels with their scores, lower label first."""
+    found = []
+    for row in scores:
+        candidates = [(label, float(score)) for label, score in enumerate(row) if not math.isnan(score)]
+        found.append(sorted(candidates, key=lambda pair: (-pair[1], pair[0]))[:k])
+    return found
+
+
+def best_macro(probabilities: Array, k: int, measure: str) -> float:
+    """The greatest sum over labels that any answers of k labels a row reach in expectation, by trying them all."""
+    n_labels = probabilities.shape[1]
+    true = probabilities.sum(axis=0)
+    choices = list(itertools.combinations(range(n_labels), k))
+    best = -math.inf
+    for answers in itertools.product(choices, repeat=len(probabilities)):
+        right, named = np.zeros(n_labels), np.zeros(n_labels)
+        for row, labels in zip(probabilities, answers, strict=True):
+            right[list(labels)] += row[list(labels)]
+            named[list(labels)] += 1
+        over = {"precision": named, "recall": true, "f1": (named + true) / 2}[measure]
+        best = max(best, float(sum(r / o for r, o in zip(right, over, strict=True) if o > 0)))
+    return best

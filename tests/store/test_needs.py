@@ -41,6 +41,7 @@ def test_what_is_right_is_given(state: State) -> None:
     assert store.need_offsets(state, "offsets")[-1] == 5
     assert store.need_range(state, "ids", 0, 3).shape == (2, 2)
     assert store.need_range(state, "none", 0, 0, np.int64, (None,)).size == 0
+    assert store.need_rising(state, "late", 1, 2, np.int64).tolist() == [1, 2]
     assert store.need_finite(state, "ids").size == 4
     assert store.need_int(state, "n", 1, 3) == 3
     assert store.need_int(state, "beam") == 10
@@ -73,6 +74,8 @@ def test_what_is_right_is_given(state: State) -> None:
         (lambda s: store.need_range(s, "ids", 0, 2), r"values in \[0, 2\]. Got 3"),
         (lambda s: store.need_range(s, "ids", 1, 3), r"values in \[1, 3\]. Got 0"),
         (lambda s: store.need_range(s, "nan", -1, 1), r"values in \[-1, 1\]. Got nan"),
+        (lambda s: store.need_rising(s, "offsets", 0, 5, np.int64), "must rise, but doesn't at position 2"),
+        (lambda s: store.need_rising(s, "late", 0, 1, np.int64), r"values in \[0, 1\]. Got 2"),
         (lambda s: store.need_range(s, "gone", -1, 1), "needs an array 'gone'"),
         (lambda s: store.need_range(s, "ids", 0, 9, np.int64), "must hold int64"),
         (lambda s: store.need_range(s, "ids", 0, 9, np.int32, (4,)), r"must have shape \(4\)"),

@@ -1,4 +1,4 @@
-"""The command line: ``sylvan train``, ``predict``, ``evaluate`` and ``demo``, one file a verb."""
+"""The command line: ``sylvan train``, ``predict``, ``evaluate``, ``explain`` and others, one file a verb."""
 
 from __future__ import annotations
 

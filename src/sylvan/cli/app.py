@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import click
@@ -17,15 +17,24 @@ import sylvan
 from sylvan.errors import MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 
-__all__ = ["BAD_USAGE", "Session", "cli", "run"]
+__all__ = ["BAD_USAGE", "COMPLETE", "Session", "cli", "run"]
 
+COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 VERBS = {
     "train": "Train a model on text or matrices and save it in a folder.",
+    "ensemble": "Join saved models into one that answers with all of them.",
     "predict": "Rank the labels of each row of a file with a saved model.",
     "evaluate": "Measure a saved model on a file with known labels.",
+    "inspect": "Show what a saved model is made of.",
+    "explain": "Say why a saved model gives a label to a row, or doesn't.",
+    "convert": "Turn a file of texts or a matrix into another format.",
+    "import": "Bring a model of libpecos, omikuji or napkinXC over.",
+    "plan": "Say what time, memory and disk a training would take.",
     "demo": "Train, measure and try a model on the bundled real sample.",
+    "completion": "Print what makes a shell complete sylvan's commands.",
 }
+_MODULES = {"import": "import_model"}  # of verbs whose names Python keeps for itself
 # Errors of the system that a different command line would have avoided.
 # A full or broken disk is nobody's bad usage.
 _MACHINE_ERRNOS = {errno.ENOSPC, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -49,10 +58,11 @@ class Session:
 
     debug: bool = False
     written: str | None = None  # what an interrupt has to say instead of "nothing was written"
+    remains: Callable[[], str | None] = lambda: None  # what is there to go on from
 
     def interrupted(self) -> str:
         """The sentence that follows Ctrl-C."""
-        return f"Interrupted; {self.written or 'nothing was written'}."
+        return f"Interrupted; {self.written or self.remains() or 'nothing was written'}."
 
 
 class _Verbs(click.Group):
@@ -64,8 +74,12 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"sylvan.cli.{cmd_name}").command
+        command = importlib.import_module(f"sylvan.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command)
+        if COMPLETE in os.environ:
+            from sylvan.cli.completion import complete_values
+
+            complete_values(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -100,6 +114,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     session = Session(debug=bool(os.environ.get("SYLVAN_DEBUG")))
     try:
+        if COMPLETE in os.environ:
+            from sylvan.cli.completion import answer
+
+            return answer(cli)
         with (
             exit_on_interrupt(session.interrupted, INTERRUPTED),
             cli.make_context("sylvan", words, obj=session) as ctx,
@@ -118,7 +136,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if session.debug:
             traceback.print_exc()
         code, sentence = _explain(error)
-        _say(f"Error: {sentence}")
+        remains = session.remains()
+        _say(f"Error: {sentence}" + (f" But {remains}." if remains else ""))
         return code
     return 0
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sylvan.cli.config import config_option
 from sylvan.cli.options import cutoffs, input_options, shared_options
 
 __all__ = ["command"]
@@ -25,6 +26,13 @@ __all__ = ["command"]
     help="Cut-offs, as in -k 1,3,5 or -k 1 -k 10. [default: 1,3,5]",
 )
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
+@click.option(
+    "--figure",
+    "figures",
+    multiple=True,
+    metavar="FILE",
+    help="Draw precision and recall against k, and how far the probabilities hold (.png, .svg, .pdf).",
+)
 @click.option(
     "--propensity-a",
     type=click.FloatRange(min=0),
@@ -48,44 +56,61 @@ __all__ = ["command"]
     metavar="NAME=VALUE",
     help="A parameter of the model that matters when ranking, such as beam=20.",
 )
+@click.option(
+    "--filter-labels",
+    metavar="FILE",
+    help="Answers that don't count, a row and a label a line (the XMC repository's filter_labels_test.txt).",
+)
 @input_options
 @shared_options
+@config_option
 def command(
     model: str,
     test: str,
     at: tuple[int, ...],
     json_: str | None,
+    figures: tuple[str, ...],
     propensity_a: float,
     propensity_b: float,
     settings: tuple[str, ...],
+    filter_labels: str | None,
     **given: Any,
 ) -> None:
     """Measure the model in the folder MODEL on TEST (- for stdin), which holds the right labels too.
 
     Rows count when the model knows at least one of their labels. PSP weighs a label by how rare it was
-    in training.
+    in training. ECE is how far probabilities are from the share that is right (raw: before calibration); the
+    second table is recall of labels by how often they were in training, cut into thirds of all its labels.
 
     \b
     Examples:
       sylvan evaluate runs/m test.jsonl
       sylvan evaluate runs/m X.tst.npz --labels Y.tst.npz -k 1,3,5,10 --json result.json
+      sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
     """
+    from sylvan.cli.figure import CURVES_TO, check_figures, draw_evaluation
     from sylvan.cli.inputs import open_input
     from sylvan.cli.measure import measure
-    from sylvan.cli.report import metric_table
+    from sylvan.cli.report import metric_table, slice_table
     from sylvan.cli.saved import check_kind, load_model
     from sylvan.data.streams import open_write
     from sylvan.parallel import quiet
 
+    check_figures(figures)
     loaded = load_model(model, settings, given["threads"])
     source = open_input(test, given, loaded)
     check_kind(loaded, model, source)
     with quiet(given["quiet"]):
-        result = measure(loaded, source, at, propensity_a, propensity_b)
+        depth = CURVES_TO if figures else 0
+        result = measure(loaded, source, at, propensity_a, propensity_b, depth, filter_labels)
     if json_ is not None:
         with open_write(json_) as stream:
             stream.write((json.dumps(result.as_json(), indent=2) + "\n").encode())
+    if figures:
+        draw_evaluation(figures, loaded, result, model, source.name)
     if json_ != "-":
-        click.echo(metric_table(result.measures, at))
+        click.echo(metric_table(result.measures, at, result.intervals))
+        if result.slices:
+            click.echo(slice_table(result.slices, at))
         for note in result.notes():
             click.echo(note)

@@ -14,17 +14,29 @@ from typing import cast
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError
 
-__all__ = ["FORMATS", "TEXT_FORMATS", "detect", "has_header"]
+__all__ = ["FORMATS", "MATRIX_FORMATS", "TEXT_FORMATS", "detect", "format_of_name", "has_header"]
 
 FORMATS = {
     "jsonl": "JSON lines of text",
     "lines": "one text a line",
+    "csv": "a table in CSV",
+    "tsv": "a table in TSV",
+    "fasttext": "fastText's lines",
+    "pecos": "PECOS's lines of label ids and text",
+    "annif-tsv": "Annif's TSV of texts and URIs",
+    "annif-csv": "Annif's CSV",
+    "annif-jsonl": "Annif's JSON lines",
+    "annif-folder": "a folder of Annif's texts",
+    "parquet": "a Parquet file",
+    "dataset": "a saved dataset",
     "xmc": "a matrix in the XMC repository's text format",
     "svmlight": "a matrix in svmlight format",
     "npz": "a CSR matrix in an .npz",
+    "csr": "a CSR matrix in a folder of .npy files",
     "npy": "a dense matrix in an .npy",
 }
-TEXT_FORMATS = ("jsonl", "lines")
+MATRIX_FORMATS = ("xmc", "svmlight", "npz", "npy", "csr")
+TEXT_FORMATS = tuple(name for name in FORMATS if name not in MATRIX_FORMATS)
 _EXTENSIONS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -35,11 +47,26 @@ _EXTENSIONS = {
     ".libsvm": "svmlight",
     ".npz": "npz",
     ".npy": "npy",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".ft": "fasttext",
+    ".fasttext": "fasttext",
+    ".parquet": "parquet",
+    ".pq": "parquet",
 }
+_FOLDERS = ("annif-folder", "dataset")
 _HEAD = 1 << 16
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+[ \t]+\d+\s*$")
 # A line of a sparse matrix: perhaps labels, then nothing but feature:value pairs.
 _SPARSE = re.compile(rb"\s*(?:[\d,:.eE+-]+\s)?\s*\d+:[-+\d.eE]+(?:\s+\d+:[-+\d.eE]+)*\s*(?:#.*)?$")
+_PECOS = re.compile(rb"(?:\d+(?:::[-+\d.eE]+)?(?:,\d+(?:::[-+\d.eE]+)?)*)?\t")
+_ANNIF = re.compile(rb"[^\t]*\t\s*(?:<[^<>\s]+>\s*)*$")
+
+
+def format_of_name(path: str) -> str | None:
+    """The format that a file's name tells, packed or not; None when it tells none."""
+    return _EXTENSIONS.get(os.path.splitext(_unpacked_name(path).lower())[1])
 
 
 def detect(path: str, given: str | None) -> str:
@@ -50,16 +77,59 @@ def detect(path: str, given: str | None) -> str:
     DataError
         When the file cannot be read, is empty, or is in none of the formats that can be told.
     """
-    _, extension = os.path.splitext(_unpacked_name(path).lower())
+    if os.path.isdir(path) and given in (None, *_FOLDERS):
+        return given or _folder(path)
     head = _head(path)
     if not head.strip() and given not in ("lines",):
         raise DataError(f"{'stdin' if path == '-' else path}: the input is empty.")
-    found = given or _EXTENSIONS.get(extension) or _sniff(head)
+    found = given or _named(path, head) or _sniff(head)
     if found in ("npz", "npy") and path == "-":
         raise DataError(f"stdin carries text formats only, not {found}: give the path of a file.")
     if found in ("npz", "npy"):
         _check_magic(path, head, found)
     return found
+
+
+def _folder(path: str) -> str:
+    """The format of a folder."""
+    files = set(os.listdir(path))
+    if "dataset_dict.json" in files:
+        parts = ", ".join(sorted(file for file in files if os.path.isdir(os.path.join(path, file))))
+        raise DataError(f"{path} holds several datasets: give the path of one of {parts}.")
+    if {"dataset_info.json", "state.json"} <= files:
+        return "dataset"
+    if any(file.endswith(".txt") and {file[:-4] + ".tsv", file[:-4] + ".key"} & files for file in files):
+        return "annif-folder"
+    raise DataError(
+        f"{path!r} is a folder, not a file, and holds neither X.trn.npz and Y.trn.npz nor a saved dataset nor texts of "
+        "Annif's with their subjects, name.txt beside name.tsv or name.key."
+    )
+
+
+def _named(path: str, head: bytes) -> str | None:
+    """The format that the name tells, or the kind of it that the content tells."""
+    found = format_of_name(path)
+    if found == "csv" and b"subject_uris" in _first_line(head):
+        return "annif-csv"
+    if found == "tsv":
+        lines = _whole_lines(head)
+        return "annif-tsv" if _with_uris(lines) else "pecos" if _all(_PECOS, lines) else "tsv"
+    return found
+
+
+def _whole_lines(head: bytes) -> list[bytes]:
+    """The first lines that aren't empty; the last may be cut off, and is left out then."""
+    lines = [line for line in head.split(b"\n") if line.strip(b" \r")]
+    return lines[:20] if len(lines) > 20 or len(head) < _HEAD else lines[:-1] or lines
+
+
+def _with_uris(lines: list[bytes]) -> bool:
+    """Whether lines are texts and URIs; some texts may have none."""
+    return _all(_ANNIF, lines) and any(line.rstrip().endswith(b">") for line in lines)
+
+
+def _all(form: re.Pattern[bytes], lines: list[bytes]) -> bool:
+    return bool(lines) and all(form.match(line) for line in lines)
 
 
 def has_header(path: str) -> bool:
@@ -86,6 +156,8 @@ def _sniff(head: bytes) -> str:
         return "npz"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
+    if head.startswith(b"PAR1"):
+        return "parquet"
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return "jsonl"
     lines = [line for line in head.split(b"\n") if line.strip()]
@@ -93,7 +165,10 @@ def _sniff(head: bytes) -> str:
         lines = lines[:-1] or [lines[0].rpartition(b" ")[0]]
     if _HEADER.match(_first_line(head)) or all(_SPARSE.match(line) for line in lines[:20]):
         return "xmc"
-    return "lines"
+    whole = _whole_lines(head)
+    if any(line.lstrip().startswith(b"__label__") for line in whole):
+        return "fasttext"
+    return "pecos" if _all(_PECOS, whole) else "annif-tsv" if _with_uris(whole) else "lines"
 
 
 def _head(path: str) -> bytes:

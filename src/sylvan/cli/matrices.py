@@ -13,6 +13,7 @@ from sylvan import data
 from sylvan.cli.formats import FORMATS, has_header
 from sylvan.data.checks import label_csr
 from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
+from sylvan.data.mapped import is_csr_folder
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError
 from sylvan.parallel import resolve_jobs
@@ -67,6 +68,17 @@ class MatrixInput:
             raise DataError(f"{self.labels or self.name}: no row has a label.")
         return X, Y
 
+    def matrices(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """Features and labels as sparse matrices; labels without columns where there are none."""
+        X, Y = self._features()
+        X = X.to_scipy() if self.format == "csr" else sp.csr_matrix(X)
+        if self.labels is not None:
+            Y = self.read_labels()
+        Y = _empty(X.shape[0], 0) if Y is None else Y
+        if Y.shape[0] != X.shape[0]:
+            raise DataError(f"{self.name} has {X.shape[0]} rows, but {self.labels} has {Y.shape[0]}.")
+        return X, Y
+
     def read_labels(self) -> sp.csr_matrix | None:
         """The labels of a file of their own; None when they stand beside the features.
 
@@ -76,8 +88,10 @@ class MatrixInput:
             Also when there are none at all.
         """
         if self.labels is not None:
+            if is_csr_folder(self.labels):
+                return label_csr(data.open_csr(self.labels).to_scipy(), self.labels)
             return label_csr(data.load_npz(self.labels), self.labels)
-        if self.format in ("npz", "npy"):
+        if self.format in ("npz", "npy", "csr"):
             raise DataError(f"{self.name} is {self.words} and holds no labels: give them with --labels Y.npz.")
         return None
 
@@ -91,6 +105,8 @@ class MatrixInput:
             )
         if self.format == "npz":
             return data.load_npz(self.path), None
+        if self.format == "csr":
+            return data.open_csr(self.path), None
         return data.load_npy(self.path), None
 
     def blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
@@ -101,8 +117,10 @@ class MatrixInput:
         n_features : int
             How many the model has; a file that says otherwise is refused.
         """
-        if self.format in ("npz", "npy"):
+        if self.format in ("npz", "npy", "csr"):
             X, _ = self._features()
+            if self.format == "csr":
+                X = X.to_scipy()
             self._check_width(X.shape[1], n_features, exactly=True)
             if not X.shape[0]:
                 raise DataError(f"{self.name}: the matrix has no rows.")

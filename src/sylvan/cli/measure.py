@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import scipy.sparse as sp
 
 from sylvan import metrics
 from sylvan.cli.inputs import MatrixInput, TextInput
+from sylvan.cli.left_out import LeftOut
 from sylvan.cli.matrices import widened
-from sylvan.cli.saved import rank_blocks
+from sylvan.cli.report import Intervals
+from sylvan.cli.saved import inner_of, rank_blocks
 from sylvan.errors import DataError
-from sylvan.models.text import TextModel
 from sylvan.parallel import progress
 from sylvan.topk import TopK
 
@@ -23,7 +24,7 @@ __all__ = ["Measured", "measure", "score"]
 
 @dataclass(frozen=True)
 class Measured:
-    """Measures by name and cut-off, as fractions, and what they were taken over."""
+    """Measures by name and cut-off, as fractions, and what they were taken over: ``truth`` and ``top``, row by row."""
 
     measures: dict[str, dict[int, float]]
     n_rows: int
@@ -31,23 +32,42 @@ class Measured:
     n_unknown: int
     unknown: int
     without_psp: bool = False
+    intervals: Intervals = field(default_factory=dict)
+    slices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    truth: Any = field(default=None, repr=False)
+    top: TopK | None = field(default=None, repr=False)
 
     def notes(self) -> list[str]:
         """What a reader has to know beside the numbers."""
         notes = [f"Percentages over {self.n_measured:,} rows with at least one label that the model knows."]
+        if self.intervals:
+            notes.append("After ±: half the width of a 95% confidence interval, for other rows of the same kind.")
         left_out = self.n_rows - self.n_measured
         if left_out:
             notes.append(f"{left_out:,} rows without such a label are left out.")
         if self.unknown:
             notes.append(f"{self.unknown:,} labels ({self.n_unknown:,} different) were not known from training.")
         if self.without_psp:
-            notes.append("PSP is left out: the model does not hold how often each label occurred in training.")
+            notes.append(
+                "PSP and slices are left out: the model does not hold how often each label occurred in training."
+            )
         return notes
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
         return {
             "measures": {name: {str(k): v for k, v in values.items()} for name, values in self.measures.items()},
+            "intervals": {
+                name: {str(k): list(ends) for k, ends in values.items()} for name, values in self.intervals.items()
+            },
+            "slices": {
+                name: {
+                    "labels": values["labels"],
+                    "rows": values["rows"],
+                    **{measure: {str(k): v for k, v in values[measure].items()} for measure in ("P", "R")},
+                }
+                for name, values in self.slices.items()
+            },
             "rows": self.n_rows,
             "rows_measured": self.n_measured,
             "labels_unknown": self.unknown,
@@ -56,7 +76,13 @@ class Measured:
 
 
 def measure(
-    model: Any, source: TextInput | MatrixInput, at: Sequence[int], a: float = 0.55, b: float = 1.5
+    model: Any,
+    source: TextInput | MatrixInput,
+    at: Sequence[int],
+    a: float = 0.55,
+    b: float = 1.5,
+    depth: int = 0,
+    filter_labels: str | None = None,
 ) -> Measured:
     """Rank every row of ``source`` and hold the answers against its labels.
 
@@ -68,35 +94,91 @@ def measure(
         The cut-offs.
     a, b : float
         A and B of the propensities.
+    depth : int
+        Answers a row, if that is more than the greatest cut-off.
+    filter_labels : str, optional
+        A file of pairs of row and label that don't count as answers.
 
     Raises
     ------
     DataError
         When the file holds no labels, or none that the model knows.
     """
-    tops, known = [], []
+    tops, known, depth = [], [], max(*at, depth)
+    left_out = LeftOut(filter_labels, model)
     unknown, unknown_names, n_rows = 0, set(), 0
     given = source.read_labels() if isinstance(source, MatrixInput) else None
     with progress("ranking", None, "row") as bar:
-        for top, _, labels in rank_blocks(model, source, max(at), with_labels=True):
+        for top, _, labels in rank_blocks(model, source, depth + left_out.most, with_labels=True):
             rows = slice(n_rows, n_rows + len(top))
+            top = left_out.apply(top, n_rows, depth)
             n_rows += len(top)
             Y, missing = _known_part(model, labels if given is None else given[rows])
             unknown += len(missing)
             unknown_names.update(missing)
             kept = np.diff(Y.indptr) > 0
-            tops.append(_padded(top.labels[kept], top.scores[kept], max(at)))
+            tops.append(_padded(top.labels[kept], top.scores[kept], depth))
             known.append(Y[kept])
             bar.update(len(top))
     if given is not None and given.shape[0] != n_rows:
         raise DataError(f"{source.name} has {n_rows} rows, but its labels {given.shape[0]}.")
+    left_out.check(n_rows)
     n_measured = sum(len(top) for top in tops)
     if not n_measured:
         raise DataError(f"{source.name}: no row has a label that the model knows.")
     Y = sp.vstack(known, format="csr")
     top = TopK(np.concatenate([t.labels for t in tops]), np.concatenate([t.scores for t in tops]))
     measures = score(model, Y, top, at, a, b)
-    return Measured(measures, n_rows, n_measured, len(unknown_names), unknown, "PSP" not in measures)
+    intervals = _intervals(Y, top, at, _propensities(model, a, b))
+    return Measured(
+        measures, n_rows, n_measured, len(unknown_names), unknown, "PSP" not in measures, intervals,
+        _slices(model, Y, top, at), Y, top,
+    )  # fmt: skip
+
+
+def _slices(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[str, Any]]:
+    """Sizes, and precision and recall by cut-off, of head, torso and tail; nothing where label counts are unknown."""
+    counts = getattr(inner_of(model), "label_counts_", None)
+    if counts is None:
+        return {}
+    return {
+        name: {
+            "labels": values["labels"],
+            "rows": values["rows"],
+            **{measure: {k: values[f"{measure}@{k}"] for k in at} for measure in ("P", "R")},
+        }
+        for name, values in metrics.slices(Y, top, counts, at).items()
+    }
+
+
+def _calibration(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[int, float]]:
+    """ECE of the probabilities, and of scores before calibration where there was one.
+
+    Nothing for answers that a ``tail`` ordered: their scores are worths, which no probability can be told from.
+    """
+    inner = inner_of(model)
+    if getattr(inner, "tail", None) is not None:
+        return {}
+    raw = metrics.calibration_error(Y, model.bounded(top), at)
+    if inner.calibrator_ is None:
+        return {"ECE": raw}
+    return {"ECE raw": raw, "ECE cal.": metrics.calibration_error(Y, model.probabilities(top), at)}
+
+
+def _intervals(Y: sp.csr_matrix, top: TopK, at: Sequence[int], likely: Any) -> Intervals:
+    """95% intervals by measure and cut-off."""
+    found: dict[str, dict[int, tuple[float, float]]] = {}
+    for name, ends in metrics.intervals(Y, top, at, likely).items():
+        measure, _, k = name.rpartition("@")
+        found.setdefault(measure, {})[int(k)] = ends
+    return found
+
+
+def _propensities(model: Any, a: float, b: float) -> Any:
+    """How likely each label is to be named where it is true; None where label counts are unknown."""
+    inner = inner_of(model)
+    counts, n_rows = getattr(inner, "label_counts_", None), getattr(inner, "n_rows_", None)
+    return None if counts is None or not n_rows else metrics.propensities_of_counts(counts, n_rows, a, b)
 
 
 def _padded(labels: Any, scores: Any, k: int) -> TopK:
@@ -108,7 +190,7 @@ def _padded(labels: Any, scores: Any, k: int) -> TopK:
 def _known_part(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[Any]]:
     """The labels that the model has, as a matrix, and the others one by one."""
     n_labels = model.n_labels_
-    if isinstance(model, TextModel):
+    if model.takes_texts:
         vocabulary = model.vocabulary_
         missing = [name for row in labels for name in row if vocabulary.get(name) is None]
         return vocabulary.encode(labels, unknown="ignore"), missing
@@ -120,16 +202,14 @@ def _known_part(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[Any]]:
 def score(
     model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int], a: float = 0.55, b: float = 1.5
 ) -> dict[str, dict[int, float]]:
-    """P, R, nDCG, PSP and PSnDCG of answers; the last two only for a model that holds its label counts."""
+    """P, R, nDCG, PSP, PSnDCG and ECE of answers; PSP and PSnDCG only for a model that holds its label counts."""
     measures = {
         "P": metrics.precision(Y, top, at=at),
         "R": metrics.recall(Y, top, at=at),
         "nDCG": metrics.ndcg(Y, top, at=at),
     }
-    inner = model.model if isinstance(model, TextModel) else model
-    counts, n_rows = getattr(inner, "label_counts_", None), getattr(inner, "n_rows_", None)
-    if counts is not None and n_rows is not None:
-        likely = metrics.propensities_of_counts(counts, n_rows, a, b)
+    likely = _propensities(model, a, b)
+    if likely is not None:
         measures["PSP"] = metrics.psp(Y, top, likely, at=at)
         measures["PSnDCG"] = metrics.psndcg(Y, top, likely, at=at)
-    return measures
+    return measures | _calibration(model, Y, top, at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -14,7 +14,15 @@ from sylvan.cli.formats import FORMATS
 from sylvan.errors import ParameterError
 from sylvan.params import Instance, Jobs, Parameterized
 
-__all__ = ["cutoffs", "describe_parameters", "input_options", "parse_settings", "shared_options"]
+__all__ = [
+    "complain",
+    "cutoffs",
+    "describe_parameters",
+    "input_options",
+    "parse_settings",
+    "read_settings",
+    "shared_options",
+]
 
 _MOST = 10_000  # cut-off of a metric
 # Parameters that have an option of their own.
@@ -59,13 +67,29 @@ def input_options(command: _Command) -> _Command:
             help="Labels of XMC text or svmlight are written as label:weight.",
         ),
         click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
-        click.option("--labels-field", metavar="NAME", help="JSONL field of labels. [default: labels, or the model's]"),
+        click.option("--items", metavar="FILE", help="Names of the labels of PECOS's text files, the first for id 0."),
+        click.option(
+            "--header/--no-header",
+            default=None,
+            help="Whether a table's first row names its columns; it does by default, unless they are given by number.",
+        ),
+        click.option(
+            "--label-separator",
+            metavar="TEXT",
+            help="What parts the labels in a cell of a table. [default: ;, or blanks in Annif's CSV]",
+        ),
+        click.option(
+            "--labels-field",
+            metavar="NAME",
+            help="Field or column of labels, or its number from 1. [default: labels, or the model's]",
+        ),
         click.option(
             "--text-field",
             "text_fields",
             multiple=True,
             metavar="NAME",
-            help="JSONL field of text; give it again to join several. [default: text, or the model's]",
+            help="Field or column of text, or its number from 1; give it again to join several. "
+            "[default: text, or the model's]",
         ),
         click.option(
             "--format",
@@ -93,7 +117,8 @@ def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: 
     Raises
     ------
     ParameterError
-        For an unknown name (with the known ones), a value of the wrong form and one out of its range.
+        For unknown names (with the nearest known), values of the wrong form and those out of their range; one
+        message for all of them.
 
     Examples
     --------
@@ -102,39 +127,65 @@ def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: 
     >>> parse_settings(XRLinear, ["beam=20"])
     {'beam': 20}
     """
+    values, problems = read_settings(owner, settings, option)
+    if problems:
+        raise ParameterError(complain(problems))
+    return values
+
+
+def read_settings(
+    owner: type[Parameterized], settings: Sequence[str], option: str = "--set", preset: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """As :func:`parse_settings`, with what is wrong as a list of sentences.
+
+    ``preset`` holds values by name as a configuration file gives them; ``settings`` go before them.
+    """
     values: dict[str, Any] = {}
+    problems: list[str] = []
     for setting in settings:
         name, equals, text = setting.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name:
-            raise ParameterError(f"{option} takes name=value. Got {setting!r} instead.")
-        if name in values:
-            raise ParameterError(f"{option} gives {name!r} twice.")
-        values[name] = _parse(owner, name, text.strip())
-    return values
+            problems.append(f"{option} takes name=value. Got {setting!r} instead.")
+        elif name in values:
+            problems.append(f"{option} gives {name!r} twice.")
+        else:
+            values[name] = text.strip()
+    for name, value in {**(preset or {}), **values}.items():
+        try:
+            values[name] = _read(owner, name, value, typed=name not in values)
+        except ParameterError as error:
+            problems.append(str(error))
+    return values, problems
 
 
-def _parse(owner: type[Parameterized], name: str, text: str) -> Any:
+def complain(problems: Sequence[str]) -> str:
+    """All problems as one message: a sentence when there is one, else a list of them."""
+    if len(problems) == 1:
+        return problems[0]
+    return f"{len(problems)} settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems)
+
+
+def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any:
+    """A parameter's value, from words or, ``typed``, as a configuration file holds it."""
     known = owner.parameter_names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(
-            f"{owner.__name__} has no parameter {name!r}.{guess} Its parameters are: {', '.join(known)}."
-        )
+        hint = f"Did you mean {near[0]!r}?" if near else f"Its parameters are: {', '.join(known)}."
+        raise ParameterError(f"{owner.__name__} has no parameter {name!r}. {hint}")
     constraint = owner.constraints.get(name)
     if constraint is None or isinstance(constraint, Instance | Jobs):
         way = f"by {_OPTIONS[name]}" if name in _OPTIONS else "from Python alone"
         raise ParameterError(f"The {name!r} parameter of {owner.__name__} is set {way}.")
     try:
-        value = constraint.parse(text)
+        if not typed or (isinstance(value, str) and not constraint.accepts(value)):
+            value = constraint.parse(value)
         allowed = (value is None and constraint.optional) or (value is not None and constraint.accepts(value))
-        shown: Any = value
     except ValueError:
-        allowed, shown = False, text
+        allowed = False
     if not allowed:
         raise ParameterError(
-            f"The {name!r} parameter of {owner.__name__} must be {constraint.describe()}. Got {shown!r} instead."
+            f"The {name!r} parameter of {owner.__name__} must be {constraint.describe()}. Got {value!r} instead."
         )
     return value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
@@ -25,8 +25,8 @@ class Writer(Protocol):
 class _Lines:
     """One JSON object a row: ``{"labels": [...], "scores": [...]}``, best first; ids where labels have no names."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, label_of: Callable[[str], str | None] | None, key: str) -> None:
+        self._stream, self._label_of, self._key = stream, label_of, key
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
         rows = top.labels.tolist() if names is None else names
@@ -34,7 +34,11 @@ class _Lines:
         for row, labels, scores in zip(rows, top.labels, top.scores, strict=True):
             n = int(np.count_nonzero(labels >= 0))
             # Six digits are all that a float32 is sure of, and half the bytes of the seventeen of a double.
-            found = {"labels": list(row[:n]), "scores": [float(f"{score:.6g}") for score in scores[:n]]}
+            rounded = [float(f"{score:.6g}") for score in scores[:n]]
+            found: dict[str, Any] = {"labels": list(row[:n]), self._key: rounded}
+            if self._label_of is not None:
+                uris = [str(name) for name in row[:n]]
+                found = {**found, "labels": [self._label_of(uri) or uri for uri in uris], "uris": uris}
             lines.append(json.dumps(found, ensure_ascii=False))
         self._stream.write(("\n".join(lines) + "\n").encode() if lines else b"")
 
@@ -44,23 +48,26 @@ class _Matrix:
 
     def __init__(self, n_labels: int) -> None:
         self._n_labels = n_labels
-        self._blocks: list[TopK] = []
+        self._blocks: list[Any] = []
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
-        self._blocks.append(top)
+        self._blocks.append(top.to_csr(self._n_labels))
 
     def finish(self, stream: Any) -> None:
         import scipy.sparse as sp
 
-        labels = np.concatenate([block.labels for block in self._blocks])
-        scores = np.concatenate([block.scores for block in self._blocks])
-        sp.save_npz(stream, TopK(labels, scores).to_csr(self._n_labels), compressed=False)
+        # Joined as matrices: a rule for when to stop gives each block a width of its own.
+        sp.save_npz(stream, sp.vstack(self._blocks, format="csr"), compressed=False)
 
 
 @contextmanager
-def open_predictions(path: str, n_labels: int) -> Iterator[Writer]:
+def open_predictions(
+    path: str, n_labels: int, label_of: Callable[[str], str | None] | None = None, key: str = "scores"
+) -> Iterator[Writer]:
     """A writer to ``path``: a matrix when it ends in ``.npz``, JSONL otherwise, stdout for "-".
 
+    With ``label_of``, JSONL holds what it gives for each name as ``labels``, and the names as ``uris``.
+    The numbers beside the labels are called ``key``.
     A file takes its name when everything is written; until then whatever stood there stays.
 
     Raises
@@ -74,4 +81,4 @@ def open_predictions(path: str, n_labels: int) -> Iterator[Writer]:
             yield matrix
             matrix.finish(stream)
         else:
-            yield cast(Writer, _Lines(stream))
+            yield cast(Writer, _Lines(stream, label_of, key))

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sylvan.cli.config import config_option
 from sylvan.cli.options import input_options, shared_options
 
 __all__ = ["command"]
@@ -15,7 +16,15 @@ __all__ = ["command"]
 @click.command("predict", short_help="Rank the labels of each row of a file with a saved model.")
 @click.argument("model", metavar="MODEL")
 @click.argument("input_", metavar="INPUT", default="-")
-@click.option("-k", "k", type=click.IntRange(min=1), default=10, show_default=True, help="Labels a row.")
+@click.option(
+    "-k", "k", type=click.IntRange(min=1), help="Labels a row, at most. [default: 10; beside a rule, what it picks]"
+)
+@click.option("--proba", is_flag=True, help="Write probabilities in place of scores.")
+@click.option("--threshold", type=float, metavar="P", help="Rule: labels of at least this probability.")
+@click.option("--expected", metavar="f1", help="Rule: as many labels as make a row's expected F1 greatest.")
+@click.option(
+    "--precision", type=float, metavar="P", help="Rule: as many labels as keep the expected precision, such as 0.9."
+)
 @click.option(
     "--output",
     "-o",
@@ -24,41 +33,100 @@ __all__ = ["command"]
     help="Where to write: JSONL, or a CSR matrix when it ends in .npz; stdout by default.",
 )
 @click.option(
+    "--allowed", metavar="FILE", help="Answer with these labels alone: names (ids for a matrix model), one a line."
+)
+@click.option("--denied", metavar="FILE", help="Don't answer with these labels; the same form.")
+@click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
     help="A parameter of the model that matters when ranking, such as beam=20.",
 )
+@click.option(
+    "--vocabulary",
+    metavar="FILE",
+    help="Subjects (TSV, CSV or SKOS) whose labels are written for URIs, which stand beside them as uris.",
+)
+@click.option("--language", metavar="CODE", help="Language of those labels, such as en.")
 @input_options
 @shared_options
-def command(model: str, input_: str, k: int, output: str, settings: tuple[str, ...], **given: Any) -> None:
+@config_option
+def command(
+    model: str,
+    input_: str,
+    k: int | None,
+    proba: bool,
+    threshold: float | None,
+    expected: str | None,
+    precision: float | None,
+    output: str,
+    allowed: str | None,
+    denied: str | None,
+    settings: tuple[str, ...],
+    **given: Any,
+) -> None:
     """Rank the labels of each row of INPUT (- for stdin) with the model in the folder MODEL.
 
-    For a model trained on text, INPUT is JSONL or plain text, one text a line; otherwise a matrix.
-    Each line of the output is {"labels": [...], "scores": [...]}, best first.
+    For a model trained on text, INPUT is JSONL, plain text (one text a line), CSV, TSV,
+    fastText's or PECOS's lines, one of Annif's corpora or Parquet; otherwise a matrix.
+    Each line of the output is {"labels": [...], "scores": [...]}, best first; with --proba or
+    one of the rules for when to stop (--threshold, --expected, --precision) {"labels": [...],
+    "probabilities": [...]}, where a list may be empty.
 
     \b
     Examples:
       sylvan predict runs/m test.jsonl -k 5 -o top.jsonl
       echo "whale hunting in the south seas" | sylvan predict runs/m
-      sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
+      sylvan predict runs/m test.jsonl --denied withdrawn.txt
+      sylvan predict runs/m test.jsonl --precision 0.9 -o sure.jsonl
+  sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
     """
     from sylvan.cli.inputs import open_input
+    from sylvan.cli.label_lists import read_lists
     from sylvan.cli.outputs import open_predictions
-    from sylvan.cli.saved import check_kind, load_model, rank_blocks
+    from sylvan.cli.saved import check_kind, inner_of, load_model, rank_blocks
     from sylvan.parallel import progress, quiet
 
+    subjects = _subjects(given)
     loaded = load_model(model, settings, given["threads"])
+    named = {"threshold": threshold, "expected": expected, "precision": precision}
+    ruled = any(value is not None for value in named.values())
+    k = 10 if k is None and not ruled else k
+    rule = _rule(loaded, k, **named) if proba or ruled else None
+    if rule is not None and inner_of(loaded).calibrator_ is None and not given["quiet"]:
+        click.echo("The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
+    lists = read_lists(loaded, allowed, denied, input_)
     source = open_input(input_, given, loaded)
     check_kind(loaded, model, source)
     if input_ == "-" and sys.stdin.isatty() and not given["quiet"]:
         click.echo("Reading from the terminal, one row a line, until Ctrl-D.", err=True)
     with (
         quiet(given["quiet"]),
-        open_predictions(output, loaded.n_labels_) as writer,
+        open_predictions(output, loaded.n_labels_, subjects, "scores" if rule is None else "probabilities") as writer,
         progress("ranking", None, "row") as bar,
     ):
-        for top, names, _ in rank_blocks(loaded, source, k):
+        for top, names, _ in rank_blocks(loaded, source, k, rule=rule, **lists):
             writer.write(top, names)
             bar.update(len(top))
+
+
+def _rule(model: Any, k: int | None, **named: Any) -> dict[str, Any]:
+    """The arguments of ``choose``, refused before any row is read if they make no rule."""
+    from sylvan.ranking.stopping import StoppingRule
+
+    StoppingRule.of(k, named["threshold"], named["expected"], named["precision"], model.n_labels_)
+    return named
+
+
+def _subjects(given: dict[str, Any]) -> Any:
+    """From a URI to its label, or None."""
+    path, language = given["vocabulary"], given["language"]
+    if path is None:
+        if language is not None:
+            raise click.UsageError("--language is for the labels of a --vocabulary.")
+        return None
+    from sylvan.data import read_subjects
+
+    vocabulary = read_subjects(path)
+    return lambda uri: vocabulary.label(uri, language)

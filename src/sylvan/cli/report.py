@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-__all__ = ["folder_size", "metric_table", "shortened"]
+import numpy as np
+
+__all__ = ["Intervals", "folder_size", "metric_table", "shortened", "size_words", "slice_table"]
 
 
 def folder_size(folder: str) -> str:
     """The size of a folder's files in words, like ``20.9 MB``."""
-    size = float(sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()))
+    return size_words(sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()))
+
+
+def size_words(n_bytes: int) -> str:
+    """A number of bytes in words."""
+    size = float(n_bytes)
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break
@@ -18,11 +26,32 @@ def folder_size(folder: str) -> str:
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
-def metric_table(measures: Mapping[str, Mapping[int, float]], at: Sequence[int]) -> str:
-    """Percentages, a row a measure and a column a cut-off."""
-    lines = [" " * 8 + "".join(f"{f'@{k}':>8}" for k in at)]
+# Lower and upper ends, by measure and cut-off.
+Intervals = Mapping[str, Mapping[int, tuple[float, float]]]
+
+
+def metric_table(
+    measures: Mapping[str, Mapping[int, float]], at: Sequence[int], intervals: Intervals | None = None
+) -> str:
+    """Percentages, a row a measure and a column a cut-off; after each ± half of its interval, where there is one."""
+    width = 8 if intervals is None else 14
+    lines = [" " * 8 + "".join(f"{f'@{k}':>8}".ljust(width) for k in at).rstrip()]
     for name, values in measures.items():
-        lines.append(f"{name:<8}" + "".join(f"{100 * values[k]:8.2f}" for k in at))
+        cells = []
+        for k in at:
+            low, high = (intervals or {}).get(name, {}).get(k, (np.nan, np.nan))
+            half = 100 * max(values[k] - low, high - values[k])
+            cells.append(f"{100 * values[k]:8.2f}" + ("" if np.isnan(half) else f" ±{half:<4.2f}"))
+        lines.append(f"{name:<8}" + "".join(cell.ljust(width) for cell in cells).rstrip())
+    return "\n".join(lines)
+
+
+def slice_table(slices: Mapping[str, Mapping[str, Any]], at: Sequence[int]) -> str:
+    """Recall in percent of labels by how often they were in training: a row a slice, a column a cut-off."""
+    lines = [f"{'recall':<8}" + "".join(f"{f'@{k}':>8}" for k in at) + f"{'labels':>12}{'rows':>10}"]
+    for name, values in slices.items():
+        cells = "".join(f"{100 * values['R'][k]:8.2f}" for k in at)
+        lines.append(f"{name:<8}{cells}{values['labels']:>12,}{values['rows']:>10,}")
     return "\n".join(lines)
 
 

@@ -9,13 +9,22 @@ from typing import Any
 import click
 
 from sylvan.cli.app import BAD_USAGE, Session
-from sylvan.cli.options import describe_parameters, input_options, parse_settings, shared_options
+from sylvan.cli.config import config_of, config_option
+from sylvan.cli.options import complain, describe_parameters, input_options, read_settings, shared_options
+from sylvan.cli.resume import work_options, working
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["command"]
+__all__ = ["MODELS", "Models", "command"]
 
-MODELS = {"xr-linear": ("sylvan.models.xr_linear", "XRLinear")}
-_SUMMARIES = {"xr-linear": "A tree of linear models over any number of labels (PECOS's XR-Linear)."}
+MODELS = {
+    "xr-linear": ("sylvan.models.xr_linear", "XRLinear"),
+    "neighbors": ("sylvan.models.neighbors", "NeighborRanker"),
+}
+_SUMMARIES = {
+    "xr-linear": "A tree of linear models over any number of labels (PECOS's XR-Linear).",
+    "neighbors": "The labels of the most similar training rows; needs no training.",
+}
+_SETTINGS = {"xr-linear": "beam=20", "neighbors": "n_neighbors=50"}  # what the examples set
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf")
 
 
@@ -37,21 +46,31 @@ class _TrainCommand(click.Command):
             formatter.write_dl(describe_parameters(TfidfVectorizer))
 
 
-class _Models(click.Group):
+class Models(click.Group):
     """One command a model; they differ in their parameters alone."""
+
+    planning = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(MODELS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _model_command(cmd_name) if cmd_name in MODELS else None
+        if cmd_name not in MODELS:
+            return None
+        command = _model_command(cmd_name, self.planning)
+        if ctx.resilient_parsing:  # a shell asks what may follow
+            from sylvan.cli.completion import complete_values
+            from sylvan.text import TfidfVectorizer
+
+            complete_values(command, {"settings": _class_of(cmd_name), "text_settings": TfidfVectorizer})
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Models"):
             formatter.write_dl(list(_SUMMARIES.items()))
 
 
-@click.group("train", cls=_Models, invoke_without_command=True)
+@click.group("train", cls=Models, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Train a model on text or matrices and save it in a folder.
@@ -80,10 +99,12 @@ def _text_options(function: Any) -> Any:
     return function
 
 
-def _model_command(name: str) -> click.Command:
+def _model_command(name: str, planning: bool = False) -> click.Command:
+    """``train NAME``, or ``plan NAME``, which only says what it would take."""
+
     @click.command(name, cls=_TrainCommand, short_help=_SUMMARIES[name])
-    @click.argument("train", metavar="TRAIN")
-    @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
+    @click.argument("train", metavar="TRAIN", required=False)
+    @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @click.option(
         "--set",
         "settings",
@@ -98,49 +119,100 @@ def _model_command(name: str) -> click.Command:
         help="Features of the labels, a row each, to cluster them by (embedding=pifa_lf).",
     )
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
+    @click.option("--test", metavar="FILE", help="Measure on these rows after training, and keep the figures.")
+    @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz).")
+    @work_options
+    @click.option(
+        "--plan", is_flag=True, default=planning, hidden=planning,
+        help="Only say how long it would take, how much memory, and how large the model would be.",
+    )
     @_text_options
     @input_options
     @shared_options
+    @config_option
+    @click.option(
+        "--print-config", is_flag=True, help="Write every option and parameter as a commented TOML file, and stop."
+    )
     @click.pass_context
     def train_model(ctx: click.Context, /, **given: Any) -> None:
-        session = ctx.find_object(Session) or Session()
-        _train(session, name, given)
+        _train(ctx, name, given)
 
+    if planning:
+        train_model.help = (
+            f"Say how long training {MODELS[name][1]} on the file TRAIN would take, how much memory, and how large the "
+            "model would be, from a small part of the work; options as for 'sylvan train'.\n\n"
+            f"\b\nExample:\n  sylvan plan {name} train.jsonl --set {_SETTINGS[name]} --threads 2"
+        )
+        return train_model
     train_model.help = (
         f"Train {MODELS[name][1]} on the file TRAIN (- for stdin) and save it in a folder.\n\n"
-        "TRAIN is JSONL with texts and label names, or a matrix: the XMC repository's text format, svmlight, "
+        "TRAIN holds texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's "
+        "corpora, Parquet), or a matrix: the XMC repository's text format, svmlight, "
         ".npz or .npy with --labels Y.npz, or a folder with X.trn.npz and Y.trn.npz. Text files may be packed "
         "as .gz or .xz.\n\n"
         "\b\nExamples:\n"
-        f"  sylvan train {name} train.jsonl --model runs/m --set beam=20 --threads 2\n"
+        f"  sylvan train {name} train.jsonl --model runs/m --set {_SETTINGS[name]} --threads 2\n"
         f"  sylvan train {name} books.jsonl --model runs/m --text-field title --text-field author --ngrams 1,2\n"
-        f"  sylvan train {name} X.trn.npz --labels Y.trn.npz --model runs/m"
+        f"  sylvan train {name} X.trn.npz --labels Y.trn.npz --model runs/m\n"
+        f"  sylvan train {name} train.jsonl --model runs/m --test test.jsonl\n"
+        f"  sylvan train {name} --print-config > run.toml\n"
+        f"  sylvan train {name} train.jsonl --model runs/m --config run.toml"
     )
     return train_model
 
 
-def _train(session: Session, name: str, given: dict[str, Any]) -> None:
+def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     from sylvan.parallel import quiet, resolve_jobs
+    from sylvan.text import TfidfVectorizer
 
     owner = _class_of(name)
-    model = owner(**_model_parameters(owner, given))
+    parameters, text = _settings(ctx, owner, given)
+    if given["print_config"]:
+        from sylvan.cli.print_config import commented
+
+        click.echo(commented(ctx, owner, parameters, TfidfVectorizer, text), nl=False)
+        return
+    needed = ("train",) if given["plan"] else ("train", "folder")
+    for parameter in ctx.command.params:
+        if parameter.name in needed and given[parameter.name] is None:
+            raise click.MissingParameter(ctx=ctx, param=parameter)
+    model = owner(**parameters)
     model.check_params()
+    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **text})
+    vectorizer.check_params()
     resolve_jobs(given["threads"])
     with quiet(given["quiet"]):
-        _fit_and_save(session, model, given)
+        _fit_and_save(ctx.find_object(Session) or Session(), model, vectorizer, given)
 
 
-def _model_parameters(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
-    parameters = parse_settings(owner, given["settings"])
+def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters of the model and of the vectoriser; one error for everything that is wrong with them."""
+    from sylvan.text import TfidfVectorizer
+
+    config = config_of(ctx)
+    parameters, problems = read_settings(owner, given["settings"], preset=config.parameters)
+    typed = {setting.partition("=")[0].strip() for setting in given["settings"]}
     for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", "tree")):
         if given[option] is None:
             continue
-        if name in parameters:
-            raise ParameterError(f"--{option} and --set {name}=... say the same thing: give one of them.")
-        parameters[name] = _tree(given["tree"]) if option == "tree" else given[option]
-    if given["label_features"] is not None and parameters.setdefault("embedding", "pifa_lf") != "pifa_lf":
-        raise ParameterError(f"--label-features is for embedding=pifa_lf, not for {parameters['embedding']}.")
-    return parameters
+        if name in typed:
+            problems.append(f"--{option} and --set {name}=... say the same thing: give one of them.")
+        elif name not in owner.parameter_names():
+            problems.append(f"--{option} is not for {owner.__name__}, which has no parameter {name!r}.")
+        else:
+            parameters[name] = given[option]
+    if given["label_features"] is not None and "embedding" not in owner.parameter_names():
+        problems.append(f"--label-features is not for {owner.__name__}, which clusters no labels.")
+    elif given["label_features"] is not None and parameters.setdefault("embedding", "pifa_lf") != "pifa_lf":
+        problems.append(f"--label-features is for embedding=pifa_lf, not for {parameters['embedding']}.")
+    shortcuts = [f"{name}={given[name]}" for name in _TEXT_SHORTCUTS if given[name] is not None]
+    settings = [*shortcuts, *given["text_settings"]]
+    text, wrong = read_settings(TfidfVectorizer, settings, "--set-text", config.text)
+    if config.problems or problems or wrong:
+        raise ParameterError(complain([*config.problems, *problems, *wrong]))
+    if given["tree"] is not None:
+        parameters["tree"] = _tree(given["tree"])
+    return parameters, text
 
 
 def _tree(folder: str) -> Any:
@@ -153,34 +225,51 @@ def _tree(folder: str) -> Any:
     return tree
 
 
-def _vectorizer(given: dict[str, Any]) -> Any:
-    from sylvan.text import TfidfVectorizer
-
-    shortcuts = [f"{name}={given[name]}" for name in _TEXT_SHORTCUTS if given[name] is not None]
-    parameters = parse_settings(TfidfVectorizer, [*shortcuts, *given["text_settings"]], "--set-text")
-    parameters.setdefault("n_jobs", given["threads"])
-    vectorizer = TfidfVectorizer(**parameters)
-    vectorizer.check_params()
-    return vectorizer
-
-
-def _fit_and_save(session: Session, model: Any, given: dict[str, Any]) -> None:
+def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
+    from sylvan.cli.held_out import keep_figures, open_held_out
     from sylvan.cli.inputs import TextInput, open_input
     from sylvan.cli.report import folder_size
     from sylvan.store import check_target
 
-    check_target(given["folder"])
     source = open_input(given["train"], given, part="trn")
     start = time.perf_counter()
     options = _label_features(given["label_features"])
+    checkpoint = None
+    if not given["plan"]:
+        check_target(given["folder"])
+        checkpoint, work = working(session, model, given)
+        options |= work
     if isinstance(source, TextInput):
         from sylvan.models.text import TextModel
 
-        model = TextModel(_vectorizer(given), model)
+        model = TextModel(vectorizer, model)
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
     else:
         _refuse_text_options(given)
-    inputs: Any
+    if given["plan"]:
+        click.echo(model.plan(*source.read(), **options).text())
+        return
+    held_out = open_held_out(model, given)
+    if isinstance(source, TextInput) and "memory_limit" in options:
+        read = start
+        model.fit_blocks(source.training_blocks(), **options)
+    else:
+        read = _read_and_fit(model, source, start, options, given)
+    trained = time.perf_counter()
+    if not given["quiet"]:
+        click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
+    model.save(given["folder"])
+    session.written = f"the model was saved in {given['folder']}"
+    if checkpoint is not None:
+        checkpoint.remove()
+    if not given["quiet"]:
+        click.echo(f"Saved it in {given['folder']} ({folder_size(given['folder'])}).")
+    if held_out is not None:
+        keep_figures(model, held_out, given["folder"], given["quiet"])
+
+
+def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any], given: dict[str, Any]) -> float:
+    """Train on all that the source holds; when it had been read."""
     inputs, labels = source.read()
     read = time.perf_counter()
     n_rows = len(inputs) if source.is_text else inputs.shape[0]
@@ -189,14 +278,7 @@ def _fit_and_save(session: Session, model: Any, given: dict[str, Any]) -> None:
     if isinstance(inputs, list):
         inputs = iter(inputs)  # which gives the texts up once they are features
     model.fit(inputs, labels, **options)
-    trained = time.perf_counter()
-    del inputs, labels
-    if not given["quiet"]:
-        click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
-    model.save(given["folder"])
-    session.written = f"the model was saved in {given['folder']}"
-    if not given["quiet"]:
-        click.echo(f"Saved it in {given['folder']} ({folder_size(given['folder'])}).")
+    return read
 
 
 def _label_features(path: str | None) -> dict[str, Any]:

@@ -7,30 +7,69 @@ packed (``.gz``, ``.xz``), and ``"-"`` stands for stdin and stdout.
 
 from __future__ import annotations
 
+from sylvan.data.annif import read_annif_tsv, stream_annif_tsv, write_annif_jsonl, write_annif_tsv
+from sylvan.data.annif_folder import read_annif_folder, stream_annif_folder, write_annif_folder
 from sylvan.data.arrays import load_npy, load_npz, load_npz_pair, save_npy, save_npz, save_npz_pair
-from sylvan.data.jsonl import TextData, read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
+from sylvan.data.fasttext import read_fasttext, stream_fasttext, write_fasttext
+from sylvan.data.filters import load_filter_labels, save_filter_labels
+from sylvan.data.huggingface import read_dataset, stream_dataset
+from sylvan.data.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
+from sylvan.data.mapped import open_csr, save_csr
+from sylvan.data.parquet import read_parquet, stream_parquet, write_parquet
+from sylvan.data.pecos_text import read_pecos, stream_pecos, write_pecos
 from sylvan.data.samples import Sample, load_sample
+from sylvan.data.subjects import SubjectVocabulary, read_subjects, write_subjects
+from sylvan.data.tables import read_table, stream_table, write_table
 from sylvan.data.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
+from sylvan.data.text_rows import TextData
 from sylvan.data.vocabulary import Vocabulary
 
 __all__ = [
     "Sample",
+    "SubjectVocabulary",
     "TextData",
     "Vocabulary",
+    "load_filter_labels",
     "load_npy",
     "load_npz",
     "load_npz_pair",
     "load_sample",
     "load_svmlight",
     "load_xmc",
+    "open_csr",
+    "read_annif_folder",
+    "read_annif_tsv",
+    "read_dataset",
+    "read_fasttext",
     "read_jsonl",
+    "read_parquet",
+    "read_pecos",
     "read_records",
+    "read_subjects",
+    "read_table",
+    "save_csr",
+    "save_filter_labels",
     "save_npy",
     "save_npz",
     "save_npz_pair",
     "save_svmlight",
     "save_xmc",
+    "stream_annif_folder",
+    "stream_annif_tsv",
+    "stream_dataset",
+    "stream_fasttext",
     "stream_jsonl",
+    "stream_parquet",
+    "stream_pecos",
+    "stream_table",
+    "write_annif_folder",
+    "write_annif_jsonl",
+    "write_annif_tsv",
+    "write_fasttext",
     "write_jsonl",
+    "write_parquet",
+    "write_pecos",
     "write_records",
+    "write_subjects",
+    "write_table",
 ]

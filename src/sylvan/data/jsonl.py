@@ -6,37 +6,18 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from sylvan.data.lines import token
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
+from sylvan.data.text_rows import Label, Row, TextData, collect, in_blocks, one_kind, paired, quoted
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 
 __all__ = ["TextData", "read_jsonl", "read_records", "stream_jsonl", "write_jsonl", "write_records"]
 
-Label = str | int
-
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _STEP = 4096
-
-
-class TextData(NamedTuple):
-    """Texts and their labels, row by row.
-
-    Attributes
-    ----------
-    texts : list of str
-    labels : list of list of str, or of int
-        Every row's labels, without repetition, in the order of the file.
-    weights : list of list of float, or None
-        Relevance of each of them; None when no label of the file has any.
-    """
-
-    texts: list[str]
-    labels: list[list[Any]]
-    weights: list[list[float]] | None = None
 
 
 def read_jsonl(
@@ -50,8 +31,9 @@ def read_jsonl(
     """Read texts and labels from JSON lines, ``{"text": "…", "labels": ["…", …]}``.
 
     Labels are a list of strings or of ints, a list of pairs ``[label, weight]``, an object
-    ``{label: weight}``, or a single label; with ``labels_field="labels"`` a field ``"label"`` is taken where
-    there is none. Empty lines are passed over.
+    ``{label: weight}``, or a single label; also a list of objects ``{"uri": …, "label": …}``, as in Annif's
+    corpora, of which the URI is taken where there is one. With ``labels_field="labels"`` a field ``"label"`` or
+    ``"subjects"`` is taken where there is none. Empty lines are passed over.
 
     Parameters
     ----------
@@ -85,14 +67,7 @@ def read_jsonl(
     >>> data.read_jsonl(path, text_fields=("title", "author"))
     TextData(texts=['Moby Dick Melville'], labels=[['Whaling']], weights=None)
     """
-    texts: list[str] = []
-    labels: list[list[Label]] = []
-    weights: list[list[float] | None] = []
-    for text, row, row_weights in _rows(path, text_fields, labels_field, require_labels, separator):
-        texts.append(text)
-        labels.append(row)
-        weights.append(row_weights)
-    return _text_data(texts, labels, weights)
+    return collect(_rows(path, text_fields, labels_field, require_labels, separator))
 
 
 def stream_jsonl(
@@ -132,12 +107,7 @@ def stream_jsonl(
     >>> [block.texts for block in data.stream_jsonl(path, rows=2)]
     [['one', 'two'], ['three']]
     """
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise ParameterError(f"The 'rows' parameter must be an int in [1, inf). Got {rows!r} instead.")
-    found = _rows(path, text_fields, labels_field, require_labels, separator)
-    while block := list(islice(found, rows)):
-        texts, labels, weights = map(list, zip(*block, strict=True))
-        yield _text_data(texts, labels, weights)
+    return in_blocks(_rows(path, text_fields, labels_field, require_labels, separator), rows)
 
 
 def _rows(
@@ -146,7 +116,7 @@ def _rows(
     labels_field: str | None,
     require_labels: bool,
     separator: str,
-) -> Iterator[tuple[str, list[Label], list[float] | None]]:
+) -> Iterator[Row]:
     """Text, labels and their weights of every object of a file."""
     fields = _field_tuple(text_fields)
     kind: type | None = None
@@ -156,23 +126,10 @@ def _rows(
             empty = False
             text = separator.join(filter(None, (_text(place, record, name) for name in fields)))
             row, row_weights = _labels(place, record, labels_field, require_labels)
-            for label in row:
-                kind = kind or type(label)
-                if type(label) is not kind:
-                    raise DataError(
-                        f"{place}: labels must be all strings or all ints, and those before are "
-                        f"{'strings' if kind is str else 'ints'}. Got {_quoted(label)} instead."
-                    )
+            kind = one_kind(place, row, kind)
             yield text, row, row_weights
         if empty:
             raise DataError(f"{stream.name}: the file holds no objects.")
-
-
-def _text_data(texts: list[str], labels: list[list[Label]], weights: list[list[float] | None]) -> TextData:
-    if all(row_weights is None for row_weights in weights):
-        return TextData(texts, labels)
-    whole = [w if w is not None else [1.0] * len(row) for w, row in zip(weights, labels, strict=True)]
-    return TextData(texts, labels, whole)
 
 
 def read_records(path: PathLike) -> Iterator[dict[str, Any]]:
@@ -201,7 +158,7 @@ def write_jsonl(
     path: PathLike,
     texts: Iterable[str],
     labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None,
     *,
     text_field: str = "text",
     labels_field: str = "labels",
@@ -214,8 +171,9 @@ def write_jsonl(
         Packed when it ends in .gz or .xz; "-" writes to stdout. The file is replaced in one step at the end.
     texts : iterable of str
     labels : iterable of sequence of str or int, optional
-    weights : iterable of sequence of float, optional
-        Relevance of each label; labels are then written as pairs ``[label, weight]``.
+    weights : iterable of sequence of float (or None), optional
+        Relevance of each label, None for a row whose labels have none; labels are then written as pairs
+        ``[label, weight]``.
     text_field, labels_field : str
 
     Raises
@@ -234,20 +192,14 @@ def write_jsonl(
     """
 
     def rows() -> Iterator[dict[str, Any]]:
-        if labels is None:
-            for text in texts:
+        for text, row, row_weights in paired(texts, labels, weights):
+            if labels is None:
                 yield {text_field: text}
-            return
-        try:
-            if weights is None:
-                for text, row in zip(texts, labels, strict=True):
-                    yield {text_field: text, labels_field: list(row)}
-                return
-            for text, row, row_weights in zip(texts, labels, weights, strict=True):
-                pairs = [[label, float(weight)] for label, weight in zip(row, row_weights, strict=True)]
+            elif row_weights is None:
+                yield {text_field: text, labels_field: row}
+            else:
+                pairs = [[label, weight] for label, weight in zip(row, row_weights, strict=True)]
                 yield {text_field: text, labels_field: pairs}
-        except ValueError as error:
-            raise DataError(f"texts, labels and weights must be of one length ({error}).") from error
 
     write_records(path, rows())
 
@@ -321,7 +273,7 @@ def _text(place: str, record: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise DataError(f"{place}: the field {name!r} must be a string. Got {_quoted(value)} instead.")
+        raise DataError(f"{place}: the field {name!r} must be a string. Got {quoted(value)} instead.")
     return value
 
 
@@ -331,8 +283,8 @@ def _labels(
     """A row's labels without repetition, and their weights if any has one (repeated ones summed)."""
     if name is None:
         return [], None
-    if name not in record and name == "labels" and "label" in record:
-        name = "label"
+    if name not in record and name == "labels":
+        name = next((other for other in ("label", "subjects") if other in record), name)
     value = record.get(name)
     if value is None:
         if required:
@@ -348,19 +300,21 @@ def _labels(
     found: dict[Label, float] = {}
     for item in pairs:
         label, weight = item, None
+        if isinstance(item, dict):
+            label = next((item[name] for name in ("uri", "label") if item.get(name) is not None), item)
         if isinstance(item, list):
             if len(item) != 2:
                 raise DataError(
-                    f"{place}: a label must be a name or a pair [label, weight]. Got {_quoted(item)} instead."
+                    f"{place}: a label must be a name or a pair [label, weight]. Got {quoted(item)} instead."
                 )
             label, weight = item
             weighted = True
             if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 3.4e38:
                 raise DataError(
-                    f"{place}: a label's weight must be a finite number of at least 0. Got {_quoted(weight)} instead."
+                    f"{place}: a label's weight must be a finite number of at least 0. Got {quoted(weight)} instead."
                 )
         if isinstance(label, bool) or not isinstance(label, (str, int)):
-            raise DataError(f"{place}: a label must be a string or an int. Got {_quoted(label)} instead.")
+            raise DataError(f"{place}: a label must be a string or an int. Got {quoted(label)} instead.")
         if weight is None:
             found.setdefault(label, 1.0)
         else:
@@ -371,10 +325,5 @@ def _labels(
 
 
 def _field_names(record: dict[str, Any]) -> str:
-    names = ", ".join(_quoted(name) for name in list(record)[:20])
+    names = ", ".join(quoted(name) for name in list(record)[:20])
     return names + (", …" if len(record) > 20 else "") if record else "none"
-
-
-def _quoted(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import resources
 from typing import NamedTuple
 
-from sylvan.data.jsonl import TextData, read_jsonl
+from sylvan.data.jsonl import read_jsonl
+from sylvan.data.text_rows import TextData
 
 __all__ = ["Sample", "load_sample"]
 

@@ -91,8 +91,8 @@ class InputStream:
             if block:
                 yield block
 
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Line numbers, counted from 1, and lines without their line ends."""
+    def lines(self, keep_ends: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Line numbers, counted from 1, and lines without their line ends, or with them."""
         number = 0
         for block in self.blocks():
             # Not splitlines(): it also cuts at \r, \f and other characters that are no line ends here.
@@ -101,7 +101,7 @@ class InputStream:
                 lines.pop()
             for line in lines:
                 number += 1
-                yield number, line.removesuffix(b"\r")
+                yield number, line + b"\n" if keep_ends else line.removesuffix(b"\r")
 
 
 @contextmanager

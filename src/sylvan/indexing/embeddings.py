@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Number
 from sylvan.validate import Csr
 
-__all__ = ["pifa", "pifa_lf", "pii", "spectral"]
+__all__ = ["pifa", "pifa_lf", "pifa_rows", "pii", "spectral"]
 
 _TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
 
@@ -97,20 +98,28 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
      [0.  1. ]]
     """
     check_number("max_features_per_label", max_features_per_label, Number(int, 1, optional=True))
-    x, y = validate.pair(X, Y)
+    rows = pifa_rows(*validate.pair(X, Y), max_features_per_label, resolve_jobs(n_jobs))
+    return sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def pifa_rows(
+    x: Csr, y: Csr, keep: int | None, n_jobs: int, zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None
+) -> Csr:
+    """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance."""
     n_features = x.shape[1]
     x, used = used_columns(x)
     members = _members(y)
     counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
     sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
-    keep = max_features_per_label or 0
-    rooms = np.minimum(sizes, min(x.shape[1], keep) if keep else x.shape[1])
+    most = keep or 0
+    rooms = np.minimum(sizes, min(x.shape[1], most) if most else x.shape[1])
     task = max(_TASK_VALUES, 8 * x.shape[1])  # a task clears an array of all columns first
     cuts = np.searchsorted(np.cumsum(sizes), np.arange(task, int(sizes.sum()), task)) + 1
     edges = np.unique(np.concatenate(([0], cuts, [y.shape[1]]))).tolist()
 
     starts = np.concatenate(([0], np.cumsum(rooms)))
-    columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+    allocate = np.empty if zeros is None else zeros
+    columns, values = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
     lengths = np.zeros(y.shape[1], np.int64)
 
     def work(labels: tuple[int, int]) -> None:
@@ -118,29 +127,32 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
         room = slice(starts[first], starts[last])
         kernels.aggregate_features(
             x.indptr, x.indices, x.data, x.shape[1], members.indptr, members.indices, members.data,
-            first, last, keep, lengths[first:last], columns[room], values[room],
+            first, last, most, lengths[first:last], columns[room], values[room],
         )  # fmt: skip
 
     ranges = list(itertools.pairwise(edges))
     costs = [float(sizes[first:last].sum()) for first, last in ranges]
-    map_parallel(work, ranges, resolve_jobs(n_jobs), costs=costs, description="Embedding labels")
+    map_parallel(work, ranges, n_jobs, costs=costs, description="Embedding labels")
     indptr = np.concatenate(([0], np.cumsum(lengths)))
-    _close_gaps((columns, values), [(int(starts[first]), int(indptr[first])) for first in edges], int(indptr[-1]))
+    moves = [(int(starts[first]), int(indptr[first])) for first in edges]
+    columns, values = (_without_gaps(array, moves, int(indptr[-1])) for array in (columns, values))
     if used is not None:
         columns = used[columns]
-    return sp.csr_matrix((values, columns, indptr), shape=(y.shape[1], n_features))
+    return Csr(indptr, columns, values, (y.shape[1], n_features))
 
 
-def _close_gaps(arrays: tuple[npt.NDArray[Any], ...], moves: list[tuple[int, int]], total: int) -> None:
-    """Move each task's values up to the end of the one before, in place, and cut what is left.
+def _without_gaps(array: npt.NDArray[Any], moves: list[tuple[int, int]], total: int) -> npt.NDArray[Any]:
+    """Each task's values moved up to the end of the one before, in place, and what is left cut off.
 
     Rows that share columns need less room than was there for them. That room was never written to, so it never
     cost memory; a copy would.
     """
-    for array in arrays:
-        for (old, new), (_, stop) in itertools.pairwise(moves):
-            array[new:stop] = array[old : old + stop - new]
-        array.resize(total, refcheck=False)
+    for (old, new), (_, stop) in itertools.pairwise(moves):
+        array[new:stop] = array[old : old + stop - new]
+    if not array.flags.owndata:
+        return array[:total]
+    array.resize(total, refcheck=False)
+    return array
 
 
 def pifa_lf(

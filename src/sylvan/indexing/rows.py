@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sylvan.validate import Csr
 
-__all__ = ["row_squares", "scale_rows", "used_columns"]
+__all__ = ["row_squares", "scale_rows", "unit_rows", "used_columns"]
 
 _FEW_COLUMNS = 1 << 22
 _BLOCK_VALUES = 1 << 18
@@ -32,6 +32,14 @@ def scale_rows(indptr: npt.NDArray[np.int64], data: npt.NDArray[np.float32], sca
     for first, last in _blocks(indptr):
         lengths = np.diff(indptr[first : last + 1])
         data[int(indptr[first]) : int(indptr[last])] *= np.repeat(scale[first:last], lengths).astype(np.float32)
+
+
+def unit_rows(matrix: Csr) -> Csr:
+    """The rows at length 1, those of zeros as they are; the matrix itself is left alone."""
+    squares = row_squares(matrix.indptr, matrix.data)
+    data = matrix.data.copy()
+    scale_rows(matrix.indptr, data, 1 / np.sqrt(np.where(squares > 0, squares, 1)))
+    return matrix._replace(data=data)
 
 
 def _blocks(indptr: npt.NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -92,6 +92,16 @@ class LabelTree:
             return 1
         return int(np.bincount(self.leaf_labels).max())
 
+    def leaves_of_labels(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Each label's leaves: offsets of shape (n_labels + 1,) into leaf positions, rising for each label."""
+        copies = np.bincount(self.leaf_labels, minlength=self.n_labels)
+        return np.concatenate(([0], np.cumsum(copies))), np.argsort(self.leaf_labels, kind="stable").astype(np.int32)
+
+    def parents(self, layer: int) -> npt.NDArray[np.int32]:
+        """The parent of each node of a layer, in the layer above."""
+        offsets = self.child_offsets[layer]
+        return np.repeat(np.arange(offsets.size - 1, dtype=np.int32), np.diff(offsets))
+
     @property
     def layer_sizes(self) -> tuple[int, ...]:
         """Number of nodes of each layer, from the root's children to the leaves."""
@@ -101,6 +111,36 @@ class LabelTree:
     def cluster_sizes(self) -> npt.NDArray[np.int64]:
         """Number of labels of each cluster (the parents of the last layer)."""
         return np.diff(self.child_offsets[-1])
+
+    def path(self, leaf: int) -> list[int]:
+        """The nodes from the root's child down to a leaf, one a layer.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import LabelTree
+        >>> LabelTree((np.array([0, 2]), np.array([0, 2, 3])), np.array([2, 0, 1]), 3).path(2)
+        [1, 2]
+        """
+        nodes = [int(leaf)]
+        for offsets in self.child_offsets[:0:-1]:
+            nodes.append(int(np.searchsorted(offsets, nodes[-1], side="right")) - 1)
+        return nodes[::-1]
+
+    def leaves(self, layer: int, node: int) -> range:
+        """The leaves below a node of a layer; of the last layer, the node itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import LabelTree
+        >>> LabelTree((np.array([0, 2]), np.array([0, 2, 3])), np.array([2, 0, 1]), 3).leaves(0, 0)
+        range(0, 2)
+        """
+        first, last = int(node), int(node) + 1
+        for offsets in self.child_offsets[layer + 1 :]:
+            first, last = int(offsets[first]), int(offsets[last])
+        return range(first, last)
 
     def __repr__(self) -> str:
         layers = " > ".join(f"{size:,}" for size in self.layer_sizes)

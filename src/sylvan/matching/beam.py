@@ -8,18 +8,36 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.errors import ParameterError
+from sylvan.indexing import LabelTree
+from sylvan.label_filter import LabelFilter
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["COMBINES", "next_beam", "rank", "root_beam"]
+__all__ = ["COMBINES", "hinge_power", "label_paths", "next_beam", "rank", "root_beam"]
 
-COMBINES = {"ranker": 0, "l3_hinge": 1, "sigmoid": 2}
-HINGE_POWER = 3.0  # p of Eq. 13
+COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
 
 Beam = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+
+
+def hinge_power(combines: Sequence[str]) -> float:
+    """p of Eq. 13, which all layers with a hinge share.
+
+    Raises
+    ------
+    ParameterError
+        When they don't.
+    """
+    hinges = sorted({word for word in combines if word.endswith("_hinge")})
+    if len(hinges) > 1:
+        raise ParameterError(
+            f"The 'combine' parameter must name one power of the hinge for all layers. Got {', '.join(hinges)} instead."
+        )
+    return float(hinges[0][1]) if hinges else 3.0
 
 
 def root_beam(n_rows: int) -> Beam:
@@ -36,11 +54,23 @@ def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, c
     def search(rows: tuple[int, int]) -> None:
         kernels.search_layer(
             weights.layer, features.indptr, features.indices, features.data, *rows, *above, COMBINES[combine],
-            HINGE_POWER, nodes, scores,
+            hinge_power((combine,)), nodes, scores,
         )  # fmt: skip
 
     map_parallel(search, _shares(n_rows, n_jobs), n_jobs)
     return nodes, scores
+
+
+def label_paths(tree: LabelTree) -> kernels.LabelPaths:
+    """The way from each label up to the root, which :func:`rank` needs for a filter of labels."""
+    offsets, leaves = tree.leaves_of_labels()
+    above = range(tree.depth - 1)
+    if tree.depth == 1:  # one cluster: the root, which is always open
+        clusters, offsets = leaves[:0], np.zeros_like(offsets)
+    else:
+        clusters = tree.parents(tree.depth - 1)[leaves]
+    n_children = [np.diff(tree.child_offsets[t + 1]).astype(np.int32) for t in above]
+    return kernels.LabelPaths(tree.leaf_labels, offsets, clusters, [tree.parents(t) for t in above], n_children)
 
 
 def rank(
@@ -52,6 +82,8 @@ def rank(
     beam: int,
     combines: Sequence[str],
     n_copies: int = 1,
+    labels: LabelFilter | None = None,
+    paths: kernels.LabelPaths | None = None,
     n_jobs: int = 1,
     description: str | None = None,
 ) -> TopK:
@@ -59,24 +91,27 @@ def rank(
 
     ``combines`` says for each layer how its scores join those above; ``n_copies`` is the most leaves of any label.
     The scores of the product rules are exponentiated, those of ``"ranker"`` are the last ranker's own.
+    With a filter of ``labels``, which needs the tree's ``paths``, a cluster is opened, and takes a place in the beam,
+    only when it has a label below it that may be answered.
     """
     n_rows = features.shape[0]
-    labels, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
+    found, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
     handles = [weights.layer for weights in layers]
-    how = [COMBINES[combine] for combine in combines]
+    how, power = [COMBINES[combine] for combine in combines], hinge_power(combines)
     exponentiate = combines[-1] != "ranker"
+    listed = None if labels is None else labels.to_kernel()
 
     def search(rows: tuple[int, int]) -> None:
         kernels.rank(
-            handles, features.indptr, features.indices, features.data, *rows, beam, how, HINGE_POWER, leaf_labels,
-            n_copies, exponentiate, labels, scores,
+            handles, features.indptr, features.indices, features.data, *rows, beam, how, power, leaf_labels,
+            n_copies, exponentiate, found, scores, paths, listed,
         )  # fmt: skip
 
     if n_rows == 1:  # a single query has no work to share and no bar to draw
         search((0, 1))
     else:
         map_parallel(search, _shares(n_rows, n_jobs), n_jobs, description=description)
-    return TopK(labels, scores)
+    return TopK(found, scores)
 
 
 def _shares(n_rows: int, n_jobs: int) -> list[tuple[int, int]]:

@@ -28,9 +28,8 @@ def layer_positives(tree: LabelTree, labels: Csr) -> list[Csr]:
 
 def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
     """Labels to leaf positions; a label of several leaves counts in each."""
-    order = np.argsort(tree.leaf_labels, kind="stable").astype(np.int32)
-    copies = np.bincount(tree.leaf_labels, minlength=tree.n_labels)
-    first = np.concatenate(([0], np.cumsum(copies)))
+    first, order = tree.leaves_of_labels()
+    copies = np.diff(first)
     rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
     each = copies[labels.indices]
     if copies.max(initial=1) == 1:

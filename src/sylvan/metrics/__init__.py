@@ -12,10 +12,12 @@ k) counts as wrong.
 
 from __future__ import annotations
 
+from sylvan.metrics.calibration import Reliability, calibration_error, reliability
 from sylvan.metrics.evaluator import (
     Evaluator,
     coverage,
     evaluate,
+    intervals,
     macro_precision,
     ndcg,
     precision,
@@ -23,13 +25,25 @@ from sylvan.metrics.evaluator import (
     psp,
     recall,
 )
+from sylvan.metrics.left_out import leave_out
+from sylvan.metrics.macro import macro_f1, macro_recall
 from sylvan.metrics.propensity import propensities, propensities_of_counts
+from sylvan.metrics.slices import Slices, slice_labels, slices
+from sylvan.metrics.thresholds import fit_thresholds
 
 __all__ = [
     "Evaluator",
+    "Reliability",
+    "Slices",
+    "calibration_error",
     "coverage",
     "evaluate",
+    "fit_thresholds",
+    "intervals",
+    "leave_out",
+    "macro_f1",
     "macro_precision",
+    "macro_recall",
     "ndcg",
     "precision",
     "propensities",
@@ -37,4 +51,7 @@ __all__ = [
     "psndcg",
     "psp",
     "recall",
+    "reliability",
+    "slice_labels",
+    "slices",
 ]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
 from sylvan.metrics.propensity import check_propensities
-from sylvan.metrics.rows import blocks, check_answers, check_truth
+from sylvan.metrics.rows import blocks, check_answers, check_truth, is_inferred
 
 __all__ = [
     "Evaluator",
     "coverage",
     "evaluate",
+    "intervals",
     "macro_precision",
     "ndcg",
     "precision",
@@ -65,7 +65,7 @@ def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.precision([[0, 2], [3]], top, at=(1, 2))
     {1: 0.5, 2: 0.75}
     """
-    return _one(tallies.Precision, Y, top, at)
+    return one_metric(tallies.Precision, Y, top, at)
 
 
 def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -82,7 +82,7 @@ def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.recall([[0, 2], [3]], top, at=(1, 2))
     {1: 0.25, 2: 1.0}
     """
-    return _one(tallies.Recall, Y, top, at)
+    return one_metric(tallies.Recall, Y, top, at)
 
 
 def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[int, float]:
@@ -108,7 +108,7 @@ def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[
     >>> round(metrics.ndcg([[0]], top, at=2)[2], 4)
     0.6309
     """
-    return _one(lambda k: tallies.Ndcg(k, graded), Y, top, at)
+    return one_metric(lambda k: tallies.Ndcg(k, graded), Y, top, at)
 
 
 def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -141,7 +141,7 @@ def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, fl
     {1: 0.75}
     """
     given = check_propensities(propensities)
-    return _one(lambda k: tallies.Psp(k, given), Y, top, at)
+    return one_metric(lambda k: tallies.Psp(k, given), Y, top, at)
 
 
 def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -164,7 +164,7 @@ def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int,
     0.8597
     """
     given = check_propensities(propensities)
-    return _one(lambda k: tallies.Psndcg(k, given), Y, top, at)
+    return one_metric(lambda k: tallies.Psndcg(k, given), Y, top, at)
 
 
 def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -191,7 +191,7 @@ def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.macro_precision([[0], [1], [1]], top, at=1)
     {1: 0.75}
     """
-    return _one(tallies.MacroPrecision, Y, top, at)
+    return one_metric(tallies.MacroPrecision, Y, top, at)
 
 
 def coverage(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -210,7 +210,7 @@ def coverage(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.coverage([[0], [1], [0]], top, at=1)
     {1: 0.5}
     """
-    return _one(tallies.Coverage, Y, top, at)
+    return one_metric(tallies.Coverage, Y, top, at)
 
 
 class Evaluator:
@@ -238,7 +238,7 @@ class Evaluator:
     """
 
     def __init__(self, at: At = (1, 3, 5), propensities: Any = None, n_labels: int | None = None) -> None:
-        self._at = _ks(at)
+        self._at = ks(at)
         self._tallies: dict[str, tallies.Tally] = {
             "P": tallies.Precision(self._at),
             "R": tallies.Recall(self._at),
@@ -257,16 +257,78 @@ class Evaluator:
 
     def add(self, Y: Any, top: Any) -> None:
         """Count a batch of rows in; arguments and errors as in :func:`precision`."""
-        self._n_rows += _add(list(self._tallies.values()), Y, top, max(self._at))
+        self._n_rows += add_rows(list(self._tallies.values()), Y, top, max(self._at))
 
     def result(self) -> dict[str, float]:
         """What :func:`evaluate` returns, of all rows so far."""
         used = self._tallies["P"].n_rows
-        _need_rows(used)
+        need_rows(used)
         result: dict[str, float] = {"rows": self._n_rows, "rows_without_labels": self._n_rows - used}
         for name, tally in self._tallies.items():
             result.update({f"{name}@{k}": value for k, value in tally.result().items()})
         return result
+
+    def intervals(self, confidence: float = 0.95) -> dict[str, tuple[float, float]]:
+        """What :func:`intervals` returns, of all rows so far."""
+        from statistics import NormalDist  # a slow import, and seldom needed
+
+        need_rows(self._tallies["P"].n_rows)
+        if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
+            raise ParameterError(f"The 'confidence' of metrics must be a float in (0, 1). Got {confidence!r} instead.")
+        width = NormalDist().inv_cdf((1 + float(confidence)) / 2)
+        found: dict[str, tuple[float, float]] = {}
+        for name, tally in self._tallies.items():
+            if isinstance(tally, tallies.RowTally):
+                errors = tally.standard_errors()
+                for k, value in tally.result().items():
+                    found[f"{name}@{k}"] = max(0.0, value - width * errors[k]), min(1.0, value + width * errors[k])
+        return found
+
+
+def intervals(
+    Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None, confidence: float = 0.95
+) -> dict[str, tuple[float, float]]:
+    """Confidence intervals: between what values other rows of the same kind would put each metric.
+
+    Normal intervals around the values of :func:`evaluate`, with the standard error of a quotient of two sums over
+    rows (the delta method), which is that of a mean for P, R and nDCG. They say how much the choice of the test rows
+    matters, and take some dozens of rows to be meaningful; the choice of the training rows isn't in them.
+
+    Parameters
+    ----------
+    Y, top, at, propensities
+        As in :func:`evaluate`.
+    confidence : float in (0, 1), default 0.95
+        The share of such intervals that hold the value over all rows.
+
+    Returns
+    -------
+    dict of str to (float, float)
+        Lower and upper end, in [0, 1], of ``"P@1"``, ``"R@1"``, ``"nDCG@1"`` and, with propensities, ``"PSP@1"`` and
+        ``"PSnDCG@1"``, and so on for each k.
+
+    Raises
+    ------
+    DataError, ParameterError
+        As in :func:`evaluate`; and for a confidence outside (0, 1).
+
+    References
+    ----------
+    Särndal, Swensson & Wretman: Model Assisted Survey Sampling (1992), section 5.6, on the variance of a ratio.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.zeros((100, 1), np.int32), np.ones((100, 1), np.float32))
+    >>> low, high = metrics.intervals([[0]] * 80 + [[1]] * 20, top, at=1)["P@1"]
+    >>> round(low, 3), round(high, 3)
+    (0.721, 0.879)
+    """
+    evaluator = Evaluator(at, propensities)
+    evaluator.add(Y, top)
+    return evaluator.intervals(confidence)
 
 
 def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> dict[str, float]:
@@ -306,7 +368,7 @@ def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> 
     return evaluator.result()
 
 
-def _ks(at: At) -> tuple[int, ...]:
+def ks(at: At) -> tuple[int, ...]:
     """The k's as a tuple of distinct ints."""
     given = list(at) if isinstance(at, Iterable) and not isinstance(at, (str, bytes)) else [at]
     if not given:
@@ -314,24 +376,25 @@ def _ks(at: At) -> tuple[int, ...]:
     return tuple(dict.fromkeys(validate.count(k, "at", owner="metrics") for k in given))
 
 
-def _one(make: Any, Y: Any, top: Any, at: At) -> dict[int, float]:
-    ks = _ks(at)
-    tally: tallies.Tally = make(ks)
-    _add([tally], Y, top, max(ks))
-    _need_rows(tally.n_rows)
+def one_metric(make: Any, Y: Any, top: Any, at: At) -> dict[int, float]:
+    """A metric at each k: ``make(at)`` is its tally."""
+    at = ks(at)
+    tally: tallies.Tally = make(at)
+    add_rows([tally], Y, top, max(at))
+    need_rows(tally.n_rows)
     return tally.result()
 
 
-def _need_rows(n_rows: int) -> None:
+def need_rows(n_rows: int) -> None:
+    """A DataError when there was nothing to measure."""
     if not n_rows:
         raise DataError("No row of Y has a true label: there is nothing to measure.")
 
 
-def _add(counters: list[tallies.Tally], Y: Any, top: Any, width: int) -> int:
+def add_rows(counters: list[tallies.Tally], Y: Any, top: Any, width: int) -> int:
     """Count rows into tallies; how many rows there were, those without true labels included."""
     truth = check_truth(Y)
-    inferred = not (sp.issparse(Y) or isinstance(Y, validate.Csr) or getattr(Y, "ndim", 1) == 2)
-    answers = check_answers(top, truth, width, inferred)
+    answers = check_answers(top, truth, width, is_inferred(Y))
     for tally in counters:
         if isinstance(tally, tallies.MacroPrecision):
             tally.reserve(truth.shape[1])

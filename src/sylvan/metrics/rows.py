@@ -15,7 +15,7 @@ from sylvan import validate
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
-__all__ = ["Block", "blocks", "check_answers", "check_truth"]
+__all__ = ["Block", "as_top", "blocks", "check_answers", "check_truth", "hits", "is_inferred"]
 
 _BLOCK_ENTRIES = 1 << 20
 
@@ -185,3 +185,34 @@ def _top(answers: TopK | sp.csr_matrix, start: int, stop: int, width: int) -> np
     inside = place < width
     result[row_of[inside], place[inside]] = labels[order[inside]]
     return result
+
+
+def is_inferred(Y: Any) -> bool:
+    """Whether the number of labels is a guess: lists of ids name no more than the highest."""
+    return not (sp.issparse(Y) or isinstance(Y, validate.Csr) or getattr(Y, "ndim", 1) == 2)
+
+
+def as_top(answers: TopK | sp.csr_matrix, width: int) -> TopK:
+    """Checked answers as labels and scores of the first ``width`` places."""
+    if isinstance(answers, TopK):
+        return TopK(answers.labels[:, :width], answers.scores[:, :width])
+    labels = _top(answers, 0, answers.shape[0], width)
+    scores = np.full(labels.shape, -np.inf, np.float32)
+    rows, places = np.nonzero(labels >= 0)
+    n_labels = np.int64(answers.shape[1])
+    keys = np.repeat(np.arange(answers.shape[0], dtype=np.int64), np.diff(answers.indptr)) * n_labels + answers.indices
+    scores[rows, places] = answers.data[np.searchsorted(keys, rows * n_labels + labels[rows, places])]
+    return TopK(labels.astype(np.int32), scores)
+
+
+def hits(top: TopK, labels: validate.Csr) -> npt.NDArray[np.bool_]:
+    """Which answers are true labels of their row, shape (n, k)."""
+    n_labels = np.int64(labels.shape[1])
+    rows = np.arange(labels.shape[0], dtype=np.int64)
+    truths = np.repeat(rows, np.diff(labels.indptr)) * n_labels + labels.indices
+    answers = rows[:, None] * n_labels + top.labels
+    at = np.minimum(np.searchsorted(truths, answers), max(len(truths) - 1, 0))
+    found: npt.NDArray[np.bool_] = (
+        (truths[at] == answers) & (top.labels >= 0) if len(truths) else np.zeros(answers.shape, bool)
+    )
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,22 @@ import numpy.typing as npt
 from sylvan.errors import DataError
 from sylvan.metrics.rows import Block
 
-__all__ = ["Coverage", "MacroPrecision", "Ndcg", "Precision", "Psndcg", "Psp", "Recall", "Tally", "discounts"]
+__all__ = [
+    "Coverage",
+    "MacroF1",
+    "MacroPrecision",
+    "MacroRecall",
+    "Ndcg",
+    "Precision",
+    "Psndcg",
+    "Psp",
+    "Recall",
+    "RowTally",
+    "Tally",
+    "discounts",
+]
+
+Floats = npt.NDArray[np.float64]
 
 
 def discounts(n: int) -> npt.NDArray[np.float64]:
@@ -24,47 +40,79 @@ class Tally(ABC):
 
     def __init__(self, at: tuple[int, ...]) -> None:
         self.at = at
-        self.sums = np.zeros(len(at))
         self.n_rows = 0
 
     def add(self, block: Block) -> None:
         """Count some rows in."""
         self.n_rows += len(block.sizes)
-        for column, k in enumerate(self.at):
-            self._add_at(block, column, k)
 
     @abstractmethod
-    def _add_at(self, block: Block, column: int, k: int) -> None:
-        """Count some rows in, at one k."""
-
     def result(self) -> dict[int, float]:
         """The metric at each k."""
-        return {k: float(total / self.n_rows) for k, total in zip(self.at, self.sums, strict=True)}
 
 
-class Precision(Tally):
+class RowTally(Tally):
+    """A metric that is what all rows gained over what they could have: a mean where each could have 1."""
+
+    def __init__(self, at: tuple[int, ...]) -> None:
+        super().__init__(at)
+        self.gained, self.possible = np.zeros(len(at)), np.zeros(len(at))
+        # Sums over rows of gained², gained x possible and possible².
+        self.products = np.zeros((3, len(at)))
+
+    def add(self, block: Block) -> None:
+        super().add(block)
+        for column, (gained, possible) in enumerate(self.rows(block)):
+            self.gained[column] += gained.sum()
+            self.possible[column] += possible.sum()
+            self.products[:, column] += gained @ gained, gained @ possible, possible @ possible
+
+    @abstractmethod
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        """For each k, what each row gained and what it could have."""
+
+    def result(self) -> dict[int, float]:
+        return {k: float(self.gained[i] / self.possible[i]) for i, k in enumerate(self.at)}
+
+    def standard_errors(self) -> dict[int, float]:
+        """Of each value of :meth:`result`, for rows drawn at random: the delta method for a quotient of two sums."""
+        n, quotient = self.n_rows, self.gained / self.possible
+        squares, crossed, possible = self.products
+        spread = np.maximum(squares - 2 * quotient * crossed + quotient**2 * possible, 0)
+        errors = np.sqrt(spread * n / (n - 1)) / self.possible if n > 1 else np.full(len(self.at), np.inf)
+        return {k: float(error) for k, error in zip(self.at, errors, strict=True)}
+
+
+def _per_row(block: Block, truths: npt.NDArray[np.bool_], gains: Floats | None = None) -> Floats:
+    """The sums over each row of its chosen truths' gains, 1 each without any."""
+    found: Floats = np.bincount(block.row_of[truths], gains, minlength=len(block.sizes)).astype(np.float64)
+    return found
+
+
+class Precision(RowTally):
     """See :func:`sylvan.metrics.precision`."""
 
-    def _add_at(self, block: Block, column: int, k: int) -> None:
-        self.sums[column] += np.count_nonzero(block.positions < k) / k
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        for k in self.at:
+            yield _per_row(block, block.positions < k), np.full(len(block.sizes), float(k))
 
 
-class Recall(Tally):
+class Recall(RowTally):
     """See :func:`sylvan.metrics.recall`."""
 
-    def _add_at(self, block: Block, column: int, k: int) -> None:
-        self.sums[column] += (1.0 / block.sizes)[block.row_of[block.positions < k]].sum()
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        for k in self.at:
+            yield _per_row(block, block.positions < k) / block.sizes, np.ones(len(block.sizes))
 
 
-class Ndcg(Tally):
+class Ndcg(RowTally):
     """See :func:`sylvan.metrics.ndcg`."""
 
     def __init__(self, at: tuple[int, ...], graded: bool = False) -> None:
         super().__init__(at)
         self.graded = graded
 
-    def add(self, block: Block) -> None:
-        self.n_rows += len(block.sizes)
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
         weights = discounts(max(*self.at, 1))
         gains = block.relevance.astype(np.float64) if self.graded else None
         if gains is None:
@@ -75,22 +123,17 @@ class Ndcg(Tally):
         for column, k in enumerate(self.at):
             hit = block.positions < k
             gained = weights[block.positions[hit]] * (1.0 if gains is None else gains[hit])
-            self.sums[column] += (gained / best[block.row_of[hit], column]).sum()
-
-    def _add_at(self, block: Block, column: int, k: int) -> None:
-        raise NotImplementedError
+            yield _per_row(block, hit, gained) / best[:, column], np.ones(len(block.sizes))
 
 
-class _Weighted(Tally):
+class _Weighted(RowTally):
     """Gains of 1 / propensity, over the best gains that the same rows could have given."""
 
     def __init__(self, at: tuple[int, ...], propensities: npt.NDArray[np.float64]) -> None:
         super().__init__(at)
         self.gains = 1.0 / propensities
-        self.best = np.zeros(len(at))
 
-    def add(self, block: Block) -> None:
-        self.n_rows += len(block.sizes)
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
         highest = int(block.truths.max(initial=-1))
         if highest >= len(self.gains):
             raise DataError(f"Y has label {highest}, but propensities of {len(self.gains)} labels were given.")
@@ -100,12 +143,7 @@ class _Weighted(Tally):
         for column, k in enumerate(self.at):
             hit = block.positions < k
             norms = self.norms(block, k)
-            gained = gains[hit] * weights[block.positions[hit]]
-            self.sums[column] += (gained / norms[block.row_of[hit]]).sum()
-            self.best[column] += (best[:, column] / norms).sum()
-
-    def _add_at(self, block: Block, column: int, k: int) -> None:
-        raise NotImplementedError
+            yield _per_row(block, hit, gains[hit] * weights[block.positions[hit]]) / norms, best[:, column] / norms
 
     def weights(self, n: int) -> npt.NDArray[np.float64]:
         """The weight of each position."""
@@ -114,9 +152,6 @@ class _Weighted(Tally):
     def norms(self, block: Block, k: int) -> npt.NDArray[np.float64]:
         """What each row's sum is divided by."""
         return np.full(len(block.sizes), float(k))
-
-    def result(self) -> dict[int, float]:
-        return {k: float(self.sums[i] / self.best[i]) for i, k in enumerate(self.at)}
 
 
 class Psp(_Weighted):
@@ -157,11 +192,10 @@ class _PerLabel(Tally):
         self.reserve(highest + 1)
         self.true += np.bincount(block.truths, minlength=self.n_labels)
         super().add(block)
-
-    def _add_at(self, block: Block, column: int, k: int) -> None:
-        named = block.answers[:, :k]
-        self.named[column] += np.bincount(named[named >= 0], minlength=self.n_labels)
-        self.right[column] += np.bincount(block.truths[block.positions < k], minlength=self.n_labels)
+        for column, k in enumerate(self.at):
+            named = block.answers[:, :k]
+            self.named[column] += np.bincount(named[named >= 0], minlength=self.n_labels)
+            self.right[column] += np.bincount(block.truths[block.positions < k], minlength=self.n_labels)
 
 
 class MacroPrecision(_PerLabel):
@@ -169,6 +203,22 @@ class MacroPrecision(_PerLabel):
 
     def result(self) -> dict[int, float]:
         shares = self.right / np.maximum(self.named, 1)
+        return {k: float(shares[i].sum() / self.n_labels) for i, k in enumerate(self.at)}
+
+
+class MacroRecall(MacroPrecision):
+    """See :func:`sylvan.metrics.macro_recall`."""
+
+    def result(self) -> dict[int, float]:
+        shares = self.right / np.maximum(self.true, 1)
+        return {k: float(shares[i].sum() / self.n_labels) for i, k in enumerate(self.at)}
+
+
+class MacroF1(MacroPrecision):
+    """See :func:`sylvan.metrics.macro_f1`."""
+
+    def result(self) -> dict[int, float]:
+        shares = 2 * self.right / np.maximum(self.named + self.true, 1)
         return {k: float(shares[i].sum() / self.n_labels) for i, k in enumerate(self.at)}
 
 

@@ -1,6 +1,8 @@
 """The estimators: each puts the three phases together."""
 
+from sylvan.models.ensemble import Ensemble
+from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
 from sylvan.models.xr_linear import XRLinear
 
-__all__ = ["TextModel", "XRLinear"]
+__all__ = ["Ensemble", "NeighborRanker", "TextModel", "XRLinear"]

@@ -6,30 +6,43 @@ import os
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store
-from sylvan.errors import NotFittedError
-from sylvan.params import Parameterized
+from sylvan import store, validate
+from sylvan.errors import NotFittedError, ParameterError
+from sylvan.models import explanation as explaining
+from sylvan.models.examples import nearest_examples
+from sylvan.models.explanation import Example, Explanation, TreeVote
+from sylvan.models.habits import Habits
+from sylvan.ranking.calibrate import Calibrator
+from sylvan.ranking.explain import Names
+from sylvan.ranking.stopping import StoppingRule
+from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.topk import TopK
+from sylvan.validate import Csr
 
-__all__ = ["Estimator"]
+__all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator"]
+
+CANDIDATES = 100  # labels put forward, at least, for a ranking that is then weighed or joined with others
+MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 
 _Self = TypeVar("_Self", bound="Estimator")
 
 
-class Estimator(Parameterized):
+class Estimator(Habits):
     """Base of all models; a concrete one sets ``n_features_`` and ``n_labels_`` in ``fit`` and is final."""
 
-    n_features_: int
-    n_labels_: int
+    n_rows_: int
+    label_counts_: npt.NDArray[np.int64]
+    calibrator_: Calibrator | None = None  # unless rows were held out for one
 
     def fit(self: _Self, X: Any, Y: Any) -> _Self:
         """Learn from features X of shape (n, d) and labels Y of shape (n, L)."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no fit.")
 
-    def rank(self, X: Any, k: int = 10) -> TopK:
-        """The ``k`` best labels of each row of X."""
+    def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None) -> TopK:
+        """The ``k`` best labels of each row of X, of those that are allowed (all by default) and not denied."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no rank.")
 
     def to_state(self) -> store.State:
@@ -39,55 +52,237 @@ class Estimator(Parameterized):
     def _is_fitted(self) -> bool:
         return "n_labels_" in self.__dict__
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._is_fitted()
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn."""
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        target = TargetTags(required=True, two_d_labels=True, multi_output=True)
-        return Tags(estimator_type=None, target_tags=target, input_tags=InputTags(sparse=True))
-
     @property
-    def n_features_in_(self) -> int:
-        """scikit-learn's name for ``n_features_``."""
-        return self.n_features_
+    def takes_texts(self) -> bool:
+        """Whether the model ranks texts, not matrices."""
+        return False
 
     def _need_fit(self, action: str) -> None:
         if not self._is_fitted():
             name = type(self).__name__
             raise NotFittedError(f"This {name} is not fitted yet: call fit before {action}.")
 
-    def predict_proba(self, X: Any, k: int = 100) -> sp.csr_matrix:
-        """Scores in [0, 1] of the ``k`` best labels of each row.
+    def predict_proba(self, X: Any, k: int = 100, **options: Any) -> sp.csr_matrix:
+        """Probabilities of the ``k`` best labels of each row.
 
-        They order labels as :meth:`rank` does; that they are probabilities in the strict sense isn't claimed.
+        Where ``calibration`` was set and there were rows enough to hold out, they are calibrated: of the answers
+        given a probability of 0.7, about 70 in 100 are right. Otherwise they are scores brought into [0, 1]. Sorted
+        by them, a row's labels stand in the order of :meth:`rank`; calibrated ones are all different within a row.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+        k : int, default 100
+        **options
+            Handed to :meth:`rank`, such as ``beam=20``.
 
         Returns
         -------
         csr_matrix of float32, shape (n, n_labels_)
         """
         self._need_fit("predict_proba")
-        top = self.rank(X, k=min(k, self.n_labels_) if isinstance(k, int) and k > 0 else k)
-        return TopK(top.labels, self._probabilities(top)).to_csr(self.n_labels_)
+        top = self.rank_plainly(X, min(k, self.n_labels_) if isinstance(k, int) and k > 0 else k, **options)
+        return self.probabilities(top).to_csr(self.n_labels_)
+
+    def probabilities(self, top: TopK) -> TopK:
+        """What :meth:`rank` answered, with probabilities for scores, as :meth:`predict_proba` gives them."""
+        self._need_fit("probabilities")
+        bounded = self.bounded(top)
+        return bounded if self.calibrator_ is None else self.calibrator_(bounded)
+
+    def bounded(self, top: TopK) -> TopK:
+        """What :meth:`rank` answered, with scores brought into [0, 1] but not calibrated."""
+        self._need_fit("bounded")
+        return TopK(top.labels, np.where(top.labels >= 0, self._probabilities(top), np.float32(-np.inf)))
 
     def _probabilities(self, top: TopK) -> Any:
-        """The scores of ``top`` brought into [0, 1]."""
+        """The scores of ``top`` brought into [0, 1], without calibration."""
         return np.clip(top.scores, 0, 1)
 
-    def predict(self, X: Any) -> sp.csr_matrix:
-        """The labels whose :meth:`predict_proba` is at least one half, as a sparse indicator.
+    def choose(
+        self,
+        X: Any,
+        *,
+        k: int | None = None,
+        threshold: Any = None,
+        expected: str | None = None,
+        precision: float | None = None,
+        **options: Any,
+    ) -> TopK:
+        """The labels that a stopping rule picks for each row, best first, with their probabilities.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+        k : int, optional
+            At most so many labels a row; alone, exactly the ``k`` best.
+        threshold : float or array of shape (n_labels_,), optional
+            Labels of at least this probability, or each of at least its own; 0.5 where no rule is given.
+            See :func:`sylvan.metrics.fit_thresholds`.
+        expected : {"f1"}, optional
+            As many labels as make the row's expected F1 greatest, at least one.
+        precision : float in (0, 1], optional
+            The longest list whose expected precision, its mean probability, is at least this.
+        **options
+            Handed to :meth:`rank`, such as ``beam=20``.
+
+        Returns
+        -------
+        TopK of shape (n, longest)
+            As many columns as the longest list.
+
+        Raises
+        ------
+        ParameterError
+            For more than one of ``threshold``, ``expected`` and ``precision``, and for values out of range.
+
+        Notes
+        -----
+        Rules look at the 100 best labels, or at ``k`` if that is more. What they promise holds as far as
+        probabilities are calibrated. Expected F1 takes labels as independent of each other; see
+        :func:`sylvan.ranking.stopping.expected_f1`.
+        """
+        self._need_fit("predict")
+        rule = StoppingRule.of(k, self._thresholds(threshold), expected, precision, self.n_labels_)
+        return self._named(rule(self.probabilities(self.rank_plainly(X, rule.depth, **options))))
+
+    def _thresholds(self, threshold: Any) -> Any:
+        """``threshold`` as a number or one number a label; text models know names."""
+        return threshold
+
+    def rank_plainly(self, X: Any, k: Any, **options: Any) -> TopK:
+        """What :meth:`rank` answers without any ``tail``: probabilities are made of such scores."""
+        if options.get("tail") is not None:
+            raise ParameterError(
+                f"Probabilities are the same with any 'tail': only rank takes one. Got {options['tail']!r} instead."
+            )
+        return self.rank(X, k, **{**options, **self._untailed()})
+
+    def _untailed(self) -> dict[str, Any]:
+        """What makes ``rank`` leave the scores as they are, whatever the model's own ``tail``."""
+        return {} if getattr(self, "tail", None) is None else {"tail": "none"}
+
+    def _rank_for_tail(self, X: Any, k: int, tail: str, **options: Any) -> TopK:
+        """The ``k`` best labels when rare ones count for more: the best by probability times worth."""
+        top = self.rank(X, min(max(k, CANDIDATES), self.n_labels_), **{**options, "tail": "none"})
+        held = self.__dict__.get("_gains")
+        if held is None or held[0] != tail or held[1] is not self.label_counts_:
+            held = (tail, self.label_counts_, label_gains(tail, self.label_counts_, self.n_rows_))
+            self._gains = held
+        return self._named(reweigh(self.probabilities(top), held[2], k))
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        k: int | None = None,
+        threshold: Any = None,
+        expected: str | None = None,
+        precision: float | None = None,
+        **options: Any,
+    ) -> sp.csr_matrix:
+        """The labels of :meth:`choose` as a sparse indicator; by default those of a probability of at least one half.
+
+        Parameters and errors as in :meth:`choose`.
 
         Returns
         -------
         csr_matrix of int8, shape (n, n_labels_)
         """
-        scores = self.predict_proba(X)
-        scores.data = (scores.data >= 0.5).astype(np.int8)
-        scores.eliminate_zeros()
-        indicator: sp.csr_matrix = scores.astype(np.int8)
+        top = self.choose(X, k=k, threshold=threshold, expected=expected, precision=precision, **options)
+        indicator: sp.csr_matrix = TopK(top.labels, np.ones_like(top.scores)).to_csr(self.n_labels_).astype(np.int8)
         return indicator
+
+    def explain(
+        self,
+        x: Any,
+        label: int | str,
+        top: int = 10,
+        *,
+        examples: Any = None,
+        n_examples: int = 3,
+        feature_names: Any = None,
+        label_names: Any = None,
+        **options: Any,
+    ) -> Explanation:
+        """Why the model gives ``label`` to the row ``x``, or why it doesn't.
+
+        Parameters
+        ----------
+        x : sparse matrix or array of shape (1, n_features_)
+        label : int or str
+            Its id, or its name where ``label_names`` are given.
+        top : int
+            Most features listed for, and most against, each node on the label's path.
+        examples : pair (X, Y) or NeighborRanker, optional
+            Training rows and their labels, or a ranker fitted on them; the nearest of those that have the label are
+            added.
+        n_examples : int
+            How many of them.
+        feature_names, label_names : sequence of str, optional
+            What columns of X and label ids are called, where ``fit`` wasn't given their names.
+        **options
+            What ``rank`` takes too, such as ``beam=20``.
+
+        Returns
+        -------
+        Explanation
+            Data, with ``text()``, ``html()`` and ``save(path)``.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        DataError
+            When ``x`` is not one row of the model's features, or there is no such label.
+        ParameterError
+            For ``allowed`` and ``denied``: what is explained is the ranking of all labels.
+        """
+        self._need_fit("explain")
+        explaining.refuse_filters(options)
+        top = explaining.check_count(top, "top")
+        row = validate.features(x, n_features=self.n_features_, owner=type(self).__name__)
+        explaining.one_row(row)
+        label_names = self.vocabulary_ if label_names is None else label_names
+        feature_names = getattr(self, "feature_names_in_", None) if feature_names is None else feature_names
+        number = explaining.find_label(label, self.n_labels_, label_names)
+        counts = getattr(self, "label_counts_", None)
+        names = explaining.names_of(feature_names, label_names, counts, self.n_features_, self.n_labels_)
+        ranking = self.rank(row, k=self.n_labels_, **options)
+        place, score = explaining.place_of(ranking, number)
+        probability = None
+        if self.calibrator_ is not None:
+            plainly = {name: value for name, value in options.items() if name != "tail"}
+            top_plainly = self.rank_plainly(row, self.n_labels_, **plainly)
+            probability = explaining.place_of(self.probabilities(top_plainly), number)[1]
+        nearest: tuple[Example, ...] = ()
+        if examples is None and hasattr(self, "nearest_with"):
+            examples = self  # a model that keeps its rows
+        if examples is not None:
+            n_examples = explaining.check_count(n_examples, "n_examples")
+            nearest = nearest_examples(row, number, examples, n_examples, names.feature, self.n_labels_)
+        return Explanation(
+            model=type(self).__name__,
+            label=number,
+            name=names.label(number),
+            place=place,
+            score=score,
+            n_labels=self.n_labels_,
+            n_features=self.n_features_,
+            n_known=row.nnz,
+            trees=self._explain_trees(row, number, top, names, **options),
+            examples=nearest,
+            probability=probability,
+            notes=(*self._explain_notes(row, number), *explaining.tail_notes(self, options)),
+        )
+
+    def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
+        """Sentences about a label that only this kind of model can say."""
+        return ()
+
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        """What each tree says of a label; nothing where a model has no trees."""
+        return ()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model into ``folder``, whole or not at all; an older Sylvan model there is replaced.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,36 +12,24 @@ import scipy.sparse as sp
 from sylvan import store, validate
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
+from sylvan.models import explanation as explaining
 from sylvan.models.base import Estimator
+from sylvan.models.explanation import Example, Explanation
+from sylvan.models.label_names import NamedTopK, ids_of_names
+from sylvan.models.plan import Plan, text_plan
+from sylvan.models.text_examples import nearest_texts
+from sylvan.models.text_labels import LabelNumbers, encode_labels, scratch_for, texts_of
 from sylvan.models.xr_linear import XRLinear
 from sylvan.params import Constraint, Instance
 from sylvan.registry import rebuild
 from sylvan.store import JSON, State
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
+from sylvan.validate import Csr
 
 __all__ = ["NamedTopK", "TextModel"]
 
 _KIND = "text-model"
-
-
-@dataclass(frozen=True)
-class NamedTopK(TopK):
-    """A :class:`~sylvan.TopK` whose labels have names.
-
-    Attributes
-    ----------
-    labels : ndarray of int32, shape (n, k)
-    scores : ndarray of float32, shape (n, k)
-    names : list of list of str
-        The label names of each row, best first; shorter than k where there are fewer answers.
-    """
-
-    vocabulary: Vocabulary
-
-    @cached_property
-    def names(self) -> list[list[str]]:  # type: ignore[override]  # here the vocabulary is known already
-        return TopK.names(self, self.vocabulary)
 
 
 class TextModel(Estimator):
@@ -95,6 +82,11 @@ class TextModel(Estimator):
         self.model = XRLinear() if model is None else model
 
     @property
+    def takes_texts(self) -> bool:
+        """Whether the model ranks texts, not matrices: always."""
+        return True
+
+    @property
     def classes_(self) -> Vocabulary:
         """The label names, in the order of the columns that :meth:`predict` answers with."""
         self._need_fit("classes_")
@@ -127,17 +119,89 @@ class TextModel(Estimator):
             For texts or labels of another type, or not as many of the one as of the other.
         """
         self.check_params()
-        texts = check_texts(texts)
-        n_texts = len(texts)
+        listed = [check_texts(texts)]
+        del texts  # a caller who gave an iterator has not kept them either
+        n_texts = len(listed[0])
         vocabulary, Y = encode_labels(label_lists)
         if n_texts != Y.shape[0]:
             raise DataError(f"There are {n_texts} texts, but the labels of {Y.shape[0]}.")
+        return self._fit(
+            lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, Y), sample_weight, options
+        )
+
+    def plan(self, texts: Iterable[str], label_lists: Any, sample_weight: Any = None, **options: Any) -> Plan:
+        """What ``fit`` with the same arguments would take: time, memory and the size of the model.
+
+        The texts are turned into features for it as ``fit`` would do; the rest is the model's own plan. Nothing of
+        this object changes. Parameters and errors as in :meth:`fit`.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        ParameterError
+            For a model that has no plan.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel
+        >>> TextModel().plan(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]]).fits
+        True
+        """
+        self.check_params()
+        texts, (vocabulary, Y) = check_texts(texts), encode_labels(label_lists)
+        if sample_weight is not None:
+            options["sample_weight"] = sample_weight
+        return text_plan(self.vectorizer, self.model, texts, vocabulary, Y, options)
+
+    def fit_blocks(self, blocks: Iterable[Any], sample_weight: Any = None, **options: Any) -> TextModel:
+        """As :meth:`fit`, from texts that come block by block and are never all there: the same model, to the bit.
+
+        Parameters
+        ----------
+        blocks : iterable of (texts, label lists) or TextData
+            Such as :func:`sylvan.data.stream_jsonl` gives: some thousands of texts at a time, each with a list of names
+            or ints, and their relevances as a third item where there are any.
+        sample_weight : array-like of shape (n,), optional
+        **options
+            Handed to the model's ``fit``. With ``memory_limit`` the features lie in files.
+
+        Raises
+        ------
+        DataError
+            As :meth:`fit`, and when a block is no such pair.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel
+        >>> blocks = [(["whales at sea"], [["Whaling"]]), (["bread and cakes"], [["Baking"]])]
+        >>> TextModel().fit_blocks(blocks).rank(["the whales"], k=1).names
+        [['Whaling']]
+        """
+        self.check_params()
+        labels = LabelNumbers()
+        texts = texts_of(blocks, labels.take)
+        scratch = scratch_for(options)
+        return self._fit(
+            lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options
+        )
+
+    def _fit(
+        self,
+        features: Callable[[], Any],
+        labels: Callable[[], tuple[Vocabulary, Any]],
+        sample_weight: Any,
+        options: dict[str, Any],
+    ) -> TextModel:
+        """Vectoriser first, then the labels, then the model."""
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
         before = dict(self.vectorizer.__dict__)
         try:
-            X = self.vectorizer.fit_transform(texts)
-            del texts  # a caller who gave an iterator has not kept them either
+            X = features()
+            vocabulary, Y = labels()
             self.model.fit(X, Y, **options)
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
@@ -145,12 +209,18 @@ class TextModel(Estimator):
         self._join(vocabulary)
         return self
 
+    def _truth(self, Y: Any) -> Csr:
+        if sp.issparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2):
+            return validate.labels(Y)
+        rows: list[Any] = [[row] if isinstance(row, str | int | np.integer) else row for row in Y]
+        return validate.labels(self.vocabulary_.encode(rows, unknown="ignore"))
+
     def _join(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_ = vocabulary
         self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_
 
     def rank(  # type: ignore[override]  # as in fit
-        self, texts: Iterable[str], k: int = 10, **options: Any
+        self, texts: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any
     ) -> NamedTopK:
         """The best labels of each text, best first.
 
@@ -159,6 +229,9 @@ class TextModel(Estimator):
         texts : iterable of str, length n
         k : int
             Labels a text; there may be fewer.
+        allowed, denied : list of str or int, list of such lists, or mask of shape (n, n_labels_), optional
+            The only labels to answer with, for every text or text by text, and labels not to answer with. Strings
+            are names, ints label ids.
         **options
             Handed to the model's ``rank``, such as ``beam=20``.
 
@@ -172,14 +245,119 @@ class TextModel(Estimator):
         NotFittedError
             Before ``fit``.
         DataError
-            When ``texts`` is anything but strings.
+            When ``texts`` is anything but strings, or a label's name isn't known.
         """
         self._need_fit("rank")
+        for name, labels in (("allowed", allowed), ("denied", denied)):
+            if labels is not None:
+                options[name] = ids_of_names(labels, self.vocabulary_, name)
         top = self.model.rank(self.vectorizer.transform_rows(check_texts(texts)), k, **options)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
 
+    def explain(  # type: ignore[override]  # a text and a name are what x and label are here
+        self,
+        text: str | list[str],
+        label: str | int,
+        top: int = 10,
+        *,
+        examples: Any = None,
+        n_examples: int = 3,
+        **options: Any,
+    ) -> Explanation:
+        """Why the model gives ``label`` to a text, or why it doesn't.
+
+        Parameters
+        ----------
+        text : str, or list of one
+        label : str or int
+            The label's name.
+        top : int
+            Most words listed for, and most against, each node on the label's path.
+        examples : pair (texts, label_lists), NeighborRanker, or pair (NeighborRanker, texts), optional
+            Training texts and their labels, or a ranker fitted on this model's features of them (or a TextModel of
+            one), with the texts if they are to be shown; the nearest of those that have the label are added.
+        n_examples : int
+            How many of them.
+        **options
+            What the model's ``rank`` takes too, such as ``beam=20``.
+
+        Returns
+        -------
+        Explanation
+            Data, with ``text()``, ``html()`` and ``save(path)``.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        DataError
+            When ``text`` is not one string, or there is no such label; with the names that look like it.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel
+        >>> tagger = TextModel().fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> found = tagger.explain("the white whales", "Whaling")
+        >>> found.place, found.trees[0].paths[0].steps[-1].positive[0].name
+        (1, 'whales')
+        """
+        self._need_fit("explain")
+        texts = check_texts([text] if isinstance(text, str) else text)
+        if len(texts) != 1:
+            raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+        found = self.model.explain(
+            self.vectorizer.transform_rows(texts), explaining.find_label(str(label), self.n_labels_, self.vocabulary_),
+            top, n_examples=n_examples, feature_names=self.vectorizer.term, label_names=self.vocabulary_, **options,
+        )  # fmt: skip
+        nearest: tuple[Example, ...] = ()
+        if examples is not None:
+            n_examples = explaining.check_count(n_examples, "n_examples")
+            nearest = nearest_texts(self, texts, found.name, examples, n_examples)
+        elif found.examples:  # of a model that keeps its rows
+            nearest = found.examples
+        return replace(found, excerpt=explaining.excerpt(texts[0]), examples=nearest)
+
+    def _untailed(self) -> dict[str, Any]:
+        return self.model._untailed()
+
+    def choose(self, texts: Iterable[str], **options: Any) -> NamedTopK:  # type: ignore[override]  # as in fit
+        """The labels that a stopping rule picks for each text, best first, with their probabilities and names.
+
+        Parameters
+        ----------
+        texts : iterable of str, length n
+        **options
+            ``k``, ``threshold``, ``expected`` and ``precision`` as in :meth:`XRLinear.choose`; ``threshold`` may also
+            be a dict from names to numbers, and is 0.5 for names that it lacks. Others are handed to the model's
+            ``rank``.
+
+        Returns
+        -------
+        NamedTopK
+            ``labels`` and ``scores``, and ``names``: each text's list.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel
+        >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
+        >>> tagger = TextModel().fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
+        >>> tagger.choose(["how to bake bread"], expected="f1").names
+        [['Baking']]
+        """
+        top = super().choose(texts, **options)
+        return NamedTopK(top.labels, top.scores, self.vocabulary_)
+
+    def probabilities(self, top: TopK) -> TopK:
+        """What :meth:`rank` answered, with probabilities for scores, as :meth:`predict_proba` gives them."""
+        self._need_fit("probabilities")
+        found = self.model.probabilities(top)
+        return NamedTopK(found.labels, found.scores, self.vocabulary_)
+
     def _probabilities(self, top: TopK) -> Any:
         return self.model._probabilities(top)
+
+    def _thresholds(self, threshold: Any) -> Any:
+        return thresholds_by_name(threshold, self.vocabulary_)
 
     def to_state(self) -> State:
         """The parts of the model, for :func:`sylvan.store.save`."""
@@ -247,7 +425,7 @@ class TextModel(Estimator):
         >>> TextModel.from_parts(vectorizer, model, names).rank(["the whales"], k=1).names
         [['Whaling']]
         """
-        if not isinstance(model, Estimator) or isinstance(model, TextModel):
+        if not isinstance(model, Estimator) or model.takes_texts:
             raise DataError(f"A TextModel is made of a model over matrices, not of {type(model).__name__}.")
         if model.n_features_ != vectorizer.n_terms_:
             raise DataError(
@@ -258,6 +436,27 @@ class TextModel(Estimator):
         joined = cls(vectorizer, model)
         joined._join(vocabulary)
         return joined
+
+
+def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
+    """``threshold`` with a dict from names turned into one number a label, 0.5 for those that it lacks.
+
+    Raises
+    ------
+    DataError
+        When it names a label that there isn't.
+    """
+    if not isinstance(threshold, Mapping):
+        return threshold
+    labels: list[int] = []
+    for name in threshold:
+        label = vocabulary.get(name)
+        if label is None:
+            raise DataError(f"threshold names {name!r}, which is no label of the model.")
+        labels.append(label)
+    each = np.full(len(vocabulary), 0.5)
+    each[labels] = validate.real_numbers(list(threshold.values()), "threshold")
+    return each
 
 
 def check_texts(texts: Iterable[str]) -> list[str]:
@@ -277,53 +476,6 @@ def check_texts(texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise DataError(f"texts must be strings. Got {type(text).__name__} in row {row} instead.")
     return listed
-
-
-def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
-    """Names and matrix of the labels that ``fit`` is given; see :meth:`TextModel.fit` for the forms."""
-    if isinstance(label_lists, str | bytes):
-        raise DataError("The labels must be a list with one item a text. Got one string instead.")
-    if sp.issparse(label_lists) or (isinstance(label_lists, np.ndarray) and label_lists.ndim == 2):
-        Y = validate.labels(label_lists)
-        return Vocabulary(map(str, range(Y.shape[1]))), Y
-    try:
-        listed = list(label_lists)
-    except TypeError:
-        raise DataError(f"The labels must be a list with one item a text, not {type(label_lists).__name__}.") from None
-    if all(type(row) is list and all(type(name) is str for name in row) for row in listed):  # the usual case
-        vocabulary = Vocabulary.from_labels(listed)
-        return vocabulary, vocabulary.encode(listed)
-    found = [_names_and_weights(row, number) for number, row in enumerate(listed)]
-    names = [list(row) for row in found]
-    vocabulary = Vocabulary.from_labels(names)
-    return vocabulary, vocabulary.encode(names, [list(row.values()) for row in found])
-
-
-def _names_and_weights(row: Any, number: int) -> dict[str | int, float]:
-    """The labels of one text with their relevance; one that is named twice counts once, its relevance is summed."""
-    if isinstance(row, str | int | np.integer):
-        row = [row]
-    items = row.items() if isinstance(row, Mapping) else row
-    found: dict[str | int, float] = {}
-    try:
-        for item in items:
-            name, weight = item if isinstance(item, tuple | list) else (item, None)
-            name = _name(name)
-            found[name] = 1.0 if weight is None else found.get(name, 0.0) + float(weight)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"The labels of text {number} must be a list of strings, of ints or of pairs (label, relevance). "
-            f"Got {row!r:.60} instead."
-        ) from error
-    return found
-
-
-def _name(label: Any) -> str | int:
-    if isinstance(label, str):
-        return str(label)
-    if isinstance(label, int | np.integer) and not isinstance(label, bool):
-        return int(label)
-    raise TypeError("not a label")
 
 
 store.register(_KIND, TextModel.from_state)

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import indexing, store, validate
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan import store, validate
+from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
+from sylvan.indexing.choice import EMBEDDINGS
+from sylvan.indexing.rows import unit_rows
+from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
-from sylvan.matching.negatives import NEGATIVES, cluster_rows, layer_positives
-from sylvan.models.base import Estimator
-from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Choice, Constraint, Instance, Jobs, Number, PerLayer
-from sylvan.ranking.linear import LOSSES, LayerProblem, LinearOptions, solve_layers
+from sylvan.matching.negatives import NEGATIVES
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
+from sylvan.models.explanation import TreeVote, tree_votes
+from sylvan.models.plan import Plan
+from sylvan.models.xr_training import XRTraining
+from sylvan.parallel import resolve_jobs
+from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
+from sylvan.ranking.calibrate import METHODS, Calibrator
+from sylvan.ranking.checkpoint import Checkpoint
+from sylvan.ranking.ensemble import mean_score
+from sylvan.ranking.explain import Names
+from sylvan.ranking.linear import LOSSES, LinearOptions
+from sylvan.ranking.tail import Tail, tail_of
+from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.topk import TopK
 from sylvan.validate import Csr
-from sylvan.weights import WEIGHT_DTYPES, ClusterRows, ClusterWeights
+from sylvan.weights import WEIGHT_DTYPES, ClusterWeights
 
 __all__ = ["XRLinear"]
 
-EMBEDDINGS = ("pifa", "pii", "pifa_lf", "spectral")
 # What the paper settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions"): for the
 # layers above the last, and for the last.
 PAPER = {"negatives": ("tfn", "tfn+man"), "combine": ("l3_hinge", "ranker")}
 KIND = "xr-linear"
-MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 
 
 class XRLinear(Estimator):
@@ -56,6 +68,8 @@ class XRLinear(Estimator):
         Factor of the losses beside half the squared norm of the weights, and of the positive and negative ones.
     bias : float, default 1.0
         Value of a constant feature; 0 for none.
+    normalize : bool, default False
+        Scale each row to unit length first, in training and in ranking.
     tolerance : float, default 0.1
         A model is done when its largest violation of optimality falls below it.
     max_iterations : int, default 10
@@ -66,9 +80,10 @@ class XRLinear(Estimator):
         Keep only so many weights of each node, the largest.
     weight_dtype : {"uint8", "float16", "float32"}, default "uint8"
         How weights are stored; ``"uint8"`` rounds a weight to the nearest of 128 magnitudes of equal ratio.
-    combine : {"l3_hinge", "ranker", "sigmoid", "paper"} or list of them, default "l3_hinge"
-        How a node's score joins those above it: times exp(-max(0, 1 - s)^3) (Eq. 13), the node's own score alone
-        (Eq. 12), or times its sigmoid; ``"paper"`` takes Eq. 13 in all layers but the last, and Eq. 12 there.
+    combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper"} or list, default "l3_hinge"
+        How a node's score joins those above it: times exp(-max(0, 1 - s)^3) (Eq. 13; other powers likewise), the
+        node's own score alone (Eq. 12), or times its sigmoid; ``"paper"`` takes Eq. 13 in all layers but the last, and
+        Eq. 12 there.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         What labels are clustered by; see :mod:`sylvan.indexing`.
     clustering : {"spherical", "kmeans", "random"}, default "spherical"
@@ -76,17 +91,28 @@ class XRLinear(Estimator):
         Most clusters that a label may stand in; the best of its places counts when ranking.
     alpha : float in [0, 1], default 0.5
         Share of the instances' features beside the label's own, with ``embedding="pifa_lf"``.
+    n_trees : int, default 1
+        Trees with rankers of their own, each clustered and trained from a seed of its own; a label's score is the mean
+        of theirs.
     tree : LabelTree, optional
         A tree made beforehand; the parameters of the index are then not used.
+    calibration : {"isotonic", "platt"}, optional
+        How scores become the probabilities of :meth:`predict_proba`: curves fitted to answers for rows that were
+        held out of training for that alone. None, the default, brings scores into [0, 1] as they are.
+    calibration_folds : int, default 1
+        How many times rows are held out, others each time.
+    tail : {"psp", "psp:A,B", "macro_recall"}, optional
+        Order labels by probability times worth, where rare labels are worth more; see :meth:`rank`.
     n_jobs : int, optional
         Threads; None or -1 for every core. The answer doesn't depend on it.
     seed : int, default 0
 
     Attributes
     ----------
-    tree_ : LabelTree
-    layers_ : list of ClusterWeights
-        The weights of each layer of the tree.
+    rankers_ : list of TreeRanker
+        The trees and the weights of their layers.
+    tree_, layers_ : LabelTree and list of ClusterWeights
+        Those of the first.
     n_features_, n_labels_, n_rows_ : int
         Sizes seen in ``fit``.
     label_counts_ : ndarray of int64, shape (n_labels_,)
@@ -118,6 +144,7 @@ class XRLinear(Estimator):
         "positive_cost": Number(float, 0, open_low=True),
         "negative_cost": Number(float, 0, open_low=True),
         "bias": Number(float, 0),
+        "normalize": Flag(),
         "tolerance": Number(float, 0, open_low=True),
         "max_iterations": Number(int, 1, 2**31 - 1),
         "threshold": Number(float, 0),
@@ -128,15 +155,16 @@ class XRLinear(Estimator):
         "clustering": Choice(("spherical", "kmeans", "random")),
         "overlap": Number(int, 1),
         "alpha": Number(float, 0, 1),
+        "n_trees": Number(int, 1, 1000),
         "tree": Instance((LabelTree,), "a LabelTree", optional=True),
+        "calibration": Choice(METHODS, optional=True),
+        "calibration_folds": Number(int, 1, 100),
+        "tail": Tail(),
         "n_jobs": Jobs(optional=True),
         "seed": Number(int, 0, 2**31 - 1),
     }
 
-    tree_: LabelTree
-    layers_: list[ClusterWeights]
-    n_rows_: int
-    label_counts_: npt.NDArray[np.int64]
+    rankers_: list[TreeRanker]
 
     def __init__(
         self,
@@ -149,6 +177,7 @@ class XRLinear(Estimator):
         positive_cost: float = 1.0,
         negative_cost: float = 1.0,
         bias: float = 1.0,
+        normalize: bool = False,
         tolerance: float = 0.1,
         max_iterations: int = 10,
         threshold: float = 0.1,
@@ -159,7 +188,11 @@ class XRLinear(Estimator):
         clustering: str = "spherical",
         overlap: int = 1,
         alpha: float = 0.5,
+        n_trees: int = 1,
         tree: LabelTree | None = None,
+        calibration: str | None = None,
+        calibration_folds: int = 1,
+        tail: str | None = None,
         n_jobs: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -172,6 +205,7 @@ class XRLinear(Estimator):
         self.positive_cost = positive_cost
         self.negative_cost = negative_cost
         self.bias = bias
+        self.normalize = normalize
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self.threshold = threshold
@@ -182,7 +216,11 @@ class XRLinear(Estimator):
         self.clustering = clustering
         self.overlap = overlap
         self.alpha = alpha
+        self.n_trees = n_trees
         self.tree = tree
+        self.calibration = calibration
+        self.calibration_folds = calibration_folds
+        self.tail = tail
         self.n_jobs = n_jobs
         self.seed = seed
 
@@ -194,13 +232,16 @@ class XRLinear(Estimator):
         *,
         label_features: Any = None,
         label_embeddings: Any = None,
+        memory_limit: int | str | None = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        force: bool = False,
     ) -> XRLinear:
         """Build the tree and train its rankers.
 
         Parameters
         ----------
         X : sparse matrix or array of shape (n, d)
-        Y : label matrix of shape (n, L), lists of label ids, or one class id a row
+        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name a row
             Values other than 1 are relevances: the cost of the positive.
         sample_weight : array of shape (n,), optional
             Factor of each row's costs.
@@ -208,6 +249,14 @@ class XRLinear(Estimator):
             For ``embedding="pifa_lf"``, in the feature space of X.
         label_embeddings : sparse matrix or array of shape (L, m), optional
             Embeddings to cluster the labels by, instead of ``embedding``.
+        memory_limit : int or str, optional
+            Bytes that the process may take, X and Y included, or text such as ``"4GB"``: training then works in parts
+            and puts what is finished into files, to the same bits. Pages of mapped files don't count.
+        checkpoint : path or Checkpoint, optional
+            A folder for what is finished, from which the same call goes on after an interruption, to the same bits.
+            Nothing is written in the first minute; a path is removed when ``fit`` is done.
+        force : bool, default False
+            Train even where :meth:`plan` says that the machine hasn't got the memory.
 
         Raises
         ------
@@ -215,101 +264,75 @@ class XRLinear(Estimator):
             When an array is malformed, or the arrays' shapes don't agree.
         ParameterError
             When a parameter is out of its range.
+        MemoryLimitError
+            When ``memory_limit`` leaves no room for what can't be done in parts; without a limit, when the machine
+            clearly has too little memory.
+        ModelError
+            When ``checkpoint`` is another training's, or can't be written.
         """
-        self.check_params()
-        jobs = resolve_jobs(self.n_jobs)
-        features, labels = validate.pair(X, Y, owner=type(self).__name__)
-        weight = validate.sample_weight(sample_weight, features.shape[0])
-        if labels.nnz == 0:
-            raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
-        tree = self._make_tree(features, labels, label_features, label_embeddings, jobs)
-        layers = self._train(features, labels, tree, weight, jobs)
-        self.tree_, self.layers_ = tree, layers
+        training = XRTraining(self, X, Y, sample_weight, label_features, label_embeddings)
+        rankers, calibrator = training.run(memory_limit, checkpoint, force)
+        self._keep_names(X, training.vocabulary)
+        return self._join(rankers, training.features, training.labels, calibrator)
+
+    def plan(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, label_features: Any = None, label_embeddings: Any = None
+    ) -> Plan:
+        """What ``fit`` with the same arguments would take: time, memory and the size of the model.
+
+        The trees are built as ``fit`` would build them; of the rankers a few clusters a layer are solved, from which
+        the rest is estimated. This takes a quarter of the training's time where that is a second, and a few hundredths
+        where it is hours. Nothing of the model changes.
+
+        Parameters and errors as in :meth:`fit`.
+
+        Returns
+        -------
+        Plan
+            With ``seconds``, ``peak_bytes``, ``model_bytes``, ``available_bytes`` and ``fits``; ``print(plan.text())``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> plan = XRLinear().plan(np.eye(4).repeat(5, axis=0), np.arange(4).repeat(5))
+        >>> plan.fits, plan.model_bytes < 10_000
+        (True, True)
+        """
+        return XRTraining(self, X, Y, sample_weight, label_features, label_embeddings).plan()
+
+    def _join(
+        self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None
+    ) -> XRLinear:
+        self.rankers_, self.calibrator_ = rankers, calibrator
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
         self.n_labels_ = labels.shape[1]
         return self
 
-    def _make_tree(
-        self, features: Csr, labels: Csr, label_features: Any, label_embeddings: Any, jobs: int
-    ) -> LabelTree:
-        """Phase 1: label embeddings, then the tree."""
-        n_labels = labels.shape[1]
-        if self.tree is not None:
-            if self.tree.n_labels != n_labels:
-                raise DataError(f"The tree has {self.tree.n_labels} labels, but Y has shape {labels.shape}.")
-            return self.tree
-        if n_labels <= self.max_leaf:
-            return LabelTree.flat(n_labels)
-        if label_embeddings is not None:
-            embeddings: Any = _of_labels(label_embeddings, "label_embeddings", labels)
-        elif self.embedding == "pifa_lf":
-            if label_features is None:
-                raise DataError(
-                    "embedding='pifa_lf' needs label_features, a matrix of shape (n_labels, n_features) in the "
-                    "feature space of X."
-                )
-            own = _of_labels(label_features, "label_features", labels)
-            embeddings = indexing.pifa_lf(features, labels, own, alpha=self.alpha)
-        elif self.embedding == "spectral":
-            embeddings = indexing.spectral(labels, seed=self.seed)
-        elif self.embedding == "pii":
-            embeddings = indexing.pii(labels)
-        else:
-            embeddings = indexing.pifa(features, labels, n_jobs=jobs)
-        return LabelTree.build(
-            embeddings, self.branching, self.max_leaf, clustering=self.clustering, overlap=self.overlap,
-            seed=self.seed, n_jobs=jobs,
-        )  # fmt: skip
+    @property
+    def tree_(self) -> LabelTree:
+        """The first tree."""
+        self._need_fit("tree_")
+        return self.rankers_[0].tree
 
-    def _train(
-        self,
-        features: Csr,
-        labels: Csr,
-        tree: LabelTree,
-        sample_weight: npt.NDArray[np.float32] | None,
-        jobs: int,
-    ) -> list[ClusterWeights]:
-        """Phases 2 and 3: each layer's rows, then its rankers (Algorithm 2, lines 2-7)."""
-        negatives = self._per_layer("negatives", tree.depth)
-        combines = self._per_layer("combine", tree.depth)
-        options = self._options()
-        weighted = bool((labels.data != 1).any())
-        positives = layer_positives(tree, labels)
+    @property
+    def layers_(self) -> list[ClusterWeights]:
+        """The weights of the first tree's layers."""
+        self._need_fit("layers_")
+        return self.rankers_[0].layers
 
-        def problem(t: int, nodes: npt.NDArray[np.int32] | None) -> LayerProblem:
-            offsets = tree.child_offsets[t]
-            above = positives[t - 1] if t else None
-            rows = cluster_rows(negatives[t], above, nodes, len(offsets) - 1, features.shape[0])
-            return LayerProblem(offsets, positives[t], *rows, weighted=weighted)
-
-        def lay_out(t: int, clusters: list[ClusterRows]) -> ClusterWeights:
-            return ClusterWeights.from_clusters(clusters, tree.child_offsets[t], features.shape[1], self.weight_dtype)
-
-        if all(scheme == "tfn" for scheme in negatives[1:]):  # every layer's rows are known beforehand
-            solved = solve_layers(
-                features, [problem(t, None) for t in range(tree.depth)], options,
-                sample_weight=sample_weight, n_jobs=jobs, description="Training",
-            )  # fmt: skip
-            return map_parallel(lambda t: lay_out(t, solved[t]), range(tree.depth), jobs)
-        layers: list[ClusterWeights] = []
-        above = matching.root_beam(features.shape[0])
-        for t in range(tree.depth):
-            if t:
-                above = matching.next_beam(features, layers[-1], above, self.beam, combines[t - 1], jobs)
-            solved = solve_layers(
-                features, [problem(t, above[0])], options, sample_weight=sample_weight, first_layer=t,
-                n_jobs=jobs, description=f"Training layer {t + 1} of {tree.depth}",
-            )  # fmt: skip
-            layers.append(lay_out(t, solved[0]))
-        return layers
-
-    def _options(self) -> LinearOptions:
+    def _training(self, depth: int, seed: int, jobs: int) -> TreeTraining:
+        """How the rankers of one tree are trained."""
         names = (
             "loss", "cost", "positive_cost", "negative_cost", "bias", "tolerance", "max_iterations", "threshold",
-            "max_weights_per_label", "seed",
+            "max_weights_per_label",
         )  # fmt: skip
-        return LinearOptions(**{name: getattr(self, name) for name in names})
+        linear = LinearOptions(**{name: getattr(self, name) for name in names}, seed=seed)
+        return TreeTraining(
+            self._per_layer("negatives", depth), self._per_layer("combine", depth), self.beam, linear,
+            self.weight_dtype, jobs,
+        )  # fmt: skip
 
     def _per_layer(self, name: str, depth: int) -> list[str]:
         """A parameter that is one word or one a layer, as one a layer."""
@@ -323,9 +346,15 @@ class XRLinear(Estimator):
                 f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
             )
         above, last = PAPER[name]
-        return [(last if t == depth - 1 else above) if word == "paper" else word for t, word in enumerate(words)]
+        words = [(last if t == depth - 1 else above) if word == "paper" else word for t, word in enumerate(words)]
+        if name == "combine":
+            matching.hinge_power(words)
+        return words
 
-    def rank(self, X: Any, k: int = 10, *, beam: int | None = None) -> TopK:
+    def rank(
+        self, X: Any, k: int = 10, *, beam: int | None = None, tail: str | None = None, allowed: Any = None,
+        denied: Any = None,
+    ) -> TopK:  # fmt: skip
         """The ``k`` best labels of each row.
 
         Parameters
@@ -335,6 +364,12 @@ class XRLinear(Estimator):
             Labels a row; a row for which the beam reaches fewer ends in label -1.
         beam : int, optional
             Nodes followed per layer, instead of the model's own.
+        tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
+            Instead of the model's own: the best of at least 100 candidates by probability times the label's worth,
+            for which see :func:`sylvan.ranking.tail.label_gains`.
+        allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
+            The only labels to answer with, for every row or row by row, and labels not to answer with; see
+            :class:`~sylvan.label_filter.LabelFilter` for the forms. The beam follows only nodes with such a label.
 
         Returns
         -------
@@ -347,33 +382,51 @@ class XRLinear(Estimator):
         """
         self._need_fit("rank")
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        beam = self.beam if beam is None else beam
-        beam = validate.count(beam, "beam")
-        features = validate.features(X, n_features=self.n_features_, owner="XRLinear")
-        return matching.rank(
-            features, self.layers_, self.tree_.leaf_labels, k=k, beam=beam,
-            combines=self._per_layer("combine", self.tree_.depth), n_copies=self.tree_.most_copies,
-            n_jobs=1 if features.shape[0] == 1 else resolve_jobs(self.n_jobs), description="Ranking",
-        )  # fmt: skip
+        beam = validate.count(self.beam if beam is None else beam, "beam")
+        if (tail := tail_of(self.tail, tail)) is not None:
+            return self._rank_for_tail(X, k, tail, beam=beam, allowed=allowed, denied=denied)
+        features = self._scaled(self._features(X))
+        labels = self._filter(allowed, denied, features.shape[0])
+        jobs = 1 if features.shape[0] == 1 else resolve_jobs(self.n_jobs)
+        if len(self.rankers_) == 1:
+            return self._named(self._rank_tree(self.rankers_[0], features, k, beam, labels, jobs))
+        deep = min(max(k, CANDIDATES), self.n_labels_)
+        tops = [self._rank_tree(ranker, features, deep, beam, labels, jobs) for ranker in self.rankers_]
+        return self._named(mean_score([TopK(top.labels, self._bounded(top.scores)) for top in tops], k))
+
+    def _scaled(self, features: Csr) -> Csr:
+        return unit_rows(features) if self.normalize else features
+
+    def _rank_tree(
+        self, ranker: TreeRanker, features: Csr, k: int, beam: int, labels: LabelFilter | None, jobs: int
+    ) -> TopK:
+        combines = self._per_layer("combine", ranker.tree.depth)
+        return ranker.rank(features, k, beam=beam, combines=combines, labels=labels, n_jobs=jobs, description="Ranking")
+
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        beam = self.beam if options.get("beam") is None else options["beam"]
+        combines = [self._per_layer("combine", ranker.tree.depth) for ranker in self.rankers_]
+        bound = self._bounded if len(self.rankers_) > 1 else None
+        return tree_votes(self.rankers_, combines, self._scaled(row), label, beam, top, names, bound)
 
     def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
+        return np.clip(top.scores, 0, 1) if len(self.rankers_) > 1 else self._bounded(top.scores)
+
+    def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The scores of one tree brought into [0, 1]."""
         if self._per_layer("combine", self.tree_.depth)[-1] == "ranker":
-            return (1 / (1 + np.exp(-np.clip(top.scores, -80, 80)))).astype(np.float32)
-        return np.clip(top.scores, 0, 1)
+            return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
+        return np.clip(scores, 0, 1)
 
     def to_state(self) -> store.State:
         """The fitted model as plain values and arrays; a tree given as a parameter is kept as ``tree_``."""
         self._need_fit("to_state")
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "tree"}
-        arrays: dict[str, Any] = {"label_counts": self.label_counts_}
-        for t, weights in enumerate(self.layers_):
-            arrays.update(weights.to_arrays(f"layer{t}"))
-        meta = {
-            "n_features": self.n_features_,
-            "n_rows": self.n_rows_,
-            "block_bits": [weights.block_bits for weights in self.layers_],
-        }
-        return store.State(KIND, 1, params, meta, arrays, {"tree": self.tree_.to_state()})
+        meta = {"n_features": self.n_features_, "n_rows": self.n_rows_, "n_trees": len(self.rankers_)}
+        parts = {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}
+        if self.calibrator_ is not None:
+            parts["calibrator"] = self.calibrator_.to_state()
+        return store.State(KIND, 1, params, meta, {"label_counts": self.label_counts_}, parts | self._names_to_parts())
 
     @classmethod
     def from_state(cls, state: store.State) -> XRLinear:
@@ -389,40 +442,23 @@ class XRLinear(Estimator):
         model = cls(**store.need_params(state, names))
         model.check_params()
         resolve_jobs(model.n_jobs)
-        tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
         n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
-        bits = state.meta.get("block_bits")
-        if (
-            not isinstance(bits, list)
-            or len(bits) != tree.depth
-            or not all(type(b) is int and 0 <= b <= 16 for b in bits)
-        ):
-            raise ModelError(
-                f"{state.where!r} is damaged: in manifest.json, 'block_bits' must be {tree.depth} ints in [0, 16]. "
-                f"Got {bits!r} instead."
-            )
-        model.tree_ = tree
-        model.layers_ = [
-            ClusterWeights.from_arrays(state, f"layer{t}", tree.child_offsets[t], n_features, bits[t])
-            for t in range(tree.depth)
-        ]
+        n_trees = store.need_int(state, "n_trees", 1, 1000)
+        parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
+        model.rankers_ = [TreeRanker.from_state(part, n_features) for part in parts]
+        if "calibrator" in state.parts:
+            model.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
+        tree = model.rankers_[0].tree
+        if any(ranker.tree.n_labels != tree.n_labels for ranker in model.rankers_):
+            raise ModelError(f"{state.where!r} is damaged: its trees have different numbers of labels.")
         model.n_rows_ = store.need_int(state, "n_rows", 0)
         model.label_counts_ = store.need_array(state, "label_counts", np.int64, (tree.n_labels,))
-        model.n_features_ = n_features
-        model.n_labels_ = tree.n_labels
+        model.n_features_, model.n_labels_ = n_features, tree.n_labels
+        model._names_from_parts(state)
         for name in ("negatives", "combine"):
-            model._per_layer(name, tree.depth)
+            for ranker in model.rankers_:
+                model._per_layer(name, ranker.tree.depth)
         return model
-
-
-def _of_labels(matrix: Any, name: str, labels: Csr) -> Csr:
-    """A matrix with one row a label."""
-    rows = validate.features(matrix, name=name)
-    if rows.shape[0] != labels.shape[1]:
-        raise DataError(
-            f"{name} has shape {rows.shape}, but Y has shape {labels.shape}: one row a label is needed."
-        )
-    return rows
 
 
 store.register(KIND, XRLinear.from_state)

@@ -8,6 +8,7 @@ before an array reaches a kernel.
 
 from __future__ import annotations
 
+from sylvan.store.annotate import annotate, contents
 from sylvan.store.needs import (
     need_array,
     need_bool,
@@ -20,15 +21,21 @@ from sylvan.store.needs import (
     need_params,
     need_part,
     need_range,
+    need_rising,
 )
 from sylvan.store.read import load
-from sylvan.store.state import JSON, State, known_kinds, loader_of, register
+from sylvan.store.scratch import ScratchFiles
+from sylvan.store.state import JSON, State, folder_path, known_kinds, loader_of, register
 from sylvan.store.write import check_target, save
 
 __all__ = [
     "JSON",
+    "ScratchFiles",
     "State",
+    "annotate",
     "check_target",
+    "contents",
+    "folder_path",
     "known_kinds",
     "load",
     "loader_of",
@@ -43,6 +50,7 @@ __all__ = [
     "need_params",
     "need_part",
     "need_range",
+    "need_rising",
     "register",
     "save",
 ]

@@ -30,6 +30,7 @@ __all__ = [
     "need_params",
     "need_part",
     "need_range",
+    "need_rising",
 ]
 
 _MISSING = object()
@@ -141,6 +142,17 @@ def need_range(
         if not (least >= low and most <= high):
             worst = most if least >= low else least
             _refuse_array(state, name, f"must hold values in [{low}, {high}]. Got {worst} instead")
+    return array
+
+
+def need_rising(
+    state: State, name: str, low: int, high: int, dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...]
+) -> npt.NDArray[Any]:
+    """Ids of one dimension in [``low``, ``high``], each greater than the one before it."""
+    array = need_range(state, name, low, high, dtype, (None,))
+    falling = array[1:] <= array[:-1]
+    if falling.any():
+        _refuse_array(state, name, f"must rise, but doesn't at position {int(falling.argmax()) + 1}")
     return array
 
 

@@ -23,7 +23,7 @@ from sylvan.store import manifest
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import State, folder_path
 
-__all__ = ["load"]
+__all__ = ["load", "read_manifest"]
 
 _CHUNK = 16 << 20
 _ATTEMPTS = 20
@@ -63,20 +63,27 @@ def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | st
     path = folder_path(folder)
     before = b""
     for _ in range(_ATTEMPTS):
-        data = _read_manifest(path)
+        data = read_manifest(path)
         try:
             node = manifest.parse(data, os.path.join(path, manifest.NAME), __version__)
             return _build(node, path, mmap, checked)
         except ModelError:
             # Another process may have replaced the model since its manifest was read; then the new one is
             # there now.
-            before, data = data, _read_manifest(path)
+            before, data = data, read_manifest(path)
             if data == before:
                 raise
     raise ModelError(f"The model in {path!r} could not be loaded: other processes keep replacing it.")
 
 
-def _read_manifest(path: str) -> bytes:
+def read_manifest(path: str) -> bytes:
+    """The bytes of the manifest in a folder.
+
+    Raises
+    ------
+    ModelError
+        When there is none, or it can't be read.
+    """
     name = os.path.join(path, manifest.NAME)
     try:
         if not os.path.exists(path):

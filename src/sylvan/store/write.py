@@ -35,7 +35,7 @@ from sylvan.store import manifest
 from sylvan.store.npy import DTYPES, header
 from sylvan.store.state import JSON, State, folder_path
 
-__all__ = ["check_target", "save"]
+__all__ = ["check_target", "locked", "put_manifest", "save"]
 
 _CHUNK = 16 << 20
 _OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
@@ -83,7 +83,7 @@ def save(folder: str | os.PathLike[str], state: State) -> None:
             if _write_new(path, plan, model, token, __version__):
                 return
             _check_target(path, str(folder))
-        with _locked(path):
+        with locked(path):
             _write_into(path, plan, model, token, __version__)
             _remove_unnamed(path, plan)
     except (OSError, MemoryError) as error:
@@ -197,14 +197,7 @@ def _write_into(path: Path, plan: _Plan, model: dict[str, JSON], token: str, ver
     try:
         for file, (array, entry) in plan.files.items():
             entry["bytes"], entry["checksum"] = _write_array(path / file, array)
-        with _naming(waiting):
-            data = _dump(model, version)
-            with waiting.open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            _sync_folder(path)
-            os.replace(waiting, path / manifest.NAME)
+        put_manifest(waiting, model, version)
     except BaseException:
         if not _committed(path, token):  # a Ctrl-C can arrive just after the rename
             for name in [*plan.files, waiting.name]:
@@ -213,6 +206,18 @@ def _write_into(path: Path, plan: _Plan, model: dict[str, JSON], token: str, ver
         raise
     with contextlib.suppress(OSError):  # the new model is in place, and either is whole
         _sync_folder(path)
+
+
+def put_manifest(waiting: Path, model: dict[str, JSON], version: str) -> None:
+    """Write a manifest under the name ``waiting``, then rename it over the one in its folder."""
+    with _naming(waiting):
+        data = _dump(model, version)
+        with waiting.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _sync_folder(waiting.parent)
+        os.replace(waiting, waiting.parent / manifest.NAME)
 
 
 def _committed(path: Path, token: str) -> bool:
@@ -240,7 +245,7 @@ def _write_new(path: Path, plan: _Plan, model: dict[str, JSON], token: str, vers
     beside = path.with_name(f".{path.name}.{token}.saving")
     beside.mkdir()
     try:
-        with _locked(beside):
+        with locked(beside):
             _write_into(beside, plan, model, token, version)
             os.rename(beside, path)
     except BaseException as error:
@@ -332,7 +337,7 @@ def _abandoned(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """One writer at a time; the lock is the system's and dies with the process that holds it."""
     try:
         import fcntl

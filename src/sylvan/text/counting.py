@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numbers
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,7 @@ from sylvan.parallel import map_parallel
 from sylvan.text.documents import apart
 from sylvan.text.terms import Terms
 
-__all__ = ["Rows", "Scan", "chunks", "count_terms"]
+__all__ = ["Rows", "Scan", "TermCounter", "chunks"]
 
 _LEAST_CHARACTERS = 1 << 16
 _MOST_CHARACTERS = 1 << 21
@@ -65,74 +67,86 @@ def chunks(texts: tuple[str, ...]) -> list[tuple[int, int]]:
     return ranges
 
 
-def count_terms(
-    texts: tuple[str, ...],
-    scan: Scan,
-    *,
-    min_df: float,
-    max_df: float,
-    max_features: int | None,
-    keep_rows: bool,
-    n_jobs: int,
-) -> tuple[Terms, npt.NDArray[np.int64], list[Rows]]:
-    """The vocabulary of ``texts``, its document frequencies, and each document's counts.
+class TermCounter:
+    """Counts the terms of documents that come block by block.
 
-    Every thread fills a vocabulary of its own; they are merged, and terms sorted, so that nothing in the
-    result depends on which thread saw what.
+    Every thread fills a vocabulary of its own; they are merged, and terms sorted, so that nothing in the result depends
+    on which thread saw what, or where one block ends and the next begins.
 
-    Returns
-    -------
-    terms : Terms
-    n_documents : ndarray of int64, shape (n_terms,)
-        Number of documents with each term.
-    rows : list of Rows
-        In the order of the documents, numbered by column and sorted; empty unless ``keep_rows``.
-
-    Raises
-    ------
-    DataError
-        When no term is found, or none remains.
+    Parameters
+    ----------
+    scan : Scan
+    keep_rows : bool
+        Whether each document's counts are kept.
+    n_jobs : int
+    moved : callable
+        Gives a copy of a chunk's counts that is to be kept; in memory by default.
     """
-    tables, rows = _count(texts, scan, keep_rows or max_features is not None, n_jobs)
-    maps = _merge(tables)
-    merged = tables[0]
-    del tables[1:]
-    frequencies = merged.document_frequencies()
-    ids = _frequent(frequencies, len(texts), min_df, max_df)
-    merged.sort(ids)
-    if max_features is not None and len(ids) > max_features:
-        ids = ids[_most_used(_totals(rows, maps, len(merged))[ids], max_features)]
-    data, offsets = merged.copy(ids)
-    terms = Terms(data, offsets, kernels.tfidf_slots(data, offsets))
-    if not keep_rows:
-        return terms, frequencies[ids].astype(np.int64), []
-    column_of = np.full(len(merged), -1, dtype=np.int32)
-    column_of[ids] = np.arange(len(ids), dtype=np.int32)
-    columns = [column_of, *(column_of[one] for one in maps[1:])]
 
-    def keep(chunk: Rows) -> None:
-        kernels.tfidf_keep_columns(chunk.entries, chunk.indptr, columns[chunk.table])
+    def __init__(
+        self, scan: Scan, keep_rows: bool, n_jobs: int, moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = apart
+    ) -> None:
+        self._scan, self._keep_rows, self._n_jobs, self._moved = scan, keep_rows, n_jobs, moved
+        self._tables: list[kernels.TfidfTerms] = []
+        self._rows: list[Rows] = []
+        self.n_documents = 0
 
-    map_parallel(keep, rows, n_jobs)
-    return terms, frequencies[ids].astype(np.int64), rows
+    def add(self, texts: tuple[str, ...], description: str | None = "Reading texts") -> None:
+        """Count every chunk in whichever vocabulary no other thread is using."""
+        ranges = chunks(texts)
+        while len(self._tables) < max(1, min(self._n_jobs, len(ranges))):
+            self._tables.append(kernels.TfidfTerms())
+        free = deque(range(len(self._tables)))
+        scan = self._scan
 
+        def work(chunk: tuple[int, int]) -> Rows | None:
+            number = free.pop()
+            entries, indptr = self._tables[number].add(texts, *chunk, scan.table, scan.lowercase, scan.settings)
+            free.append(number)
+            return Rows(self._moved(entries), indptr, number) if self._keep_rows else None
 
-def _count(
-    texts: tuple[str, ...], scan: Scan, keep_rows: bool, n_jobs: int
-) -> tuple[list[kernels.TfidfTerms], list[Rows]]:
-    """Count every chunk in whichever vocabulary no other thread is using."""
-    ranges = chunks(texts)
-    tables = [kernels.TfidfTerms() for _ in range(max(1, min(n_jobs, len(ranges))))]
-    free = deque(range(len(tables)))
+        found = map_parallel(work, ranges, self._n_jobs, description=description)
+        self._rows += [rows for rows in found if rows is not None]
+        self.n_documents += len(texts)
 
-    def work(chunk: tuple[int, int]) -> Rows | None:
-        number = free.pop()
-        entries, indptr = tables[number].add(texts, *chunk, scan.table, scan.lowercase, scan.settings)
-        free.append(number)
-        return Rows(apart(entries), indptr, number) if keep_rows else None
+    def finish(
+        self, *, min_df: float, max_df: float, max_features: int | None
+    ) -> tuple[Terms, npt.NDArray[np.int64], list[Rows]]:
+        """The vocabulary, its document frequencies, and each document's counts.
 
-    found = map_parallel(work, ranges, n_jobs, description="Reading texts")
-    return tables, [rows for rows in found if rows is not None]
+        Returns
+        -------
+        terms : Terms
+        n_documents : ndarray of int64, shape (n_terms,)
+            Number of documents with each term.
+        rows : list of Rows
+            In the order of the documents, numbered by column and sorted; empty unless they were kept.
+
+        Raises
+        ------
+        DataError
+            When no term is found, or none remains.
+        """
+        tables, rows = self._tables, self._rows
+        maps = _merge(tables)
+        merged = tables[0]
+        del tables[1:]
+        frequencies = merged.document_frequencies()
+        ids = _frequent(frequencies, self.n_documents, min_df, max_df)
+        merged.sort(ids)
+        if max_features is not None and len(ids) > max_features:
+            ids = ids[_most_used(_totals(rows, maps, len(merged))[ids], max_features)]
+        data, offsets = merged.copy(ids)
+        terms = Terms(data, offsets, kernels.tfidf_slots(data, offsets))
+        column_of = np.full(len(merged), -1, dtype=np.int32)
+        column_of[ids] = np.arange(len(ids), dtype=np.int32)
+        columns = [column_of, *(column_of[one] for one in maps[1:])]
+
+        def keep(chunk: Rows) -> None:
+            kernels.tfidf_keep_columns(chunk.entries, chunk.indptr, columns[chunk.table])
+
+        map_parallel(keep, rows, self._n_jobs)
+        return terms, frequencies[ids].astype(np.int64), rows
 
 
 def _merge(tables: list[kernels.TfidfTerms]) -> list[npt.NDArray[np.int32]]:

@@ -57,6 +57,15 @@ class Terms:
         except UnicodeDecodeError as error:
             raise ModelError(f"A term of the vocabulary is not UTF-8 text: {error}.") from None
 
+    def __getitem__(self, column: int) -> str:
+        """The term of a column; bytes that are no UTF-8 are shown as replacement characters."""
+        first, last = int(self.offsets[column]), int(self.offsets[column + 1])
+        found = self.data[first:last].tobytes()
+        try:
+            return found.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return found.decode("utf-8", "replace")
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""
         return {"term_bytes": self.data, "term_offsets": self.offsets, "slots": self.slots.view(np.int64)}

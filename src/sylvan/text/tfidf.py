@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,12 +12,12 @@ import scipy.sparse as sp
 
 from sylvan import kernels, store
 from sylvan.canonical import Csr
-from sylvan.errors import DataError, ModelError, NotFittedError
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Flag, Jobs, Number, Parameterized
 from sylvan.text.characters import character_table
 from sylvan.text.constraints import DocumentShare, NgramRange
-from sylvan.text.counting import Rows, Scan, chunks, count_terms
+from sylvan.text.counting import Rows, Scan, TermCounter, chunks
 from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, join
 from sylvan.text.terms import Terms
 
@@ -181,22 +181,58 @@ class TfidfVectorizer(Parameterized):
         """
         return self._weigh(self._learn(texts, keep_rows=True)).to_scipy()
 
+    def fit_transform_blocks(
+        self, blocks: Iterable[Iterable[str]], *, scratch: store.ScratchFiles | None = None
+    ) -> Csr:
+        """As :meth:`fit_transform` of all texts together, of which only one block has to be there at a time.
+
+        Parameters
+        ----------
+        blocks : iterable of iterables of str
+            Some thousands of documents each.
+        scratch : ScratchFiles, optional
+            Puts the counts and the matrix into files, so that not even these need memory.
+
+        Returns
+        -------
+        Csr
+            The same matrix, to the bit.
+
+        Raises
+        ------
+        ParameterError, DataError
+            As :meth:`fit`.
+
+        Examples
+        --------
+        >>> from sylvan.text import TfidfVectorizer
+        >>> TfidfVectorizer().fit_transform_blocks([["red tea", "tea"], ["green tea"]]).shape
+        (3, 3)
+        """
+        rows = self._learn_blocks(blocks, True, apart if scratch is None else scratch.moved)
+        return self._weigh(rows, np.empty if scratch is None else scratch.zeros)
+
     def _learn(self, texts: Iterable[str], keep_rows: bool) -> list[Rows]:
+        return self._learn_blocks([as_documents(texts)], keep_rows)
+
+    def _learn_blocks(
+        self,
+        blocks: Iterable[Iterable[str]],
+        keep_rows: bool,
+        moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = apart,
+    ) -> list[Rows]:
         self.check_params()
-        n_jobs = resolve_jobs(self.n_jobs)
-        documents = as_documents(texts)
-        if not documents:
-            raise DataError("texts has no documents to learn a vocabulary from.")
-        terms, n_documents, rows = count_terms(
-            documents,
-            self._scan(),
-            min_df=self.min_df,
-            max_df=self.max_df,
-            max_features=self.max_features,
-            keep_rows=keep_rows,
-            n_jobs=n_jobs,
+        counter = TermCounter(
+            self._scan(), keep_rows or self.max_features is not None, resolve_jobs(self.n_jobs), moved
         )
-        self._idf = self._idf_of(n_documents, len(documents)) if self.use_idf else None
+        for block in blocks:
+            counter.add(as_documents(block))
+        if not counter.n_documents:
+            raise DataError("texts has no documents to learn a vocabulary from.")
+        terms, n_with_term, rows = counter.finish(
+            min_df=self.min_df, max_df=self.max_df, max_features=self.max_features
+        )
+        self._idf = self._idf_of(n_with_term, counter.n_documents) if self.use_idf else None
         self._terms = terms
         return rows
 
@@ -205,11 +241,10 @@ class TfidfVectorizer(Parameterized):
         idf = np.log((n_documents + more) / (n_with_term + more).astype(np.float64)) + 1.0
         return np.asarray(idf, dtype=np.float32)
 
-    def _weigh(self, rows: list[Rows]) -> Csr:
+    def _weigh(self, rows: list[Rows], allocate: Callable[[int, Any], npt.NDArray[Any]] = np.empty) -> Csr:
         """One matrix of all chunks; each chunk's counts are let go as soon as it is weighed."""
         starts = np.cumsum([0, *(int(chunk.indptr[-1]) for chunk in rows)])
-        indices = np.empty(starts[-1], dtype=np.int32)
-        data = np.empty(starts[-1], dtype=np.float32)
+        indices, data = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
         weights = self._weights()
         n_terms = self.n_terms_
 
@@ -326,6 +361,13 @@ class TfidfVectorizer(Parameterized):
         """Inverse document frequency of each column; all ones when ``use_idf`` was False."""
         terms = self._fitted_terms()
         return np.ones(len(terms), dtype=np.float32) if self._idf is None else self._idf
+
+    def term(self, column: int) -> str:
+        """The term that a column counts, without building the whole vocabulary."""
+        terms = self._fitted_terms()
+        if not 0 <= column < len(terms):
+            raise ParameterError(f"The 'column' of a term must be an int in [0, {len(terms)}). Got {column!r} instead.")
+        return terms[column]
 
     @property
     def vocabulary_(self) -> dict[str, int]:

@@ -1,0 +1,41 @@
+"""The command line that the scripts share, and the JSON that they leave."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import measure
+
+HERE = Path(__file__).resolve().parent
+
+
+def command_line(what: str | None, sets: str) -> argparse.ArgumentParser:
+    """A parser with the options for sets, folders and threads; ``sets`` are the default ones."""
+    parser = argparse.ArgumentParser(description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="data", help="folder of eurlex57k/ and gutenberg/")
+    parser.add_argument("--sets", default=sets)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--cache", default=str(HERE / "cache"), help="where prepared sets are kept")
+    parser.add_argument("--results", default=str(HERE / "results"), help="folder of the JSON files")
+    return parser
+
+
+def prepared(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    """Each set that the command line asks for, and the folder of its matrices."""
+    for name in options.sets.split(","):
+        yield name, datasets.prepare(name, Path(options.data), Path(options.cache))
+
+
+def write(kind: str, set_name: str, options: argparse.Namespace, **figures: Any) -> None:
+    """Writes ``results/KIND-SET.json``: the figures, of what set, when and on what machine."""
+    about = {"set": set_name, "date": datetime.date.today().isoformat(), "machine": measure.processor()}
+    record = about | {"threads": options.threads} | figures
+    target = Path(options.results) / f"{kind}-{set_name}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(record, indent=1) + "\n")

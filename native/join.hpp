@@ -1,0 +1,14 @@
+// Several rankings of the same rows made one.
+#pragma once
+
+#include <cstdint>
+
+namespace sylvan {
+
+// For each row the k labels of the highest sums, best first, lower label first among equals: `labels` and
+// `values`, both (n_rows, width), are pairs of a label and what it gains there, added up from left to right.
+// A label below 0 is nobody. -1 and -inf end a shorter answer. Returns false when memory could not be had.
+bool join_rankings(int64_t n_rows, int64_t width, const int32_t* labels, const float* values, int64_t k,
+                   int32_t* out_labels, float* out_scores);
+
+}  // namespace sylvan

@@ -1,0 +1,161 @@
+"""``sylvan convert``: a file of texts, or a matrix, in another format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from sylvan.cli.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
+from sylvan.cli.options import input_options, shared_options
+from sylvan.errors import DataError
+
+__all__ = ["command"]
+
+_PAIR = "pair"
+_TARGETS = tuple(name for name in FORMATS if name != "dataset")
+# Why texts become no matrix and a matrix no texts, and what would work.
+_REFUSED = {
+    True: "features: those are made of texts by 'sylvan train', or by TfidfVectorizer from Python. Choose one of "
+    f"{', '.join(name for name in _TARGETS if name in TEXT_FORMATS)}.",
+    False: "texts, which can't be had back from features. Choose one of " f"{', '.join(MATRIX_FORMATS)}, {_PAIR}.",
+}
+
+
+@click.command("convert", short_help="Turn a file of texts or a matrix into another format.")
+@click.argument("input_", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--to",
+    type=click.Choice((*_TARGETS, _PAIR)),
+    help="Format of OUT; told by its name by default. pair is a folder of X and Y in .npz.",
+)
+@click.option("--from", "from_", type=click.Choice(tuple(FORMATS)), help="The same as --format.")
+@click.option("--output-labels", metavar="Y.npz", help="Where to write the labels of an .npz, .npy or csr.")
+@click.option("--output-items", metavar="FILE", help="Where to write the labels' names of PECOS's text files.")
+@click.option("--output-separator", metavar="TEXT", help="What parts the labels in a cell of OUT. [default: ;]")
+@click.option("--split", default="trn", show_default=True, help="Which part of a pair: X.trn.npz, X.tst.npz.")
+@click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS) that turn labels into URIs.")
+@click.option("--one-line", is_flag=True, help="Write blanks for line breaks in texts, where the format has none.")
+@click.option("--blanks", metavar="TEXT", help="What to write for blanks in fastText's labels, such as _.")
+@click.option("--drop-weights", is_flag=True, help="Leave the weights of labels out.")
+@click.option("--texts-only", is_flag=True, help="Leave the labels out.")
+@input_options
+@shared_options
+def command(input_: str, output: str, **given: Any) -> None:
+    """Write IN (- for stdin) as OUT (- for stdout) in another format: texts as texts, matrices as matrices.
+
+    Texts stream through, so that a file of any size will do. OUT takes its name when everything is written.
+
+    \b
+    Examples:
+      sylvan convert books.csv books.jsonl --text-field title --labels-field subjects
+      sylvan convert train.jsonl train.txt --to fasttext --blanks _ --one-line
+      sylvan convert corpus/ corpus.parquet
+      sylvan convert train.xmc data/ --to pair
+      zcat titles.tsv.gz | sylvan convert - - --to jsonl | head
+    """
+    from sylvan.cli.inputs import TextInput, open_input
+    from sylvan.parallel import quiet
+
+    if given["from_"] is not None:
+        if given["format_"] not in (None, given["from_"]):
+            raise click.UsageError("--from and --format say the same thing: give one of them.")
+        given["format_"] = given["from_"]
+    source = open_input(input_, given, part=given["split"])
+    target = given["to"] or _target(output, source)
+    text = isinstance(source, TextInput)
+    if text != (target in TEXT_FORMATS):
+        raise DataError(f"{source.name} is {source.words}, and {_words(target)} holds {_REFUSED[text]}")
+    with quiet(given["quiet"] or output == "-"):
+        if isinstance(source, TextInput):
+            _convert_texts(source, output, target, given)
+        else:
+            _convert_matrix(source, output, target, given)
+
+
+def _words(target: str) -> str:
+    return FORMATS.get(target, "a pair of matrices in .npz")
+
+
+def _target(output: str, source: Any) -> str:
+    """The format that the name of OUT tells; refuses one that tells none."""
+    found = format_of_name(output)
+    if found is None and not source.is_text and (output.endswith(os.sep) or os.path.isdir(output)):
+        return _PAIR
+    if found is None:
+        known = ", ".join((*_TARGETS, _PAIR))
+        raise DataError(f"{output!r} doesn't tell its format: say it with --to, one of {known}.")
+    return found
+
+
+def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
+    from sylvan.cli.text_files import write_texts
+
+    options = replace(
+        source.options,
+        label_separator=given["output_separator"],
+        items=given["output_items"],
+        header=None,
+        one_line=given["one_line"],
+        blanks=given["blanks"],
+    )
+    subjects = options.subjects() if target.startswith("annif") else None
+    labels = not given["texts_only"]
+
+    def rows() -> Iterator[tuple[str, list[Any], list[float] | None]]:
+        for block in source.stream(labels):
+            for text, row, weights in block.rows():
+                if subjects is not None:
+                    row = [_subject(subjects, options.vocabulary, label) for label in row]
+                yield text, row, None if given["drop_weights"] else weights
+
+    write_texts(output, target, rows(), options, labels)
+
+
+def _subject(subjects: Any, name: Any, label: Any) -> str:
+    found = label if label in subjects else subjects.uri(str(label))
+    if found is None:
+        raise DataError(f"No subject of {name} has the label {label!r}.")
+    return str(found)
+
+
+def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
+    from sylvan import data
+
+    X, Y = source.matrices()
+    apart = given["output_labels"]
+    if given["texts_only"]:
+        raise DataError("--texts-only is for text. A matrix is written without labels to an .npz or .npy.")
+    if target in ("xmc", "svmlight"):
+        if apart is not None:
+            raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
+        save = data.save_xmc if target == "xmc" else data.save_svmlight
+        save(output, X, Y)
+    elif target == _PAIR:
+        data.save_npz_pair(output, X, Y, given["split"])
+    else:
+        if Y.nnz and apart is None:
+            raise DataError(
+                f"{source.name} holds labels, and {FORMATS[target]} doesn't: say with --output-labels Y.npz where they "
+                "are to be written, or choose --to pair."
+            )
+        if target == "npy":
+            _refuse_huge(X.shape)
+        if apart is not None:
+            data.save_npz(apart, Y)
+        if target == "npz":
+            data.save_npz(output, X)
+        elif target == "csr":
+            data.save_csr(output, X)
+        else:
+            data.save_npy(output, X.toarray())
+
+
+def _refuse_huge(shape: tuple[int, int]) -> None:
+    size = 4 * shape[0] * shape[1]
+    if size > 1 << 32:
+        raise DataError(f"A dense matrix of shape {shape} takes {size / 1e9:.1f} GB: choose npz, which is sparse.")

@@ -1,0 +1,200 @@
+"""``sylvan explain``: why a saved model gives a label to a row, or doesn't."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from sylvan.cli.inputs import MatrixInput, TextInput
+from sylvan.cli.options import input_options, shared_options
+from sylvan.errors import DataError
+from sylvan.registry import load
+
+__all__ = ["command", "read_names"]
+
+_WIDTH = 100
+
+
+@click.command("explain", short_help="Say why a saved model gives a label to a row, or doesn't.")
+@click.argument("model", metavar="MODEL")
+@click.argument("input_", metavar="[INPUT]", required=False)
+@click.option("--text", metavar="TEXT", help="The text to explain, instead of a row of INPUT.")
+@click.option(
+    "--row",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Which row of INPUT; 0 is the first.",
+)
+@click.option(
+    "--label",
+    "wanted",
+    multiple=True,
+    metavar="NAME",
+    help="A label to explain, by name or id; give it again for several. [default: the best -k answers]",
+)
+@click.option("-k", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="K", help="Answers to explain.")
+@click.option(
+    "--features",
+    "top",
+    type=click.IntRange(1, 10_000),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Most features listed for, and most against, each step.",
+)
+@click.option(
+    "--examples",
+    metavar="TRAIN",
+    help="The training file, for the nearest rows with the label (of an .npz, the labels with --labels); or a saved "
+    "model of neighbors.",
+)
+@click.option(
+    "--neighbors",
+    type=click.IntRange(1, 10_000),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How many of them.",
+)
+@click.option("--feature-names", metavar="FILE", help="For matrices: what columns are called, a line each.")
+@click.option("--label-names", metavar="FILE", help="For matrices: what labels are called, a line each.")
+@click.option("--html", metavar="FILE", help="Write a page for the browser.")
+@click.option("--json", "json_", metavar="FILE", help="Write the data (- for stdout alone).")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the model that matters when ranking, such as beam=20.",
+)
+@input_options
+@shared_options
+def command(model: str, input_: str | None, settings: tuple[str, ...], **given: Any) -> None:
+    """Explain the answers of the model in the folder MODEL for one text, or one row of INPUT (- for stdin).
+
+    Shows the path to each label through the tree, score and place at each step, and the words that weighed most;
+    for a label that is not among the answers, where the search lost it and which beam would reach it.
+
+    \b
+    Examples:
+      sylvan explain runs/m --text "whale hunting in the south seas" --label Whaling
+      sylvan explain runs/m test.jsonl --row 7 --examples train.jsonl --html why.html
+      sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
+    """
+    from sylvan.cli.saved import load_model
+    from sylvan.parallel import quiet
+
+    loaded = load_model(model, settings, given["threads"])
+    text_model = takes_texts(loaded)
+    with quiet(given["quiet"]):
+        x = _asked(loaded, model, input_, given)
+        names = _names(given, text_model)
+        options: dict[str, Any] = {"top": given["top"], **{name: value for name, value in names.items() if value}}
+        if given["examples"] is not None:
+            options.update(examples=_examples(loaded, model, given), n_examples=given["neighbors"])
+        labels = [_label(word, text_model, names) for word in given["wanted"]]
+        if not labels:
+            found = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
+            labels = [loaded.vocabulary_[i] if text_model else i for i in found.tolist() if i >= 0]
+        explanations = [loaded.explain(x, label, **options) for label in labels]
+    _write(explanations, given["html"], given["json_"])
+
+
+def takes_texts(model: Any) -> bool:
+    """Whether a model is asked texts and names: a TextModel, or several of them in one."""
+    from sylvan.models.text import TextModel
+
+    return isinstance(model, TextModel) or bool(getattr(model, "takes_texts", False))
+
+
+def _asked(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
+    """The one row that is meant, as the model takes it."""
+    from sylvan.cli.inputs import open_input
+    from sylvan.cli.saved import check_kind
+
+    if given["text"] is not None:
+        if path is not None:
+            raise click.UsageError("Give INPUT or --text, not both.")
+        if not takes_texts(model):
+            raise DataError(f"--text is for models over text, but the model in {folder!r} takes matrices.")
+        return [given["text"]]
+    source = open_input(path or "-", {**given, "labels": None}, model)
+    check_kind(model, folder, source)
+    return _row(source, given["row"], model)
+
+
+def _row(source: TextInput | MatrixInput, number: int, model: Any) -> Any:
+    """Row ``number`` of a file, read no further than that."""
+    seen = 0
+    blocks = source.blocks() if isinstance(source, TextInput) else source.blocks(model.n_features_)
+    for rows, _ in blocks:
+        n = len(rows) if isinstance(rows, list) else rows.shape[0]
+        if number < seen + n:
+            return rows[number - seen : number - seen + 1]
+        seen += n
+    raise DataError(f"{source.name} has {seen:,} rows: there is no row {number:,}, as the first is row 0.")
+
+
+def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
+    """What features and labels of a model over matrices are called."""
+    from sylvan.data import Vocabulary
+
+    found: dict[str, Any] = {}
+    for name in ("feature_names", "label_names"):
+        if given[name] is None:
+            continue
+        if text_model:
+            raise DataError(f"--{name.replace('_', '-')} is for matrices: a model over text knows its names.")
+        lines = read_names(given[name])
+        found[name] = Vocabulary(lines) if name == "label_names" else lines
+    return found
+
+
+def read_names(path: str) -> list[str]:
+    """The names in a file, one a line."""
+    from sylvan.data.streams import open_read
+
+    with open_read(path) as stream:
+        return [line.decode("utf-8", "replace") for _, line in stream.lines()]
+
+
+def _label(word: str, text_model: bool, names: dict[str, Any]) -> str | int:
+    """A label as it was typed: a name where labels have names, else an id."""
+    known = names.get("label_names")
+    if text_model or (known is not None and (word in known or not word.isdecimal())):
+        return word
+    if not word.isdecimal():
+        raise DataError(f"--label takes an id, as this model knows no names (--label-names). Got {word!r} instead.")
+    return int(word)
+
+
+def _examples(model: Any, folder: str, given: dict[str, Any]) -> Any:
+    """Training rows and their labels, or a saved model that keeps them."""
+    if os.path.isfile(os.path.join(given["examples"], "manifest.json")):
+        return load(given["examples"])
+    from sylvan.cli.inputs import open_input
+    from sylvan.cli.saved import check_kind
+
+    source = open_input(given["examples"], {**given, "format_": None}, model, part="trn")
+    check_kind(model, folder, source)
+    return source.read()
+
+
+def _write(explanations: list[Any], html: str | None, json_: str | None) -> None:
+    from sylvan.data.streams import open_write
+    from sylvan.models.explanation_page import as_page
+
+    if html is not None:
+        with open_write(html) as stream:
+            stream.write(as_page(explanations).encode("utf-8", "replace"))
+    if json_ is not None:
+        content = json.dumps([found.to_dict() for found in explanations], ensure_ascii=False, indent=1, allow_nan=False)
+        with open_write(json_) as stream:
+            stream.write(f"{content}\n".encode("utf-8", "replace"))
+    if "-" not in (html, json_):
+        click.echo("\n\n".join(found.text(_WIDTH) for found in explanations))

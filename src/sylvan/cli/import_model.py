@@ -1,0 +1,112 @@
+"""``sylvan import``: a model of another library as one of Sylvan's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sylvan.cli.app import Session
+from sylvan.errors import DataError, ParameterError
+from sylvan.weights import WEIGHT_DTYPES
+
+__all__ = ["command"]
+
+# Not taken from sylvan.importers, so that --help is quick; a test holds them equal.
+_LIBRARIES = ("libpecos", "omikuji", "napkinxc")
+_TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
+
+
+@click.command("import", short_help="Bring a model of libpecos, omikuji or napkinXC over.")
+@click.argument("source", metavar="FOLDER")
+@click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
+@click.option(
+    "--from", "library", type=click.Choice(_LIBRARIES), help="The library it is from; told by its files by default."
+)
+@click.option(
+    "--weight-dtype",
+    type=click.Choice(tuple(reversed(WEIGHT_DTYPES))),
+    default="float32",
+    show_default=True,
+    help="How weights are stored; uint8 rounds them, and makes the model half as large.",
+)
+@click.option("--beam", type=click.IntRange(min=1), metavar="N", help="Nodes followed per layer, instead of its own.")
+@click.option(
+    "--labels", metavar="FILE", help="Names of the labels, one a line from label 0 on; together with --vectorizer."
+)
+@click.option(
+    "--vectorizer",
+    metavar="DIR",
+    help="A saved TfidfVectorizer that makes the model's features from text; together with --labels.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No summary.")
+@click.pass_context
+def command(ctx: click.Context, /, source: str, folder: str, labels: str | None, quiet: bool, **given: Any) -> None:
+    """Read the model that another library saved in FOLDER, and save it as one of Sylvan's in DIR.
+
+    It ranks as it did there. FOLDER is what libpecos's XLinearModel.save or omikuji's Model.save wrote, or the output
+    folder of a PLT, BR or OVR model of napkinXC. With --labels and --vectorizer it becomes a model over text.
+
+    \b
+    Examples:
+      sylvan import pecos-model --model runs/m
+      sylvan import omikuji-model --model runs/m --weight-dtype uint8
+      sylvan import napkinxc-model --from napkinxc --model runs/m --beam 100
+    """
+    from sylvan import importers
+    from sylvan.cli.report import folder_size
+    from sylvan.models.text import TextModel
+    from sylvan.store import check_target
+
+    if (labels is None) != (given["vectorizer"] is None):
+        raise click.UsageError("--labels and --vectorizer go together: names need texts, and texts names.", ctx)
+    check_target(folder)
+    library = given["library"] or importers.detect(source)
+    names = None if labels is None else _read_names(labels)
+    options = {"weight_dtype": given["weight_dtype"]}
+    if library == "omikuji" and names is not None:
+        options["n_labels"] = len(names)
+    model = importers.import_model(source, library, **options)
+    if given["beam"] is not None:
+        model.set_params(beam=given["beam"])
+    whole: Any = model
+    if names is not None:
+        whole = TextModel.from_parts(_load_vectorizer(given["vectorizer"]), model, names)
+    whole.save(folder)
+    session = ctx.find_object(Session)
+    if session is not None:
+        session.written = f"the model was saved in {folder}"
+    if not quiet:
+        click.echo(f"Read {source}, a model of {_TITLES[library]}: {model.n_features_:,} features")
+        for ranker in model.rankers_:
+            click.echo(f"  {ranker.tree!r}")
+        combine = model.combine if isinstance(model.combine, str) else ", ".join(model.combine)
+        scaled = ", rows scaled to unit length" if model.normalize else ""
+        click.echo(f"  scores combined by {combine}, a beam of {model.beam}{scaled}")
+        click.echo(f"Saved it in {folder} ({folder_size(folder)})")
+
+
+def _read_names(path: str) -> Any:
+    """One name a line; the last line may lack its end."""
+    from sylvan.data import Vocabulary
+
+    try:
+        lines = Path(path).read_text("utf-8").split("\n")
+    except OSError as error:
+        raise DataError(f"{path!r} can't be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path!r} is not UTF-8 text ({error}).") from error
+    if lines and not lines[-1]:
+        lines.pop()
+    return Vocabulary(line.rstrip("\r") for line in lines)
+
+
+def _load_vectorizer(folder: str) -> Any:
+    from sylvan.registry import load
+    from sylvan.text import TfidfVectorizer
+
+    found = load(folder)
+    if not isinstance(found, TfidfVectorizer):
+        raise ParameterError(f"{folder!r} holds a {type(found).__name__}, not a TfidfVectorizer.")
+    return found

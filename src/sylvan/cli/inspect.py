@@ -1,0 +1,81 @@
+"""``sylvan inspect``: a saved model as a card, its tree as a drawing, and the card as the folder's README.md."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from sylvan.cli.options import shared_options
+
+__all__ = ["command"]
+
+
+@click.command("inspect", short_help="Show what a saved model is made of.")
+@click.argument("model", metavar="MODEL")
+@click.option("--labels", "n_labels", type=click.IntRange(0), default=0, metavar="N", help="List the N most frequent.")
+@click.option(
+    "--levels", type=click.IntRange(0, 64), default=2, show_default=True, metavar="N", help="Layers of a tree drawn."
+)
+@click.option(
+    "--branches",
+    type=click.IntRange(1, 10_000),
+    default=6,
+    show_default=True,
+    metavar="N",
+    help="Children drawn of a node: those that training saw most often.",
+)
+@click.option("--label-names", metavar="FILE", help="For matrices: what labels are called, a line each.")
+@click.option("--json", "json_", metavar="FILE", help="Write the card as data (- for stdout alone).")
+@click.option("--dot", metavar="FILE", help="Write the drawing for Graphviz (- for stdout alone).")
+@click.option("--svg", metavar="FILE", help="Write the drawing as a picture (- for stdout alone).")
+@click.option("--card", "as_card", is_flag=True, help="Write the card as README.md into the model's folder.")
+@shared_options
+def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> None:
+    """Show what is in the folder MODEL: sizes, parameters, layers, figures from training, and the tree.
+
+    Takes any folder that Sylvan saved: a model, a tree, a vectoriser, a vocabulary. A node of a tree is called by the
+    labels below it that training saw most often.
+
+    \b
+    Examples:
+      sylvan inspect runs/m
+      sylvan inspect runs/m --levels 3 --branches 10 --svg tree.svg
+      sylvan inspect runs/m --labels 20 --card
+      sylvan inspect runs/m --dot - | dot -Tpdf -o tree.pdf
+    """
+    from sylvan.cli.card import read_card
+    from sylvan.cli.card_text import as_text, card_state, write_card
+    from sylvan.cli.explain import read_names
+    from sylvan.cli.tree_drawing import as_dot, as_svg
+    from sylvan.data import Vocabulary
+    from sylvan.errors import DataError
+
+    names = None if label_names is None else Vocabulary(read_names(label_names))
+    card = read_card(
+        model, levels=given["levels"], branches=given["branches"], n_labels=given["n_labels"], names=names
+    )
+    tops = [tree.top for tree in card.trees]
+    for form, draw in (("dot", as_dot), ("svg", as_svg)):
+        if given[form] is not None:
+            if not tops:
+                raise DataError(f"--{form} draws trees, but the {card.owner} in {model!r} has none.")
+            _write(given[form], draw(tops))
+    if given["json_"] is not None:
+        _write(given["json_"], json.dumps(card.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    if "-" not in (given["json_"], given["dot"], given["svg"]):
+        click.echo(as_text(card))
+    if given["as_card"]:
+        path = write_card(card)
+        if not quiet:
+            click.echo(f"Wrote {path}.", err=True)
+    elif card_state(model) not in (None, "", card.checksum) and not quiet:
+        click.echo("README.md is the card of an earlier model: write it again with --card.", err=True)
+
+
+def _write(path: str, content: str) -> None:
+    from sylvan.data.streams import open_write
+
+    with open_write(path) as stream:
+        stream.write(content.encode("utf-8", "replace"))

@@ -1,0 +1,138 @@
+"""Texts in every format: what reads a file, block by block, and what writes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import tee
+from typing import Any
+
+from sylvan import data
+from sylvan.data.streams import open_read, open_write
+from sylvan.data.text_rows import Row, encoded, one_line, text_lines, unweighted
+from sylvan.errors import DataError
+
+__all__ = ["COLUMNS", "NO_LABELS", "TextOptions", "stream_texts", "write_texts"]
+
+COLUMNS = ("jsonl", "csv", "tsv", "annif-csv", "parquet", "dataset")  # formats whose fields have names
+NO_LABELS = ("lines",)
+_MARKS = {"csv": ",", "annif-csv": ",", "tsv": "\t"}
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How a file of texts is laid out, as far as its format leaves it open."""
+
+    text_fields: tuple[str, ...] = ("text",)
+    labels_field: str = "labels"
+    label_separator: str | None = None
+    header: bool | None = None
+    items: str | None = None
+    vocabulary: str | None = None
+    one_line: bool = False
+    blanks: str | None = None
+
+    def subjects(self) -> data.SubjectVocabulary | None:
+        """The vocabulary, read."""
+        return None if self.vocabulary is None else data.read_subjects(self.vocabulary)
+
+
+def stream_texts(path: str, format_: str, options: TextOptions, labels: bool, rows: int) -> Iterator[data.TextData]:
+    """The rows of a file in any of the formats, some at a time; with ``labels`` or without."""
+    named: dict[str, Any] = {"text_fields": options.text_fields, "labels_field": options.labels_field, "rows": rows}
+    if not labels:
+        named["labels_field"] = None
+    if format_ == "lines":
+        return _lines(path, rows)
+    if format_ in _MARKS:
+        return _table(path, format_, options, labels, rows)
+    if format_ == "annif-folder":
+        return data.stream_annif_folder(path, vocabulary=options.subjects(), require_labels=labels, rows=rows)
+    if format_ == "pecos":
+        return data.stream_pecos(path, items=options.items, rows=rows)
+    readers: dict[str, Callable[..., Iterator[data.TextData]]] = {
+        "jsonl": data.stream_jsonl, "annif-jsonl": data.stream_jsonl,
+        "parquet": data.stream_parquet, "dataset": data.stream_dataset,
+    }  # fmt: skip
+    if format_ in readers:
+        return readers[format_](path, **named)
+    short = {"fasttext": data.stream_fasttext, "annif-tsv": data.stream_annif_tsv}[format_]
+    return short(path, rows=rows)
+
+
+def _table(path: str, format_: str, options: TextOptions, labels: bool, rows: int) -> Iterator[data.TextData]:
+    texts, field = [_column(name) for name in options.text_fields], _column(options.labels_field)
+    # Whether there is a header must not depend on whether labels are wanted this time.
+    header = options.header if options.header is not None else any(isinstance(c, str) for c in (*texts, field))
+    return data.stream_table(
+        path,
+        text_columns=texts,
+        labels_columns=field if labels else None,
+        label_separator=options.label_separator or (" " if format_ == "annif-csv" else ";"),
+        delimiter=_MARKS[format_],
+        header=header,
+        rows=rows,
+    )
+
+
+def _column(name: str) -> str | int:
+    return int(name) if name.isdecimal() else name
+
+
+def _lines(path: str, rows: int) -> Iterator[data.TextData]:
+    with open_read(path) as stream:
+        texts: list[str] = []
+        for _, line in text_lines(stream):
+            texts.append(line)
+            if len(texts) == rows:
+                yield data.TextData(texts, [[] for _ in texts])
+                texts = []
+        if texts:
+            yield data.TextData(texts, [[] for _ in texts])
+
+
+def write_texts(path: str, format_: str, rows: Iterable[Row], options: TextOptions, labels: bool) -> None:
+    """Write rows in any of the formats, with ``labels`` or the texts alone."""
+    if format_ == "lines":
+        _write_lines(path, rows, options)
+        return
+    columns = _apart(rows) if labels else ((row[0] for row in rows), None, None)
+    if format_ == "pecos":
+        data.write_pecos(path, *columns, items=options.items, one_line=options.one_line)
+    elif format_ == "fasttext":
+        data.write_fasttext(path, *columns, blanks=options.blanks, one_line=options.one_line)
+    elif format_ == "annif-tsv":
+        data.write_annif_tsv(path, *columns, one_line=options.one_line)
+    elif format_ == "annif-folder":
+        data.write_annif_folder(path, *columns, vocabulary=options.subjects())
+    elif format_ in _MARKS:
+        annif = format_ == "annif-csv"
+        data.write_table(
+            path,
+            *columns,
+            labels_column="subject_uris" if annif else "labels",
+            label_separator=options.label_separator or (" " if annif else ";"),
+            delimiter=_MARKS[format_],
+            header=options.header is not False,
+        )
+    else:
+        plain: dict[str, Callable[..., None]] = {
+            "jsonl": data.write_jsonl, "annif-jsonl": data.write_annif_jsonl, "parquet": data.write_parquet,
+        }  # fmt: skip
+        plain[format_](path, *columns)
+
+
+def _apart(rows: Iterable[Row]) -> tuple[Iterator[str], Iterator[list[Any]], Iterator[list[float] | None]]:
+    """Texts, labels and weights; writers take them together, so that no more than a row is held between them."""
+    first, second, third = tee(rows, 3)
+    return (row[0] for row in first), (row[1] for row in second), (row[2] for row in third)
+
+
+def _write_lines(path: str, rows: Iterable[Row], options: TextOptions) -> None:
+    with open_write(path) as stream:
+        for number, text, labels in unweighted(rows, "plain text"):
+            if labels:
+                raise DataError(
+                    f"Row {number} has labels, and plain text holds none: name another format, or say --texts-only."
+                )
+            stream.write(encoded(number, one_line(number, text, options.one_line, "plain text") + "\n"))

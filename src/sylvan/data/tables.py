@@ -1,0 +1,307 @@
+"""CSV and TSV: one row a text, its labels in a cell (or several), columns by name or by number."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sylvan.data.streams import InputStream, PathLike, open_read, open_write
+from sylvan.data.text_rows import Label, Row, TextData, collect, complete_rows, encoded, in_blocks, paired, unweighted
+from sylvan.errors import DataError, ParameterError
+from sylvan.parallel import progress
+
+__all__ = ["read_table", "stream_table", "write_table"]
+
+Column = str | int
+Columns = Column | Sequence[Column]
+_LONGEST = 2**31 - 1  # characters of a cell; csv's own limit of 131072 is less than a book
+_OTHER_NAMES = {"labels": ("label", "subjects", "subject_uris")}
+
+
+def read_table(
+    path: PathLike,
+    *,
+    text_columns: Columns = "text",
+    labels_columns: Columns | None = "labels",
+    label_separator: str | None = ";",
+    delimiter: str | None = None,
+    header: bool | None = None,
+    separator: str = " ",
+) -> TextData:
+    r"""Read texts and labels from a table in CSV or TSV.
+
+    Cells are quoted as Python's ``csv`` has it: ``"`` around a cell that holds delimiters, line breaks or quotes,
+    which are doubled inside. Blanks around labels are dropped, and so are empty labels.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzip or xz unpacked on the way; "-" reads stdin.
+    text_columns : str, int or sequence of them
+        The column of the text, by its name in the header or by its number, counted from 1; several are joined by
+        ``separator``, empty ones adding nothing.
+    labels_columns : str, int, sequence of them, or None
+        The column of the labels, or several. Where "labels" is asked for and missing, "label", "subjects" or
+        "subject_uris" (Annif's CSV) is taken. None reads the texts alone.
+    label_separator : str or None
+        What parts the labels within a cell; ``" "`` stands for any run of blanks, None for one label a cell.
+    delimiter : str, optional
+        What parts the cells: by default a tab in files named .tsv or .tab (packed or not), else a comma.
+    header : bool, optional
+        Whether the first row names the columns. By default it does unless all columns are given as numbers.
+    separator : str
+
+    Returns
+    -------
+    TextData
+        Labels are strings; there are no weights.
+
+    Raises
+    ------
+    DataError
+        For a missing column, a row of too few or too many cells, quotes that don't close, text that isn't UTF-8, with
+        file and line; when the file is missing, empty or damaged.
+    ParameterError
+        When a parameter is out of its range, or a name is given for a file without a header.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "books.csv"
+    >>> _ = path.write_text('title,author,subjects\n"Moby Dick, or The Whale",Melville,Whaling; Sea stories\n')
+    >>> data.read_table(path, text_columns=("title", "author"))
+    TextData(texts=['Moby Dick, or The Whale Melville'], labels=[['Whaling', 'Sea stories']], weights=None)
+    """
+    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, separator)
+    return collect(_rows(path, form))
+
+
+def stream_table(
+    path: PathLike,
+    *,
+    text_columns: Columns = "text",
+    labels_columns: Columns | None = "labels",
+    label_separator: str | None = ";",
+    delimiter: str | None = None,
+    header: bool | None = None,
+    separator: str = " ",
+    rows: int = 4096,
+) -> Iterator[TextData]:
+    """Read what :func:`read_table` reads, ``rows`` rows at a time; other parameters and errors as there."""
+    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, separator)
+    return in_blocks(_rows(path, form), rows)
+
+
+def write_table(
+    path: PathLike,
+    texts: Iterable[str],
+    labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None,
+    *,
+    text_column: str = "text",
+    labels_column: str = "labels",
+    label_separator: str = ";",
+    delimiter: str | None = None,
+    header: bool = True,
+) -> None:
+    """Write texts and labels as CSV or TSV, which :func:`read_table` reads back.
+
+    Parameters
+    ----------
+    path : path-like
+        Packed when it ends in .gz or .xz; "-" writes to stdout. The file is replaced in one step at the end.
+    texts : iterable of str
+    labels : iterable of sequence of str or int, optional
+    weights : iterable of sequence of float (or None), optional
+        Any other than 1 are refused: a table holds none.
+    text_column, labels_column : str
+        The names in the header.
+    label_separator, delimiter
+        As in :func:`read_table`.
+    header : bool
+        Whether to write one; without it the text is column 1 and the labels column 2.
+
+    Raises
+    ------
+    DataError
+        When a label holds the separator, is empty or has blanks around it; when lengths differ or the file can't be
+        written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "books.tsv"
+    >>> data.write_table(path, ["Moby Dick"], [["Whaling", "Sea stories"]])
+    >>> path.read_text().splitlines()
+    ['text\\tlabels', 'Moby Dick\\tWhaling;Sea stories']
+    """
+    mark = _delimiter(path, delimiter)
+    if not isinstance(label_separator, str) or not label_separator:
+        raise ParameterError(f"The 'label_separator' parameter must be a string. Got {label_separator!r} instead.")
+    with open_write(path) as stream, progress("writing", None, "line") as bar:
+        if header:
+            names = [text_column] if labels is None else [text_column, labels_column]
+            stream.write(encoded(-1, mark.join(_cell(name, mark) for name in names) + "\n"))
+        for number, text, row in unweighted(paired(texts, labels, weights), "a table"):
+            cells = [text] if labels is None else [text, _label_cell(number, row, label_separator)]
+            stream.write(encoded(number, mark.join(_cell(cell, mark) for cell in cells) + "\n"))
+            bar.update(1)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a table is to be read, checked."""
+
+    texts: tuple[Column, ...]
+    labels: tuple[Column, ...]
+    label_separator: str | None
+    delimiter: str
+    header: bool
+    separator: str
+
+
+def _form(
+    path: PathLike,
+    text_columns: Columns,
+    labels_columns: Columns | None,
+    label_separator: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    separator: str,
+) -> _Form:
+    texts = _columns(text_columns, "text_columns")
+    labels = () if labels_columns is None else _columns(labels_columns, "labels_columns")
+    named = [column for column in (*texts, *labels) if isinstance(column, str)]
+    if header is False and named:
+        raise ParameterError(f"A table without a header has numbers for columns, from 1. Got {named[0]!r} instead.")
+    if label_separator is not None and (not isinstance(label_separator, str) or not label_separator):
+        raise ParameterError(
+            f"The 'label_separator' parameter must be a string or None. Got {label_separator!r} instead."
+        )
+    known = bool(named) if header is None else header
+    return _Form(texts, labels, label_separator, _delimiter(path, delimiter), known, separator)
+
+
+def _columns(given: Columns, parameter: str) -> tuple[Column, ...]:
+    listed = (given,) if isinstance(given, str | int) else tuple(given) if isinstance(given, Sequence) else ()
+    sound = all(isinstance(c, str) or (isinstance(c, int) and not isinstance(c, bool) and c >= 1) for c in listed)
+    if not listed or not sound:
+        raise ParameterError(
+            f"The {parameter!r} parameter must name columns or number them from 1. Got {given!r} instead."
+        )
+    return listed
+
+
+def _delimiter(path: PathLike, given: str | None) -> str:
+    if given is None:
+        name = os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz")
+        return "\t" if name.endswith((".tsv", ".tab")) else ","
+    if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
+        raise ParameterError(f"The 'delimiter' parameter must be one character. Got {given!r} instead.")
+    return given
+
+
+def _rows(path: PathLike, form: _Form) -> Iterator[Row]:
+    with open_read(path) as stream:
+        yield from complete_rows(_table_rows(stream, form), stream.name)
+
+
+def _table_rows(stream: InputStream, form: _Form) -> Iterator[Row]:
+    found = _cells(stream, form.delimiter)
+    first = next(found, None)
+    if first is None:
+        return
+    place, cells = first
+    names = cells if form.header else None
+    texts = [_position(place, column, names, len(cells)) for column in form.texts]
+    labels = [_position(place, column, names, len(cells)) for column in form.labels]
+    width = len(cells)
+    if not form.header:
+        yield _row(cells, texts, labels, form)
+    for place, cells in found:
+        if len(cells) != width:
+            raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
+        yield _row(cells, texts, labels, form)
+
+
+def _row(cells: list[str], texts: list[int], labels: list[int], form: _Form) -> Row:
+    text = form.separator.join(filter(None, (cells[at] for at in texts)))
+    found: dict[str, None] = {}
+    for at in labels:
+        cell = cells[at]
+        if form.label_separator is None:
+            parts = [cell]
+        else:
+            parts = cell.split() if form.label_separator == " " else cell.split(form.label_separator)
+        found.update(dict.fromkeys(part.strip() for part in parts))
+    found.pop("", None)
+    return text, list(found), None
+
+
+def _position(place: str, column: Column, names: list[str] | None, width: int) -> int:
+    if isinstance(column, int):
+        if column > width:
+            raise DataError(f"{place}: there is no column {column}, as the first row has {width}.")
+        return column - 1
+    assert names is not None
+    for name in (column, *_OTHER_NAMES.get(column, ())):
+        if name in names:
+            return names.index(name)
+    listed = ", ".join(repr(name[:40]) for name in names[:20])
+    raise DataError(f"{place}: there is no column {column!r}. The first row names: {listed}.")
+
+
+def _cells(stream: InputStream, delimiter: str) -> Iterator[tuple[str, list[str]]]:
+    """The cells of every row that isn't empty, with "file, line n"."""
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+    line_number = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal line_number
+        for line_number, line in stream.lines(keep_ends=True):
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{stream.name}, line {line_number}: the text is not UTF-8 (byte {error.start + 1} of the line)."
+                ) from error
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
+        while True:
+            first = line_number + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise DataError(f"{stream.name}, line {first}: not a row of CSV ({error}).") from error
+            stream.report(bar)
+            if cells:
+                yield f"{stream.name}, line {first}", cells
+
+
+def _cell(text: str, delimiter: str) -> str:
+    if text and not any(mark in text for mark in (delimiter, '"', "\n", "\r")):
+        return text
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _label_cell(number: int, row: Sequence[Label], separator: str) -> str:
+    names = [str(label) for label in row]
+    for name in names:
+        if not name or name != name.strip():
+            raise DataError(
+                f"Row {number}: a label of a table must not be empty or have blanks around it. Got {name!r} instead."
+            )
+        if separator in name or (separator == " " and len(name.split()) > 1):
+            raise DataError(
+                f"Row {number}: the label {name!r} holds {separator!r}, which parts the labels: "
+                "choose another with label_separator (--label-separator)."
+            )
+    return separator.join(names)

@@ -1,0 +1,182 @@
+"""What the readers and writers of texts share: rows, blocks of rows, lines of UTF-8, cells of labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, repeat
+from typing import Any, NamedTuple
+
+from sylvan.data.lines import token
+from sylvan.data.streams import InputStream
+from sylvan.errors import DataError, ParameterError
+from sylvan.parallel import progress
+
+__all__ = [
+    "Label",
+    "Row",
+    "TextData",
+    "collect",
+    "complete_rows",
+    "encoded",
+    "in_blocks",
+    "one_kind",
+    "one_line",
+    "paired",
+    "quoted",
+    "text_lines",
+    "unweighted",
+]
+
+Label = str | int
+Row = tuple[str, list[Any], list[float] | None]
+_STEP = 4096
+_BREAK = re.compile(r"[\n\r]")
+
+
+class TextData(NamedTuple):
+    """Texts and their labels, row by row.
+
+    Attributes
+    ----------
+    texts : list of str
+    labels : list of list of str, or of int
+        Every row's labels, without repetition, in the order of the file.
+    weights : list of list of float, or None
+        Relevance of each of them; None when no label of the file has any.
+    """
+
+    texts: list[str]
+    labels: list[list[Any]]
+    weights: list[list[float]] | None = None
+
+    def rows(self) -> Iterator[tuple[str, list[Any], list[float] | None]]:
+        """Text, labels and their weights (or None) of each row."""
+        weights: Iterable[list[float] | None] = repeat(None) if self.weights is None else self.weights
+        return zip(self.texts, self.labels, weights)  # noqa: B905
+
+
+def collect(rows: Iterable[Row]) -> TextData:
+    """All rows as one; a row without weights among rows with them has weights of 1."""
+    texts: list[str] = []
+    labels: list[list[Any]] = []
+    weights: list[list[float] | None] = []
+    for text, row, row_weights in rows:
+        texts.append(text)
+        labels.append(row)
+        weights.append(row_weights)
+    if all(row_weights is None for row_weights in weights):
+        return TextData(texts, labels)
+    whole = [w if w is not None else [1.0] * len(row) for w, row in zip(weights, labels, strict=True)]
+    return TextData(texts, labels, whole)
+
+
+def in_blocks(found: Iterator[Row], rows: int) -> Iterator[TextData]:
+    """The same some rows at a time; refuses a number of rows that is none at once, not when it is first asked."""
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise ParameterError(f"The 'rows' parameter must be an int in [1, inf). Got {rows!r} instead.")
+    return _blocks(found, rows)
+
+
+def _blocks(found: Iterator[Row], rows: int) -> Iterator[TextData]:
+    while block := list(islice(found, rows)):
+        yield collect(block)
+
+
+def complete_rows(found: Iterator[Row], name: str, what: str = "rows") -> Iterator[Row]:
+    """The rows, refused when there are none."""
+    empty = True
+    for row in found:
+        empty = False
+        yield row
+    if empty:
+        raise DataError(f"{name}: the file holds no {what}.")
+
+
+def one_kind(place: str, labels: Iterable[Any], kind: type | None) -> type | None:
+    """The type of all labels so far, which are all strings or all ints."""
+    for label in labels:
+        kind = kind or type(label)
+        if type(label) is not kind:
+            raise DataError(
+                f"{place}: labels must be all strings or all ints, and those before are "
+                f"{'strings' if kind is str else 'ints'}. Got {quoted(label)} instead."
+            )
+    return kind
+
+
+def text_lines(stream: InputStream) -> Iterator[tuple[str, str]]:
+    """Every line of a file as text, with "file, line n" for messages."""
+    with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
+        for number, line in stream.lines():
+            if number % _STEP == 0:
+                stream.report(bar)
+            place = f"{stream.name}, line {number}"
+            try:
+                yield place, line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line). Got {token(line)} instead."
+                ) from error
+
+
+def paired(
+    texts: Iterable[str],
+    labels: Iterable[Sequence[Label]] | None,
+    weights: Iterable[Sequence[float] | None] | None = None,
+) -> Iterator[Row]:
+    """Texts, labels and weights as rows, refused when they aren't of one length."""
+    if labels is None:
+        yield from ((text, [], None) for text in texts)
+        return
+    held: Iterable[Sequence[float] | None] = repeat(None) if weights is None else weights
+    together = zip(texts, labels, strict=True)
+    rows = zip(together, held) if weights is None else zip(together, held, strict=True)  # noqa: B905
+    try:
+        for number, ((text, row), row_weights) in enumerate(rows):
+            if row_weights is not None and len(row_weights) != len(row):
+                raise ValueError(f"row {number} has {len(row)} labels and {len(row_weights)} weights")
+            yield text, list(row), None if row_weights is None else [float(weight) for weight in row_weights]
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"texts, labels and weights must be of one length ({error}).") from error
+
+
+def unweighted(rows: Iterable[Row], format_: str) -> Iterator[tuple[int, str, list[Any]]]:
+    """Number, text and labels of each row, for a format that holds no weights: any but 1 are refused."""
+    for number, (text, labels, weights) in enumerate(rows):
+        if weights is not None and any(weight != 1 for weight in weights):
+            raise DataError(
+                f"Row {number} weighs its labels, and {format_} holds no weights: "
+                "write JSON lines or Parquet, or leave the weights out."
+            )
+        yield number, text, labels
+
+
+def one_line(number: int, text: str, replace: bool, format_: str, tab: bool = False) -> str:
+    """A text that stands on one line: line breaks (and tabs) become blanks or are refused."""
+    if not (_BREAK.search(text) or (tab and "\t" in text)):
+        return text
+    if not replace:
+        what = "line break or tab" if tab else "line break"
+        raise DataError(
+            f"The text of row {number} holds a {what}, which {format_} has no form for: "
+            "one_line=True (--one-line) writes a blank instead."
+        )
+    text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+    return text.replace("\t", " ") if tab else text
+
+
+def encoded(number: int, line: str) -> bytes:
+    """A line as UTF-8."""
+    try:
+        return line.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"Row {number} holds half a character ({error.reason}).") from error
+
+
+def quoted(value: object) -> str:
+    """How messages quote a value."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

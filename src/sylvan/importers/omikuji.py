@@ -1,0 +1,202 @@
+"""Models that omikuji saved: ``settings.json`` and a ``tree<n>.cbor`` for each tree."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import validate
+from sylvan.errors import ModelError
+from sylvan.importers.cbor import read_cbor
+from sylvan.importers.files import MOST_LABELS, need_field, read_json
+from sylvan.importers.forest import Nodes, build_model
+from sylvan.models import XRLinear
+
+__all__ = ["from_omikuji", "is_omikuji"]
+
+_COMBINES = {"Hinge": "l2_hinge", "Log": "sigmoid"}
+_MOST_TREES = 1000
+Triples = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]  # feature, child, weight
+
+
+def is_omikuji(folder: Path) -> bool:
+    """Whether this is a folder that omikuji's ``Model.save`` wrote."""
+    return (folder / "settings.json").is_file() and (folder / "tree0.cbor").is_file()
+
+
+def from_omikuji(
+    folder: str | os.PathLike[str], *, n_labels: int | None = None, weight_dtype: str = "float32"
+) -> XRLinear:
+    """The model that omikuji's ``Model.save`` (or ``omikuji train``) left in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        With ``settings.json`` and ``tree0.cbor``, ``tree1.cbor``, …, as omikuji 0.4 and 0.5 write them.
+    n_labels : int, optional
+        How many labels there are; omikuji doesn't note it down, and by default the last label of a tree is the last
+        of all. A label that stands in no tree gets a score of 0.
+    weight_dtype : {"float32", "float16", "uint8"}, default "float32"
+        ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large.
+
+    Returns
+    -------
+    XRLinear
+        Fitted, with a tree for each of omikuji's. Rows are scaled to unit length when they are ranked (``normalize``),
+        as omikuji does. How often labels were seen is not known: ``label_counts_`` are zeros.
+
+    Raises
+    ------
+    ModelError
+        When a file is missing or damaged, or doesn't fit the others.
+    ParameterError
+        For another ``weight_dtype``, or an ``n_labels`` below a label of a tree.
+
+    Notes
+    -----
+    ``Hinge`` becomes ``combine="l2_hinge"``, ``Log`` ``"sigmoid"``; the trees' scores are averaged in both libraries.
+    omikuji takes its beam when it predicts; here it is 10 as its default there, and can be set.
+
+    Examples
+    --------
+    The smallest such folder: one feature and a constant one, two labels in one cluster.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from sylvan.importers import from_omikuji
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "settings.json").write_text('{"n_features": 1, "classifier_loss_type": "Hinge"}')
+    >>> dense = b"\\xa1\\x65Dense\\xa3\\x61v\\x01\\x63dim\\x82\\x02\\x02\\x64data\\x84\\x20\\x01\\x00\\x00"
+    >>> leaf = b"\\xa1\\x64Leaf\\xa2\\x67weights" + dense + b"\\x66labels\\x82\\x00\\x01"
+    >>> _ = (folder / "tree0.cbor").write_bytes(leaf)
+    >>> from_omikuji(folder).rank(np.array([[2.0]]), k=1).labels.tolist()
+    [[1]]
+    """
+    if n_labels is not None:
+        n_labels = validate.count(n_labels, "n_labels", high=MOST_LABELS)
+    where = Path(folder)
+    settings = read_json(where / "settings.json")
+    n_features = need_field(settings, "n_features", int, where / "settings.json", 1, validate.MAX_COLUMNS)
+    loss = need_field(settings, "classifier_loss_type", str, where / "settings.json")
+    if loss not in _COMBINES:
+        raise ModelError(
+            f"{str(where / 'settings.json')!r}: 'classifier_loss_type' must be one of {', '.join(_COMBINES)}. "
+            f"Got {loss!r:.60} instead."
+        )
+    trees: list[Nodes] = []
+    while (where / f"tree{len(trees)}.cbor").exists() or not trees:
+        if len(trees) == _MOST_TREES:
+            raise ModelError(f"{str(where)!r} holds more than {_MOST_TREES} trees.")
+        path = where / f"tree{len(trees)}.cbor"
+        trees.append(_Tree(path, n_features).read(read_cbor(path)))
+    return build_model(trees, n_labels, _COMBINES[loss], weight_dtype, repr(str(where)), normalize=True)
+
+
+class _Tree:
+    """Collects the nodes of one tree."""
+
+    def __init__(self, path: Path, n_features: int) -> None:
+        self.path, self.n_features = path, n_features
+        self.parents: list[npt.NDArray[np.int64]] = []
+        self.labels: list[npt.NDArray[np.int64]] = []
+        self.triples: list[Triples] = []
+        self.n_nodes = 0
+
+    def read(self, tree: Any) -> Nodes:
+        """All nodes below the root ``tree``."""
+        above = [(tree, -1)]
+        while above:
+            node, number = above.pop()
+            above += self._children(node, number)
+        features, nodes, weights = (np.concatenate(parts) for parts in zip(*self.triples, strict=True))
+        order = np.lexsort((features, nodes))
+        features, nodes, weights = features[order], nodes[order], weights[order]
+        if ((features[1:] == features[:-1]) & (nodes[1:] == nodes[:-1])).any():
+            raise self._damaged("a weight is given twice")
+        intercepts = np.zeros(self.n_nodes, np.float32)
+        constant = features == self.n_features
+        intercepts[nodes[constant]] = weights[constant]
+        features, nodes, weights = features[~constant], nodes[~constant], weights[~constant]
+        starts = np.searchsorted(nodes, np.arange(self.n_nodes + 1))
+        matrix = sp.csr_matrix((weights, features.astype(np.int32), starts), shape=(self.n_nodes, self.n_features))
+        return Nodes(
+            np.concatenate(self.parents), np.concatenate(self.labels), np.arange(self.n_nodes), matrix, intercepts
+        )
+
+    def _children(self, node: Any, number: int) -> list[tuple[Any, int]]:
+        """Notes down one node's children; those that have children themselves."""
+        kind, body = self._variant(node, ("Branch", "Leaf"), "a tree's node")
+        below = body.get("children" if kind == "Branch" else "labels")
+        if kind == "Leaf":
+            labels = self._ints(below, MOST_LABELS - 1, "labels")
+            n, deeper = len(labels), []
+        else:
+            if not isinstance(below, list):
+                raise self._damaged("a node's children must be a list of nodes")
+            n, labels = len(below), np.full(len(below), -1, np.int64)
+            deeper = [(child, self.n_nodes + at) for at, child in enumerate(below)]
+        features, children, weights = self._weights(body.get("weights"), n)
+        sound = np.isfinite(weights)
+        if not sound.all():
+            raise self._damaged("a weight is no finite number")
+        kept = weights != 0
+        self.triples.append((features[kept], children[kept] + self.n_nodes, weights[kept]))
+        self.parents.append(np.full(n, number, np.int64))
+        self.labels.append(labels)
+        self.n_nodes += n
+        return deeper
+
+    def _weights(self, matrix: Any, n_children: int) -> Triples:
+        """Weights of a node's children, the constant feature being the last."""
+        kind, body = self._variant(matrix, ("Dense", "Sparse"), "a node's weights")
+        n_rows = self.n_features + 1
+        if kind == "Dense":
+            shape = self._ints(body.get("dim"), MOST_LABELS, "dim")
+            data = self._numbers(body.get("data"), "data")
+            if shape.tolist() != [n_rows, n_children] or len(data) != n_rows * n_children:
+                raise self._damaged(
+                    f"weights of {n_rows} features and {n_children} children have shape {shape.tolist()!r:.60} and "
+                    f"{len(data)} values"
+                )
+            rows, columns = np.divmod(np.arange(len(data)), max(1, n_children))
+            return rows, columns, data
+        if (body.get("outer_dim"), body.get("inner_dim")) != (n_rows, n_children):
+            raise self._damaged(
+                f"weights of {n_rows} features and {n_children} children have dimensions {body.get('outer_dim')!r:.30} "
+                f"and {body.get('inner_dim')!r:.30}"
+            )
+        features = self._ints(body.get("outer_inds"), n_rows - 1, "outer_inds")
+        children = self._ints(body.get("inner_inds"), n_children - 1, "inner_inds")
+        offsets = self._ints(body.get("indptr"), len(children), "indptr")
+        data = self._numbers(body.get("data"), "data")
+        rising = len(offsets) == len(features) + 1 and offsets[0] == 0 and offsets[-1] == len(children)
+        if not rising or (np.diff(offsets) < 0).any() or len(data) != len(children):
+            raise self._damaged("the offsets, places and values of sparse weights don't fit each other")
+        return np.repeat(features, np.diff(offsets)), children, data
+
+    def _variant(self, item: Any, kinds: tuple[str, ...], what: str) -> tuple[str, dict[str, Any]]:
+        """The name and content of a map of one entry."""
+        if isinstance(item, dict) and len(item) == 1:
+            ((kind, body),) = item.items()
+            if kind in kinds and isinstance(body, dict):
+                return kind, body
+        raise self._damaged(f"{what} must be one of {', '.join(kinds)}")
+
+    def _numbers(self, values: Any, name: str) -> npt.NDArray[np.float32]:
+        if not isinstance(values, np.ndarray):
+            raise self._damaged(f"{name!r} must be a list of numbers")
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32)
+
+    def _ints(self, values: Any, high: int, name: str) -> npt.NDArray[np.int64]:
+        if not isinstance(values, np.ndarray) or not ((values >= 0) & (values <= high) & (values % 1 == 0)).all():
+            raise self._damaged(f"{name!r} must be a list of ints in [0, {high}]")
+        return values.astype(np.int64)
+
+    def _damaged(self, what: str) -> ModelError:
+        return ModelError(f"{str(self.path)!r} is damaged: {what}.")

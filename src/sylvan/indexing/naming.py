@@ -1,0 +1,56 @@
+"""What to call a node of a label tree, which has no name: the labels below it that training saw most often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.indexing.tree import LabelTree
+
+__all__ = ["frequent_labels", "node_title"]
+
+SHOWN = 3  # labels that a title names
+
+
+def frequent_labels(
+    tree: LabelTree, layer: int, node: int, counts: npt.NDArray[Any] | None = None, n: int = SHOWN
+) -> tuple[list[int], int]:
+    """The ``n`` labels of highest count below a node, lower label first among equals, and how many there are.
+
+    Without ``counts`` the labels of lowest id stand for it.
+    """
+    below = tree.leaves(layer, node)
+    labels = np.unique(tree.leaf_labels[below.start : below.stop])
+    if counts is not None:
+        order = np.argsort(-np.asarray(counts)[labels], kind="stable")
+        return labels[order[:n]].tolist(), len(labels)
+    return labels[:n].tolist(), len(labels)
+
+
+def node_title(
+    tree: LabelTree,
+    layer: int,
+    node: int,
+    name: Callable[[int], str] = str,
+    counts: npt.NDArray[Any] | None = None,
+) -> str:
+    """A node in words, as in "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import LabelTree
+    >>> from sylvan.indexing.naming import node_title
+    >>> tree = LabelTree((np.array([0, 2]), np.array([0, 2, 3])), np.array([2, 0, 1]), 3)
+    >>> node_title(tree, 0, 0, "abc".__getitem__, np.array([1, 5, 9]))
+    'c, a (2 labels)'
+    """
+    labels, n_labels = frequent_labels(tree, layer, node, counts)
+    words = ", ".join(name(label) for label in labels)
+    if layer == tree.depth - 1:
+        return words
+    more = ", …" if n_labels > len(labels) else ""
+    return f"{words}{more} ({n_labels:,} label{'' if n_labels == 1 else 's'})"

@@ -1,0 +1,198 @@
+"""Which labels a model may answer with: ``allowed`` and ``denied``, checked and brought into one form."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import kernels, validate
+from sylvan.canonical import Csr, matrix, shape_text
+from sylvan.errors import DataError
+
+__all__ = ["LabelFilter"]
+
+_INT32 = np.dtype(np.int32)
+_Ids = npt.NDArray[np.int32]
+_NONE = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFilter:
+    """The labels that rows may, or may not, be answered with.
+
+    Attributes
+    ----------
+    open : bool
+        Whether the listed labels are the only ones that are open, or the ones that are closed.
+    shared : ndarray of int32
+        Labels listed for every row, each once.
+    rows : Csr of shape (n, n_labels), or None
+        Labels listed for single rows besides; never beside ``shared`` ones that are open.
+    n_labels : int
+
+    Examples
+    --------
+    >>> from sylvan.label_filter import LabelFilter
+    >>> chosen = LabelFilter.of([0, 1, 2], [2], n_rows=1, n_labels=4)
+    >>> chosen.mask(0).tolist()
+    [True, True, False, False]
+    """
+
+    open: bool
+    shared: _Ids
+    rows: Csr | None
+    n_labels: int
+
+    @classmethod
+    def of(cls, allowed: Any, denied: Any, *, n_rows: int, n_labels: int) -> LabelFilter | None:
+        """What a caller's ``allowed`` and ``denied`` mean together; None when both are None.
+
+        Parameters
+        ----------
+        allowed, denied : array-like of int, mask, or None
+            Label ids for every row; or a bool mask of shape (n_labels,) for every row; or a mask for each row: a
+            sparse matrix or a bool array of shape (n_rows, n_labels); or each row's label ids, as a list of lists.
+            A label is answered when it is allowed (where that is given) and not denied.
+        n_rows, n_labels : int
+
+        Raises
+        ------
+        DataError
+            For ids out of range or of another type, and masks of another shape.
+        """
+        if allowed is None and denied is None:
+            return None
+        yes = None if allowed is None else _listed(allowed, "allowed", n_rows, n_labels)
+        no = _NONE if denied is None else _listed(denied, "denied", n_rows, n_labels)
+        if yes is None:
+            return cls(False, _NONE, no, n_labels) if isinstance(no, Csr) else cls(False, no, None, n_labels)
+        if isinstance(yes, Csr):
+            return cls(True, _NONE, _without(yes, no), n_labels)
+        if isinstance(no, Csr):  # what isn't allowed is closed for every row, and what a row denies besides
+            return cls(False, _others(yes, n_labels), no, n_labels)
+        if len(no):
+            yes = yes[~np.isin(yes, no, assume_unique=True)]
+        if 2 * len(yes) <= n_labels:
+            return cls(True, yes, None, n_labels)
+        return cls(False, _others(yes, n_labels), None, n_labels)  # the shorter list
+
+    def to_kernel(self) -> kernels.ListedLabels:
+        """The same as the kernels take it."""
+        if self.rows is None:
+            return kernels.ListedLabels(self.open, self.shared, None, _NONE)
+        return kernels.ListedLabels(self.open, self.shared, self.rows.indptr, self.rows.indices)
+
+    def mask(self, row: int) -> npt.NDArray[np.bool_]:
+        """The labels that are open to a row, as a mask of shape (n_labels,)."""
+        listed = np.zeros(self.n_labels, bool)
+        listed[self.shared] = True
+        if self.rows is not None:
+            listed[self.rows.indices[self.rows.indptr[row] : self.rows.indptr[row + 1]]] = True
+        return listed if self.open else ~listed
+
+
+def _listed(value: Any, name: str, n_rows: int, n_labels: int) -> _Ids | Csr:
+    """The labels that ``value`` lists, for every row or row by row."""
+    if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
+        value = np.asarray(value)
+    if sp.issparse(value) or isinstance(value, Csr):
+        mask = value if isinstance(value, Csr) else matrix(value, name, "labels")
+        return _of_shape(mask, name, n_rows, n_labels)
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        if value.dtype != bool:
+            raise DataError(
+                f"{name} is an array of {value.dtype} of shape {shape_text(value.shape)}: a mask for each row must "
+                "be an array of bool or a sparse matrix."
+            )
+        _need_shape(value.shape, name, n_rows, n_labels)
+        return validate.labels(value)
+    if isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
+        raise DataError(
+            f"{name} must be label ids, such as [3, 7], or a mask of shape ({n_rows}, {n_labels}). "
+            f"Got {value!r:.60} instead."
+        )
+    listed = value if isinstance(value, np.ndarray) else list(value)
+    if isinstance(listed, list) and any(_is_list(item) for item in listed):
+        _need_shape((len(listed), n_labels), name, n_rows, n_labels)
+        return validate.labels(listed, n_labels=n_labels, name=name)
+    return _ids(np.asarray(listed) if len(listed) else _NONE, name, n_labels)
+
+
+def _ids(listed: npt.NDArray[Any], name: str, n_labels: int) -> _Ids:
+    """Label ids for every row, each once and rising."""
+    if listed.ndim != 1:
+        raise DataError(f"{name} must be label ids of shape (m,). Got shape {shape_text(listed.shape)} instead.")
+    if listed.dtype == bool:
+        if len(listed) != n_labels:
+            raise DataError(f"{name} is a mask of {len(listed)} labels, but the model has {n_labels}.")
+        return np.flatnonzero(listed).astype(_INT32)
+    if listed.dtype.kind not in "iu":
+        if listed.dtype.kind in "OUS":
+            word = next((item for item in listed.tolist() if not isinstance(item, numbers.Integral)), None)
+            if isinstance(word, str):
+                raise DataError(
+                    f"{name} holds the name {word!r}, but this model knows labels by their ids alone, "
+                    f"0 to {n_labels - 1}."
+                )
+        raise DataError(
+            f"{name} must hold label ids, ints in [0, {n_labels - 1}]. Got {listed.tolist()!r:.60} instead."
+        )
+    wrong = listed[(listed < 0) | (listed >= n_labels)]
+    if wrong.size:
+        raise DataError(f"{name} holds label {wrong[0]}, but label ids must be in [0, {n_labels - 1}].")
+    if len(listed) < n_labels // 16:
+        return np.unique(listed).astype(_INT32)
+    mask = np.zeros(n_labels, bool)  # a long list is sorted sooner so
+    mask[listed] = True
+    return np.flatnonzero(mask).astype(_INT32)
+
+
+def _others(listed: _Ids, n_labels: int) -> _Ids:
+    """The labels that aren't listed."""
+    mask = np.ones(n_labels, bool)
+    mask[listed] = False
+    return np.flatnonzero(mask).astype(_INT32)
+
+
+def _need_shape(shape: tuple[int, ...], name: str, n_rows: int, n_labels: int) -> None:
+    if tuple(shape) != (n_rows, n_labels):
+        raise DataError(
+            f"{name} has shape {shape_text(shape)}, but a mask for each row must have shape ({n_rows}, {n_labels})."
+        )
+
+
+def _is_list(item: Any) -> bool:
+    return hasattr(item, "__len__") and not isinstance(item, str | bytes)
+
+
+def _of_shape(mask: Csr, name: str, n_rows: int, n_labels: int) -> Csr:
+    _need_shape(mask.shape, name, n_rows, n_labels)
+    # Copied, as the kernels write where these ids say: a caller's other thread can't change them meanwhile.
+    return mask._replace(indptr=mask.indptr.copy(), indices=mask.indices.copy())
+
+
+def _without(rows: Csr, no: _Ids | Csr) -> Csr:
+    """``rows`` less the labels of ``no``."""
+    if isinstance(no, Csr):
+        keys = _keys(rows)
+        kept = ~np.isin(keys, _keys(no), assume_unique=True)
+    elif len(no):
+        denied = np.zeros(rows.shape[1], bool)
+        denied[no] = True
+        kept = ~denied[rows.indices]
+    else:
+        return rows
+    ends = np.concatenate(([0], np.cumsum(kept)))
+    return Csr(ends[rows.indptr].astype(np.int64), rows.indices[kept], rows.data[kept], rows.shape)
+
+
+def _keys(rows: Csr) -> npt.NDArray[np.int64]:
+    """One number for each stored entry, rising."""
+    of_row = np.repeat(np.arange(rows.shape[0], dtype=np.int64), np.diff(rows.indptr))
+    return of_row * rows.shape[1] + rows.indices

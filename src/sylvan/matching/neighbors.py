@@ -1,0 +1,188 @@
+"""The nearest rows by sparse cosine: an inverted file, searched exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import kernels, store
+from sylvan.indexing.rows import row_squares, unit_rows, used_columns
+from sylvan.parallel import map_parallel, split_ranges
+from sylvan.validate import Csr
+
+__all__ = ["Nearest", "NeighborIndex"]
+
+FREQUENT = 5  # a feature is frequent when more than one row in so many has it
+ROWS = 64  # queries that a thread takes at a time
+_NAMES = (
+    "rare", "posting_offsets", "posting_rows", "posting_values", "frequent", "row_offsets", "row_places", "row_values",
+    "row_lengths",
+)  # fmt: skip
+
+Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborIndex:
+    """Rows scaled to length one, by feature where few rows have it and by row where many do.
+
+    Attributes
+    ----------
+    n_features : int
+    rare : ndarray of int32
+        The features with a list of postings, rising.
+    posting_offsets : ndarray of int64, shape (len(rare) + 1,)
+    posting_rows, posting_values : ndarray of int32 and float32
+        The rows of each, rising, and the values there.
+    frequent : ndarray of int32
+        The features that are kept row by row, rising; a place is a position in this array.
+    row_offsets : ndarray of int64, shape (n_rows + 1,)
+    row_places, row_values : ndarray of int32 and float32
+        The places of each row, rising, and the values there.
+    row_lengths : ndarray of float32, shape (n_rows,)
+        Length of each row's frequent part, never rounded down.
+    """
+
+    n_features: int
+    rare: npt.NDArray[np.int32]
+    posting_offsets: npt.NDArray[np.int64]
+    posting_rows: npt.NDArray[np.int32]
+    posting_values: npt.NDArray[np.float32]
+    frequent: npt.NDArray[np.int32]
+    row_offsets: npt.NDArray[np.int64]
+    row_places: npt.NDArray[np.int32]
+    row_values: npt.NDArray[np.float32]
+    row_lengths: npt.NDArray[np.float32]
+    handle: Any = field(init=False, default=None)  # the same arrays as the kernel sees them
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "handle", kernels.Neighbors(*(getattr(self, name) for name in _NAMES)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "handle"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of indexed rows."""
+        return len(self.row_lengths)
+
+    @classmethod
+    def build(cls, features: Csr, used: npt.NDArray[np.bool_] | None = None) -> NeighborIndex:
+        """Index the rows of a matrix; those not ``used`` are nobody's neighbours.
+
+        Every value is stored once: in its feature's list, or in its row.
+        """
+        n_rows, n_features = features.shape
+        narrow, names = used_columns(features)
+        values = unit_rows(features).data
+        if used is not None:
+            values[np.repeat(~used, np.diff(features.indptr))] = 0
+        counts = np.bincount(narrow.indices[values != 0], minlength=narrow.shape[1])
+        is_frequent, is_rare = counts > n_rows // FREQUENT, (counts > 0) & (counts <= n_rows // FREQUENT)
+        names = np.arange(narrow.shape[1], dtype=np.int32) if names is None else names
+        by_row = _part(narrow, values, is_frequent)
+        by_feature = _part(narrow, values, is_rare).tocsc()
+        exact = np.sqrt(row_squares(by_row.indptr.astype(np.int64), by_row.data))
+        row_lengths = np.nextafter(exact.astype(np.float32), np.float32(np.inf))
+        row_lengths[exact == 0] = 0
+        return cls(
+            n_features,
+            names[is_rare].astype(np.int32),
+            by_feature.indptr.astype(np.int64),
+            by_feature.indices.astype(np.int32),
+            by_feature.data,
+            names[is_frequent].astype(np.int32),
+            by_row.indptr.astype(np.int64),
+            by_row.indices.astype(np.int32),
+            by_row.data,
+            row_lengths,
+        )
+
+    def nearest(
+        self,
+        queries: Csr,
+        n: int,
+        *,
+        only: npt.NDArray[np.bool_] | None = None,
+        n_jobs: int = 1,
+        description: str | None = None,
+    ) -> Nearest:
+        """The ``n`` rows of highest cosine with each query, best first, lower row first among equals.
+
+        Only rows with a cosine above 0 are neighbours; -1 and -inf fill what is left. ``only`` flags the rows that
+        may be named.
+        """
+        shape = (queries.shape[0], n)
+        rows, similarities = np.empty(shape, np.int32), np.empty(shape, np.float32)
+        flags = None if only is None else only.astype(np.uint8)
+
+        def search(part: tuple[int, int]) -> None:
+            kernels.nearest_rows(
+                self.handle, queries.indptr, queries.indices, queries.data, *part, flags, rows, similarities
+            )
+
+        parts = split_ranges(shape[0], ROWS)
+        if len(parts) == 1:
+            search(parts[0])
+        else:
+            map_parallel(search, parts, n_jobs, description=description)
+        return rows, similarities
+
+    def values_of(self, number: int, features: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+        """What an indexed row, scaled to length one, holds of some features; 0 where it lacks one."""
+        first, last = int(self.row_offsets[number]), int(self.row_offsets[number + 1])
+        own = dict(zip(self.frequent[self.row_places[first:last]].tolist(), self.row_values[first:last], strict=True))
+        found = np.array([own.get(feature, 0) for feature in features.tolist()], np.float32)
+        at = np.searchsorted(self.rare, features)
+        for i in np.flatnonzero(at < len(self.rare)).tolist():
+            if self.rare[at[i]] == features[i]:
+                begin, end = int(self.posting_offsets[at[i]]), int(self.posting_offsets[at[i] + 1])
+                place = begin + int(np.searchsorted(self.posting_rows[begin:end], number))
+                if place < end and self.posting_rows[place] == number:
+                    found[i] = self.posting_values[place]
+        return found
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays to be saved, by name."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+    @classmethod
+    def from_state(cls, state: store.State, n_features: int, n_rows: int) -> NeighborIndex:
+        """From arrays that :meth:`to_arrays` gave, verified.
+
+        Raises
+        ------
+        ModelError
+            When an array is missing, of the wrong dtype or shape, or inconsistent.
+        """
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for name in ("rare", "frequent"):
+            arrays[name] = store.need_rising(state, name, 0, n_features - 1, np.int32)
+        for offsets, length, places in (
+            ("posting_offsets", len(arrays["rare"]) + 1, "posting"),
+            ("row_offsets", n_rows + 1, "row"),
+        ):
+            ids = {"posting": "posting_rows", "row": "row_places"}[places]
+            arrays[ids] = store.need_array(state, ids, np.int32, (None,))
+            arrays[offsets] = store.need_offsets(state, offsets, total=len(arrays[ids]), length=length)
+            values = f"{places}_values"
+            arrays[values] = store.need_array(state, values, np.float32, (len(arrays[ids]),))
+        arrays["row_lengths"] = store.need_range(state, "row_lengths", 0, 2, np.float32, (n_rows,))
+        return cls(n_features, **arrays)
+
+
+def _part(matrix: Csr, values: npt.NDArray[np.float32], chosen: npt.NDArray[np.bool_]) -> sp.csr_matrix:
+    """The chosen columns of a matrix of these values, numbered from 0; zeros are left out."""
+    numbers = np.cumsum(chosen, dtype=np.int32) - 1
+    kept = chosen[matrix.indices] & (values != 0)
+    indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr]
+    shape = (matrix.shape[0], int(chosen.sum()))
+    return sp.csr_matrix((values[kept], numbers[matrix.indices[kept]], indptr), shape=shape)

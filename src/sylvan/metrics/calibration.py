@@ -1,0 +1,158 @@
+"""Whether probabilities mean what they say: calibration error and reliability, over the first k answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import validate
+from sylvan.errors import DataError, ParameterError
+from sylvan.metrics.evaluator import At, ks
+from sylvan.metrics.rows import as_top, check_answers, check_truth, hits, is_inferred
+from sylvan.topk import TopK
+
+__all__ = ["Reliability", "calibration_error", "reliability"]
+
+BINNINGS = ("width", "mass")
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """The bins of a reliability diagram.
+
+    Attributes
+    ----------
+    edges : ndarray of float64, shape (n_bins + 1,)
+        Bin b holds the answers of probability in ``[edges[b], edges[b + 1])``, the last one its upper edge too.
+    counts : ndarray of int64, shape (n_bins,)
+        Answers in each bin.
+    predicted : ndarray of float64, shape (n_bins,)
+        Their mean probability; NaN in an empty bin.
+    observed : ndarray of float64, shape (n_bins,)
+        The share of them that is true; NaN in an empty bin.
+    """
+
+    edges: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.int64]
+    predicted: npt.NDArray[np.float64]
+    observed: npt.NDArray[np.float64]
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: the mean of ``|predicted - observed|`` over all answers."""
+        used = self.counts > 0
+        gaps = np.abs(self.predicted[used] - self.observed[used])
+        return float((gaps * self.counts[used]).sum() / max(1, self.counts.sum()))
+
+
+def calibration_error(
+    Y: Any, top: Any, at: At = (1, 3, 5), *, n_bins: int = 15, bins: str = "width"
+) -> dict[int, float]:
+    """ECE@k: how far the probabilities of the first k answers are from the share that is true.
+
+    The answers are put into bins by their probability; the error is the distance between a bin's mean probability and
+    the share of its answers that is true, averaged over answers (Naeini, Cooper and Hauskrecht 2015). Over all labels
+    it would be next to nothing for any model, as nearly all probabilities are nearly 0; the first k are what is used
+    (ECE@k of Ullah, Schultheis, Zhang and Babbar 2024, "Labels in Extremes", arXiv 2411.04276).
+
+    Parameters
+    ----------
+    Y : CSR, lists of label ids or class ids, shape (n, L)
+        The true labels. Rows without one are left out.
+    top : TopK of shape (n, k) with probabilities for scores, or sparse matrix of them of shape (n, L)
+        What :meth:`~sylvan.XRLinear.predict_proba` gives, say. Missing answers are left out.
+    at : int or sequence of int
+        The k's.
+    n_bins : int, default 15
+    bins : {"width", "mass"}, default "width"
+        Bins of equal width in [0, 1], or of as nearly as possible equally many answers.
+
+    Returns
+    -------
+    dict of int to float
+        The error at each k, in [0, 1]; 0 is best.
+
+    Raises
+    ------
+    DataError
+        As :func:`precision`, and when scores leave [0, 1].
+    ParameterError
+        When a k or ``n_bins`` is not an int from 1, or ``bins`` is another word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[2], [1]], np.int32), np.array([[0.8], [0.7]], np.float32))
+    >>> round(metrics.calibration_error([[2], [3]], top, at=1, n_bins=2)[1], 4)
+    0.25
+    """
+    at = ks(at)
+    top, right = _answers(Y, top, max(at))
+    return {k: _binned(top, right, k, n_bins, bins).error for k in at}
+
+
+def reliability(Y: Any, top: Any, k: int = 5, *, n_bins: int = 15, bins: str = "width") -> Reliability:
+    """The bins behind ECE@k, for a reliability diagram.
+
+    Parameters and errors as in :func:`calibration_error`, at one k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[2], [1]], np.int32), np.array([[0.8], [0.7]], np.float32))
+    >>> found = metrics.reliability([[2], [3]], top, k=1, n_bins=2)
+    >>> found.counts.tolist(), found.observed[1].item()
+    ([0, 2], 0.5)
+    """
+    k = validate.count(k, "k", owner="reliability")
+    top, right = _answers(Y, top, k)
+    return _binned(top, right, k, n_bins, bins)
+
+
+def _answers(Y: Any, top: Any, width: int) -> tuple[TopK, npt.NDArray[np.bool_]]:
+    """The first answers of the rows that have true labels, and which of them are true."""
+    truth = check_truth(Y)
+    found = as_top(check_answers(top, truth, width, is_inferred(Y)), width)
+    given = found.scores[found.labels >= 0]
+    if given.size and not (given.min() >= 0 and given.max() <= 1):
+        worst = float(given.max() if given.min() >= 0 else given.min())
+        raise DataError(
+            f"A calibration error needs probabilities in [0, 1]. Got {worst:.6g}: predict_proba gives some, and so "
+            "does model.probabilities(top)."
+        )
+    used = np.diff(truth.indptr) > 0
+    if not used.any():
+        raise DataError("No row of Y has a true label: there is nothing to measure.")
+    return TopK(found.labels[used], found.scores[used]), hits(found, truth)[used]
+
+
+def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: str) -> Reliability:
+    n_bins = validate.count(n_bins, "n_bins", owner="calibration_error")
+    if bins not in BINNINGS:
+        raise ParameterError(
+            f"The 'bins' parameter of calibration_error must be one of 'width', 'mass'. Got {bins!r} instead."
+        )
+    there = top.labels[:, :k] >= 0
+    order = np.argsort(top.scores[:, :k][there], kind="stable")
+    given = top.scores[:, :k][there][order].astype(np.float64)
+    true = right[:, :k][there][order]
+    if bins == "width":
+        edges = np.linspace(0, 1, n_bins + 1)
+        starts = np.searchsorted(given, edges[:-1])
+    else:  # equal probabilities stay together
+        inner = given[np.arange(1, n_bins) * len(given) // n_bins] if len(given) else np.zeros(n_bins - 1)
+        edges = np.concatenate(([0.0], inner, [1.0]))
+        starts = np.concatenate(([0], np.searchsorted(given, inner)))
+    ends = np.append(starts[1:], len(given))
+    counts = ends - starts
+    sums = np.stack([np.append(0.0, np.cumsum(values))[[starts, ends]] for values in (given, true)])
+    with np.errstate(invalid="ignore"):
+        predicted, observed = (sums[:, 1] - sums[:, 0]) / counts
+    return Reliability(edges, counts.astype(np.int64), predicted, observed)

@@ -1,0 +1,182 @@
+"""What scikit-learn's tools expect of an estimator beside ``fit`` and ``predict``; scikit-learn isn't needed for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.canonical import Csr
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ModelError, UnsupportedError
+from sylvan.label_filter import LabelFilter
+from sylvan.models.label_names import NamedTopK, ids_of_names, rows_of_names
+from sylvan.models.text_labels import encode_labels
+from sylvan.params import Parameterized
+from sylvan.topk import TopK
+
+__all__ = ["Habits"]
+
+
+class Habits(Parameterized):
+    """Names of labels and of features, a score, and what scikit-learn asks before it uses an estimator."""
+
+    n_features_: int
+    n_labels_: int
+    vocabulary_: Vocabulary | None = None  # unless labels were given by name
+    feature_names_in_: npt.NDArray[Any]  # only where the columns of X had names
+
+    def rank(self, X: Any, k: int = 10) -> TopK:
+        """The ``k`` best labels of each row of X."""
+        raise TypeError(f"{type(self).__name__} is abstract: it has no rank.")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "n_labels_" in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        target = TargetTags(required=True, two_d_labels=True, multi_output=True)
+        return Tags(estimator_type=None, target_tags=target, input_tags=InputTags(sparse=True))
+
+    @property
+    def n_features_in_(self) -> int:
+        """scikit-learn's name for ``n_features_``."""
+        return self.n_features_
+
+    @property
+    def classes_(self) -> Any:
+        """The labels in the order of :meth:`predict`'s columns: their names, or else the ids 0 to n_labels_ - 1."""
+        if self.vocabulary_ is not None:
+            return self.vocabulary_
+        return np.arange(self.n_labels_)
+
+    @property
+    def partial_fit(self) -> Any:
+        """There is none: to scikit-learn's tools, which ask with ``hasattr``, as to everybody else.
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        name = type(self).__name__
+        raise UnsupportedError(f"{name} has no partial_fit: it can't learn from further rows. Call fit with all rows.")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """P@1: the share of rows whose best label is among the true ones.
+
+        scikit-learn's classifiers report for several labels a row how many rows have all of them right, and no other;
+        with labels by the thousand that is nearly always 0.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+        y : as in ``fit``
+            Names that the model doesn't know are labels that it can't find.
+        sample_weight : array of shape (n,), optional
+
+        Raises
+        ------
+        DataError
+            When X and y have different numbers of rows.
+        """
+        best = self.rank(X, k=1).labels[:, 0]
+        truth = self._truth(y)
+        if truth.shape[0] != len(best):
+            raise DataError(f"X has {len(best)} rows, but y has shape {truth.shape}.")
+        width = max(truth.shape[1], self.n_labels_) + 1
+        rows = np.arange(len(best), dtype=np.int64)
+        right = np.isin(rows * width + best, np.repeat(rows, np.diff(truth.indptr)) * width + truth.indices)
+        weight = validate.sample_weight(sample_weight, len(best))
+        return float(np.average(right & (best >= 0), weights=weight)) if len(best) else float("nan")
+
+    def _truth(self, Y: Any) -> Csr:
+        """True labels by their ids."""
+        named = None if self.vocabulary_ is None else rows_of_names(Y)
+        if named is None or self.vocabulary_ is None:
+            return validate.labels(Y)
+        rows = [[row] if isinstance(row, str) else row for row in named]
+        return validate.labels(self.vocabulary_.encode(rows, unknown="ignore"))
+
+    # ---------------------------------------- what concrete estimators build on
+
+    def _training_pair(self, X: Any, Y: Any) -> tuple[Csr, Csr, Vocabulary | None]:
+        """Features, labels and the names of the labels, where they have any."""
+        vocabulary = None
+        if rows_of_names(Y) is not None:
+            vocabulary, Y = encode_labels(Y)
+        return (*validate.pair(X, Y, owner=type(self).__name__), vocabulary)
+
+    def _keep_names(self, X: Any, vocabulary: Vocabulary | None) -> None:
+        """At the end of ``fit``: the names of labels and columns."""
+        self.vocabulary_ = vocabulary
+        self.__dict__.pop("feature_names_in_", None)
+        columns = _column_names(X)
+        if columns is not None:
+            self.feature_names_in_ = np.array(columns, dtype=object)
+
+    def _features(self, X: Any) -> Csr:
+        """What ``rank`` is given, verified; columns with other names than in ``fit`` are refused."""
+        if "feature_names_in_" in self.__dict__:
+            _need_columns(X, self.feature_names_in_.tolist(), type(self).__name__)
+        return validate.features(X, n_features=self.n_features_, owner=type(self).__name__)
+
+    def _filter(self, allowed: Any, denied: Any, n_rows: int) -> LabelFilter | None:
+        """What ``rank`` may answer with; by name too, where labels have names."""
+        if allowed is None and denied is None:
+            return None
+        if self.vocabulary_ is not None:
+            allowed = ids_of_names(allowed, self.vocabulary_, "allowed")
+            denied = ids_of_names(denied, self.vocabulary_, "denied")
+        return LabelFilter.of(allowed, denied, n_rows=n_rows, n_labels=self.n_labels_)
+
+    def _named(self, top: TopK) -> TopK:
+        """An answer with names, where labels have names."""
+        return top if self.vocabulary_ is None else NamedTopK(top.labels, top.scores, self.vocabulary_)
+
+    def _names_to_parts(self) -> dict[str, store.State]:
+        """The names of labels and columns as parts of a state."""
+        parts = {}
+        if self.vocabulary_ is not None:
+            parts["classes"] = self.vocabulary_.to_state()
+        if "feature_names_in_" in self.__dict__:
+            parts["columns"] = Vocabulary(self.feature_names_in_.tolist()).to_state()
+        return parts
+
+    def _names_from_parts(self, state: store.State) -> None:
+        """The names that :meth:`_names_to_parts` gave, verified."""
+        found = {}
+        for name, size in (("classes", self.n_labels_), ("columns", self.n_features_)):
+            if name in state.parts:
+                found[name] = Vocabulary.from_state(store.need_part(state, name, "vocabulary"))
+                if len(found[name]) != size:
+                    raise ModelError(
+                        f"{state.where!r} is damaged: {name!r} must hold {size} names. Got {len(found[name])} instead."
+                    )
+        self.vocabulary_ = found.get("classes")
+        if "columns" in found:
+            self.feature_names_in_ = np.array(list(found["columns"]), dtype=object)
+
+
+def _column_names(X: Any) -> list[str] | None:
+    """The names of a data frame's columns, when all are different strings."""
+    names = list(getattr(X, "columns", ()))
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return None
+    return [str(name) for name in names]
+
+
+def _need_columns(X: Any, expected: list[str], owner: str) -> None:
+    columns = _column_names(X)
+    if columns is None or columns == expected:
+        return
+    unseen, missing = [n for n in columns if n not in set(expected)], [n for n in expected if n not in set(columns)]
+    words = [f"{what}: {', '.join(map(repr, names[:5]))}{', …' if len(names) > 5 else ''}" for what, names in
+             (("not seen in fit", unseen), ("missing", missing)) if names]  # fmt: skip
+    raise DataError(
+        f"The feature names should match those that were passed during fit of {owner}: "
+        f"{'; '.join(words) or 'they stand in another order'}."
+    )

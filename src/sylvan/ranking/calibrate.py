@@ -1,0 +1,288 @@
+"""From ranking scores to probabilities: isotonic and Platt's calibration, by place in the ranking."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store
+from sylvan.errors import ModelError
+from sylvan.topk import TopK
+
+__all__ = ["METHODS", "Calibrator", "falling", "isotonic", "platt"]
+
+KIND = "calibrator"
+METHODS = ("isotonic", "platt")
+LEAST = 1e-7  # probabilities lie within [LEAST, 1 - LEAST]: nothing that was seen a few thousand times is certain
+# A group of places needs so many right answers and so many wrong ones before it gets a curve of its own.
+MIN_EACH = 30
+_PLACES = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # where a group may begin; the last goes on for ever
+
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrator:
+    """What a score means, one curve for each group of places.
+
+    The first answer of a row with a score of 0.6 is right more often than the tenth with the same score, so places
+    have curves of their own, in groups: the first, the second, ... and wider ones further down. No curve falls, and
+    within a row no probability exceeds the one before it: labels stay in the order in which they were ranked.
+
+    Attributes
+    ----------
+    method : {"isotonic", "platt"}
+    places : ndarray of int64, shape (n_groups,)
+        The place, from 0, at which each group begins; rising from 0.
+    offsets : ndarray of int64, shape (n_groups + 1,)
+        Isotonic: the knots of group g are ``offsets[g]`` to ``offsets[g + 1] - 1``. Platt: one pair a group.
+    inputs, outputs : ndarray of float64
+        Isotonic: knots, scores to probabilities, straight lines between them. Platt: slope a and intercept b of
+        ``1 / (1 + exp(-(a logit(score) + b)))``.
+    """
+
+    method: str
+    places: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    inputs: Doubles
+    outputs: Doubles
+
+    @classmethod
+    def fit(
+        cls, method: str, top: TopK, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
+    ) -> Calibrator | None:
+        """Learn from answers to rows that the model was not trained on.
+
+        Parameters
+        ----------
+        method : {"isotonic", "platt"}
+        top : TopK of shape (n, k)
+            Scores in [0, 1], best first.
+        right : ndarray of bool, shape (n, k)
+            Which answers are true.
+        weight : ndarray of float32, shape (n,), optional
+            Weights of rows.
+
+        Returns
+        -------
+        Calibrator or None
+            None when there are fewer than 30 right or 30 wrong answers: nothing can be told from them.
+        """
+        places = _groups(right, top.labels >= 0)
+        if places is None:
+            return None
+        inputs, outputs = [], []
+        for first, last in itertools.pairwise([*places, top.k]):
+            there = top.labels[:, first:last] >= 0
+            scores = top.scores[:, first:last][there].astype(np.float64)
+            true = right[:, first:last][there]
+            row_weight = None if weight is None else np.broadcast_to(weight[:, None], there.shape)[there]
+            found = (isotonic if method == "isotonic" else platt)(scores, true, row_weight)
+            inputs.append(found[0])
+            outputs.append(found[1])
+        offsets = np.concatenate(([0], np.cumsum([len(part) for part in inputs]))).astype(np.int64)
+        return cls(method, np.array(places, np.int64), offsets, np.concatenate(inputs), np.concatenate(outputs))
+
+    def __call__(self, top: TopK) -> TopK:
+        """The same answers with probabilities for scores, strictly falling within a row.
+
+        Parameters
+        ----------
+        top : TopK of shape (n, k)
+            Scores in [0, 1], best first.
+        """
+        found = np.full(top.scores.shape, LEAST, np.float64)
+        ends = [*self.places[1:].tolist(), top.k]
+        for group, (first, last) in enumerate(zip(self.places.tolist(), ends, strict=True)):
+            if first >= top.k:
+                break
+            knots = slice(int(self.offsets[group]), int(self.offsets[group + 1]))
+            scores = np.where(top.labels[:, first:last] >= 0, top.scores[:, first:last], 0).astype(np.float64)
+            if self.method == "isotonic":
+                found[:, first:last] = np.interp(scores, self.inputs[knots], self.outputs[knots])
+            else:
+                found[:, first:last] = _sigmoid(self.inputs[knots][0] * _logit(scores) + self.outputs[knots][0])
+        return TopK(top.labels, np.where(top.labels >= 0, falling(found), np.float32(-np.inf)))
+
+    def to_state(self) -> store.State:
+        """The curves as arrays."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            name: getattr(self, name) for name in ("places", "offsets", "inputs", "outputs")
+        }
+        return store.State(KIND, 1, {}, {"method": self.method}, arrays)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Calibrator:
+        """What :meth:`to_state` gave, verified.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong kind or inconsistent.
+        """
+        store.need_kind(state, KIND)
+        method = store.need_choice(state, "method", METHODS)
+        places = store.need_offsets(state, "places")
+        offsets = store.need_offsets(state, "offsets", length=len(places) + 1)
+        rising = bool((np.diff(places) > 0).all())
+        lengths = np.diff(offsets)
+        if not rising or not (lengths >= 1).all() or (method == "platt" and not (lengths == 1).all()):
+            _refuse(state, "'places' and 'offsets' must rise at every place")
+        inputs = store.need_array(state, "inputs", np.float64, (int(offsets[-1]),))
+        store.need_finite(state, "inputs")
+        outputs = store.need_array(state, "outputs", np.float64, (int(offsets[-1]),))
+        if method == "platt":
+            store.need_finite(state, "outputs")
+            store.need_range(state, "inputs", 0, np.finfo(np.float64).max, np.float64, (None,))
+        else:
+            store.need_range(state, "outputs", 0, 1, np.float64, (None,))
+            within = np.ones(max(len(inputs) - 1, 0), bool)
+            within[offsets[1:-1] - 1] = False  # from one group to the next anything goes
+            for name, array in (("inputs", inputs), ("outputs", outputs)):
+                if (within & (np.diff(array) < 0)).any():
+                    _refuse(state, f"{name!r} must not fall within a group")
+        return cls(method, places, offsets, inputs, outputs)
+
+
+def _refuse(state: store.State, fault: str) -> NoReturn:
+    raise ModelError(f"{state.where or 'The calibrator'!r} is damaged: in the calibrator, {fault}.")
+
+
+def _groups(right: npt.NDArray[np.bool_], there: npt.NDArray[np.bool_]) -> list[int] | None:
+    """Where the groups of places begin, each with enough right and wrong answers; None when all have not."""
+    k = right.shape[1]
+    n_right, n_wrong = right.sum(axis=0), (there & ~right).sum(axis=0)
+    places, begin = [], 0
+    for last in [*(place for place in _PLACES[1:] if place < k), k]:
+        if min(n_right[begin:last].sum(), n_wrong[begin:last].sum()) >= MIN_EACH:
+            places.append(begin)
+            begin = last
+    return places or None  # what is left over belongs to the last
+
+
+def falling(probabilities: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Rows of probabilities as float32, each entry smaller than the one before it and as near as possible to its own.
+
+    An entry that isn't smaller becomes the next float32 below the one before it, so a sparse matrix of them, which
+    forgets places, still tells the order: ``min over i <= j of p_i``, less some 1e-7 of it where that is no strict
+    fall. (The bits of positive floats, read as ints, are their order: one step is one ulp.)
+    """
+    bits = np.clip(probabilities, LEAST, 1 - LEAST).astype(np.float32).view(np.int32).astype(np.int64)
+    steps = np.arange(bits.shape[1])
+    lowered = np.minimum.accumulate(bits + steps, axis=1) - steps
+    result: npt.NDArray[np.float32] = np.maximum(lowered, 1).astype(np.int32).view(np.float32)
+    return result
+
+
+def isotonic(
+    scores: Doubles, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
+) -> tuple[Doubles, Doubles]:
+    """The rising step function nearest to the answers in squares, as knots of a function of straight lines.
+
+    Pool-adjacent-violators (Ayer, Brunk, Ewing, Reid and Silverman 1955; for probabilities Zadrozny and Elkan 2002).
+    The lowest and the highest step keep a distance from 0 and 1 that falls with the answers they stand for:
+    ``1 / (n + 2)``, the rule of succession.
+
+    Returns
+    -------
+    inputs, outputs : ndarray of float64
+        Scores and their probabilities, neither falling.
+    """
+    levels, at = np.unique(scores, return_inverse=True)
+    weights = np.bincount(at, weight).astype(np.float64)
+    sums = np.bincount(at, right if weight is None else right * weight).astype(np.float64)
+    used = weights > 0
+    levels, weights, sums = levels[used], weights[used], sums[used]
+    starts = pool(sums, weights)
+    sums, weights = np.add.reduceat(sums, starts), np.add.reduceat(weights, starts)
+    values = sums / weights
+    least, most = 1 / (weights[0] + 2), 1 - 1 / (weights[-1] + 2)
+    values = np.minimum(np.maximum(values, least), max(least, most))
+    ends = np.append(starts[1:], len(levels)) - 1
+    knots = np.unique(np.concatenate((starts, ends)))
+    return levels[knots], np.repeat(values, np.where(starts == ends, 1, 2))
+
+
+def pool(sums: Doubles, weights: Doubles) -> npt.NDArray[np.int64]:
+    """Where the blocks of the isotonic fit to ``sums / weights`` begin.
+
+    Neighbours that fall are pooled until none do; in which order doesn't matter, so runs that fall are pooled
+    at once first.
+    """
+    values = sums / weights
+    starts = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
+    blocks: list[tuple[float, float, int]] = []
+    parts = (np.add.reduceat(sums, starts).tolist(), np.add.reduceat(weights, starts).tolist(), starts.tolist())
+    run = zip(*parts, strict=True)
+    for total, mass, start in run:
+        while blocks and blocks[-1][0] * mass >= total * blocks[-1][1]:
+            below = blocks.pop()
+            total, mass, start = total + below[0], mass + below[1], below[2]
+        blocks.append((total, mass, start))
+    return np.array([start for _, _, start in blocks], np.int64)
+
+
+def platt(
+    scores: Doubles, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
+) -> tuple[Doubles, Doubles]:
+    """Slope and intercept of the logistic curve over ``logit(score)`` that is likeliest to give these answers.
+
+    Platt (1999) with the targets that he proposes, ``(n_right + 1) / (n_right + 2)`` and ``1 / (n_wrong + 2)``, by
+    Newton's method with step halving (Lin, Lin and Weng 2007). A slope that would be negative is 0.
+
+    Returns
+    -------
+    slope, intercept : ndarray of float64, shape (1,)
+    """
+    x = _logit(scores)
+    mass = np.ones(len(x)) if weight is None else weight.astype(np.float64)
+    n_right, n_wrong = mass[right].sum(), mass[~right].sum()
+    target = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
+    center, scale = (x * mass).sum() / mass.sum(), max(float(np.abs(x).max(initial=0)), 1.0)
+    z = (x - center) / scale
+    a, b = 0.0, float(np.log((n_right + 1) / (n_wrong + 1)))
+
+    def loss(a: float, b: float) -> float:
+        s = a * z + b
+        return float((mass * (np.logaddexp(0, s) - target * s)).sum())
+
+    best = loss(a, b)
+    for _ in range(100):
+        p = _sigmoid(a * z + b)
+        slack, curve = mass * (p - target), mass * p * (1 - p)
+        gradient = np.array([(slack * z).sum(), slack.sum()])
+        if np.abs(gradient).max() < 1e-9 * mass.sum():
+            break
+        mixed = (curve * z).sum()
+        hessian = np.array([[(curve * z * z).sum(), mixed], [mixed, curve.sum()]]) + 1e-12 * mass.sum() * np.eye(2)
+        step = np.linalg.solve(hessian, gradient)
+        for halving in range(40):
+            tried = a - step[0] / 2**halving, b - step[1] / 2**halving
+            now = loss(*tried)
+            if now < best:
+                break
+        else:
+            break
+        (a, b), best = tried, now
+    if a < 0:  # answers are right more often where scores are lower: the score says nothing
+        share = float((mass * target).sum() / mass.sum())
+        return np.zeros(1), np.array([np.log(share / (1 - share))])
+    return np.array([a / scale]), np.array([b - a * center / scale])
+
+
+def _logit(scores: Doubles) -> Doubles:
+    clipped = np.clip(scores, 1e-6, 1 - 1e-6)
+    result: Doubles = np.log(clipped / (1 - clipped))
+    return result
+
+
+def _sigmoid(values: Doubles) -> Doubles:
+    result: Doubles = 1 / (1 + np.exp(-np.clip(values, -80, 80)))
+    return result
+
+
+store.register(KIND, Calibrator.from_state)

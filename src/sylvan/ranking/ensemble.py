@@ -1,0 +1,150 @@
+"""Joining several rankings of the same rows into one, and weighing them by what held-out rows say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels
+from sylvan.metrics.rows import hits
+from sylvan.parallel import map_parallel, split_ranges
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+
+__all__ = ["WAYS", "fit_weights", "join", "mean_score"]
+
+WAYS = ("score", "count", "rank")
+ROWS = 512  # rows that a thread takes at a time
+STEPS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # of the search for weights
+PASSES = 10  # over the members, at most, for each of them
+CUTOFFS = (1, 3, 5)  # whose mean precision weights make greatest
+
+_Floats = npt.NDArray[np.float64]
+
+
+def join(
+    tops: Sequence[TopK],
+    weights: _Floats,
+    k: int,
+    *,
+    how: str = "score",
+    votes: int = 10,
+    n_rankings: int | None = None,
+    n_jobs: int = 1,
+) -> TopK:
+    """The ``k`` best labels of several rankings together, best first, lower label first among equals.
+
+    Parameters
+    ----------
+    tops : sequence of TopK, each of n rows
+        Their scores lie in [0, 1]; what a ranking leaves out gains nothing from it.
+    weights : ndarray of float64, one a ranking
+        Above 0, of sum 1.
+    k : int
+    how : {"score", "count", "rank"}
+        What a label gains from a ranking, times its weight: its score there; a vote when it is among the first
+        ``votes``, where scores only decide between labels of equal votes; or 1 / its place, from 1.
+    votes : int
+    n_rankings : int, optional
+        How many rankings there are in all, for ``"count"``, where some of weight 0 are left out of ``tops``.
+    n_jobs : int
+
+    Returns
+    -------
+    TopK of shape (n, k), scores in [0, 1]
+    """
+    n = len(tops) if n_rankings is None else n_rankings
+    labels = np.concatenate([top.labels for top in tops], axis=1)
+    gains = [_gains(top, how, votes, n) * np.float32(w) for top, w in zip(tops, weights.tolist(), strict=True)]
+    return _sums(labels, np.concatenate(gains, axis=1), k, n_jobs)
+
+
+def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
+    """The ``k`` labels of highest mean score, best first, lower label first among equals.
+
+    Scores lie in [0, 1]; a ranking that lacks a label gives it 0.
+    """
+    return join(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
+
+
+def _gains(top: TopK, how: str, votes: int, n_rankings: int) -> npt.NDArray[np.float32]:
+    """What each label gains from its place and score in one ranking, before its weight."""
+    scores = np.where(top.labels >= 0, top.scores, np.float32(0))
+    if how == "score":
+        return scores
+    place = np.arange(top.k, dtype=np.float32)
+    if how == "rank":
+        return np.broadcast_to(1 / (place + 1), top.scores.shape)
+    # Of n rankings of equal weights, one vote more outweighs any difference of mean scores.
+    n = np.float32(n_rankings)
+    voted: npt.NDArray[np.float32] = (n * (place < votes) + scores) / (n + 1)
+    return voted
+
+
+def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int, n_jobs: int) -> TopK:
+    """The labels of greatest sums of gains in each row."""
+    n = labels.shape[0]
+    top = TopK(np.empty((n, k), np.int32), np.empty((n, k), np.float32))
+
+    def work(part: tuple[int, int]) -> None:
+        kernels.join_rankings(labels, gains, *part, top.labels, top.scores)
+
+    map_parallel(work, split_ranges(n, ROWS), n_jobs)
+    return top
+
+
+def fit_weights(
+    tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, n_jobs: int = 1
+) -> _Floats:
+    """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest.
+
+    Parameters
+    ----------
+    tops : sequence of TopK
+        The rankings' answers for rows that none of them learned from.
+    truth : Csr of shape (n, L)
+        Those rows' labels.
+    how, votes, n_jobs
+        As in :func:`join`.
+
+    Returns
+    -------
+    ndarray of float64, one a ranking
+        At least 0, of sum 1.
+
+    Notes
+    -----
+    Precision is a step function of the weights, without a slope to follow, so that they are searched: from equal
+    weights, each in turn is made larger or smaller by a step, all are divided by their sum, and what improves is
+    kept, until no such change does; then with half the step, down to 1/32. The search draws nothing, and ends at
+    weights that no such change betters, which needn't be the best of all.
+    """
+    weights = np.full(len(tops), 1 / len(tops))
+    if len(tops) == 1:
+        return weights
+    labels = np.concatenate([top.labels for top in tops], axis=1)
+    gains = [_gains(top, how, votes, len(tops)) for top in tops]
+
+    def quality(tried: _Floats) -> float:
+        weighed = [gain * np.float32(weight) for gain, weight in zip(gains, tried.tolist(), strict=True)]
+        right = hits(_sums(labels, np.concatenate(weighed, axis=1), max(CUTOFFS), n_jobs), truth)
+        return sum(float(right[:, :k].sum()) / k for k in CUTOFFS)
+
+    best = quality(weights)
+    for step in STEPS:
+        for _ in range(PASSES):
+            before = best
+            for change in [*np.eye(len(tops)), *-np.eye(len(tops))]:
+                moved = np.maximum(weights + step * change, 0)
+                if moved.sum() <= 0:
+                    continue
+                moved /= moved.sum()
+                found = quality(moved)
+                if found > best + 1e-9:
+                    best, weights = found, moved
+            if best == before:
+                break
+    return weights
+

@@ -1,0 +1,189 @@
+"""When to stop: how many of a row's ranked labels to answer with, given their probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import validate
+from sylvan.errors import DataError, ParameterError
+from sylvan.params import Number
+from sylvan.topk import TopK
+
+__all__ = ["StoppingRule", "expected_f1", "keep", "lengths_for_f1", "lengths_for_precision"]
+
+Doubles = npt.NDArray[np.float64]
+DEPTH = 100  # answers that a rule looks at, where k doesn't ask for more
+_BLOCK_VALUES = 1 << 20  # doubles of the table of one block of rows
+
+
+@dataclass(frozen=True, eq=False)
+class StoppingRule:
+    """Which of a row's ranked labels to answer with.
+
+    Attributes
+    ----------
+    depth : int
+        How many answers it wants to see.
+    k : int or None
+        Most answers.
+    threshold : float, ndarray of float32 of shape (n_labels,), or None
+    f1 : bool
+    precision : float or None
+    """
+
+    depth: int
+    k: int | None
+    threshold: float | npt.NDArray[np.float32] | None
+    f1: bool
+    precision: float | None
+
+    @classmethod
+    def of(cls, k: Any, threshold: Any, expected: Any, precision: Any, n_labels: int) -> StoppingRule:
+        """The rule that the arguments of ``predict`` name.
+
+        Raises
+        ------
+        ParameterError
+            When they name two, or one is out of its range.
+        """
+        given = {"threshold": threshold, "expected": expected, "precision": precision}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ParameterError(f"predict takes one rule for when to stop. Got {' and '.join(named)} instead.")
+        if k is not None:
+            k = validate.count(k, "k", owner="predict")
+        if expected not in (None, "f1"):
+            raise ParameterError(f"The 'expected' parameter of predict must be 'f1' or None. Got {expected!r} instead.")
+        if precision is not None:
+            precision = _share(precision, "precision", open_low=True)
+        if threshold is not None or not (named or k):
+            threshold = _threshold(0.5 if threshold is None else threshold, n_labels)
+        only_k = k is not None and not named
+        depth = min(k if only_k else max(DEPTH, k or 0), n_labels)
+        return cls(max(1, depth), k, threshold, expected == "f1", precision)
+
+    def __call__(self, top: TopK) -> TopK:
+        """The chosen answers of a ranking whose scores are probabilities."""
+        there = top.labels >= 0
+        if self.threshold is not None:
+            least = self.threshold[top.labels] if isinstance(self.threshold, np.ndarray) else self.threshold
+            kept = there & (top.scores >= least)
+            return keep(top, kept if self.k is None else kept & (np.cumsum(kept, axis=1) <= self.k))
+        lengths = np.full(len(top), top.k if self.k is None else self.k, np.int64)
+        filled = np.where(there, top.scores, 0)
+        if self.f1:
+            lengths = np.minimum(lengths, lengths_for_f1(filled, self.k))
+        elif self.precision is not None:
+            lengths = np.minimum(lengths, lengths_for_precision(filled, self.precision))
+        return keep(top, there & (np.arange(top.k) < lengths[:, None]))
+
+
+def _share(value: Any, name: str, open_low: bool = False) -> float:
+    """A number in [0, 1] as a float."""
+    constraint = Number(float, 0, 1, open_low=open_low)
+    if not constraint.accepts(value):
+        allowed = constraint.describe()
+        raise ParameterError(f"The {name!r} parameter of predict must be {allowed}. Got {value!r} instead.")
+    return float(value)
+
+
+def _threshold(value: Any, n_labels: int) -> float | npt.NDArray[np.float32]:
+    if np.ndim(value) == 0:
+        return _share(value, "threshold")
+    array = validate.real_numbers(value, "threshold")
+    if array.shape != (n_labels,):
+        raise DataError(
+            f"threshold has shape {array.shape}, but the model has {n_labels} labels: give one number, or one a label."
+        )
+    if not (array >= 0).all() or not (array <= 1).all():
+        at = int(np.argmin((array >= 0) & (array <= 1)))
+        raise DataError(f"threshold must hold numbers in [0, 1]. Got {array[at]} for label {at} instead.")
+    return array.astype(np.float32)
+
+
+def keep(top: TopK, kept: npt.NDArray[np.bool_]) -> TopK:
+    """The chosen answers alone, in their order, as wide as the longest row asks."""
+    width = int(kept.sum(axis=1).max(initial=0))
+    order = np.argsort(~kept, axis=1, kind="stable")[:, :width]
+    there = np.take_along_axis(kept, order, axis=1)
+    labels = np.where(there, np.take_along_axis(top.labels, order, axis=1), np.int32(-1))
+    scores = np.where(there, np.take_along_axis(top.scores, order, axis=1), np.float32(-np.inf))
+    return TopK(labels, scores)
+
+
+def lengths_for_precision(probabilities: npt.NDArray[Any], precision: float) -> npt.NDArray[np.int64]:
+    """How long each row's list may be for an expected precision of at least ``precision``.
+
+    The expected precision of the first m answers is the mean of their probabilities.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n, k)
+        Falling within a row; 0 where there is no answer.
+    """
+    places = np.arange(1, probabilities.shape[1] + 1)
+    # Sums of float32 values in double precision: a mean that is the bound itself must not fall short of it.
+    enough = np.cumsum(probabilities, axis=1, dtype=np.float64) >= precision * places * (1 - 1e-9)
+    lengths: npt.NDArray[np.int64] = np.where(enough & (probabilities > 0), places, 0).max(axis=1, initial=0)
+    return lengths
+
+
+def lengths_for_f1(probabilities: npt.NDArray[Any], most: int | None = None) -> npt.NDArray[np.int64]:
+    """How many answers make the expected F1 of each row greatest: at least one, at most ``most``.
+
+    Parameters and source as in :func:`expected_f1`; of equally good lengths the shortest.
+    """
+    n, k = probabilities.shape
+    if not k:
+        return np.zeros(n, np.int64)
+    best: npt.NDArray[np.int64] = expected_f1(probabilities)[:, :most].argmax(axis=1) + 1
+    there: npt.NDArray[np.int64] = (probabilities > 0).sum(axis=1)
+    return np.minimum(best, there)
+
+
+def expected_f1(probabilities: npt.NDArray[Any]) -> Doubles:
+    """The expected F1 of answering with the first 1, 2, ..., k labels of each row, exactly.
+
+    Labels are taken to be true independently of each other, each with its probability; labels that aren't among the
+    k count as wrong. With T of the first m labels true and R of the others, F1 is ``2 T / (m + T + R)``. Its mean
+    takes a table of T's distribution, and ``E[1 / (s + R)]`` for every s from that of one label less: O(k^2) a row
+    (Ye, Chai, Lee and Chieu 2012, "Optimizing F-measure: A tale of two approaches", Section 4).
+
+    Parameters
+    ----------
+    probabilities : array of shape (n, k)
+        0 where there is no answer.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, k)
+    """
+    n, k = probabilities.shape
+    result = np.zeros((n, k))
+    rows = max(1, _BLOCK_VALUES // max(1, k * (k + 1)))
+    for start in range(0, n, rows):
+        block = slice(start, start + rows)
+        result[block] = _expected_f1(np.asarray(probabilities[block], np.float64))
+    return result
+
+
+def _expected_f1(p: Doubles) -> Doubles:
+    n, k = p.shape
+    true = np.zeros((k + 1, n, k + 1))  # true[m, :, t]: how likely t of the first m labels are true
+    true[0, :, 0] = 1
+    for m in range(1, k + 1):
+        chance = p[:, m - 1, None]
+        true[m, :, : m + 1] = true[m - 1, :, : m + 1] * (1 - chance)
+        true[m, :, 1 : m + 1] += true[m - 1, :, :m] * chance
+    found = np.empty((n, k))
+    inverse = np.tile(1 / np.maximum(np.arange(2 * k + 1), 1), (n, 1))  # E[1 / (s + R)], here R = 0
+    for m in range(k, 0, -1):
+        t = np.arange(m + 1)
+        found[:, m - 1] = 2 * np.einsum("it,t,it->i", true[m, :, : m + 1], t, inverse[:, m : 2 * m + 1])
+        chance = p[:, m - 1, None]
+        inverse[:, 1 : 2 * m] = chance * inverse[:, 2 : 2 * m + 1] + (1 - chance) * inverse[:, 1 : 2 * m]
+    return found

@@ -1,0 +1,118 @@
+"""Rankings that do justice to rare labels: scores weighed label by label."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.errors import ParameterError
+from sylvan.metrics import propensities_of_counts
+from sylvan.params import Constraint
+from sylvan.topk import TopK
+
+__all__ = ["Tail", "label_gains", "reweigh", "tail_of"]
+
+
+@dataclass(frozen=True)
+class Tail(Constraint):
+    """A way to weigh labels: ``"psp"``, ``"psp:A,B"``, ``"macro_recall"``, or ``"none"`` for none."""
+
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        if not isinstance(value, str):
+            return False
+        return value in ("psp", "macro_recall", "none") or _numbers(value) is not None
+
+    def describe(self) -> str:
+        return "one of 'psp', 'psp:A,B' with A from 0 and B above 0, 'macro_recall', 'none' or None"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+def _numbers(tail: str) -> tuple[float, float] | None:
+    """A and B of ``"psp:A,B"``, or None where they are no such numbers."""
+    word, colon, text = tail.partition(":")
+    parts = text.split(",")
+    if word != "psp" or not colon or len(parts) != 2:
+        return None
+    try:
+        a, b = float(parts[0]), float(parts[1])
+    except ValueError:
+        return None
+    return (a, b) if math.isfinite(a) and math.isfinite(b) and a >= 0 and b > 0 else None
+
+
+def tail_of(own: str | None, asked: Any) -> str | None:
+    """What a model's own ``tail`` and the one that ``rank`` is asked for come to; None for no weighing.
+
+    Raises
+    ------
+    ParameterError
+        When ``asked`` is no such word.
+    """
+    if asked is not None and not Tail().accepts(asked):
+        raise ParameterError(f"The 'tail' parameter of rank must be {Tail().describe()}. Got {asked!r} instead.")
+    tail = own if asked is None else str(asked)
+    return None if tail == "none" else tail
+
+
+def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.NDArray[np.float32]:
+    """What an answer of each label is worth, in (0, 1]; the rarest labels are worth 1.
+
+    Parameters
+    ----------
+    tail : {"psp", "psp:A,B", "macro_recall"}
+        The inverse of a label's propensity (Jain, Prabhu & Varma 2016), or of its frequency.
+    counts : ndarray of int64, shape (L,)
+        Training rows of each label; for ``"macro_recall"`` one that was never seen is taken as seen once.
+    n_rows : int
+        Training rows.
+
+    Notes
+    -----
+    With a label's probability p the expected gain of naming it is p times its worth, so that the k highest products
+    maximise the expected PSP@k (before it is normalised), or macro-averaged recall at k: for a linear utility the best
+    k labels of a row are those of highest weighed probability (Schultheis, Wydmuch, Kotłowski, Babbar & Dembczyński
+    2024, "Consistent algorithms for multi-label classification with macro-at-k metrics", ICLR; arXiv 2401.16594).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.ranking.tail import label_gains
+    >>> label_gains("macro_recall", np.array([4, 2, 1]), 4).tolist()
+    [0.25, 0.5, 1.0]
+    """
+    if tail == "macro_recall":
+        chance = np.maximum(counts, 1).astype(np.float64)
+    else:
+        chance = propensities_of_counts(counts, n_rows, *(_numbers(tail) or ()))
+    worth: npt.NDArray[np.float32] = (chance.min() / chance).astype(np.float32)
+    return worth
+
+
+def reweigh(top: TopK, gains: npt.NDArray[np.float32], k: int) -> TopK:
+    """The ``k`` answers of highest score times gain, best first, lower label first among equals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import TopK
+    >>> from sylvan.ranking.tail import reweigh
+    >>> top = TopK(np.array([[0, 1]], np.int32), np.array([[0.75, 0.5]], np.float32))
+    >>> reweigh(top, np.array([0.5, 1.0], np.float32), 1)
+    TopK(labels=array([[1]], dtype=int32), scores=array([[0.5]], dtype=float32))
+    """
+    present = top.labels >= 0
+    scores = np.where(present, top.scores * gains[np.maximum(top.labels, 0)], -np.inf).astype(np.float32)
+    order = np.lexsort((np.where(present, top.labels, np.iinfo(np.int32).max), -scores), axis=1)[:, :k]
+    labels, scores = np.take_along_axis(top.labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    missing = ((0, 0), (0, k - labels.shape[1]))
+    return TopK(
+        np.pad(labels, missing, constant_values=-1), np.pad(scores, missing, constant_values=np.float32(-np.inf))
+    )

@@ -1,0 +1,96 @@
+"""TreeRanker: one label tree with the linear rankers of its layers, searched by beam."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sylvan import kernels, store
+from sylvan.errors import ModelError
+from sylvan.indexing import LabelTree
+from sylvan.label_filter import LabelFilter
+from sylvan.matching import beam as matching
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+from sylvan.weights import ClusterWeights
+
+__all__ = ["TreeRanker"]
+
+KIND = "tree-ranker"
+
+
+@dataclass(frozen=True, eq=False)
+class TreeRanker:
+    """A tree and its trained layers.
+
+    Attributes
+    ----------
+    tree : LabelTree
+    layers : list of ClusterWeights
+        One a layer of the tree.
+    """
+
+    tree: LabelTree
+    layers: list[ClusterWeights]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_paths"}
+
+    @cached_property
+    def _paths(self) -> kernels.LabelPaths:
+        """Made when labels are first filtered; a native object that stays out of pickles."""
+        return matching.label_paths(self.tree)
+
+    def rank(
+        self,
+        features: Csr,
+        k: int,
+        *,
+        beam: int,
+        combines: Sequence[str],
+        labels: LabelFilter | None = None,
+        n_jobs: int = 1,
+        description: str | None = None,
+    ) -> TopK:
+        """The ``k`` best labels of each row, of those that ``labels`` leaves open, by a beam of ``beam`` nodes."""
+        return matching.rank(
+            features, self.layers, self.tree.leaf_labels, k=k, beam=beam, combines=combines,
+            n_copies=self.tree.most_copies, labels=labels, paths=None if labels is None else self._paths,
+            n_jobs=n_jobs, description=description,
+        )  # fmt: skip
+
+    def to_state(self) -> store.State:
+        """The tree and the arrays of all layers."""
+        arrays: dict[str, Any] = {}
+        for t, weights in enumerate(self.layers):
+            arrays.update(weights.to_arrays(f"layer{t}"))
+        meta = {"block_bits": [weights.block_bits for weights in self.layers]}
+        return store.State(KIND, 1, {}, meta, arrays, {"tree": self.tree.to_state()})
+
+    @classmethod
+    def from_state(cls, state: store.State, n_features: int) -> TreeRanker:
+        """What :meth:`to_state` gave, verified.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong kind or inconsistent.
+        """
+        tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
+        bits = state.meta.get("block_bits")
+        if (
+            not isinstance(bits, list)
+            or len(bits) != tree.depth
+            or not all(type(b) is int and 0 <= b <= 16 for b in bits)
+        ):
+            raise ModelError(
+                f"{state.where!r} is damaged: in manifest.json, 'block_bits' must be {tree.depth} ints in [0, 16]. "
+                f"Got {bits!r} instead."
+            )
+        layers = [
+            ClusterWeights.from_arrays(state, f"layer{t}", tree.child_offsets[t], n_features, bits[t])
+            for t in range(tree.depth)
+        ]
+        return cls(tree, layers)

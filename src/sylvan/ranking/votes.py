@@ -1,0 +1,106 @@
+"""Labels by vote: what rows' neighbours have, weighed by how similar they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels, store
+from sylvan.label_filter import LabelFilter
+from sylvan.matching.neighbors import Nearest
+from sylvan.parallel import map_parallel, split_ranges
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+
+__all__ = ["LabelRows"]
+
+ROWS = 1024  # ballots that a thread takes at a time
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRows:
+    """The labels of the rows that vote.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_rows + 1,)
+    labels : ndarray of int32
+        The labels of each row.
+    n_labels : int
+    relevance : ndarray of float32, one a label of a row, or None
+        Share in (0, 1] of the row's vote that each label gets; None where all get the whole.
+    row_weights : ndarray of float32, shape (n_rows,), or None
+        Factor of each row's vote; None where all count alike.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int32]
+    n_labels: int
+    relevance: npt.NDArray[np.float32] | None = None
+    row_weights: npt.NDArray[np.float32] | None = None
+
+    @classmethod
+    def build(cls, labels: Csr, row_weights: npt.NDArray[np.float32] | None) -> LabelRows:
+        """The labels of a matrix; relevances are taken beside the largest of all."""
+        same = bool((labels.data == labels.data[:1]).all())
+        relevance = None if same else (labels.data / labels.data.max()).astype(np.float32)
+        return cls(labels.indptr, labels.indices, labels.shape[1], relevance, row_weights)
+
+    def vote(
+        self, nearest: Nearest, power: float, k: int, *, labels: LabelFilter | None = None, n_jobs: int = 1
+    ) -> TopK:
+        """The ``k`` labels of most votes for each list of neighbours, best first, lower label first among equals.
+
+        A neighbour's vote weighs its similarity to the power of ``power``; a label's score in [0, 1] is the share of
+        all the weight that voted for it. Labels without a vote aren't named,
+        nor those that ``labels`` leaves closed; the shares are the same with and without.
+        """
+        rows, similarities = nearest
+        shape = (rows.shape[0], k)
+        found, scores = np.empty(shape, np.int32), np.empty(shape, np.float32)
+        listed = None if labels is None else labels.to_kernel()
+
+        def count(part: tuple[int, int]) -> None:
+            kernels.vote(
+                self.offsets, self.labels, self.relevance, self.row_weights, self.n_labels, rows, similarities,
+                power, *part, found, scores, listed,
+            )  # fmt: skip
+
+        map_parallel(count, split_ranges(shape[0], ROWS), n_jobs)
+        return TopK(found, scores)
+
+    def having(self, label: int) -> npt.NDArray[np.bool_]:
+        """Which rows have a label."""
+        flags = np.zeros(len(self.offsets) - 1, np.bool_)
+        flags[np.searchsorted(self.offsets, np.flatnonzero(self.labels == label), side="right") - 1] = True
+        return flags
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays to be saved, by name."""
+        arrays: dict[str, npt.NDArray[Any]] = {"label_offsets": self.offsets, "labels": self.labels}
+        for name in ("relevance", "row_weights"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
+        return arrays
+
+    @classmethod
+    def from_state(cls, state: store.State, n_rows: int, n_labels: int) -> LabelRows:
+        """From arrays that :meth:`to_arrays` gave, verified.
+
+        Raises
+        ------
+        ModelError
+            When an array is missing, of the wrong dtype or shape, or inconsistent.
+        """
+        labels = store.need_range(state, "labels", 0, n_labels - 1, np.int32, (None,))
+        offsets = store.need_offsets(state, "label_offsets", total=len(labels), length=n_rows + 1)
+        relevance = row_weights = None
+        if "relevance" in state.arrays:
+            relevance = store.need_range(state, "relevance", 0, 1, np.float32, (len(labels),))
+        if "row_weights" in state.arrays:
+            store.need_finite(state, "row_weights")
+            row_weights = store.need_range(state, "row_weights", 0, np.inf, np.float32, (n_rows,))
+        return cls(offsets, labels, n_labels, relevance, row_weights)

@@ -1,0 +1,77 @@
+"""Shell completion: what the shells' scripts ask, answered; the scripts themselves; wrong questions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sylvan
+
+SOURCE = str(Path(sylvan.__file__).parents[1])
+
+
+def ask(call: Any, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
+    """What bash is offered for the last word of a line."""
+    words = line.split(" ")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    monkeypatch.setenv("_SYLVAN_COMPLETE", "bash_complete")
+    outcome = call()
+    assert outcome.code == 0 and outcome.err == ""
+    return str(outcome.out).split()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("sylvan ev", ["plain,evaluate"]),
+        ("sylvan train x", ["plain,xr-linear"]),
+        ("sylvan train xr-linear --mod", ["plain,--model"]),
+        ("sylvan train xr-linear --set beam", ["plain,beam="]),
+        ("sylvan train xr-linear --set-text sub", ["plain,sublinear_tf="]),
+        ("sylvan train xr-linear --model ru", ["dir,ru"]),
+        ("sylvan train xr-linear tr", ["file,tr"]),
+        ("sylvan predict ru", ["dir,ru"]),
+        ("sylvan predict runs/m te", ["file,te"]),
+        ("sylvan predict runs/m te --format svm", ["plain,svmlight"]),
+        ("sylvan completion z", ["plain,zsh"]),
+    ],
+)
+def test_answers(call: Any, monkeypatch: pytest.MonkeyPatch, line: str, expected: list[str]) -> None:
+    assert ask(call, monkeypatch, line) == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_name_the_program(call: Any, shell: str) -> None:
+    outcome = call("completion", shell)
+    assert outcome.code == 0, outcome
+    assert outcome.out.startswith("# ") and f"_SYLVAN_COMPLETE={shell}_complete" in outcome.out
+
+
+def test_bash_takes_the_script(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash here")
+    program = tmp_path / "sylvan"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sylvan "$@"\n')
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": SOURCE}
+    script = (
+        'eval "$(sylvan completion bash)"; COMP_WORDS=(sylvan eva); COMP_CWORD=1; '
+        '_sylvan_completion sylvan eva sylvan; echo "${COMPREPLY[@]}"'
+    )
+    result = subprocess.run([bash, "-c", script], capture_output=True, text=True, env=environment, timeout=60)
+    assert result.stdout.strip() == "evaluate", result
+
+
+def test_wrong_questions(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("completion", "csh").code == 2
+    monkeypatch.setenv("_SYLVAN_COMPLETE", "csh_complete")
+    outcome = call()
+    assert outcome.code == 2 and outcome.err.startswith("Error: _SYLVAN_COMPLETE must be")

@@ -1,0 +1,153 @@
+"""Configuration files: the same model as by options, the command line first, every fault told at once."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract.suite import same_model
+
+import sylvan
+
+TOML = """
+[options]
+threads = 1
+labels-field = "labels"
+text-field = ["text"]
+[parameters]
+beam = 7
+negatives = "tfn"
+max_weights_per_label = "none"
+[text]
+ngrams = [1, 2]
+"""
+AS_OPTIONS = "--threads 1 --text-field text --set beam=7 --set negatives=tfn --set-text ngrams=1,2"
+
+
+def write(path: Path, tables: Any) -> str:
+    path.write_text(tables if isinstance(tables, str) else json.dumps(tables))  # JSON is YAML too
+    return str(path)
+
+
+TABLES = {
+    "options": {"threads": 1, "text_field": "text"},
+    "parameters": {"beam": 7, "negatives": "tfn", "max_weights_per_label": None},
+    "text": {"ngrams": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json", ".yaml", ".yml"])
+def test_a_file_trains_what_options_train(call: Any, files: Any, tmp_path: Path, suffix: str) -> None:
+    config = write(tmp_path / f"run{suffix}", TOML if suffix == ".toml" else TABLES)
+    train = ["train", "xr-linear", files("train.jsonl"), "-q"]
+    assert call(*train, "--model", str(tmp_path / "a"), "--config", config).code == 0
+    assert call(*train, "--model", str(tmp_path / "b"), *AS_OPTIONS.split()).code == 0
+    first, second = sylvan.load(tmp_path / "a"), sylvan.load(tmp_path / "b")
+    same_model(first, second)
+    assert first.model.beam == 7 and tuple(first.vectorizer.ngrams) == (1, 2)
+
+
+def test_everything_may_stand_in_the_file(call: Any, files: Any, tmp_path: Path) -> None:
+    tables = {"options": {"train": files("train.jsonl"), "model": str(tmp_path / "m"), "quiet": True}}
+    assert call("train", "xr-linear", "--config", write(tmp_path / "run.json", tables)).code == 0
+    assert sylvan.load(tmp_path / "m").n_labels_ == 6
+    tables = {"options": {"k": 2, "output": str(tmp_path / "top.jsonl")}, "parameters": {"beam": 3}}
+    outcome = call(
+        "predict", str(tmp_path / "m"), files("test.jsonl"), "-q", "--config", write(tmp_path / "p.json", tables)
+    )
+    assert outcome.code == 0, outcome
+    lines = (tmp_path / "top.jsonl").read_text("utf-8").splitlines()
+    assert all(len(json.loads(line)["labels"]) == 2 for line in lines)
+
+
+def test_the_command_line_goes_before_the_file(call: Any, files: Any, tmp_path: Path) -> None:
+    config = write(tmp_path / "run.json", {"parameters": {"beam": 7, "cost": 2.0}, "text": {"min_df": 2}})
+    words = ["train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m"), "-q", "--config", config]
+    assert call(*words, "--set", "beam=5", "--min-df", "3", "--seed", "4").code == 0
+    model = sylvan.load(tmp_path / "m")
+    assert (model.model.beam, model.model.cost, model.vectorizer.min_df, model.model.seed) == (5, 2.0, 3, 4)
+
+
+def test_printed_configuration_is_complete_and_trains_the_same(call: Any, files: Any, tmp_path: Path) -> None:
+    printed = call("train", "xr-linear", "--print-config", "--set", "beam=7", "--threads", "1")
+    assert printed.code == 0 and printed.err == ""
+    (tmp_path / "run.toml").write_text(printed.out, "utf-8")
+    words = ["train", "xr-linear", files("train.jsonl"), "-q"]
+    assert call(*words, "--model", str(tmp_path / "a"), "--config", str(tmp_path / "run.toml")).code == 0
+    assert call(*words, "--model", str(tmp_path / "b"), "--set", "beam=7").code == 0
+    same_model(sylvan.load(tmp_path / "a"), sylvan.load(tmp_path / "b"))
+    for name in sylvan.XRLinear.parameter_names():
+        assert name in ("tree", "n_jobs") or f"\n{name} = " in printed.out or f"\n# {name} = " in printed.out, name
+    again = call("train", "xr-linear", "--print-config", "--config", str(tmp_path / "run.toml"))
+    assert again.out == printed.out
+
+
+def test_all_faults_at_once_with_suggestions(call: Any, files: Any, tmp_path: Path) -> None:
+    tables = {
+        "options": {"thread": 2, "format": "csvv"},
+        "parameters": {"beam": 0, "negativs": "tfn"},
+        "text": {"min_dff": 2},
+        "txt": {},
+    }
+    config = write(tmp_path / "run.json", tables)
+    outcome = call(
+        "train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m"),
+        "--config", config, "--set", "cost=-1", "--set", "sead=1",
+    )  # fmt: skip
+    assert outcome.code == 2 and outcome.out == ""
+    lines = outcome.err.strip().split("\n")
+    assert lines[0] == "Error: 8 settings are wrong:"
+    pieces = [
+        "has no use for 'txt'. Did you mean 'text'?",
+        "has no option 'thread', which .* names. Did you mean 'threads'?",
+        "'format': 'csvv' is not one of",
+        "The 'beam' parameter of XRLinear must be an int in",
+        "has no parameter 'negativs'. Did you mean 'negatives'?",
+        "The 'cost' parameter of XRLinear must be a float",
+        "has no parameter 'sead'. Did you mean 'seed'?",
+        "has no parameter 'min_dff'. Did you mean 'min_df'?",
+    ]
+    for piece in pieces:
+        assert any(re.search(piece, line) for line in lines[1:]), piece
+    assert not (tmp_path / "m").exists()
+
+
+WRONG_FILES = {
+    "no file": ("nowhere.toml", None, "There is no file"),
+    "another format": ("run.ini", "beam=3", "takes a .toml, .yaml or .json file"),
+    "no TOML": ("run.toml", "beam = = 3", "is not TOML: "),
+    "no JSON": ("run.json", "{", "is not JSON: "),
+    "no YAML": ("run.yaml", "a: [", "is not YAML: "),
+    "no UTF-8": ("run.toml", b"a = '\xff'", "is not TOML: "),
+    "no tables": ("run.json", "[1]", "must hold the tables"),
+    "a value for a table": ("run.json", '{"parameters": 3}', "'parameters' must be a table"),
+    "a list for a number": ("run.json", '{"options": {"threads": [1, 2]}}', "'threads'"),
+    "a training parameter when ranking": ("run.json", '{"parameters": {"cost": 2}}', "matters in training alone"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_FILES)
+def test_wrong_files(call: Any, files: Any, tmp_path: Path, case: str) -> None:
+    name, content, piece = WRONG_FILES[case]
+    if content is not None:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    outcome = call("predict", files.text_model, files("test.jsonl"), "--config", str(tmp_path / name))
+    assert outcome.code == 2 and outcome.out == ""
+    assert piece in outcome.err and outcome.err.count("\n") == 1, outcome.err
+
+
+def test_an_empty_file_changes_nothing(call: Any, files: Any, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("")
+    plain = call("predict", files.text_model, files("test.jsonl"))
+    assert call("predict", files.text_model, files("test.jsonl"), "--config", str(tmp_path / "run.yaml")) == plain
+
+
+def test_yaml_without_its_package(call: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (tmp_path / "run.yaml").write_text("")
+    outcome = call("predict", files.text_model, files("test.jsonl"), "--config", str(tmp_path / "run.yaml"))
+    assert outcome.code == 2 and 'pip install "sylvan[yaml]"' in outcome.err

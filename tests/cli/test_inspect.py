@@ -1,0 +1,281 @@
+"""``sylvan inspect`` and what ``train --test`` keeps for it: every kind of folder, every output, hostile names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import LabelTree, TextModel, TfidfVectorizer, XRLinear, data, store
+from sylvan.cli.tree_drawing import as_dot, as_lines, as_svg, outline
+
+HOSTILE = ["<script>alert(1)</script>", 'a"b\\n];', "| x | `y` ~~~~", "two\nlines\x1b[31m", "# *bold* [a](http://b)"]
+
+
+def card(call: Any, *words: str) -> dict[str, Any]:
+    outcome = call("inspect", *words, "--json", "-")
+    assert outcome.code == 0 and outcome.err == "", outcome.err
+    found: dict[str, Any] = json.loads(outcome.out)
+    return found
+
+
+def test_the_card_of_a_text_model(call: Any, files: Any) -> None:
+    found, model = card(call, files.text_model, "--labels", "3"), sylvan.load(files.text_model)
+    assert (found["kind"], found["class"]) == ("text-model", "TextModel")
+    assert found["facts"] == {"labels": 6, "features": model.n_features_, "training rows": 240}
+    manifest = [os.path.join(files.text_model, name) for name in os.listdir(files.text_model)]
+    assert found["bytes"] == sum(os.path.getsize(path) for path in manifest) and found["files"] == len(manifest)
+    assert found["parameters"]["model"]["beam"] == 10 and found["changed"]["model"] == []
+    assert found["parameters"]["vectorizer"]["ngrams"] == [1, 1]
+    (tree,) = found["trees"]
+    (layer,) = tree["layers"]
+    weights = model.model.layers_[0]
+    assert (layer["n_clusters"], layer["n_nodes"], layer["n_weights"]) == (1, 6, weights.n_entries)
+    arrays = store.load(files.text_model).parts["model"].parts["tree0"].arrays
+    assert layer["n_bytes"] == sum(array.nbytes for array in arrays.values())
+    counts = model.model.label_counts_
+    order = np.argsort(-counts, kind="stable")[:3]
+    assert found["labels"] == [{"name": model.vocabulary_[i], "rows": int(counts[i])} for i in order]
+    assert {part["path"] for part in found["parts"]} == {
+        "", "vectorizer", "model", "model.tree0", "model.tree0.tree", "vocabulary",
+    }  # fmt: skip
+    assert found["measured"] is None
+
+
+def test_the_card_in_words(call: Any, files: Any) -> None:
+    outcome = call("inspect", files.text_model, "--labels", "2")
+    assert outcome.code == 0 and outcome.err == ""
+    for words in (
+        "TextModel, from texts to named labels", "6 labels", "240 training rows", "  beam = 10",
+        "layer  clusters  nodes  weights", "all labels (6)", "├─ ", "└─ ", "The 2 most frequent labels",
+    ):  # fmt: skip
+        assert words in outcome.out, words
+
+
+def test_parameters_that_differ_are_marked(call: Any, files: Any, tmp_path: Path) -> None:
+    words = ("--model", str(tmp_path / "m"), "--set", "max_leaf=2", "--set", "n_trees=2", "--ngrams", "1,2", "-q")
+    assert call("train", "xr-linear", files("train.jsonl"), *words).code == 0
+    outcome = call("inspect", str(tmp_path / "m"))
+    assert "* max_leaf = 2" in outcome.out and "  beam = 10" in outcome.out and "* ngrams = (1, 2)" in outcome.out
+    found = card(call, str(tmp_path / "m"), "--levels", "1")
+    assert found["changed"] == {"vectorizer": ["ngrams"], "model": ["max_leaf", "n_trees"]}
+    assert [tree["path"] for tree in found["trees"]] == ["model.tree0", "model.tree1"]
+
+
+def test_every_kind_of_folder(call: Any, files: Any, tmp_path: Path) -> None:
+    model = sylvan.load(files.text_model)
+    X, Y = data.load_npz(files("X.train.npz")), data.load_npz(files("Y.train.npz"))
+    saved = {
+        "vocabulary": model.vocabulary_,
+        "tfidf-vectorizer": model.vectorizer,
+        "label-tree": LabelTree.random(40, branching=3, max_leaf=4),
+        "neighbor-ranker": sylvan.NeighborRanker().fit(X, Y),
+    }
+    for kind, one in saved.items():
+        one.save(tmp_path / kind)
+        found = card(call, str(tmp_path / kind), "--labels", "2")
+        assert found["kind"] == kind and found["class"] == type(one).__name__ and found["facts"]
+        assert call("inspect", str(tmp_path / kind)).code == 0
+        assert call("inspect", str(tmp_path / kind), "--card", "-q").code == 0
+    assert card(call, str(tmp_path / "label-tree"))["facts"]["depth"] == saved["label-tree"].depth
+    assert card(call, str(tmp_path / "vocabulary"), "--labels", "1")["labels"] == [{"name": "Astronomy", "rows": None}]
+
+
+def test_names_for_a_model_over_matrices(call: Any, files: Any, tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join("abcdef"), "utf-8")
+    found = card(call, files.matrix_model, "--label-names", str(names), "--labels", "6")
+    assert {row["name"] for row in found["labels"]} == set("abcdef")
+    assert {row["name"] for row in card(call, files.matrix_model, "--labels", "6")["labels"]} >= {"label 0", "label 5"}
+    names.write_text("a\nb", "utf-8")
+    outcome = call("inspect", files.matrix_model, "--label-names", str(names))
+    assert outcome.code == 2 and "There are 2 names of labels, but the model has 6 labels." in outcome.err
+
+
+# ---------------------------------------- drawings
+
+
+def brute_outline(tree: LabelTree, layer: int, node: int, counts: np.ndarray) -> list[int]:
+    """The children of a node, those of the most training rows first."""
+    first, last = tree.child_offsets[layer][node : node + 2]
+    rows = {child: sum(counts[tree.leaf_labels[leaf]] for leaf in tree.leaves(layer, child)) for child in
+            range(first, last)}  # fmt: skip
+    return sorted(rows, key=lambda child: (-rows[child], child))
+
+
+def test_the_outline_shows_the_most_frequent_first() -> None:
+    tree = LabelTree.random(60, branching=4, max_leaf=5, seed=3)
+    counts = np.random.default_rng(0).integers(0, 50, 60)
+    top = outline(tree, levels=2, branches=3, name=str, counts=counts)
+    first = brute_outline(tree, 0, 0, counts)
+    assert len(top.children) == min(3, len(first)) and top.more == len(first) - len(top.children)
+    for child, node in zip(top.children, first, strict=False):
+        below = tree.leaves(0, node)
+        labels = sorted(tree.leaf_labels[below.start : below.stop].tolist(), key=lambda i: (-counts[i], i))
+        assert child.title == f"{', '.join(map(str, labels[:3]))}, … ({len(labels)} labels)"
+        inner = brute_outline(tree, 1, node, counts)
+        assert child.more == len(inner) - len(child.children) and all(not one.children for one in child.children)
+    assert outline(tree, levels=0, branches=3, name=str).children == ()
+    everything = outline(tree, levels=9, branches=100, name=str)
+    words = "\n".join(as_lines(everything))
+    assert all(re.search(rf"─ {label}$", words, re.MULTILINE) for label in range(60))
+
+
+def test_lines_by_hand() -> None:
+    tree = LabelTree((np.array([0, 2]), np.array([0, 3, 5])), np.array([2, 0, 1, 3, 4]), 5)
+    lines = list(as_lines(outline(tree, 2, 2, "abcde".__getitem__, np.array([5, 1, 2, 9, 9]))))
+    assert lines == [
+        "all labels (5)",
+        "├─ d, e (2 labels)",
+        "│  ├─ d",
+        "│  └─ e",
+        "└─ a, c, b (3 labels)",
+        "   ├─ a",
+        "   ├─ c",
+        "   └─ … 1 more",
+    ]
+
+
+def test_hostile_names_in_drawings_and_cards(call: Any, tmp_path: Path) -> None:
+    texts = [f"word{i} common" for i in range(len(HOSTILE))]
+    model = TextModel(TfidfVectorizer(n_jobs=1), XRLinear(max_leaf=2, branching=2, n_jobs=1))
+    folder = tmp_path / "a <b> model"
+    model.fit(texts, [[name] for name in HOSTILE]).save(folder)
+    paths = {form: str(tmp_path / f"tree.{form}") for form in ("dot", "svg")}
+    outcome = call("inspect", str(folder), "--levels", "9", "--labels", "9", "--card", "-q",
+                   *(word for form, path in paths.items() for word in (f"--{form}", path)))  # fmt: skip
+    assert outcome.code == 0 and "\x1b" not in outcome.out, outcome.err
+    svg = Path(paths["svg"]).read_text("utf-8")
+    root = ElementTree.fromstring(svg)
+    assert {element.tag.rpartition("}")[2] for element in root.iter()} <= {"svg", "style", "text", "title", "path"}
+    assert any("<script>alert(1)</script>" in (element.text or "") for element in root.iter())
+    dot = Path(paths["dot"]).read_text("utf-8")
+    labels = re.findall(r'label=("(?:[^"\\]|\\.)*")\];$', dot, re.MULTILINE)
+    assert len(labels) == dot.count("[label=") and dot.count("\n") == len(dot.splitlines())
+    assert any(r'a\"b\\n];' in label for label in labels)
+    readme = (folder / "README.md").read_text("utf-8")
+    assert "\x1b" not in readme and "two lines" in readme
+    outside = re.sub(r"~~~~text\n.*?\n~~~~\n", "", readme, flags=re.DOTALL)
+    assert "<script" not in outside and r"\| x \| \`y\`" in outside and "[a](" not in outside
+    assert len(re.findall(r"^~~~~", readme, re.MULTILINE)) == 2
+
+
+def test_a_drawing_needs_a_tree(call: Any, files: Any, tmp_path: Path) -> None:
+    sylvan.load(files.text_model).vocabulary_.save(tmp_path / "v")
+    outcome = call("inspect", str(tmp_path / "v"), "--svg", "-")
+    assert outcome.code == 2 and "--svg draws trees, but the Vocabulary in" in outcome.err
+    assert call("inspect", files.text_model, "--svg", "-").out == as_svg(
+        [outline(LabelTree.flat(6), 2, 6, sylvan.load(files.text_model).vocabulary_.__getitem__,
+                 sylvan.load(files.text_model).model.label_counts_)]
+    )  # fmt: skip
+    assert call("inspect", files.matrix_model, "--dot", "-").out == as_dot(
+        [outline(LabelTree.flat(6), 2, 6, "label {}".format, sylvan.load(files.matrix_model).label_counts_)]
+    )
+
+
+# ---------------------------------------- figures, and the README.md
+
+
+def test_figures_of_training_are_kept(call: Any, files: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "m")
+    words = ("train", "xr-linear", files("train.jsonl"), "--model", folder, "--test", files("test.jsonl"))
+    outcome = call(*words)
+    assert outcome.code == 0 and "P " in outcome.out and "±" in outcome.out, outcome.err
+    measured = card(call, folder)["measured"]
+    result = tmp_path / "result.json"
+    assert call("evaluate", folder, files("test.jsonl"), "--json", str(result)).code == 0
+    assert (measured["on"], measured["rows"]) == ("test.jsonl", 60)
+    assert measured["measures"] == json.loads(result.read_text("utf-8"))["measures"]
+    shown = call("inspect", folder).out
+    assert "Measured after training on test.jsonl (60 rows)" in shown and "PSnDCG" in shown
+    assert sylvan.load(folder, mmap=False).rank(["bread and flour"], k=1).names == [["Baking"]]
+    assert call(*words[:5], "-q").code == 0
+    assert card(call, folder)["measured"] is None, "another model has other figures"
+    plain = {name: (Path(folder) / name).read_bytes() for name in os.listdir(folder) if name.endswith(".npy")}
+    assert call(*words, "-q").out == ""
+    again = {re.sub(r"\.[0-9a-f]{8}\.", ".", name): data for name, data in plain.items()}
+    for name in os.listdir(folder):
+        if name.endswith(".npy"):
+            assert (Path(folder) / name).read_bytes() == again[re.sub(r"\.[0-9a-f]{8}\.", ".", name)]
+
+
+def test_figures_of_matrices(call: Any, files: Any, tmp_path: Path) -> None:
+    for test in ((files("test.xmc"),), (files("X.test.npz"), "--test-labels", files("Y.test.npz"))):
+        folder = str(tmp_path / "m")
+        words = ("train", "xr-linear", files("train.xmc"), "--model", folder, "-q", "--test", *test)
+        outcome = call(*words)
+        assert outcome.code == 0 and outcome.out == "", outcome.err
+        assert card(call, folder)["measured"]["measures"]["P"]["1"] > 0.9
+
+
+REFUSED = [
+    (["train.jsonl", "--test", "missing.jsonl"], "There is no file"),
+    (["train.jsonl", "--test", "test.xmc"], "takes text, but"),
+    (["train.xmc", "--test", "test.jsonl"], "takes matrices, but"),
+    (["train.jsonl", "--test", "test.lines"], "holds no labels"),
+    (["train.xmc", "--test", "X.test.npz"], "holds no labels: give them with --labels Y.npz"),
+    (["train.xmc", "--test-labels", "Y.test.npz"], "--test-labels goes with --test"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_bad_test_file_is_refused_before_training(
+    words: list[str], sentence: str, call: Any, files: Any, tmp_path: Path
+) -> None:
+    typed = [word if word.startswith("-") else files(word) for word in words]
+    outcome = call("train", "xr-linear", *typed, "--model", str(tmp_path / "m"))
+    assert outcome.code == 2 and sentence in outcome.err and "Trained" not in outcome.out, outcome.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_stdin_is_read_once(call: Any, tmp_path: Path) -> None:
+    line = b'{"text": "bread", "labels": ["Baking"]}\n'
+    outcome = call("train", "xr-linear", "-", "--model", str(tmp_path / "m"), "--test", "-", stdin=line)
+    assert outcome.code == 2 and "stdin can't be both the training file and the --test file." in outcome.err
+
+
+def test_the_card_in_the_folder(call: Any, files: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    model = sylvan.load(files.text_model)
+    model.save(folder)
+    outcome = call("inspect", str(folder), "--card", "--labels", "6")
+    readme = folder / "README.md"
+    assert outcome.code == 0 and "Wrote" in outcome.err
+    text = readme.read_text("utf-8")
+    assert text.startswith(f"<!-- card of {store.contents(folder)['checksum']}, written by sylvan inspect -->\n# m\n")
+    assert "| Baking | " in text and "| beam | 10 |" in text and "all labels (6)" in text
+    assert call("inspect", str(folder)).err == ""
+    assert sylvan.load(folder).rank(["bread"], k=1).names == model.rank(["bread"], k=1).names
+    model.set_params(model__beam=33).save(folder)  # over the folder with its README.md
+    assert "README.md is the card of an earlier model" in call("inspect", str(folder)).err
+    assert call("inspect", str(folder), "-q").err == ""
+    assert call("inspect", str(folder), "--card", "-q").code == 0
+    assert "| **beam** | 33 |" in readme.read_text("utf-8") and call("inspect", str(folder)).err == ""
+    readme.write_text("# My notes\n", "utf-8")
+    outcome = call("inspect", str(folder), "--card")
+    assert outcome.code == 2 and "was not written by sylvan inspect: move it away" in outcome.err
+    assert readme.read_text("utf-8") == "# My notes\n" and call("inspect", str(folder)).err == ""
+
+
+def test_damaged_figures_are_a_sentence(call: Any, files: Any, tmp_path: Path) -> None:
+    sylvan.load(files.text_model).save(tmp_path / "m")
+    for wrong in (
+        "x", {}, {"on": "a", "rows": 1}, {"on": "a", "rows": 1, "measures": {"P": 1}},
+        {"on": "a", "rows": 1, "measures": {"P": {"x": 1}}}, {"on": 1, "rows": 1, "measures": {}},
+    ):  # fmt: skip
+        store.annotate(tmp_path / "m", {"measured": wrong})
+        outcome = call("inspect", str(tmp_path / "m"))
+        assert outcome.code == 2 and "'measured' holds no figures" in outcome.err
+    assert sylvan.load(tmp_path / "m").n_labels_ == 6
+
+
+def test_what_is_no_model(call: Any, tmp_path: Path) -> None:
+    outcome = call("inspect", str(tmp_path / "missing"))
+    assert outcome.code == 2 and "there is no such folder" in outcome.err

@@ -1,0 +1,125 @@
+"""Trainings from the command line that are killed, resumed, begun anew, and kept within a limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import SOURCE
+
+from sylvan import data
+from sylvan.cli.app import Session
+from sylvan.ranking import workspace
+
+# Runs the command with blocks of a few clusters, and ends the process by a signal before it writes part number N.
+CHILD = """
+import os, sys
+from sylvan import store
+from sylvan.cli import main
+from sylvan.ranking import workspace
+workspace.BLOCK_BYTES, at, sent = 3000, int(sys.argv[1]), int(sys.argv[2])
+save, count = store.save, iter(range(10**6))
+def counting(*arguments):
+    if next(count) == at:
+        os.kill(os.getpid(), sent)
+    save(*arguments)
+store.save = counting
+sys.exit(main(sys.argv[3:]))
+"""
+TREE = ("--set", "branching=2", "--set", "max_leaf=1")
+
+
+def ended(at: int, by: int, *words: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", "")}
+    command = [sys.executable, "-c", CHILD, str(at), str(by), *words]
+    return subprocess.run(command, capture_output=True, env=environment, timeout=120)
+
+
+def arrays(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.glob("*.npy"), key=lambda path: path.name.split(".")[:-2])]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
+def test_killed_then_interrupted_then_resumed(files: Any, call: Any, tmp_path: Path) -> None:
+    words = ("train", "xr-linear", files("train.jsonl"), *TREE)
+    assert call(*words, "--model", str(tmp_path / "whole"), "-q").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
+    model, work = tmp_path / "m", tmp_path / "m.training"
+    words = (*words, "--model", str(model))
+
+    killed = ended(2, signal.SIGKILL, *words)
+    assert killed.returncode == -signal.SIGKILL and work.is_dir() and not model.exists()
+    undecided = call(*words)
+    assert undecided.code == 2 and undecided.err == (
+        f"Error: An interrupted training lies in {str(work)!r}: --resume goes on with it, --no-resume begins anew.\n"
+    )
+    interrupted = ended(1, signal.SIGINT, *words, "--resume")
+    assert interrupted.returncode == 1
+    assert interrupted.stderr.decode().strip() == (
+        f"Interrupted; what is trained so far lies in {str(work)!r}: the same command with --resume goes on from there."
+    )
+    other = call(*words, "--resume", "--seed", "3")
+    assert other.code == 2 and "is of another training: the parameter 'seed' was 0 and is 3" in other.err
+    resumed = call(*words, "--resume", "--threads", "2")
+    assert resumed.code == 0 and "nothing to resume" not in resumed.out
+    assert arrays(model) == arrays(tmp_path / "whole") and not work.exists()
+    again = call(*words, "--resume")
+    assert again.code == 0 and f"There is nothing to resume in {work}: training from the beginning." in again.out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
+def test_begun_anew(files: Any, call: Any, tmp_path: Path) -> None:
+    words = ("train", "xr-linear", files("train.xmc"), *TREE, "--model", str(tmp_path / "m"))
+    ended(3, signal.SIGKILL, *words, "--checkpoint", str(tmp_path / "work"))
+    assert (tmp_path / "work").is_dir()
+    assert call(*words, "--checkpoint", str(tmp_path / "work"), "--seed", "3", "--no-resume", "-q").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_within_a_limit(files: Any, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("train", "xr-linear", files("train.jsonl"), *TREE, "-q")
+    assert call(*words, "--model", str(tmp_path / "whole")).code == 0
+    assert call(*words, "--model", str(tmp_path / "limited"), "--memory-limit", "40GB").code == 0
+    assert arrays(tmp_path / "limited") == arrays(tmp_path / "whole")
+    too_little = call(*words, "--model", str(tmp_path / "none"), "--memory-limit", "1MB")
+    assert too_little.code == 1 and too_little.err.startswith("Error: memory_limit is 1.0 MB, but ")
+    wrong = call(*words, "--model", str(tmp_path / "none"), "--memory-limit", "much")
+    assert wrong.code == 2 and "The '--memory-limit' parameter must be a number of bytes" in wrong.err
+    monkeypatch.setattr(workspace, "SECONDS", 0.0)
+    full = call(*words, "--model", str(tmp_path / "none"), "--checkpoint", "/dev/null/work")
+    assert full.code != 0 and full.err.startswith("Error: The checkpoint '/dev/null/work' can't be made")
+
+
+def test_a_mapped_matrix(files: Any, call: Any, tmp_path: Path) -> None:
+    data.save_csr(tmp_path / "X", data.load_npz(files("X.train.npz")))
+    data.save_csr(tmp_path / "Y", data.load_npz(files("Y.train.npz")))
+    for name, X, Y in (("mapped", str(tmp_path / "X"), str(tmp_path / "Y")),
+                       ("read", files("X.train.npz"), files("Y.train.npz"))):  # fmt: skip
+        outcome = call("train", "xr-linear", X, "--labels", Y, *TREE, "--model", str(tmp_path / name))
+        assert outcome.code == 0 and "Read 240 rows" in outcome.out
+    assert arrays(tmp_path / "mapped") == arrays(tmp_path / "read")
+    evaluated = call("evaluate", str(tmp_path / "mapped"), str(tmp_path / "X"), "--labels", str(tmp_path / "Y"))
+    assert evaluated.code == 0 and "240 rows" in evaluated.out
+    without = call("train", "xr-linear", str(tmp_path / "X"), "--model", str(tmp_path / "none"))
+    assert without.code == 2 and "is a CSR matrix in a folder of .npy files and holds no labels" in without.err
+
+
+def test_a_model_that_is_trained_in_one_piece(files: Any, call: Any, tmp_path: Path) -> None:
+    outcome = call("train", "neighbors", files("train.xmc"), "--model", str(tmp_path / "m"), "--memory-limit", "1GB")
+    assert outcome.code == 2
+    assert outcome.err == "Error: --memory-limit is not for NeighborRanker, which is trained in one piece.\n"
+    assert call("train", "neighbors", files("train.xmc"), "--model", str(tmp_path / "m"), "-q").code == 0
+
+
+def test_an_error_says_what_remains() -> None:
+    session = Session()
+    assert session.interrupted() == "Interrupted; nothing was written."
+    session.remains = lambda: "a part is there"
+    assert session.interrupted() == "Interrupted; a part is there."
+    session.written = "the model was saved"
+    assert session.interrupted() == "Interrupted; the model was saved."

@@ -1,0 +1,53 @@
+"""Ensemble keeps the contract: over matrices, with weights fitted, and over texts with several vectorisers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from contract.data import Known
+from contract.matrices import MatrixContract
+from contract.suite import RankingContract
+from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
+
+
+class TestEnsemble(MatrixContract):
+    """A tree and neighbours, the first three times as heavy."""
+
+    def make(self, **params: Any) -> Ensemble:
+        jobs = {"n_jobs": params["n_jobs"]} if "n_jobs" in params else {}
+        tree = XRLinear(**{"branching": 2, "max_leaf": 3, "n_jobs": 1, **params})
+        return Ensemble([tree, NeighborRanker(n_neighbors=10, **jobs)], weights=[3, 1], **jobs)
+
+
+class TestFittedWeights(MatrixContract):
+    """Two trees whose weights are fitted."""
+
+    def make(self, **params: Any) -> Ensemble:
+        members = [XRLinear(**{"branching": 2, "max_leaf": m, "n_jobs": 1, **params}) for m in (3, 4)]
+        return Ensemble(members, weights="fit", n_jobs=params.get("n_jobs"))
+
+
+class TestTextEnsemble(RankingContract):
+    """Words and pairs of words."""
+
+    def make(self, **params: Any) -> Any:
+        jobs = params.get("n_jobs")
+        return Ensemble(
+            [
+                TextModel(TfidfVectorizer(n_jobs=jobs), XRLinear(**{"branching": 3, "max_leaf": 4, **params})),
+                TextModel(TfidfVectorizer(ngrams=(1, 2), n_jobs=jobs), XRLinear(**params)),
+            ],
+            n_jobs=jobs,
+        )
+
+    def inputs(self, X: np.ndarray) -> Any:
+        words = [f"word{column}" for column in range(X.shape[1])]
+        return [" ".join(word for word, n in zip(words, row, strict=True) for _ in range(round(4 * n))) for row in X]
+
+    def targets(self, data: Known) -> Any:
+        return [[f"label {label}" for label in row] for row in data.labels]
+
+    def answers(self, model: Any, top: Any) -> list[list[int]]:
+        return [[int(name.split()[1]) for name in row] for row in top.names]

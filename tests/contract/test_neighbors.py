@@ -1,0 +1,18 @@
+"""NeighborRanker keeps the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contract.matrices import MatrixContract
+from sylvan import NeighborRanker
+
+
+class TestNeighborRanker(MatrixContract):
+    """Ten neighbours."""
+
+    has_beam = False
+    has_seed = False
+
+    def make(self, **params: Any) -> NeighborRanker:
+        return NeighborRanker(**{"n_neighbors": 10, **params})

@@ -1,0 +1,211 @@
+"""Models of omikuji rank as there, whatever the length of the rows, and damaged ones are refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from sylvan import kernels
+from sylvan.errors import ModelError, ParameterError
+from sylvan.importers import from_omikuji
+from sylvan.importers.cbor import read_cbor
+
+from .answers import FIXTURES, copy_of, expected, need_no_crash, need_same, rows
+from .cbor_twin import encode, first_item
+
+
+def sparse(**changes: Any) -> dict[str, Any]:
+    return {"Sparse": {**SPARSE["Sparse"], **changes}}
+
+
+DENSE = {"Dense": {"v": 1, "dim": [3, 2], "data": [1.5, 0, 0, -2.25, 0.1, 0]}}
+SPARSE = {
+    "Sparse": {
+        "outer_dim": 3, "inner_dim": 2, "indptr": [0, 1, 2, 3], "outer_inds": [0, 1, 2], "inner_inds": [0, 1, 0],
+        "data": [1.5, -2.25, 0.1],
+    }
+}  # fmt: skip
+
+
+def folder_of(tree: Any, folder: Path, **settings: Any) -> Path:
+    """A model of two features and one tree."""
+    content = {"n_features": 2, "classifier_loss_type": "Hinge", **settings}
+    (folder / "settings.json").write_text(json.dumps(content))
+    (folder / "tree0.cbor").write_bytes(tree if isinstance(tree, bytes) else encode(tree))
+    return folder
+
+
+def leaf(weights: Any = DENSE, labels: Any = (0, 1)) -> dict[str, Any]:
+    return {"Leaf": {"weights": weights, "labels": list(labels)}}
+
+
+@pytest.mark.parametrize("name", ["omikuji", "omikuji-uneven"])
+def test_ranks_as_omikuji(name: str) -> None:
+    model = from_omikuji(FIXTURES / name)
+    assert model.beam == 10 and model.normalize and len(model.rankers_) == (2 if name == "omikuji" else 1)
+    for scale in (1, 3, 0.01):
+        need_same(model.rank(rows() * scale, 6, beam=30), expected("omikuji")[name])
+
+
+def test_a_label_that_was_never_seen_has_no_chance() -> None:
+    model = from_omikuji(FIXTURES / "omikuji")
+    top = model.rank(rows(), 24, beam=24)
+    assert model.n_labels_ == 24 and (top.scores[top.labels == 3] == 0).all() and (top.labels == 3).any()
+    assert (top.scores[:, :3] > 0).all()
+
+
+def test_labels_beyond_the_last() -> None:
+    model = from_omikuji(FIXTURES / "omikuji", n_labels=30)
+    need_same(model.rank(rows(), 6, beam=30), expected("omikuji")["omikuji"])
+    assert model.n_labels_ == 30
+    with pytest.raises(ParameterError, match=r"n_labels must be at least 24, as .* has label 23. Got 12"):
+        from_omikuji(FIXTURES / "omikuji", n_labels=12)
+    with pytest.raises(ParameterError, match="n_labels"):
+        from_omikuji(FIXTURES / "omikuji", n_labels=0)
+
+
+def test_saves_loads_and_ranks_the_same(tmp_path: Path) -> None:
+    model = from_omikuji(FIXTURES / "omikuji-uneven", weight_dtype="uint8")
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(sylvan.load(tmp_path / "m").rank(rows(), 6).scores, model.rank(rows(), 6).scores)
+
+
+def test_dense_and_sparse_weights_are_the_same(tmp_path: Path) -> None:
+    X = np.array([[3.0, 4.0], [1.0, 0.0]])
+    scores = from_omikuji(folder_of(leaf(), tmp_path)).rank(X, 2).scores
+    np.testing.assert_array_equal(from_omikuji(folder_of(leaf(SPARSE), tmp_path)).rank(X, 2).scores, scores)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    margins = np.column_stack((1.5 * unit[:, 0] + 0.1, -2.25 * unit[:, 1]))
+    np.testing.assert_allclose(scores, -np.sort(-np.exp(-(np.maximum(0, 1 - margins) ** 2)), axis=1), rtol=1e-5)
+
+
+def test_labels_at_different_depths(tmp_path: Path) -> None:
+    inner = {"Branch": {"weights": DENSE, "children": [leaf(labels=(4, 1)), leaf(labels=(0, 2))]}}
+    tree = {"Branch": {"weights": DENSE, "children": [inner, leaf(labels=(3, 5))]}}
+    model = from_omikuji(folder_of(tree, tmp_path))
+    assert model.tree_.depth == 3 and sorted(model.tree_.leaf_labels.tolist()) == list(range(6))
+    h = np.exp(-(np.maximum(0, 1 - np.array([1.5 * 0.6 + 0.1, -2.25 * 0.8])) ** 2))
+    by_label = {4: h[0] * h[0] * h[0], 1: h[0] * h[0] * h[1], 0: h[0] * h[1] * h[0], 2: h[0] * h[1] * h[1],
+                3: h[1] * h[0], 5: h[1] * h[1]}  # fmt: skip
+    top = model.rank(np.array([[3.0, 4.0]]), 6)
+    np.testing.assert_allclose(top.scores[0], [by_label[label] for label in top.labels[0].tolist()], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("tree", "sentence"),
+    [
+        ({"Twig": {}}, "a tree's node must be one of Branch, Leaf"),
+        ([1], "a tree's node must be one of Branch, Leaf"),
+        ({"Branch": {"weights": DENSE, "children": 2}}, "a node's children must be a list of nodes"),
+        (leaf(None), "a node's weights must be one of Dense, Sparse"),
+        (leaf(labels=(0, -1)), r"'labels' must be a list of ints in \[0, 2147483646\]"),
+        (leaf(labels=(0, 1.5)), r"'labels' must be a list of ints"),
+        (leaf(labels=(0, 1, 2)), r"weights of 3 features and 3 children have shape \[3, 2\] and 6 values"),
+        (leaf({"Dense": {**DENSE["Dense"], "data": [1.0] * 5}}), r"shape \[3, 2\] and 5 values"),
+        (leaf({"Dense": {**DENSE["Dense"], "data": "many"}}), "'data' must be a list of numbers"),
+        (leaf({"Dense": {**DENSE["Dense"], "data": [1e300] * 6}}), "a weight is no finite number"),
+        (leaf(sparse(outer_dim=4)), "children have dimensions 4 and 2"),
+        (leaf(sparse(outer_inds=[0, 1, 3])), r"'outer_inds' must be a list of ints in \[0, 2"),
+        (leaf(sparse(inner_inds=[0, 1, 2])), r"'inner_inds' must be a list of ints in \[0, 1"),
+        (leaf(sparse(indptr=[0, 2, 1, 3])), "offsets, places and values of sparse weights"),
+        (leaf(sparse(data=[1.0])), "offsets, places and values of sparse weights"),
+        (leaf(sparse(outer_inds=[0, 0, 2], inner_inds=[1, 1, 0])), "given twice"),
+        (leaf(labels=(0, 2**31 - 2)), "its last label is 2147483646, but it has 2 leaves only"),
+        (leaf(labels=(1, 1)), "label 1 stands twice in cluster 0"),
+    ],
+)  # fmt: skip
+def test_trees_that_are_none(tree: Any, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=sentence):
+        from_omikuji(folder_of(tree, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "ends where an item should begin"),
+        (b"\x01\x01", "1 bytes follow where it should end"),
+        (b"\x9f", "doesn't say how long it is"),
+        (b"\xbb" + b"\xff" * 8, "18446744073709551615 items are promised where 0 bytes follow"),
+        (b"\x41a", "an item of type 2 has no place in a model"),
+        (b"\xa1\x01\x01", "a map has a key that is no name"),
+        (b"\x81" * 500 + b"\x60", "more than 220 maps and arrays"),
+        (b"\x82\x01\x61a", "a number should stand there"),
+        (b"\x82\xfa\x00", "a number should stand there"),
+        (b"\x79\xff\xff" + b"a" * 0xFFFF, "must be one of Branch, Leaf"),
+        (b"\x7a\x00\x02\x00\x00" + b"a" * 0x20000, "a name has 131072 bytes"),
+    ],
+)
+def test_files_that_are_no_cbor(content: bytes, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=sentence):
+        from_omikuji(folder_of(content, tmp_path))
+
+
+def test_settings(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"settings.json' is missing"):
+        from_omikuji(tmp_path)
+    with pytest.raises(ModelError, match=r"'classifier_loss_type' must be one of Hinge, Log. Got 'Cubic'"):
+        from_omikuji(folder_of(leaf(), tmp_path, classifier_loss_type="Cubic"))
+    with pytest.raises(ModelError, match=r"'n_features' must be an int in \[1, "):
+        from_omikuji(folder_of(leaf(), tmp_path, n_features=-1))
+    (folder_of(leaf(), tmp_path) / "tree0.cbor").unlink()
+    with pytest.raises(ModelError, match=r"tree0.cbor' is missing"):
+        from_omikuji(tmp_path)
+
+
+def test_a_tree_too_deep(tmp_path: Path) -> None:
+    tree: Any = leaf()
+    for label in range(66):
+        tree = {"Branch": {"weights": DENSE, "children": [tree, leaf(labels=(2 * label + 2, 2 * label + 3))]}}
+    with pytest.raises(ModelError, match="more than 64 layers"):
+        from_omikuji(folder_of(tree, tmp_path))
+
+
+def test_numbers_are_the_twins(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    halves = [struct.pack(">BH", 0xF9, int(bits)) for bits in random.integers(0, 1 << 16, 300)]
+    singles = [struct.pack(">Bf", 0xFA, value) for value in random.normal(size=100)]
+    doubles = [struct.pack(">Bd", 0xFB, value) for value in random.normal(size=100)]
+    ints = [encode(int(value)) for value in (*range(30), *(1 << np.arange(8, 50)), -1, -24, -25, -(1 << 40))]
+    items = [*halves, *singles, *doubles, *ints]
+    random.shuffle(items)
+    content = struct.pack(">BH", 0x99, len(items)) + b"".join(items)
+    if content[3] >> 5 == 7 or content[3] >> 5 < 2:
+        (tmp_path / "numbers").write_bytes(content)
+        np.testing.assert_array_equal(read_cbor(tmp_path / "numbers"), np.array(first_item(content), np.float64))
+
+
+def test_files_are_the_twins() -> None:
+    for path in FIXTURES.glob("omikuji*/*.cbor"):
+        assert _plain(read_cbor(path)) == first_item(path.read_bytes())
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, dict):
+        return {name: _plain(value) for name, value in item.items()}
+    return [_plain(value) for value in item] if isinstance(item, (list, np.ndarray)) else item
+
+
+def test_spoiled_folders(tmp_path: Path) -> None:
+    for name in ("omikuji", "omikuji-uneven"):
+        assert need_no_crash(from_omikuji, copy_of(name, tmp_path), 1) > 10
+
+
+def test_rows_of_nothing() -> None:
+    model = from_omikuji(FIXTURES / "omikuji")
+    assert np.isfinite(model.rank(sp.csr_matrix((2, 40)), 3).scores).all()
+
+
+def test_the_kernel_s_own_bounds() -> None:
+    content, out = np.frombuffer(b"\x01\x02", np.uint8), np.empty(2)
+    assert kernels.cbor_numbers(content, 0, out) == 2 and out.tolist() == [1, 2]
+    assert kernels.cbor_numbers(content, 1, out) == -1 - 2, "where the bytes end"
+    for at in (-1, 3):
+        with pytest.raises(ValueError, match="at must lie within the bytes"):
+            kernels.cbor_numbers(content, at, out)

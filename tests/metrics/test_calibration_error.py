@@ -1,0 +1,103 @@
+"""ECE@k, reliability and per-label thresholds against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sylvan import TopK, metrics
+from sylvan.errors import DataError, ParameterError
+
+
+def case(seed: int = 0, n: int = 60, k: int = 6, n_labels: int = 15) -> tuple[sp.csr_matrix, TopK]:
+    random = np.random.default_rng(seed)
+    labels = np.argsort(random.random((n, n_labels)), axis=1)[:, :k].astype(np.int32)
+    scores = -np.sort(-random.integers(0, 33, (n, k)) / 32, axis=1).astype(np.float32)
+    truth = random.random((n, n_labels)) < 0.2
+    truth[3] = False
+    labels[5, 2:], scores[5, 2:] = -1, -np.inf
+    return sp.csr_matrix(truth.astype(np.float32)), TopK(labels, scores)
+
+
+def slow_bins(Y: sp.csr_matrix, top: TopK, k: int, edges: np.ndarray) -> list[list[tuple[float, bool]]]:
+    bins: list[list[tuple[float, bool]]] = [[] for _ in edges[1:]]
+    for row, truth in enumerate(Y.toarray() > 0):
+        for label, p in zip(top.labels[row, :k], top.scores[row, :k], strict=True):
+            if truth.any() and label >= 0:
+                inside = [b for b in range(len(edges) - 1) if edges[b] <= p < edges[b + 1]]
+                bins[inside[-1] if inside else -1].append((float(p), bool(truth[label])))
+    return bins
+
+
+@pytest.mark.parametrize("bins", ["width", "mass"])
+@pytest.mark.parametrize("n_bins", [1, 4, 15])
+def test_ece_is_the_loops(bins: str, n_bins: int) -> None:
+    Y, top = case()
+    found = metrics.calibration_error(Y, top, (1, 3, 6), n_bins=n_bins, bins=bins)
+    for k, error in found.items():
+        diagram = metrics.reliability(Y, top, k, n_bins=n_bins, bins=bins)
+        slow = slow_bins(Y, top, k, diagram.edges)
+        assert diagram.counts.tolist() == [len(inside) for inside in slow]
+        n = sum(map(len, slow))
+        gaps = [abs(np.mean([p - t for p, t in inside])) * len(inside) / n for inside in slow if inside]
+        assert error == pytest.approx(sum(gaps), abs=1e-9) == pytest.approx(diagram.error)
+        for b, inside in enumerate(slow):
+            expected = np.mean(inside, axis=0) if inside else [np.nan, np.nan]
+            np.testing.assert_allclose([diagram.predicted[b], diagram.observed[b]], expected, atol=1e-9)
+        if bins == "mass" and n_bins < 15:
+            assert diagram.counts.max() - diagram.counts.min() <= n // 5, "ties alone make them differ"
+
+
+def test_a_sparse_matrix_is_a_topk() -> None:
+    Y, top = case()
+    distinct = TopK(top.labels, (top.scores - np.arange(6, dtype=np.float32) / 1000).clip(0, 1) * (top.labels >= 0))
+    assert metrics.calibration_error(Y, distinct.to_csr(15)) == pytest.approx(metrics.calibration_error(Y, distinct))
+
+
+def test_what_is_no_probability_is_refused() -> None:
+    Y, top = case()
+    with pytest.raises(DataError, match=r"needs probabilities in \[0, 1\]. Got 2: predict_proba"):
+        metrics.calibration_error(Y, TopK(top.labels, top.scores * 2), 1)
+    with pytest.raises(DataError, match=r"Got -0\.5"):
+        metrics.calibration_error([[0]], TopK(np.zeros((1, 1), np.int32), np.full((1, 1), -0.5, np.float32)), 1)
+    with pytest.raises(ParameterError, match="'bins' parameter of calibration_error must be one of 'width', 'mass'"):
+        metrics.reliability(Y, top, bins="equal")
+    with pytest.raises(ParameterError, match="'n_bins' parameter"):
+        metrics.calibration_error(Y, top, n_bins=0)
+    with pytest.raises(ParameterError, match="'k' parameter of reliability"):
+        metrics.reliability(Y, top, k=(1, 3))
+    with pytest.raises(DataError, match="No row of Y has a true label"):
+        metrics.calibration_error([[], []], TopK(np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32)), 1)
+
+
+def label_f1(right: np.ndarray, answered: np.ndarray) -> float:
+    return 2 * (right & answered).sum() / max(1, answered.sum() + right.sum())
+
+
+def test_each_threshold_gives_its_label_the_best_f1() -> None:
+    Y, top = case(1, 200)
+    scores = top.to_csr(15)
+    found = metrics.fit_thresholds(Y, scores, default=0.25, min_positives=40)
+    truth, dense, stored = Y.toarray() > 0, scores.toarray(), (scores != 0).toarray()
+    few = 0
+    for label in range(15):
+        right, p, there = truth[:, label], dense[:, label], stored[:, label]
+        best = max(label_f1(right, there & (p >= cut)) for cut in np.unique(p[there]))
+        if right.sum() < 40 or best == 0:
+            assert found[label] == 0.25
+            few += 1
+        else:
+            assert label_f1(right, there & (p >= found[label])) == pytest.approx(best)
+    assert 0 < few < 15
+    assert (metrics.fit_thresholds(Y, top, default=0.25, min_positives=40) == found).all()
+
+
+def test_thresholds_that_cannot_be_fitted() -> None:
+    Y, top = case()
+    with pytest.raises(ParameterError, match=r"'default' parameter of fit_thresholds must be a float in \[0, 1\]"):
+        metrics.fit_thresholds(Y, top, default=2)
+    with pytest.raises(ParameterError, match="'min_positives' parameter"):
+        metrics.fit_thresholds(Y, top, min_positives=0)
+    with pytest.raises(DataError, match="no probabilities to fit thresholds to"):
+        metrics.fit_thresholds(Y, sp.csr_matrix(Y.shape, dtype=np.float32))

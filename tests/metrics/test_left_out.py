@@ -1,0 +1,40 @@
+"""Answers left out of a ranking: the same as a slow filter of lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan import metrics
+from sylvan.errors import DataError
+from sylvan.topk import TopK
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 6))
+def test_as_a_filter_of_lists(seed, n, k):
+    rng = np.random.default_rng(seed)
+    labels = np.array([rng.permutation(8)[:k] for _ in range(n)], np.int32)
+    labels[rng.random((n, k)) < 0.1] = -1
+    scores = np.where(labels >= 0, rng.random((n, k)), -np.inf).astype(np.float32)
+    pairs = sp.csr_matrix(rng.random((n, 7)) < 0.4)
+    got = metrics.leave_out(TopK(labels, scores), pairs)
+    for row in range(n):
+        left = [
+            (label, score)
+            for label, score in zip(labels[row].tolist(), scores[row].tolist(), strict=True)
+            if label < 0 or label >= 7 or not pairs[row, label]
+        ]
+        padded = left + [(-1, -np.inf)] * (k - len(left))
+        assert list(zip(got.labels[row].tolist(), got.scores[row].tolist(), strict=True)) == padded
+
+
+def test_faults():
+    top = TopK(np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32))
+    with pytest.raises(DataError, match="have 1 rows, but the answers 2"):
+        metrics.leave_out(top, sp.csr_matrix((1, 3)))
+    with pytest.raises(DataError, match=r"must be a sparse matrix. Got list instead"):
+        metrics.leave_out(top, [[0]])

@@ -1,0 +1,168 @@
+"""Calibration inside fit, and what predict makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from sylvan import TextModel, TfidfVectorizer, XRLinear, data, metrics
+from sylvan.errors import DataError, ParameterError
+from sylvan.models.held_out import held_out_folds
+
+METHODS = ["isotonic", "platt"]
+
+
+def noisy(n: int = 1500, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Ten labels with two words each; a row has the words of one to three, and every fourth label is another."""
+    random = np.random.default_rng(seed)
+    X, Y = np.zeros((n, 24), np.float32), np.zeros((n, 10), np.float32)
+    for row in range(n):
+        for label in random.permutation(10)[: random.integers(1, 4)]:
+            X[row, 2 * label + random.integers(0, 2, 2)] = 1
+            Y[row, label if random.random() < 0.75 else random.integers(0, 10)] = 1
+        X[row, 20 + random.integers(0, 4, 2)] = 1
+    return sp.csr_matrix(X), sp.csr_matrix(Y)
+
+
+def errors(model: XRLinear, X: sp.csr_matrix, Y: sp.csr_matrix) -> tuple[dict[int, float], dict[int, float]]:
+    """ECE@k without and with calibration."""
+    top = model.rank(X, k=10)
+    return metrics.calibration_error(Y, model.bounded(top)), metrics.calibration_error(Y, model.probabilities(top))
+
+
+SMALL = {"branching": 2, "max_leaf": 3, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str | None, XRLinear]:
+    X, Y = noisy()
+    return {method: XRLinear(**SMALL, calibration=method).fit(X, Y) for method in (None, *METHODS)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_error_falls_and_the_ranking_stays(fitted: dict[str | None, XRLinear], method: str) -> None:
+    X, Y = noisy(600, seed=1)
+    model, plain = fitted[method], fitted[None]
+    assert model.calibrator_ is not None and plain.calibrator_ is None
+    top, other = model.rank(X, k=10), plain.rank(X, k=10)
+    assert top.labels.tobytes() == other.labels.tobytes() and top.scores.tobytes() == other.scores.tobytes()
+    before, after = errors(model, X, Y)
+    assert all(after[k] < before[k] / 2 and after[k] < 0.08 for k in (1, 3, 5)), (before, after)
+    proba = model.predict_proba(X, k=10)
+    assert metrics.precision(Y, proba) == metrics.precision(Y, top)
+    assert (proba != model.probabilities(top).to_csr(10)).nnz == 0
+
+
+def test_held_out_rows_are_disjoint_and_follow_from_their_number_alone() -> None:
+    folds = held_out_folds(1000, 3)
+    together = np.concatenate(folds)
+    assert [len(rows) for rows in folds] == [250, 250, 250] and len(set(together.tolist())) == 750
+    assert all((np.diff(rows) > 0).all() for rows in folds)
+    assert [len(held_out_folds(n, 1)[0]) for n in (120, 1999, 20_000, 10**6)] == [30, 499, 2000, 5000]
+    assert held_out_folds(119, 1) == [] == held_out_folds(200, 9)
+    weight = np.float32(np.arange(1000) % 2)
+    assert all((rows % 2 == 1).all() for rows in held_out_folds(1000, 2, weight))
+
+
+def test_little_data_is_not_calibrated() -> None:
+    X, Y = noisy(100)
+    model, plain = XRLinear(**SMALL, calibration="isotonic").fit(X, Y), XRLinear(**SMALL).fit(X, Y)
+    assert model.calibrator_ is None
+    assert (model.predict_proba(X) != plain.predict_proba(X)).nnz == 0
+
+
+def test_more_folds_and_more_trees(fitted: dict[str | None, XRLinear]) -> None:
+    X, Y = noisy(800)
+    model = XRLinear(**SMALL, calibration="isotonic", calibration_folds=3, n_trees=2, negatives="tfn+man").fit(X, Y)
+    plain = XRLinear(**SMALL, n_trees=2, negatives="tfn+man").fit(X, Y)
+    test_X, test_Y = noisy(400, seed=3)
+    top = model.rank(test_X, k=10)
+    assert top.scores.tobytes() == plain.rank(test_X, k=10).scores.tobytes()
+    before, after = errors(model, test_X, test_Y)
+    assert all(after[k] < before[k] for k in (1, 3, 5))
+
+
+def test_rows_of_no_weight_calibrate_nothing() -> None:
+    X, Y = noisy(600)
+    lies = sp.csr_matrix(1 - Y.toarray())
+    weight = np.repeat([1.0, 0.0], 600)
+    model = XRLinear(**SMALL, calibration="isotonic").fit(sp.vstack([X, X]), sp.vstack([Y, lies]), weight)
+    test_X, test_Y = noisy(400, seed=3)
+    _, after = errors(model, test_X, test_Y)
+    assert max(after.values()) < 0.1, "with the lies it would be nearly 1"
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_other_losses_and_ways_to_combine(loss: str) -> None:
+    X, Y = noisy(800)
+    model = XRLinear(**SMALL, calibration="platt", loss=loss, combine="ranker", negatives="tfn+man").fit(X, Y)
+    test_X, test_Y = noisy(400, seed=3)
+    before, after = errors(model, test_X, test_Y)
+    assert after[3] < max(before[3], 0.05)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_saved_and_fitted_again(fitted: dict[str | None, XRLinear], method: str, tmp_path: Path) -> None:
+    X, Y = noisy(200, seed=2)
+    fitted[method].save(tmp_path / "m")
+    loaded = sylvan.load(tmp_path / "m")
+    assert (loaded.predict_proba(X) != fitted[method].predict_proba(X)).nnz == 0
+    loaded.set_params(calibration=None).fit(X, Y)
+    assert loaded.calibrator_ is None
+
+
+def test_stopping_rules_on_a_model(fitted: dict[str | None, XRLinear]) -> None:
+    X, Y = noisy(800, seed=4)
+    model = fitted["isotonic"]
+
+    def row_f1(**rule: Any) -> float:
+        found, true = model.predict(X, **rule), Y
+        assert found.dtype == np.int8 and found.shape == Y.shape
+        met = found.multiply(true).sum(axis=1).A1
+        return float((2 * met / np.maximum(1, found.sum(axis=1).A1 + true.sum(axis=1).A1)).mean())
+
+    best = row_f1(expected="f1")
+    assert best > max(row_f1(), row_f1(k=1), row_f1(k=5), row_f1(precision=0.9))
+    careful = model.predict(X, precision=0.7)
+    assert careful.multiply(Y).sum() / careful.sum() > 0.68
+    assert (model.predict(X, k=2).sum(axis=1).A1 == 2).all()
+    assert (model.predict(X, k=2, threshold=0.3).sum(axis=1).A1 <= 2).all()
+    each = metrics.fit_thresholds(Y, model.predict_proba(X))
+    assert each.shape == (10,) and model.predict(X, threshold=each).multiply(Y).sum() > 0
+    assert (model.predict(X, beam=1) != model.predict(X)).nnz > 0
+    top = model.choose(X, threshold=0.4)
+    assert (model.predict(X, threshold=0.4) != (top.to_csr(10) > 0).astype(np.int8)).nnz == 0
+    with pytest.raises(ParameterError, match="takes one rule"):
+        model.predict(X, threshold=0.3, expected="f1")
+
+
+def test_names_of_what_a_text_model_chooses() -> None:
+    train, test = data.load_sample()
+    tagger = TextModel(TfidfVectorizer(), XRLinear(calibration="isotonic", n_jobs=1))
+    tagger.fit(train.texts[:2500], train.labels[:2500])
+    texts = test.texts[:50]
+    chosen, indicator = tagger.choose(texts, expected="f1"), tagger.predict(texts, expected="f1")
+    assert [len(names) for names in chosen.names] == indicator.sum(axis=1).A1.tolist()
+    assert all(len(names) >= 1 for names in chosen.names)
+    both = zip(tagger.rank(texts, 30).names, chosen.names, strict=True)
+    assert all(names[: len(found)] == found for names, found in both)
+    named = tagger.probabilities(tagger.rank(texts, 5))
+    assert named.names == tagger.rank(texts, 5).names and named.scores.max() < 1
+    often = tagger.vocabulary_[0]
+    assert tagger.predict(texts, threshold={often: 0.0}).shape == indicator.shape
+    with pytest.raises(DataError, match="threshold names 'nobody', which is no label"):
+        tagger.predict(texts, threshold={"nobody": 0.1})
+    with pytest.raises(DataError, match="threshold"):
+        tagger.predict(texts, threshold={often: "much"})
+
+
+@pytest.mark.parametrize(("name", "value"), [("calibration", "beta"), ("calibration_folds", 0)])
+def test_parameters_out_of_range(name: str, value: Any) -> None:
+    X, Y = noisy(50)
+    with pytest.raises(ParameterError, match=f"'{name}' parameter of XRLinear"):
+        XRLinear(**{name: value}).fit(X, Y)

@@ -1,0 +1,235 @@
+"""Ensemble: weights, members of several kinds, names, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data, store
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+
+TEXTS = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"] * 5
+LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]] * 5
+
+
+def matrices(n: int = 80, seed: int = 0, noise: float = 0.3) -> tuple[np.ndarray, list[list[int]]]:
+    """Feature l says label l, and there is noise."""
+    random = np.random.default_rng(seed)
+    labels = [sorted({i % 8, int(random.integers(8))}) for i in range(n)]
+    X = random.random((n, 12)).astype(np.float32) * noise
+    for row, ids in enumerate(labels):
+        X[row, ids] += 1
+    return X, labels
+
+
+def by_hand(members: list[Any], weights: list[float], X: np.ndarray) -> np.ndarray:
+    """The weighed means of the members' probabilities, dense."""
+    return sum(w * m.predict_proba(X).toarray() for m, w in zip(members, weights, strict=True))
+
+
+def test_the_score_is_the_weighed_mean_of_probabilities() -> None:
+    X, Y = matrices()
+    members = [XRLinear(combine="ranker").fit(X, Y), NeighborRanker().fit(X, Y)]
+    joined = Ensemble.of_fitted(members, weights=[3, 1])
+    np.testing.assert_allclose(joined.predict_proba(X).toarray(), by_hand(members, [0.75, 0.25], X), atol=1e-6)
+    assert joined.weights_.tolist() == [0.75, 0.25]
+    assert joined.members[0] is members[0]
+
+
+def test_a_member_of_no_weight_is_not_asked() -> None:
+    X, Y = matrices()
+    members = [XRLinear().fit(X, Y), NeighborRanker().fit(X, Y)]
+    alone = Ensemble.of_fitted(members, weights=[1, 0])
+    members[1].rank = None  # type: ignore[method-assign]
+    assert alone.rank(X, 3).labels.tolist() == members[0].rank(X, 3).labels.tolist()
+
+
+@pytest.mark.parametrize("how", ["score", "count", "rank"])
+def test_every_way_finds_the_labels(how: str, tmp_path: Path) -> None:
+    X, Y = matrices()
+    joined = Ensemble([XRLinear(), NeighborRanker(), XRLinear(seed=1)], how=how, votes=2).fit(X, Y)
+    top = joined.rank(X, 5)
+    assert sylvan.metrics.precision(Y, top, at=1)[1] > 0.9
+    assert np.nanmax(np.where(top.labels >= 0, top.scores, np.nan)) <= 1
+    joined.save(tmp_path / "m")
+    assert sylvan.load(tmp_path / "m").rank(X, 5).scores.tobytes() == top.scores.tobytes()
+
+
+def test_fit_leaves_the_models_it_was_given_alone() -> None:
+    X, Y = matrices()
+    member = XRLinear()
+    joined = Ensemble([member, XRLinear(seed=1)]).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        member.rank(X)
+    assert joined.members[0].rank(X).labels.shape == (80, 10)
+
+
+def test_fitted_weights_hold_out_rows_and_prefer_the_better_member() -> None:
+    X, Y = matrices(400, noise=2)
+    worse = NeighborRanker(n_neighbors=1)
+    joined = Ensemble([worse, XRLinear()], weights="fit").fit(X, Y)
+    assert joined.weights_[1] > joined.weights_[0]
+    again = Ensemble([worse, XRLinear()], weights="fit", n_jobs=2).fit(X, Y)
+    assert again.weights_.tobytes() == joined.weights_.tobytes()
+
+
+def test_too_few_rows_for_weights_give_equal_ones() -> None:
+    X, Y = matrices(8)
+    assert Ensemble([XRLinear(), NeighborRanker()], weights="fit").fit(X, Y).weights_.tolist() == [0.5, 0.5]
+
+
+def test_weights_for_members_that_are_fitted() -> None:
+    X, Y = matrices(200)
+    new_X, new_Y = matrices(100, seed=1)
+    joined = Ensemble.of_fitted([XRLinear().fit(X, Y), NeighborRanker().fit(X[:3], np.eye(3, 8))])
+    before = sylvan.metrics.precision(new_Y, joined.rank(new_X), at=1)[1]
+    assert joined.fit_weights(new_X, new_Y) is joined
+    assert sylvan.metrics.precision(new_Y, joined.rank(new_X), at=1)[1] >= before
+    with pytest.raises(DataError, match="no label that a member"):
+        joined.fit_weights(new_X, np.zeros((100, 8)))
+    with pytest.raises(DataError, match="100 rows"):
+        joined.fit_weights(new_X, new_Y[:7])
+
+
+def test_texts_are_joined_by_name() -> None:
+    words = TextModel().fit(TEXTS, LABELS)
+    parts = TextModel(TfidfVectorizer(analyzer="char_wb", ngrams=(2, 4))).fit(TEXTS[1:4], [["Sea"], ["Baking"], []])
+    joined = Ensemble.of_fitted([words, parts])
+    assert sorted(joined.vocabulary_) == ["Baking", "Sea", "Voyages", "Whaling"]
+    assert joined.classes_ is joined.vocabulary_
+    top = joined.rank(["a bread", "south seas"], k=4)
+    assert top.names[0][0] == "Baking" and set(top.names[1]) == {"Whaling", "Voyages", "Baking", "Sea"}
+    proba = joined.predict_proba(["a bread"]).toarray()[0]
+    both = [model.predict_proba(["a bread"]).toarray()[0][model.vocabulary_.id("Baking")] for model in (words, parts)]
+    assert proba[joined.vocabulary_.id("Baking")] == pytest.approx(sum(both) / 2)
+    assert joined.choose(["a bread"], k=1).names == [["Baking"]]
+    assert joined.choose(["a bread"], threshold={"Baking": 0.01, "Sea": 1}).names[0][0] == "Baking"
+    assert joined.fit_weights(TEXTS, [*LABELS[:-1], ["Never seen"]]).weights_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({"allowed": ["Sea", "Voyages"]}, {"Sea", "Voyages"}),
+        ({"denied": ["Whaling"]}, {"Sea", "Voyages", "Baking"}),
+        ({"allowed": [["Sea"], ["Baking"]]}, {"Sea"}),
+        ({"denied": [["Sea"], ["Baking"]]}, {"Whaling", "Voyages", "Baking"}),
+        ({"allowed": ["Sea", "Baking"], "denied": [["Sea"], []]}, {"Baking"}),
+    ],
+)
+def test_labels_of_several_vocabularies_are_allowed_by_name(given: dict[str, Any], left: set[str]) -> None:
+    words = TextModel().fit(TEXTS, LABELS)
+    parts = TextModel().fit(TEXTS[1:4], [["Sea"], ["Baking"], ["Sea"]])
+    joined = Ensemble.of_fitted([words, parts])
+    assert set(joined.rank(["seas and bread", "bread"], k=4, **given).names[0]) == left
+
+
+def test_labels_of_matrices_may_have_names(tmp_path: Path) -> None:
+    X, Y = matrices()
+    names = [[f"label {label}" for label in row] for row in Y]
+    joined = Ensemble([XRLinear(), NeighborRanker()], weights="fit").fit(X, names)
+    assert joined.rank(X[:1], 2, denied=["label 1"]).names[0][0] in names[0]
+    assert joined.fit_weights(X, names).score(X, names) > 0.9
+    joined.save(tmp_path / "m")
+    assert sylvan.load(tmp_path / "m").rank(X, 3).names == joined.rank(X, 3).names
+    assert joined.choose(X[:1], threshold={"label 7": 0.9}).names[0][0] in names[0]
+    with pytest.raises(DataError, match="those of others have none"):
+        Ensemble.of_fitted([XRLinear().fit(X, names), XRLinear().fit(X, Y)])
+
+
+def test_weights_of_texts_are_fitted_in_fit() -> None:
+    members = [TextModel(), TextModel(TfidfVectorizer(ngrams=(1, 2)))]
+    joined = Ensemble(members, weights="fit").fit(TEXTS * 10, LABELS * 10)
+    assert joined.weights_.sum() == pytest.approx(1)
+    Y = data.Vocabulary.from_labels(LABELS).encode(LABELS)
+    assert Ensemble(members, weights="fit").fit(TEXTS * 2, Y.toarray()[np.arange(40) % 20]).n_labels_ == 3
+
+
+def test_explanations_of_members() -> None:
+    joined = Ensemble([TextModel(), TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(n_trees=2))]).fit(TEXTS, LABELS)
+    found = joined.explain("bread", "Baking", examples=(TEXTS, LABELS))
+    assert [vote.number for vote in found.trees] == [0, 1, 2] and found.examples and found.place == 1
+    other = Ensemble.of_fitted([TextModel().fit(TEXTS, LABELS), TextModel().fit(TEXTS, [["Sea"]] * 20)], weights=[1, 0])
+    with pytest.raises(DataError, match="knows the label 'Sea'"):
+        other.explain("bread", "Sea")
+
+
+def test_options_go_to_the_members_that_take_them() -> None:
+    X, Y = matrices()
+    joined = Ensemble([XRLinear(max_leaf=2, branching=2), NeighborRanker()]).fit(X, Y)
+    assert joined.rank(X, 3, beam=1).scores.tobytes() != joined.rank(X, 3).scores.tobytes()
+    with pytest.raises(ParameterError, match="option 'beem' of rank"):
+        joined.rank(X, 3, beem=1)
+    joined.set_params(member0__beam=1)
+    assert joined.get_params()["member0__beam"] == 1
+    nested = TextModel(model=Ensemble([XRLinear(), Ensemble([XRLinear(seed=1)])])).fit(TEXTS, LABELS)
+    assert nested.rank(["bread"], 1, beam=2).names == [["Baking"]]
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    X, Y = matrices()
+    one, text = XRLinear().fit(X, Y), TextModel().fit(TEXTS, LABELS)
+    with pytest.raises(DataError, match="some take matrices"):
+        Ensemble.of_fitted([one, text])
+    with pytest.raises(DataError, match="different numbers of features: 12, 11"):
+        Ensemble.of_fitted([one, XRLinear().fit(X[:, 1:], Y)])
+    with pytest.raises(DataError, match="different numbers of labels: 8, 9"):
+        Ensemble.of_fitted([one, XRLinear().fit(X, [[8], *Y[1:]])])
+    with pytest.raises(NotFittedError):
+        Ensemble.of_fitted([one, XRLinear()])
+    with pytest.raises(DataError, match="not of Ensemble"):
+        TextModel.from_parts(text.vectorizer, Ensemble.of_fitted([text]), text.vocabulary_)
+    other = TextModel().fit(TEXTS, LABELS)
+    other.text_fields_ = ("title", "author")
+    with pytest.raises(DataError, match=r"different fields of text: text and title \+ author"):
+        Ensemble.of_fitted([text, other])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 2, 3], "names 3 weights for 2 members"),
+        ([0, 0], "not all 0"),
+        ([1, -1], r"floats in \[0, inf\)"),
+        ([1, float("nan")], r"floats in \[0, inf\)"),
+        (["1", "2"], r"floats in \[0, inf\)"),
+        ("best", "None, 'fit'"),
+        (1.0, "None, 'fit'"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights: Any, message: str) -> None:
+    X, Y = matrices()
+    with pytest.raises(ParameterError, match=message):
+        Ensemble([XRLinear(), XRLinear()], weights=weights).fit(X, Y)
+
+
+def test_members_that_are_none_are_refused() -> None:
+    X, Y = matrices()
+    with pytest.raises(ParameterError, match="Got a list of 0"):
+        Ensemble([]).fit(X, Y)
+    with pytest.raises(ParameterError, match="Got a str among them"):
+        Ensemble([XRLinear(), "XRLinear"]).fit(X, Y)
+    with pytest.raises(ParameterError, match="a list of estimators"):
+        Ensemble(XRLinear()).fit(X, Y)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="call fit_weights"):
+        Ensemble.of_fitted([XRLinear().fit(X, Y)], weights="fit")  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_not_whole_is_refused() -> None:
+    X, Y = matrices()
+    state = Ensemble([XRLinear(), XRLinear()]).fit(X, Y).to_state()
+    state.arrays["weights"] = np.array([0.5, 0.25])
+    with pytest.raises(ModelError, match=r"must sum to 1, not 0\.75"):
+        Ensemble.from_state(state)
+    state.arrays["weights"] = np.array([0.5, 0.5])
+    state.parts["member1"] = LabelTree.random(8).to_state()
+    with pytest.raises(ModelError, match="is a LabelTree, which ranks nothing"):
+        Ensemble.from_state(state)
+    del state.parts["member1"]
+    with pytest.raises(ModelError, match="member1"):
+        Ensemble.from_state(state)
+    assert store.known_kinds().count("ensemble") == 1

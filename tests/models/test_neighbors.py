@@ -1,0 +1,99 @@
+"""NeighborRanker: what voting and looking for neighbours give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import NeighborRanker, TextModel, data, metrics
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+
+X = np.array([[1, 0, 0], [4, 3, 0], [0, 1, 0], [0, 0, 2]], np.float32)
+Y = [[0], [0, 1], [2], [1]]
+
+
+@pytest.fixture(scope="module")
+def model() -> NeighborRanker:
+    return NeighborRanker(n_neighbors=2, power=1).fit(X, Y)
+
+
+def test_votes_by_hand(model: NeighborRanker) -> None:
+    """The neighbours of (1, 0, 0) are itself and (4, 3, 0) of cosine 0.8."""
+    top = model.rank(X[:1], k=3)
+    assert top.labels.tolist() == [[0, 1, -1]]
+    np.testing.assert_allclose(top.scores[0, :2], [1, 0.8 / 1.8], rtol=1e-6)
+
+
+def test_neighbors_are_given_with_their_similarities(model: NeighborRanker) -> None:
+    rows, similarities = model.neighbors(X[:1], n=3)
+    assert rows.tolist() == [[0, 1, -1]]
+    assert rows.dtype == np.int32 and similarities.dtype == np.float32
+    np.testing.assert_allclose(similarities, [[1, 0.8, -np.inf]], rtol=1e-6)
+
+
+def test_neighbors_with_a_label(model: NeighborRanker) -> None:
+    rows, similarities = model.neighbors(X[[0, 3]], n=2, label=np.int64(1))
+    assert rows.tolist() == [[1, -1], [3, -1]]
+    np.testing.assert_allclose(similarities[:, 0], [0.8, 1], rtol=1e-6)
+    assert model.neighbors(X[:1], label=2)[0].tolist() == [[-1] * 10], "no feature in common with any such row"
+
+
+@pytest.mark.parametrize("label", [3, -1, "0", 1.0, True])
+def test_a_label_that_is_none_is_refused(model: NeighborRanker, label: Any) -> None:
+    with pytest.raises(ParameterError, match=r"'label' parameter of neighbors must be an int in \[0, 2\] or None"):
+        model.neighbors(X, label=label)
+
+
+def test_wrong_calls_are_sentences(model: NeighborRanker) -> None:
+    with pytest.raises(ParameterError, match="'n' parameter of neighbors"):
+        model.neighbors(X, n=0)
+    with pytest.raises(DataError, match="NeighborRanker is expecting 3 features"):
+        model.neighbors(X[:, :2])
+    with pytest.raises(NotFittedError, match="call fit before neighbors"):
+        NeighborRanker().neighbors(X)
+
+
+def test_power_says_how_much_the_nearest_counts(model: NeighborRanker) -> None:
+    scores = [NeighborRanker(2, power).fit(X, Y).rank(X[:1], k=2).scores[0, 1] for power in (0, 1, 5, 1000)]
+    np.testing.assert_allclose(scores, [1 / 2, 0.8 / 1.8, 0.8**5 / (1 + 0.8**5), 0], rtol=1e-5, atol=1e-9)
+
+
+def test_relevances_share_a_vote() -> None:
+    model = NeighborRanker(1).fit(X, [[0], [1], [2], [1]]).fit(X[:2], np.array([[4.0, 1.0], [0.0, 2.0]]))
+    np.testing.assert_allclose(model.rank(X[:1], k=2).scores, [[1, 0.25]])
+
+
+def test_a_row_of_no_weight_is_nobodys_neighbour() -> None:
+    model = NeighborRanker().fit(X, Y, sample_weight=[0, 1, 1, 1])
+    assert model.neighbors(X[:1], n=2)[0].tolist() == [[1, -1]]
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_weights_and_relevances_are_saved(tmp_path: Path, mmap: bool) -> None:
+    relevance = np.array([[4.0, 1.0], [0.0, 2.0], [1.0, 0.0], [3.0, 0.0]])
+    model = NeighborRanker().fit(X, relevance, sample_weight=[1, 2, 3, 4])
+    model.save(tmp_path / "m")
+    again = sylvan.load(tmp_path / "m", mmap=mmap)
+    assert (again.rank(X, k=2).scores == model.rank(X, k=2).scores).all()
+    assert again.n_rows_ == 4 and again.label_counts_.tolist() == [3, 2]
+
+
+def test_features_that_do_not_rise_are_refused(tmp_path: Path, model: NeighborRanker) -> None:
+    state = model.to_state()
+    state.arrays["frequent"] = state.arrays["frequent"][::-1].copy()
+    sylvan.store.save(tmp_path / "m", state)
+    with pytest.raises(ModelError, match="'frequent' of the neighbor-ranker must rise"):
+        sylvan.load(tmp_path / "m")
+
+
+def test_texts_of_the_sample() -> None:
+    train, test = data.load_sample()
+    tagger = TextModel(model=NeighborRanker()).fit(train.texts, train.labels)
+    top = tagger.rank(test.texts[:500], k=5)
+    truth = tagger.vocabulary_.encode(test.labels[:500], unknown="ignore")
+    assert metrics.precision(truth, top, at=1)[1] > 0.3
+    assert top.names[0]

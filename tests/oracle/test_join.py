@@ -1,0 +1,122 @@
+"""Joining rankings, beside a slow and obvious twin; and weights beside trying many."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan import TopK, kernels, validate
+from sylvan.ranking.ensemble import WAYS, fit_weights, join, mean_score
+
+
+def slow_join(
+    tops: list[TopK], weights: list[float], k: int, how: str, votes: int
+) -> tuple[list[list[int]], list[list[float]]]:
+    """The same with dicts."""
+    labels, scores = [], []
+    for row in range(len(tops[0])):
+        sums: dict[int, float] = {}
+        for top, weight in zip(tops, weights, strict=True):
+            for place, (label, score) in enumerate(zip(top.labels[row], top.scores[row], strict=True)):
+                if label < 0:
+                    continue
+                if how == "score":
+                    gain = float(score)
+                elif how == "rank":
+                    gain = 1 / (place + 1)
+                else:
+                    gain = (len(tops) * (place < votes) + float(score)) / (len(tops) + 1)
+                sums[int(label)] = sums.get(int(label), 0.0) + weight * gain
+        best = sorted(sums, key=lambda label: (-np.float32(sums[label]), label))[:k]
+        labels.append(best + [-1] * (k - len(best)))
+        scores.append([sums[label] for label in best] + [-np.inf] * (k - len(best)))
+    return labels, scores
+
+
+def ranking(random: np.random.Generator, n: int, width: int, n_labels: int) -> TopK:
+    """Scores in quarters, so that there are ties and sums are exact; some rows are short."""
+    labels = np.full((n, width), -1, np.int32)
+    scores = np.full((n, width), -np.inf, np.float32)
+    for row in range(n):
+        found = random.choice(n_labels, random.integers(0, width + 1), replace=False)
+        labels[row, : len(found)] = found
+        scores[row, : len(found)] = np.sort(random.integers(0, 5, len(found)) / 4)[::-1]
+    return TopK(labels, scores)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9), st.sampled_from(WAYS), st.integers(1, 12))
+def test_join_equals_its_twin(seed: int, n_tops: int, width: int, how: str, k: int) -> None:
+    random = np.random.default_rng(seed)
+    n_labels = int(random.integers(width, 40))
+    tops = [ranking(random, 5, width, n_labels) for _ in range(n_tops)]
+    weights = (2.0 ** -np.arange(1, n_tops + 1)).tolist()
+    weights[-1] = 1 - sum(weights[:-1])  # of sum 1, and exact
+    found = join(tops, np.array(weights), k, how=how, votes=3)
+    labels, scores = slow_join(tops, weights, k, how, 3)
+    np.testing.assert_allclose(found.scores, np.array(scores, np.float32), rtol=1e-6)
+    if how == "score":  # sums of the other ways are rounded, and ties need not stay ties
+        assert found.labels.tolist() == labels
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_many_rows_and_labels_beyond_any_table(n_jobs: int) -> None:
+    random = np.random.default_rng(5)
+    tops = [ranking(random, 1300, 6, 2**20) for _ in range(3)]
+    tops[0].labels[0, :2], tops[0].scores[0, :2] = (2**31 - 1, 0), (1, 1)
+    found = mean_score(tops, 7, n_jobs)
+    alone = [mean_score([TopK(top.labels[[i]], top.scores[[i]]) for top in tops], 7) for i in range(1300)]
+    assert found.labels.tobytes() == b"".join(top.labels.tobytes() for top in alone)
+    assert found.scores.tobytes() == b"".join(top.scores.tobytes() for top in alone)
+    labels, _ = slow_join(tops, [1 / 3] * 3, 7, "score", 1)
+    assert found.labels[0].tolist() == labels[0]
+
+
+def test_a_vote_outweighs_scores_and_scores_decide_between_equal_votes() -> None:
+    one = TopK(np.array([[0, 1, 2]], np.int32), np.array([[1.0, 0.2, 0.1]], np.float32))
+    two = TopK(np.array([[1, 3, 2]], np.int32), np.array([[0.3, 0.3, 0.1]], np.float32))
+    found = join([one, two], np.array([0.5, 0.5]), 4, how="count", votes=2)
+    assert found.labels.tolist() == [[1, 0, 3, 2]]
+
+
+def precision(tops: list[TopK], truth: validate.Csr, weights: np.ndarray) -> float:
+    labels = join(tops, weights, 5).labels
+    rows = [set(truth.indices[a:b].tolist()) for a, b in itertools.pairwise(truth.indptr)]
+    hits = np.array([[label in row for label in found] for found, row in zip(labels.tolist(), rows, strict=True)])
+    return float(sum(hits[:, :k].mean() for k in (1, 3, 5)))
+
+
+def test_fitted_weights_are_no_worse_than_equal_ones_or_a_single_member() -> None:
+    random = np.random.default_rng(3)
+    truth = validate.labels([sorted(random.permutation(30)[:4].tolist()) for _ in range(200)], n_labels=30)
+    tops = []
+    for noise in (0.3, 1.0, 30.0):  # the last one knows nothing
+        scores = np.clip(truth.to_scipy().toarray() * 0.5 + random.random((200, 30)) * noise, 0, 60) / 60
+        order = np.argsort(-scores, axis=1)[:, :20].astype(np.int32)
+        tops.append(TopK(order, np.take_along_axis(scores, order, 1).astype(np.float32)))
+    weights = fit_weights(tops, truth)
+    assert weights.sum() == pytest.approx(1) and weights.min() >= 0
+    assert weights[2] < 0.05
+    others = [np.full(3, 1 / 3), *np.maximum(np.eye(3), 1e-12)]
+    assert all(precision(tops, truth, weights) >= precision(tops, truth, other) for other in others)
+    assert fit_weights(tops, truth, n_jobs=2).tobytes() == weights.tobytes()
+    assert fit_weights(tops[:1], truth).tolist() == [1.0]
+
+
+def test_the_door_refuses_arrays_that_disagree() -> None:
+    labels, values = np.zeros((2, 3), np.int32), np.zeros((2, 3), np.float32)
+    out = np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32)
+    for bad in (
+        (labels, values[:1], 0, 1, *out),
+        (labels, values, 0, 3, *out),
+        (labels, values, -1, 1, *out),
+        (labels, values, 0, 2, out[0], np.zeros((2, 2), np.float32)),
+        (labels, values, 0, 2, out[0][:1], out[1][:1]),
+        (labels[:, :0], values[:, :0], 0, 2, *out),
+    ):
+        with pytest.raises(ValueError):
+            kernels.join_rankings(*bad)

@@ -1,0 +1,67 @@
+"""A small training, children of this process that are killed in the midst of it, and what models are compared by."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sylvan import XRLinear
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "tfn": {"branching": 3, "max_leaf": 4},
+    "man": {"branching": 3, "max_leaf": 4, "negatives": "tfn+man", "beam": 2},
+    "two trees": {"branching": 4, "max_leaf": 8, "n_trees": 2, "weight_dtype": "float32", "loss": "hinge"},
+    "one layer": {"max_leaf": 100, "weight_dtype": "float16"},
+    "overlap": {"branching": 3, "max_leaf": 6, "overlap": 2, "negatives": ["tfn", "man", "tfn", "tfn+man"]},
+}
+
+
+def training_set(n: int = 150, n_labels: int = 40, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Rows whose features tell their labels, with noise; some labels without rows."""
+    rng = np.random.default_rng(seed)
+    Y = sp.random(n, n_labels, 0.05, "csr", np.float32, rng)
+    Y.data[:] = rng.integers(1, 3, Y.nnz)
+    means = sp.random(n_labels, 60, 0.1, "csr", np.float32, rng)
+    return sp.csr_matrix(Y @ means + sp.random(n, 60, 0.05, "csr", np.float32, rng)), Y
+
+
+def bits(model: XRLinear, folder: Path) -> dict[str, Any]:
+    """What a saved model consists of: its manifest without the names of files, and every array's bytes."""
+    import json
+
+    model.save(folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    found: dict[str, Any] = {}
+
+    def collect(node: dict[str, Any], prefix: str) -> None:
+        for name, entry in node["arrays"].items():
+            found[prefix + name] = (folder / entry.pop("file")).read_bytes()
+        for name, part in node["parts"].items():
+            collect(part, f"{prefix}{name}.")
+
+    collect(manifest["model"], "")
+    del manifest["model"]["params"]["n_jobs"]  # the only thing that may differ
+    found["manifest"] = manifest["model"]
+    return found
+
+
+def killed(work: Callable[[], object]) -> bool:
+    """Run ``work`` in a child; whether it was killed by SIGKILL rather than finishing."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, -signal.SIGKILL)
+    return code != 0

@@ -1,0 +1,227 @@
+"""A training that was interrupted anywhere goes on from its checkpoint, to the same bits."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ranking.interruptions import SETTINGS, bits, killed, training_set
+
+from sylvan import LabelTree, XRLinear, store
+from sylvan.errors import ModelError, ParameterError
+from sylvan.ranking import linear, workspace
+from sylvan.ranking.checkpoint import Checkpoint
+from sylvan.store import write
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen place")
+X, Y = training_set()
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every few clusters are a block of their own."""
+    monkeypatch.setattr(workspace, "BLOCK_BYTES", 6000)
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, at: int, die: Callable[[], None]) -> None:
+    """Let the call number ``at`` of a function be the last thing that happens."""
+    function, count = getattr(owner, name), itertools.count()
+
+    def call(*args: Any, **options: Any) -> Any:
+        if next(count) == at:
+            die()
+        return function(*args, **options)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@forks
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_killed_at_every_part(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process dies before each part that it writes, each time a little further on than the last time."""
+    expected = bits(XRLinear(**SETTINGS[settings]).fit(X, Y), tmp_path / "whole")
+    folder = tmp_path / "work"
+
+    def train(n_jobs: int) -> None:
+        XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, checkpoint=Checkpoint(folder))
+
+    for parts in itertools.count():
+        with monkeypatch.context() as patch:
+            dying(patch, store, "save", parts and 1, kill_this_process)
+            if not killed(partial(train, 1 + parts % 2)):
+                break
+    assert parts > (1 if settings == "one layer" else 4)
+    before = sorted(os.listdir(folder))
+    solved = []
+    monkeypatch.setattr("sylvan.ranking.linear._solve_cluster", lambda *args: solved.append(args))
+    resumed = XRLinear(**SETTINGS[settings], n_jobs=2).fit(X, Y, checkpoint=folder)
+    assert bits(resumed, tmp_path / "resumed") == expected
+    assert not solved and before and not folder.exists()
+
+
+@forks
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("settings", ["tfn", "man"])
+def test_killed_in_the_midst_of_writing(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = bits(XRLinear(**SETTINGS[settings]).fit(X, Y), tmp_path / "whole")
+    for at in range(0, 200, 11):
+        folder = tmp_path / str(at)
+        with monkeypatch.context() as patch:
+            dying(patch, write, "_write_array", at, kill_this_process)
+            model = XRLinear(**SETTINGS[settings])
+            if not killed(partial(model.fit, X, Y, checkpoint=Checkpoint(folder))):
+                break
+        assert bits(XRLinear(**SETTINGS[settings]).fit(X, Y, checkpoint=folder), tmp_path / f"{at}-m") == expected
+    assert at > 20
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_interrupted_while_solving(
+    settings: str, n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the middle: what was solved by then is written before the interrupt goes on."""
+    expected = bits(XRLinear(**SETTINGS[settings]).fit(X, Y), tmp_path / "whole")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    place = (workspace, "FinishedInBlocks", 0) if settings == "one layer" else (linear, "_solve_cluster", 2)
+    for _ in range(3):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            dying(patch, *place, interrupt)
+            XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, checkpoint=tmp_path / "work")
+    model = XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, checkpoint=tmp_path / "work")
+    assert bits(model, tmp_path / "resumed") == expected
+
+
+def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "save", lambda *_: pytest.fail("something was written"))
+    XRLinear().fit(X, Y, checkpoint=tmp_path / "work")
+    assert not list(tmp_path.iterdir())
+
+
+def test_time_alone_makes_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "SECONDS", 0.0)
+    checkpoint = Checkpoint(tmp_path / "work")
+    XRLinear(**SETTINGS["tfn"]).fit(X, Y, checkpoint=checkpoint)
+    assert len(os.listdir(tmp_path / "work")) > 10 and checkpoint.exists()
+    checkpoint.remove()
+    assert not list(tmp_path.iterdir()) and not checkpoint.exists()
+    checkpoint.remove()
+
+
+def begun(folder: Path, monkeypatch: pytest.MonkeyPatch, **params: Any) -> Checkpoint:
+    """A checkpoint with parts of a training."""
+    monkeypatch.setattr(workspace, "BLOCK_BYTES", 6000)
+    checkpoint = Checkpoint(folder)
+    XRLinear(**{**SETTINGS["man"], **params}).fit(X, Y, checkpoint=checkpoint)
+    return checkpoint
+
+
+OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "X": ({}, {"X": X * 2}, "X was another"),
+    "Y": ({}, {"Y": (Y > 1).astype(np.float32)}, "Y was another"),
+    "rows": ({}, {"X": X[1:], "Y": Y[1:]}, r"the shape of X was \[150, 60\] and is \[149, 60\]"),
+    "weights": ({}, {"sample_weight": np.arange(150.0)}, "sample_weight was another"),
+    "embeddings": ({}, {"label_embeddings": np.eye(40)}, "label_embeddings was another"),
+    "seed": ({"seed": 1}, {}, "the parameter 'seed' was 0 and is 1"),
+    "words": ({"negatives": ["tfn"] * 2}, {}, r"the parameter 'negatives' was 'tfn\+man' and is \['tfn', 'tfn'\]"),
+    "tree": ({"tree": LabelTree.flat(40)}, {}, "the parameter 'tree' was another"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_training_is_refused(other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path / "work", monkeypatch)
+    params, given, difference = OTHERS[other]
+    data = {"X": X, "Y": Y, **given}
+    with pytest.raises(ModelError, match=f"The checkpoint in .*work' is of another training: {difference}.*Go on"):
+        XRLinear(**{**SETTINGS["man"], **params}).fit(**data, checkpoint=tmp_path / "work")
+    XRLinear(**SETTINGS["man"], n_jobs=2).fit(X, Y, checkpoint=tmp_path / "work")
+
+
+def test_another_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path / "work", monkeypatch)
+    monkeypatch.setattr("sylvan.__version__", "99.0.0")
+    with pytest.raises(ModelError, match=r"the release of Sylvan was '.*' and is '99.0.0'"):
+        XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=tmp_path / "work")
+
+
+def test_damaged_parts_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever file is cut short, altered or gone, the bits are the same."""
+    expected = bits(XRLinear(**SETTINGS["man"]).fit(X, Y), tmp_path / "whole")
+    for number, spoil in enumerate(
+        (lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1]), flip_a_bit)
+    ):
+        folder = tmp_path / f"work{number}"
+        begun(folder, monkeypatch)
+        for path in sorted(folder.glob("tree0.*/*"))[number::3]:
+            spoil(path)
+        assert bits(XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=folder), tmp_path / str(number)) == expected
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("field", ["clusters", "features", "weights", "intercepts"])
+def test_a_block_that_fits_no_tree_is_left(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole and checksummed, but with arrays that don't belong together."""
+    expected = bits(XRLinear(**SETTINGS["tfn"]).fit(X, Y), tmp_path / "whole")
+    begun(tmp_path / "work", monkeypatch, negatives="tfn", beam=10)
+    for block in (tmp_path / "work").glob("tree0.block*"):
+        state = store.load(block, mmap=False)
+        state.arrays[field] = state.arrays[field] + 1000 if field == "clusters" else state.arrays[field][1:]
+        store.save(block, state)
+    model = XRLinear(**SETTINGS["tfn"]).fit(X, Y, checkpoint=tmp_path / "work")
+    assert bits(model, tmp_path / "resumed") == expected
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear")
+    with pytest.raises(ModelError, match="is no checkpoint of a training and is not empty: choose another"):
+        XRLinear().fit(X, Y, checkpoint=tmp_path)
+    Checkpoint(tmp_path).remove()
+    assert (tmp_path / "letter.txt").exists()
+    XRLinear().fit(X, Y).save(tmp_path / "model")
+    with pytest.raises(ModelError, match="is no checkpoint"):
+        XRLinear().fit(X, Y, checkpoint=tmp_path / "model")
+
+
+def test_a_checkpoint_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "SECONDS", 0.0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ModelError, match=r"The checkpoint .* can't be made: Not a directory"):
+        XRLinear().fit(X, Y, checkpoint=tmp_path / "file" / "work")
+
+
+def test_two_trainings_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fcntl")
+    first = begun(tmp_path / "work", monkeypatch)
+    first._lock()
+    with pytest.raises(ModelError, match="Another training is using the checkpoint in"):
+        XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=tmp_path / "work")
+    first.close()
+    XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=tmp_path / "work")
+
+
+@pytest.mark.parametrize("wrong", [3, True, b"\0", ""])
+def test_no_folder_at_all(wrong: Any) -> None:
+    with pytest.raises(ParameterError, match="must be a path"):
+        XRLinear().fit(X, Y, checkpoint=wrong)

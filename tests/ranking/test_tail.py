@@ -1,0 +1,203 @@
+"""Rankings weighed for rare labels, and labels chosen for all rows together."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contract.data import known
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import twin
+
+import sylvan
+from sylvan import NeighborRanker, TextModel, TopK, XRLinear, metrics
+from sylvan.errors import DataError, ParameterError
+from sylvan.models.base import Estimator
+from sylvan.ranking.macro import MEASURES, expected_macro, select_macro
+from sylvan.ranking.tail import label_gains, reweigh
+
+DATA = known(n_labels=9, rows_per_label=7)
+RARE = DATA.Y * (np.arange(len(DATA.X))[:, None] % (1 + np.arange(9)) == 0)  # label l in every (l + 1)th of its rows
+MODELS: dict[str, Estimator] = {
+    "tree": XRLinear(branching=2, max_leaf=3),
+    "margins": XRLinear(branching=2, max_leaf=3, combine="ranker"),
+    "trees": XRLinear(branching=2, max_leaf=3, n_trees=2),
+    "neighbors": NeighborRanker(n_neighbors=8),
+}
+WORTH = {
+    "psp": 1 / metrics.propensities(RARE),
+    "psp:0.6,2.6": 1 / metrics.propensities(RARE, A=0.6, B=2.6),
+    "macro_recall": 1 / np.maximum(RARE.sum(axis=0), 1),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return MODELS[request.param].fit(DATA.X, RARE)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("tail", WORTH)
+@pytest.mark.parametrize("k", [1, 4, 20])
+def test_a_tail_is_the_plain_ranking_weighed(model: Any, tail: str, k: int) -> None:
+    plain = model.rank(DATA.X, k=9)
+    scores = np.full(DATA.Y.shape, np.nan)
+    for row, (labels, found) in enumerate(zip(plain.labels, model._probabilities(plain), strict=True)):
+        scores[row, labels[labels >= 0]] = found[labels >= 0]
+    expected = twin.weighed(scores * WORTH[tail] / WORTH[tail].max(), k)
+    top = model.rank(DATA.X, k=k, tail=tail)
+    assert top.labels.shape == top.scores.shape == (len(DATA.X), k)
+    for labels, found, best in zip(top.labels, top.scores, expected, strict=True):
+        named = labels[labels >= 0]
+        assert len(set(named)) == len(named) == len(best)
+        np.testing.assert_allclose(found[: len(best)], [score for _, score in best], rtol=1e-5)
+        by_label = dict(best)
+        assert all(by_label.get(label, score) == pytest.approx(score, rel=1e-5)
+                   for label, score in zip(named.tolist(), found.tolist(), strict=False))  # fmt: skip
+    assert np.isneginf(top.scores[top.labels < 0]).all()
+    assert ((top.scores[top.labels >= 0] >= 0) & (top.scores[top.labels >= 0] <= 1)).all()
+
+
+@pytest.mark.parametrize("tail", WORTH)
+def test_a_model_may_keep_a_tail(model: Any, tail: str, tmp_path: Path) -> None:
+    own = copy.deepcopy(model).set_params(tail=tail)
+    expected = model.rank(DATA.X, k=3, tail=tail)
+    assert (own.rank(DATA.X, k=3).labels == expected.labels).all()
+    assert (own.rank(DATA.X, k=3, tail="none").scores == model.rank(DATA.X, k=3).scores).all()
+    assert (own.predict_proba(DATA.X) != model.predict_proba(DATA.X)).nnz == 0, "probabilities stay what they are"
+    own.save(tmp_path / "m")
+    assert (sylvan.load(tmp_path / "m").rank(DATA.X, k=3).scores == expected.scores).all()
+
+
+def test_probabilities_have_no_tail() -> None:
+    model = NeighborRanker().fit(DATA.X, RARE)
+    for ask in (model.predict_proba, model.predict, model.choose):
+        with pytest.raises(ParameterError, match="Probabilities are the same with any 'tail': only rank takes one"):
+            ask(DATA.X, tail="psp")
+
+
+def test_a_tail_weighs_calibrated_probabilities_of_allowed_labels() -> None:
+    model = XRLinear(branching=2, max_leaf=3, calibration="platt", tail="psp").fit(DATA.X, RARE)
+    top = model.rank(DATA.X, k=2, allowed=[1, 4, 6])
+    assert set(np.unique(top.labels)) <= {-1, 1, 4, 6}
+    chances = model.predict_proba(DATA.X, allowed=[1, 4, 6]).toarray()
+    row, label = 0, int(top.labels[0, 0])
+    worth = WORTH["psp"][label] / WORTH["psp"].max()
+    assert top.scores[row, 0] == pytest.approx(chances[row, label] * worth, rel=1e-5)
+
+
+def test_a_fit_forgets_what_labels_were_worth() -> None:
+    model = NeighborRanker(tail="macro_recall").fit(DATA.X, RARE)
+    before = model.rank(DATA.X, k=3)
+    model.fit(DATA.X, DATA.Y).rank(DATA.X, k=3)
+    assert (model.fit(DATA.X, RARE).rank(DATA.X, k=3).scores == before.scores).all()
+
+
+def test_rare_labels_gain() -> None:
+    model = XRLinear().fit(DATA.X, RARE)
+    at = 2
+    plain, weighed = (model.rank(DATA.X, k=at, tail=tail) for tail in ("none", "psp"))
+    chances = metrics.propensities(RARE)
+    assert metrics.psp(RARE, weighed, chances, at=at)[at] >= metrics.psp(RARE, plain, chances, at=at)[at]
+
+
+def test_texts_are_ranked_with_a_tail() -> None:
+    texts, labels = ["a whale", "a whale and bread", "bread"] * 4, [["Sea"], ["Sea", "Food"], ["Food"]] * 4
+    tagger = TextModel(model=XRLinear(tail="psp")).fit(texts, labels)
+    assert (tagger.rank(texts, k=2).scores == tagger.rank(texts, k=2, tail="psp").scores).all()
+    assert tagger.predict_proba(texts).shape == (12, 2)
+
+
+NO_TAILS = ["pps", "psp:", "psp:1", "psp:a,b", "psp:-1,1", "psp:1,0", "psp:1,2,3", "psp:inf,1", 3]
+
+
+@pytest.mark.parametrize("tail", NO_TAILS)
+def test_tails_that_are_none_are_refused(tail: Any) -> None:
+    model = NeighborRanker().fit(DATA.X, RARE)
+    with pytest.raises(ParameterError, match="'tail' parameter of rank must be one of 'psp', 'psp:A,B'"):
+        model.rank(DATA.X, tail=tail)
+    with pytest.raises(ParameterError, match="'tail' parameter of XRLinear"):
+        XRLinear(tail=tail).fit(DATA.X, RARE)
+
+
+def test_counts_that_cannot_be_are_refused_where_they_matter() -> None:
+    model = XRLinear().fit(DATA.X, RARE)
+    model.n_rows_ = 0
+    with pytest.raises(DataError, match="counts must be"):
+        model.rank(DATA.X, tail="psp")
+
+
+def test_labels_never_seen_are_worth_as_much_as_those_seen_once() -> None:
+    gains = label_gains("macro_recall", np.array([0, 1, 50]), 60)
+    assert gains.tolist() == pytest.approx([1, 1, 1 / 50])
+    assert label_gains("psp", np.array([0, 1, 50]), 60)[0] == 1
+
+
+def test_reweighing_pads_and_breaks_ties() -> None:
+    top = TopK(np.array([[5, 2, -1]], np.int32), np.array([[0.5, 0.25, -np.inf]], np.float32))
+    found = reweigh(top, np.array([1, 1, 1, 1, 1, 0.5], np.float32), 4)
+    assert found.labels.tolist() == [[2, 5, -1, -1]]
+    assert found.scores.tolist() == [[0.25, 0.25, -np.inf, -np.inf]]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.tuples(*[st.integers(1, 4)] * 3), st.sampled_from(sorted(MEASURES)))
+def test_macro_selection_is_the_best_that_row_by_row_gives(
+    seed: int, shape: tuple[int, int, int], measure: str
+) -> None:
+    n, n_labels, k = shape
+    random = np.random.default_rng(seed)
+    chances = (random.integers(1, 64, (n, n_labels)) / 64).astype(np.float32)
+    probabilities = sp.csr_matrix(chances)
+    top = select_macro(probabilities, k, measure, tolerance=0)
+    k = min(k, n_labels)
+    assert ((top.labels >= 0).sum(axis=1) == k).all()
+    reached, best = expected_macro(probabilities, top, measure), twin.best_macro(chances, k, measure)
+    order = np.argsort(-chances, axis=1, kind="stable")[:, :k].astype(np.int32)
+    plain = expected_macro(probabilities, TopK(order, np.ones(order.shape, np.float32)), measure)
+    assert plain - 1e-6 <= reached <= best + 1e-6
+    if measure == "recall":
+        assert reached == pytest.approx(best, rel=1e-6)
+    for row, labels in itertools.product(range(n), itertools.combinations(range(n_labels), k)):
+        other = TopK(top.labels[:, :k].copy(), top.scores[:, :k])
+        other.labels[row] = labels
+        assert expected_macro(probabilities, other, measure) <= reached + 1e-5, "no one row can do better"
+
+
+def test_macro_selection_takes_what_rank_and_predict_proba_give() -> None:
+    model = NeighborRanker(n_neighbors=8).fit(DATA.X, RARE)
+    top = model.rank(DATA.X, k=9)
+    first, second = select_macro(top, 3), select_macro(model.predict_proba(DATA.X), 3)
+    assert (first.labels == second.labels).all() and (first.scores == second.scores).all()
+    filled = np.where(first.labels >= 0, first.scores, -np.inf)
+    assert (filled[:, :-1] >= filled[:, 1:]).all()
+    assert metrics.coverage(RARE, first, at=3)[3] >= metrics.coverage(RARE, top, at=3)[3]
+
+
+def test_macro_selection_of_rows_without_candidates() -> None:
+    top = select_macro(sp.csr_matrix((2, 3), dtype=np.float32), 2)
+    assert top.labels.tolist() == [[-1, -1], [-1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"k": 0}, "'k' parameter of select_macro"),
+        ({"measure": "ndcg"}, "'measure' parameter must be one of 'precision', 'recall', 'f1'"),
+        ({"max_passes": 0}, "'max_passes' parameter of select_macro"),
+        ({"tolerance": -1.0}, "'tolerance' parameter must be a float"),
+    ],
+)
+def test_parameters_of_macro_selection_are_held(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        select_macro(sp.csr_matrix(np.eye(2)), **{"k": 1, **change})
+
+
+def test_probabilities_are_held() -> None:
+    with pytest.raises(DataError, match=r"probabilities must be in \[0, 1\]. Got values from 1.0 to 2.0"):
+        select_macro(sp.csr_matrix(np.diag([1.0, 2.0])), 1)

@@ -1,0 +1,75 @@
+"""Notes in a saved model's manifest: in one step, with the arrays as they were, gone with the next save."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sylvan import store
+from sylvan.errors import ModelError
+from sylvan.store import State
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    store.save(tmp_path / "m", State("example", 1, meta={"n": 3}, arrays={"a": np.arange(5)}))
+    return tmp_path / "m"
+
+
+def test_notes_join_what_is_there(folder: Path) -> None:
+    files = sorted(os.listdir(folder))
+    before = store.contents(folder)["checksum"]
+    store.annotate(folder, {"measured": {"P": {"1": np.float64(0.5)}}})
+    store.annotate(folder, {"other": "é"})
+    state = store.load(folder, mmap=False)
+    assert state.meta == {"n": 3, "measured": {"P": {"1": 0.5}}, "other": "é"}
+    assert state.arrays["a"].tolist() == list(range(5)) and sorted(os.listdir(folder)) == files
+    assert store.contents(folder)["checksum"] != before
+    store.save(folder, State("example", 1))
+    assert store.load(folder).meta == {}
+
+
+def test_a_foreign_file_stays(folder: Path) -> None:
+    (folder / "README.md").write_text("mine", "utf-8")
+    store.annotate(folder, {"a": 1})
+    store.save(folder, State("example", 1, arrays={"b": np.arange(2)}))
+    store.check_target(folder)
+    assert store.load(folder).arrays["b"].tolist() == [0, 1]
+    assert (folder / "README.md").read_text("utf-8") == "mine"
+    assert len([name for name in os.listdir(folder) if name.endswith(".npy")]) == 1
+
+
+@pytest.mark.parametrize("where", ["replace", "fsync"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_the_model(where: str, error: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(os, where, fail)
+    expected = ModelError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected) as caught:
+        store.annotate(folder, {"a": 1})
+    assert expected is KeyboardInterrupt or str(caught.value).endswith("No space left on device. It is unchanged.")
+    monkeypatch.undo()
+    assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
+
+
+def test_what_is_no_model(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(ModelError, match="there is no such folder"):
+        store.annotate(tmp_path / "missing", {})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=r"it holds no manifest\.json"):
+        store.annotate(tmp_path / "empty", {})
+    with pytest.raises(ModelError, match="its manifest cannot be written"):
+        store.annotate(folder, {"a": object()})
+    with pytest.raises(ModelError, match="its manifest cannot be written"):
+        store.annotate(folder, {"a": float("nan")})
+    (folder / "manifest.json").write_text("{}")
+    with pytest.raises(ModelError, match="is not the manifest of a Sylvan model"):
+        store.annotate(folder, {})

@@ -1,0 +1,97 @@
+"""``allowed`` and ``denied``: every form means the same, every fault has its sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sylvan.errors import DataError
+from sylvan.label_filter import LabelFilter
+
+MASK = np.array([[True, False, True, False], [False, False, False, False], [True, True, True, True]])
+
+
+def masks(allowed: Any, denied: Any = None, n_rows: int = 3) -> list[list[bool]]:
+    found = LabelFilter.of(allowed, denied, n_rows=n_rows, n_labels=4)
+    assert found is not None
+    return [found.mask(row).tolist() for row in range(n_rows)]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        [2, 0], (0, 2, 2), {0, 2}, range(0, 4, 2), np.array([2, 0]), np.array([0, 2], np.uint64), MASK[0],
+        MASK[0].tolist(), (i for i in (0, 2)), [np.int32(0), 2],
+    ],
+)  # fmt: skip
+def test_labels_for_every_row(form: Any) -> None:
+    assert masks(form) == [MASK[0].tolist()] * 3
+
+
+@pytest.mark.parametrize("convert", [np.array, np.asfortranarray, sp.csr_matrix, sp.csc_array, sp.lil_matrix])
+def test_a_mask_for_each_row(convert: Any) -> None:
+    assert masks(convert(MASK)) == MASK.tolist()
+    assert masks(None, convert(MASK)) == (~MASK).tolist()
+    assert masks(convert(MASK[:1]), n_rows=1) == MASK[:1].tolist()
+
+
+def test_lists_for_each_row() -> None:
+    assert masks([[0, 2], [], [3, 1, 2, 0]]) == MASK.tolist()
+    assert masks([np.array([0, 2]), [], range(4)]) == MASK.tolist()
+
+
+def test_stored_zeros_are_no_labels() -> None:
+    stored = sp.csr_matrix(np.ones((3, 4)))
+    stored.data[:] = MASK.ravel()
+    assert masks(stored) == MASK.tolist()
+
+
+@pytest.mark.parametrize("yes", [[0, 1, 2], MASK, None])
+@pytest.mark.parametrize("no", [[1], sp.csr_matrix(MASK[::-1]), []])
+def test_denied_wins(yes: Any, no: Any) -> None:
+    allowed = np.ones((3, 4), bool) if yes is None else np.array(masks(yes))
+    denied = np.zeros((3, 4), bool) if isinstance(no, list) and not no else np.array(masks(no))
+    assert masks(yes, no) == (allowed & ~denied).tolist()
+
+
+def test_nothing_given_is_no_filter_and_nothing_allowed_is_one() -> None:
+    assert LabelFilter.of(None, None, n_rows=3, n_labels=4) is None
+    assert masks([]) == [[False] * 4] * 3
+    assert masks(None, []) == [[True] * 4] * 3
+
+
+FAULTS: list[tuple[Any, str]] = [
+    ([4], "allowed holds label 4, but label ids must be in [0, 3]."),
+    ([1, -1], "allowed holds label -1, but label ids must be in [0, 3]."),
+    (np.array([2**63], np.uint64), "allowed holds label 9223372036854775808, but label ids must be in [0, 3]."),
+    ([1.0], "allowed must hold label ids, ints in [0, 3]. Got [1.0] instead."),
+    ([None], "allowed must hold label ids, ints in [0, 3]. Got [None] instead."),
+    (["Baking"], "allowed holds the name 'Baking', but this model knows labels by their ids alone, 0 to 3."),
+    (3, "allowed must be label ids, such as [3, 7], or a mask of shape (3, 4). Got 3 instead."),
+    ("Baking", "allowed must be label ids, such as [3, 7], or a mask of shape (3, 4). Got 'Baking' instead."),
+    ({1: 2}, "allowed must be label ids, such as [3, 7], or a mask of shape (3, 4). Got {1: 2} instead."),
+    (np.zeros((1, 1, 1), int), "allowed must be label ids of shape (m,). Got shape (1, 1, 1) instead."),
+    (np.ones(3, bool), "allowed is a mask of 3 labels, but the model has 4."),
+    (MASK[:2], "allowed has shape (2, 4), but a mask for each row must have shape (3, 4)."),
+    (sp.csr_matrix(MASK[:, :3]), "allowed has shape (3, 3), but a mask for each row must have shape (3, 4)."),
+    ([[1], [2]], "allowed has shape (2, 4), but a mask for each row must have shape (3, 4)."),
+    ([[1], [2], [4]], "allowed names label 4 in row 2, but label ids must be below 4."),
+    ([[1], 2, [3]], "Row 1 of allowed must be a list of label ids, but is 2."),
+    (
+        MASK.astype(int),
+        "allowed is an array of int64 of shape (3, 4): a mask for each row must be an array of bool or a sparse ma",
+    ),
+    (sp.csr_matrix(np.full((3, 4), np.nan)), "NaN or infinity"),
+]
+
+
+@pytest.mark.parametrize(("value", "sentence"), FAULTS)
+def test_faults_are_sentences(value: Any, sentence: str) -> None:
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        LabelFilter.of(value, None, n_rows=3, n_labels=4)
+    with pytest.raises(DataError, match=re.escape(sentence.replace("allowed", "denied"))):
+        LabelFilter.of([0], value, n_rows=3, n_labels=4)
