@@ -45,7 +45,7 @@ class BagEncoder(Parameterized, nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from sylvan.neural.bag_encoder import BagEncoder
+    >>> from sylvan.neural import BagEncoder
     >>> encoder = BagEncoder(1000, 8)
     >>> ids, offsets, values = torch.tensor([3, 17, 5]), torch.tensor([0, 2, 3]), torch.tensor([0.5, 0.5, 1.0])
     >>> encoder(ids, offsets, values).shape
@@ -103,11 +103,10 @@ class BagEncoder(Parameterized, nn.Module):
                 "BagEncoder needs ids and values of one shape (nnz,), and offsets of the shape (n + 1,). Got "
                 f"{tuple(ids.shape)}, {tuple(values.shape)} and {tuple(offsets.shape)} instead."
             )
-        summed = F.embedding_bag(
+        summed: Tensor = F.embedding_bag(
             ids, self.features, offsets, mode="sum", sparse=True, per_sample_weights=values, include_last_offset=True
         )
-        summed = self._drop(summed + self.constant)
-        if self._map is None:
-            return summed
-        mapped: Tensor = self._map(F.relu(summed))
-        return mapped
+        found: Tensor = self._drop(summed + self.constant)
+        if self._map is not None:
+            found = self._map(F.relu(found))
+        return found

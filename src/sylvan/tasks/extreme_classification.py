@@ -49,7 +49,7 @@ class ExtremeClassification(Parameterized, Job):
     dim : int
         Dimensions of queries and classes.
     hidden : int, optional
-        Width of a hidden layer with ReLU; none by default. See :class:`~sylvan.neural.bag_encoder.BagEncoder`.
+        Width of a hidden layer with ReLU; none by default. See :class:`~sylvan.neural.BagEncoder`.
     sampler, loss, sampler_parameters, loss_parameters, refresh, seed, device
         As in :class:`~sylvan.tasks.SequentialRecommendation`.
     batch_size : int
@@ -164,8 +164,10 @@ class ExtremeClassification(Parameterized, Job):
         X, Y = self._checked(features, labels, part)
         if X.shape[1] != n_features:
             raise DataError(f"The {part} part has {X.shape[1]} features, but the training has {n_features}.")
-        Y = Y[:, : self.n_classes_] if Y.shape[1] > self.n_classes_ else Y
-        Y.resize(Y.shape[0], self.n_classes_)
+        known = Y.indices < self.n_classes_
+        counts = np.bincount(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))[known], minlength=Y.shape[0])
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        Y = sp.csr_matrix((Y.data[known], Y.indices[known], offsets), shape=(Y.shape[0], self.n_classes_))
         kept = np.flatnonzero(np.diff(Y.indptr))
         if not len(kept):
             raise DataError(f"No row of the {part} part has a label that is known from training.")
@@ -193,7 +195,7 @@ class ExtremeClassification(Parameterized, Job):
     # What the training loop asks.
 
     def steps_per_epoch(self) -> int:
-        return -(-self._X.shape[0] // self.batch_size)
+        return -(-int(self._X.shape[0]) // self.batch_size)
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         order = np.random.default_rng((self.seed, epoch)).permutation(self._X.shape[0])

@@ -135,8 +135,8 @@ class SequentialRecommendation(Parameterized, Job):
         self.check_params()
         if isinstance(encoder, str) and encoder not in ENCODERS:
             raise ParameterError(
-                f"The 'encoder' parameter of SequentialRecommendation must be one of {', '.join(map(repr, ENCODERS))}, or "
-                f"a SequenceEncoder. Got {encoder!r} instead."
+                f"The 'encoder' parameter of {type(self).__name__} must be one of {', '.join(map(repr, ENCODERS))}, "
+                f"or a SequenceEncoder. Got {encoder!r} instead."
             )
         self._prepare()
 
@@ -176,7 +176,8 @@ class SequentialRecommendation(Parameterized, Job):
 
     def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = torch.from_numpy(np.random.default_rng((self.seed, epoch)).permutation(len(self._items)))
-        for rows in order.split(self.batch_size):
+        for first in range(0, len(order), self.batch_size):
+            rows = order[first : first + self.batch_size]
             items, targets = self._items[rows], self._targets[rows]
             yield items.to(self.device, torch.int64), targets.to(self.device, torch.int64)
 
@@ -192,7 +193,9 @@ class SequentialRecommendation(Parameterized, Job):
         return {"task": "sequential-recommendation", "data": self.sequences.describe(), **self._plain_settings()}
 
     def _plain_settings(self) -> dict[str, Any]:
-        found = {name: value for name, value in self.get_params(deep=False).items() if name not in ("sequences", "device")}
+        found = {
+            name: value for name, value in self.get_params(deep=False).items() if name not in ("sequences", "device")
+        }
         return {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
 
     # Evaluation and use.
@@ -200,7 +203,9 @@ class SequentialRecommendation(Parameterized, Job):
     def ranks(self, split: str = "test") -> Tensor:
         """The place of the right item in the ranking of the catalogue, for every question of a part, int64 (n,)."""
         questions = self.split_.validation if split == "validation" else self.split_.test
-        return torch.cat([self._ranks(questions.part(i, i + _QUERIES)) for i in range(0, len(questions.users), _QUERIES)])
+        return torch.cat(
+            [self._ranks(questions.part(i, i + _QUERIES)) for i in range(0, len(questions.users), _QUERIES)]
+        )
 
     def _ranks(self, questions: Questions) -> Tensor:
         data, encoder = self.sequences, self.encoder_
