@@ -15,10 +15,11 @@ from sylvan.errors import DataError
 from sylvan.neural.bag_encoder import BagEncoder
 from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
-from sylvan.params import Constraint, Number, Parameterized
-from sylvan.sampling import ClassLoss, RowwiseAdagrad, Sampler
+from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
+from sylvan.sampling import ClassLoss, Sampler
 from sylvan.tasks.full_ranking import top_classes
 from sylvan.tasks.objective import ClassObjective
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
 from sylvan.topk import TopK
 
 __all__ = ["ExtremeClassification"]
@@ -31,8 +32,9 @@ Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 class ExtremeClassification(Parameterized, Job):
     """Train a dense embedding of sparse features against class embeddings, with any sampler and loss.
 
-    Give it to :func:`sylvan.neural.train`. The vectors of features and classes are trained by row-wise Adagrad with
-    sparse gradients, what else there is by Adam. A row with several labels has them all as positives of one softmax.
+    Give it to :func:`sylvan.neural.train`. The vectors of features and classes are trained by ``optimizer``, with
+    sparse gradients, and what else there is by Adam. A row with several labels has them all as the positives of one
+    softmax.
 
     Parameters
     ----------
@@ -45,16 +47,16 @@ class ExtremeClassification(Parameterized, Job):
         ``validation``, a share ``validation_share`` of the training rows is kept apart for it; without ``test`` the
         measures of the test are those of validation.
     n_samples : int
-        Negatives for each row, or a batch when the loss shares them.
+        Negatives for each row, or for a whole batch where ``shared``; no more than there are classes.
     dim : int
         Dimensions of queries and classes.
     hidden : int, optional
         Width of a hidden layer with ReLU; none by default. See :class:`~sylvan.neural.BagEncoder`.
-    sampler, loss, sampler_parameters, loss_parameters, refresh, seed, device
+    sampler, loss, shared, codewords, optimizer, sampler_parameters, loss_parameters, refresh, seed, device
         As in :class:`~sylvan.tasks.SequentialRecommendation`.
     batch_size : int
     learning_rate, table_learning_rate : float
-        Of Adam, and of Adagrad on the vectors of features and classes.
+        Of Adam, and of ``optimizer`` on the vectors of features and classes.
 
     Attributes
     ----------
@@ -88,6 +90,10 @@ class ExtremeClassification(Parameterized, Job):
         "hidden": Number(int, 1, optional=True),
         "dropout": Number(float, 0, 1),
         "batch_size": Number(int, 1),
+        "shared": Flag(),
+        "normalize": Flag(),
+        "codewords": Number(int, 1),
+        "optimizer": Choice(TABLE_OPTIMIZERS),
         "learning_rate": Number(float, 0, open_low=True),
         "table_learning_rate": Number(float, 0, open_low=True),
         "validation_share": Number(float, 0, 0.9, open_low=True),
@@ -107,11 +113,14 @@ class ExtremeClassification(Parameterized, Job):
         sampler: str | Sampler = "midx-rq",
         loss: str | ClassLoss = "sampled-softmax",
         n_samples: int = 1000,
+        shared: bool = False,
+        codewords: int = 64,
         dim: int = 128,
         hidden: int | None = None,
         dropout: float = 0.0,
         normalize: bool = True,
         batch_size: int = 256,
+        optimizer: str = "adagrad",
         learning_rate: float = 0.001,
         table_learning_rate: float = 0.1,
         validation_share: float = 0.1,
@@ -123,6 +132,7 @@ class ExtremeClassification(Parameterized, Job):
     ) -> None:
         self.features, self.labels, self.validation, self.test = features, labels, validation, test
         self.sampler, self.loss, self.n_samples = sampler, loss, n_samples
+        self.shared, self.codewords, self.optimizer = shared, codewords, optimizer
         self.dim, self.hidden, self.dropout, self.normalize = dim, hidden, dropout, normalize
         self.batch_size, self.learning_rate, self.table_learning_rate = batch_size, learning_rate, table_learning_rate
         self.validation_share = validation_share
@@ -181,15 +191,17 @@ class ExtremeClassification(Parameterized, Job):
             self._objective = ClassObjective(
                 self.n_classes_, self.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
                 counts=np.bincount(self._Y.indices, minlength=self.n_classes_),
-                sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters, refresh=self.refresh,
+                sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters,
+                shared=self.shared, codewords=self.codewords, refresh=self.refresh,
             )  # fmt: skip
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective})
         self.module.register_parameter("classes", self.classes_)
         self.module.to(self.device)
-        inner = [p for p in self._objective.parameters() if p.requires_grad]
+        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
         self.optimizers = [
-            torch.optim.Adam([*self.encoder_.inner_parameters(), *inner], lr=self.learning_rate),
-            RowwiseAdagrad([*self.encoder_.tables(), self.classes_], lr=self.table_learning_rate),
+            torch.optim.Adam([*self.encoder_.inner_parameters(), *self._objective.parameters()], lr=self.learning_rate),
+            table_optimizer(self.optimizer, self.encoder_.tables(), rate, sparse=True),
+            table_optimizer(self.optimizer, [self.classes_], rate, sparse=sampled, warn=sampled),
         ]
 
     # What the training loop asks.

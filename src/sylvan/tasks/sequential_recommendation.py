@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,17 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.data import SequenceData
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
 from sylvan.neural.gru4rec import GRU4Rec
 from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.sasrec import SASRec
 from sylvan.neural.sequence_encoder import PADDING, SequenceEncoder
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
-from sylvan.sampling import ClassLoss, RowwiseAdagrad, Sampler
+from sylvan.sampling import ClassLoss, Sampler
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks, top_classes
 from sylvan.tasks.objective import ClassObjective
 from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
 
 __all__ = ["ENCODERS", "SequentialRecommendation"]
 
@@ -29,24 +31,39 @@ _QUERIES = 2048  # encoded at a time in evaluation
 _IGNORED = -100
 
 
+@dataclass(frozen=True)
+class _Encoder(Choice):
+    """The name of an encoder, or one."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, SequenceEncoder) or super().accepts(value)
+
+    def describe(self) -> str:
+        return f"{super().describe()}, or a SequenceEncoder"
+
+
 class SequentialRecommendation(Parameterized, Job):
     """Train SASRec or GRU4Rec to foretell each user's next item, with any sampler and loss.
 
-    Give it to :func:`sylvan.neural.train`. The encoder's inner parameters are trained by Adam and the item tables by
-    row-wise Adagrad, whose steps touch only rows that have a gradient (and Adam would undo the importance weights of
-    sampled losses).
+    Give it to :func:`sylvan.neural.train`. Adam trains the encoder's layers; the item tables have an optimiser of their
+    own, Adagrad by default, whose steps touch only rows that have a gradient.
 
     Parameters
     ----------
     sequences : SequenceData
         From :func:`sylvan.data.read_sequences` or :func:`~sylvan.data.build_sequences`.
     encoder : {"sasrec", "gru4rec"} or SequenceEncoder
+    dim, hidden, max_length, dropout, tied
+        Of an encoder given by name: see :class:`~sylvan.neural.SASRec` and :class:`~sylvan.neural.GRU4Rec`.
     sampler : str or Sampler
         Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
     loss : str or ClassLoss
         By a name of :func:`sylvan.sampling.make_loss` or as an object.
     n_samples : int
-        Negatives at each place of a sequence, or a batch when the loss shares them.
+        Negatives at each place of a sequence, or for a whole batch where ``shared``.
+    shared : bool
+    codewords : int
+        Codewords of each codebook, for samplers by MIDX.
     split : {"users", "interactions", "last"}
         See :func:`~sylvan.tasks.sequence_split.split_sequences`.
     exclude_seen : bool
@@ -54,9 +71,11 @@ class SequentialRecommendation(Parameterized, Job):
         also when the user has had it before.
     batch_size : int
         Sequences of at most ``max_length`` places in a batch.
+    optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
+        Of the item tables. Adam ruins sampled losses there.
     learning_rate, table_learning_rate : float
-        Of Adam on the encoder and of Adagrad on the item tables.
-    sampler_parameters, loss_parameters, encoder_parameters : mapping, optional
+        Of Adam on the encoder's layers, and of ``optimizer``.
+    sampler_parameters, loss_parameters : mapping, optional
         Further parameters of what is given by name.
     refresh : RefreshSchedule, optional
         When an adaptive sampler sees the item table.
@@ -94,10 +113,19 @@ class SequentialRecommendation(Parameterized, Job):
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "sequences": Instance((SequenceData,), "a SequenceData"),
+        "encoder": _Encoder(tuple(ENCODERS)),
+        "dim": Number(int, 1),
+        "hidden": Number(int, 1),
+        "max_length": Number(int, 1),
+        "dropout": Number(float, 0, 1),
+        "tied": Flag(),
         "n_samples": Number(int, 1),
         "split": Choice(SPLITS),
         "exclude_seen": Flag(),
         "batch_size": Number(int, 1),
+        "shared": Flag(),
+        "codewords": Number(int, 1),
+        "optimizer": Choice(TABLE_OPTIMIZERS),
         "learning_rate": Number(float, 0, open_low=True),
         "table_learning_rate": Number(float, 0, open_low=True),
         "seed": Number(int, 0),
@@ -111,33 +139,36 @@ class SequentialRecommendation(Parameterized, Job):
         sequences: SequenceData,
         *,
         encoder: str | SequenceEncoder = "sasrec",
+        dim: int = 64,
+        hidden: int = 128,
+        max_length: int = 20,
+        dropout: float = 0.2,
+        tied: bool = True,
         sampler: str | Sampler = "midx-rq",
         loss: str | ClassLoss = "sampled-softmax",
         n_samples: int = 90,
+        shared: bool = False,
+        codewords: int = 64,
         split: Literal["users", "interactions", "last"] = "users",
         exclude_seen: bool = True,
         batch_size: int = 256,
+        optimizer: str = "adagrad",
         learning_rate: float = 0.001,
         table_learning_rate: float = 0.1,
         sampler_parameters: Mapping[str, Any] | None = None,
         loss_parameters: Mapping[str, Any] | None = None,
-        encoder_parameters: Mapping[str, Any] | None = None,
         refresh: RefreshSchedule | None = None,
         seed: int = 0,
         device: str | torch.device = "cpu",
     ) -> None:
         self.sequences, self.encoder, self.sampler, self.loss = sequences, encoder, sampler, loss
-        self.n_samples, self.split, self.exclude_seen, self.batch_size = n_samples, split, exclude_seen, batch_size
-        self.learning_rate, self.table_learning_rate = learning_rate, table_learning_rate
+        self.dim, self.hidden, self.max_length, self.dropout, self.tied = dim, hidden, max_length, dropout, tied
+        self.n_samples, self.shared, self.codewords = n_samples, shared, codewords
+        self.split, self.exclude_seen, self.batch_size = split, exclude_seen, batch_size
+        self.optimizer, self.learning_rate, self.table_learning_rate = optimizer, learning_rate, table_learning_rate
         self.sampler_parameters, self.loss_parameters = sampler_parameters, loss_parameters
-        self.encoder_parameters, self.refresh = encoder_parameters, refresh
-        self.seed, self.device = seed, device
+        self.refresh, self.seed, self.device = refresh, seed, device
         self.check_params()
-        if isinstance(encoder, str) and encoder not in ENCODERS:
-            raise ParameterError(
-                f"The 'encoder' parameter of {type(self).__name__} must be one of {', '.join(map(repr, ENCODERS))}, "
-                f"or a SequenceEncoder. Got {encoder!r} instead."
-            )
         self._prepare()
 
     def _prepare(self) -> None:
@@ -149,7 +180,8 @@ class SequentialRecommendation(Parameterized, Job):
             objective = ClassObjective(
                 data.n_items, self.encoder_.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
                 counts=self.split_.train_counts(data), sampler_parameters=self.sampler_parameters,
-                loss_parameters=self.loss_parameters, refresh=self.refresh,
+                loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
+                refresh=self.refresh,
             )  # fmt: skip
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": objective}).to(self.device)
         self._objective = objective
@@ -157,17 +189,28 @@ class SequentialRecommendation(Parameterized, Job):
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
         self.optimizers = [
-            torch.optim.Adam(self.encoder_.inner_parameters(), lr=self.learning_rate),
-            RowwiseAdagrad(self.encoder_.tables(), lr=self.table_learning_rate),
+            torch.optim.Adam([*self.encoder_.inner_parameters(), *objective.parameters()], lr=self.learning_rate),
+            *self._table_optimizers(objective.sampler is not None),
         ]
-        trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
-        if trained:
-            self.optimizers[0].add_param_group({"params": trained})
+
+    def _table_optimizers(self, sampled: bool) -> list[torch.optim.Optimizer]:
+        """One a table: that of the answers has dense gradients under the full softmax, and is no place for Adam."""
+        classes = self.encoder_.class_embeddings
+        return [
+            table_optimizer(
+                self.optimizer, [table], self.table_learning_rate,
+                sparse=sampled or table is not classes, warn=sampled and table is classes,
+            )
+            for table in self.encoder_.tables()
+        ]  # fmt: skip
 
     def _make_encoder(self) -> SequenceEncoder:
         if isinstance(self.encoder, SequenceEncoder):
             return self.encoder
-        return ENCODERS[self.encoder](self.sequences.n_items, **(self.encoder_parameters or {}))
+        return ENCODERS[self.encoder](
+            self.sequences.n_items, self.dim, hidden=self.hidden, max_length=self.max_length, dropout=self.dropout,
+            tied=self.tied,
+        )  # fmt: skip
 
     # What the training loop asks.
 
