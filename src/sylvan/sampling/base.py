@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.params import Parameterized
+from sylvan.params import Constraint, Number, Parameterized
 from sylvan.sampling.eager import without_gradient
 
 __all__ = ["Draw", "Sampler", "StaleSamplerWarning"]
+
+
+def _full_precision(tensor: Tensor) -> torch.autocast:
+    """Out of any autocast: a probability from products in float16 wouldn't be that of the draw."""
+    return torch.autocast(tensor.device.type, enabled=False)
 
 
 class StaleSamplerWarning(UserWarning):
@@ -25,7 +31,7 @@ class Draw(NamedTuple):
 
     Attributes
     ----------
-    ids : Tensor of int64, shape (batch, n), or (n,) when the draws are shared by the batch
+    ids : Tensor of int64, shape (..., n) like the queries, or (n,) when the draws are shared by the batch
         The classes.
     log_q : Tensor of float32, the shape of ``ids``
         Natural logarithm of the probability with which one draw gives that class, exact for what was drawn.
@@ -52,6 +58,11 @@ class Sampler(Parameterized, nn.Module):
         Number of dimensions of queries and class embeddings; None for samplers that look at neither.
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_classes": Number(int, 1),
+        "dim": Number(int, 1),
+        "stale_after": Number(int, 1, optional=True),
+    }
     adaptive: ClassVar[bool] = False
     dim: int | None = None
     n_classes: int
@@ -74,8 +85,9 @@ class Sampler(Parameterized, nn.Module):
 
         Parameters
         ----------
-        queries : Tensor of float, shape (batch, dim)
-            One row a query. Samplers that aren't adaptive look at its first size and device only.
+        queries : Tensor of float, shape (..., dim)
+            One vector a query, any number of leading dimensions. Samplers that aren't adaptive look at their number
+            and device only.
         n : int
             Draws for each query, or in all when ``shared``.
         shared : bool
@@ -84,12 +96,17 @@ class Sampler(Parameterized, nn.Module):
         generator : torch.Generator, optional
             Where random numbers come from; PyTorch's default generator when None.
 
+        Returns
+        -------
+        Draw
+            ``ids`` and ``log_q`` of the shape (..., n), or (n,) when ``shared``.
+
         Raises
         ------
         ParameterError
             When ``n`` isn't an int in [1, inf).
         DataError
-            When ``queries`` hasn't the shape (batch, dim), or no row.
+            When ``queries`` hasn't the shape (..., dim), holds no query or isn't of a floating dtype.
         NotFittedError
             When the sampler is adaptive and was never refreshed.
         """
@@ -99,9 +116,13 @@ class Sampler(Parameterized, nn.Module):
             )
         self._check_queries(queries)
         self._check_fresh()
-        if not shared:
-            return self._draw(queries, n, generator)
-        return self._draw_shared(queries, n, generator)
+        rows = queries.reshape(-1, queries.shape[-1])
+        with _full_precision(rows):
+            if shared:
+                return self._draw_shared(rows, n, generator)
+            ids, log_q = self._draw(rows, n, generator)
+        outer = queries.shape[:-1]
+        return Draw(ids.reshape(*outer, n), log_q.reshape(*outer, n))
 
     @without_gradient
     def log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
@@ -109,29 +130,58 @@ class Sampler(Parameterized, nn.Module):
 
         Parameters
         ----------
-        queries : Tensor of float, shape (batch, dim)
-        ids : Tensor of int64, shape (batch, m), or (m,) for the same classes for every query
+        queries : Tensor of float, shape (..., dim)
+        ids : Tensor of int, shape (..., m), or (m,) for the same classes for every query
 
         Returns
         -------
-        Tensor of float32, shape (batch, m)
+        Tensor of float32, shape (..., m)
             Minus infinity for a class that is never drawn.
+
+        Raises
+        ------
+        DataError
+            When the shapes or dtypes don't fit, or an id isn't in [0, n_classes).
+        NotFittedError
+            When the sampler is adaptive and was never refreshed.
         """
         self._check_queries(queries)
         self._check_refreshed()
-        if ids.dim() == 1:
-            ids = ids.expand(len(queries), -1)
-        if ids.dim() != 2 or len(ids) != len(queries):
-            raise DataError(
-                f"The ids given to {type(self).__name__}.log_prob must have the shape ({len(queries)}, m) or (m,), "
-                f"like the queries. Got {tuple(ids.shape)} instead."
-            )
-        return self._log_prob(queries, ids)
+        outer = queries.shape[:-1]
+        self._check_ids(ids, outer)
+        rows = queries.reshape(-1, queries.shape[-1])
+        wide = ids.expand(len(rows), -1) if ids.dim() == 1 else ids.reshape(len(rows), -1)
+        with _full_precision(rows):
+            return self._log_prob(rows, wide.long()).reshape(*outer, ids.shape[-1])
 
     @without_gradient
     def shared_log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
-        """Log of the batch's mean probability of each of ``ids`` (m,): what ``sample(shared=True)`` draws from."""
-        return torch.logsumexp(self.log_prob(queries, ids), dim=0) - math.log(len(queries))
+        """Log of the batch's mean probability of each of ``ids`` (m,): what ``sample(shared=True)`` draws from.
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (..., dim)
+        ids : Tensor of int, shape (m,)
+
+        Returns
+        -------
+        Tensor of float32, shape (m,)
+
+        Raises
+        ------
+        DataError
+            As :meth:`log_prob`, and when ``ids`` has more than one dimension.
+        """
+        if ids.dim() != 1:
+            raise DataError(
+                f"The ids given to {type(self).__name__}.shared_log_prob must have the shape (m,). "
+                f"Got {tuple(ids.shape)} instead."
+            )
+        self._check_queries(queries)
+        rows = queries.reshape(-1, queries.shape[-1])
+        if not self.adaptive:
+            return self.log_prob(rows[:1], ids)[0]
+        return torch.logsumexp(self.log_prob(rows, ids), dim=0) - math.log(len(rows))
 
     @without_gradient
     def refresh(self, class_embeddings: Tensor) -> None:
@@ -144,9 +194,14 @@ class Sampler(Parameterized, nn.Module):
         Raises
         ------
         DataError
-            When the shape doesn't fit, or a value isn't finite.
+            When the shape or dtype doesn't fit, or a value isn't finite.
         """
         table = class_embeddings.detach()
+        if not table.is_floating_point():
+            raise DataError(
+                f"The class embeddings given to {type(self).__name__}.refresh must be of a floating dtype. "
+                f"Got {table.dtype} instead."
+            )
         if table.dim() != 2 or len(table) != self.n_classes or (self.dim is not None and table.shape[1] != self.dim):
             raise DataError(
                 f"The class embeddings given to {type(self).__name__}.refresh must have the shape "
@@ -157,7 +212,8 @@ class Sampler(Parameterized, nn.Module):
                 f"The class embeddings given to {type(self).__name__}.refresh must be finite; "
                 "there is a NaN or an infinity among them."
             )
-        self._refresh(table)
+        with _full_precision(table):
+            self._refresh(table)
         self._refreshed = True
         self._draws_since_refresh = 0
 
@@ -186,11 +242,32 @@ class Sampler(Parameterized, nn.Module):
     # Checks.
 
     def _check_queries(self, queries: Tensor) -> None:
-        wrong = queries.dim() != 2 or len(queries) == 0
-        if wrong or (self.dim is not None and queries.shape[1] != self.dim):
+        name = type(self).__name__
+        wrong = queries.dim() < 2 or queries.shape[:-1].numel() == 0
+        if wrong or (self.dim is not None and queries.shape[-1] != self.dim):
             raise DataError(
-                f"The queries given to {type(self).__name__} must have the shape (batch, {self.dim or 'dim'}) with at "
-                f"least one row. Got {tuple(queries.shape)} instead."
+                f"The queries given to {name} must have the shape (..., {self.dim or 'dim'}), at least two dimensions "
+                f"and one query. Got {tuple(queries.shape)} instead."
+            )
+        if not queries.is_floating_point():
+            raise DataError(f"The queries given to {name} must be of a floating dtype. Got {queries.dtype} instead.")
+
+    def _check_ids(self, ids: Tensor, outer: torch.Size) -> None:
+        name = type(self).__name__
+        if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+            raise DataError(f"The ids given to {name}.log_prob must be of an integer dtype. Got {ids.dtype} instead.")
+        if ids.dim() != 1 and ids.shape[:-1] != outer:
+            shape = ", ".join(str(size) for size in outer)
+            raise DataError(
+                f"The ids given to {name}.log_prob must have the shape ({shape}, m), like the queries, or (m,). "
+                f"Got {tuple(ids.shape)} instead."
+            )
+        if ids.device.type != "cpu" or ids.numel() == 0:
+            return  # to look at ids on a GPU is to wait for it; there the kernels assert
+        low, high = (int(end) for end in torch.aminmax(ids))
+        if low < 0 or high >= self.n_classes:
+            raise DataError(
+                f"The ids given to {name}.log_prob must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
             )
 
     def _check_refreshed(self) -> None:

@@ -1,0 +1,129 @@
+"""The folder of a training: its last checkpoint, its best model and its results."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from sylvan import store
+from sylvan.errors import ModelError
+from sylvan.neural.checkpoint import load_tree, save_tree
+from sylvan.neural.history import History, to_json, write_json
+
+__all__ = ["Keeper", "has_checkpoint"]
+
+_CHECKPOINT, _BEST, _RESULTS = "checkpoint", "best", "results.json"
+_KINDS = {_CHECKPOINT: "neural-checkpoint", _BEST: "neural-model"}
+
+
+def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
+    """Whether a training has left a checkpoint in its folder."""
+    return os.path.isfile(os.path.join(store.folder_path(folder), _CHECKPOINT, "manifest.json"))
+
+
+class Keeper:
+    """Writes and reads the folder of one training; without a folder the best model is kept in memory.
+
+    Parameters
+    ----------
+    folder : path or None
+
+    Raises
+    ------
+    ModelError
+        When checkpoints can't be written there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self.folder = None if folder is None else store.folder_path(folder)
+        self._best: dict[str, Any] | None = None
+        if self.folder is not None:
+            for name in _KINDS:
+                store.check_target(self._path(name))
+
+    def _path(self, name: str) -> str:
+        assert self.folder is not None
+        return os.path.join(self.folder, name)
+
+    def clear(self) -> None:
+        """Remove what an earlier training left."""
+        if self.folder is None:
+            return
+        for name in _KINDS:
+            if os.path.isfile(os.path.join(self._path(name), "manifest.json")):
+                shutil.rmtree(self._path(name))
+
+    def save(self, tree: dict[str, Any], identity: Mapping[str, Any]) -> None:
+        """Replace the checkpoint."""
+        save_tree(self._path(_CHECKPOINT), tree, kind=_KINDS[_CHECKPOINT], params=to_json(dict(identity)))
+
+    def load(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The checkpoint, or None where there is none.
+
+        Raises
+        ------
+        ModelError
+            When it is damaged, or of a training with other settings.
+        """
+        if self.folder is None or not has_checkpoint(self.folder):
+            return None
+        path = self._path(_CHECKPOINT)
+        before = store.load(path).params
+        now = to_json(dict(identity))
+        for name in sorted({*before, *now}):
+            if before.get(name) != now.get(name):
+                raise ModelError(
+                    f"The checkpoint in {self.folder!r} is of another training: there {name!r} is "
+                    f"{before.get(name)!r}, here {now.get(name)!r}. Go on with what it was begun with, or choose "
+                    "another folder."
+                )
+        tree: dict[str, Any] = load_tree(path, kind=_KINDS[_CHECKPOINT])
+        return tree
+
+    def keep_best(self, module: nn.Module, entry: dict[str, Any]) -> None:
+        """Take ``module`` as it is now for the best model."""
+        if self.folder is not None:
+            save_tree(self._path(_BEST), module.state_dict(), kind=_KINDS[_BEST], params=to_json(entry))
+            return
+        copied = module.state_dict()
+        self._best = {name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in copied.items()}
+
+    def restore_best(self, module: nn.Module) -> None:
+        """Put the best model's values into ``module``; they stay as they are where none was kept."""
+        if self.folder is None:
+            best = self._best
+        elif os.path.isfile(os.path.join(self._path(_BEST), "manifest.json")):
+            best = load_tree(self._path(_BEST), kind=_KINDS[_BEST])
+        else:
+            best = None
+        if best is not None:
+            module.load_state_dict(best)
+
+    def write_results(self, settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> None:
+        """Write ``results.json``: settings, limits, the history, versions."""
+        if self.folder is None:
+            return
+        os.makedirs(self.folder, exist_ok=True)
+        results = {"settings": dict(settings), "training": dict(limits), **history.as_dict(), "versions": _versions()}
+        write_json(self._path(_RESULTS), results)
+
+
+def _versions() -> dict[str, Any]:
+    from sylvan import __version__
+
+    return {
+        "sylvan": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }

@@ -1,0 +1,333 @@
+"""The training loop of every task: early stopping, the best model kept, checkpoints that resume to the same bits."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sylvan.errors import DataError
+from sylvan.neural.clip import clip_gradients
+from sylvan.neural.history import History
+from sylvan.neural.keeping import Keeper
+from sylvan.neural.randomness import random_state, set_random_state, untouched_randomness
+from sylvan.parallel import Progress, progress
+from sylvan.params import Constraint, Number, Parameterized
+
+__all__ = ["Job", "train"]
+
+
+class Job(ABC):
+    """What is trained: a module, its optimisers, batches in an order that the epoch decides, and measures.
+
+    Attributes
+    ----------
+    module : nn.Module
+        Holds every parameter and buffer: encoder, class table, sampler, loss.
+    optimizers : list of torch.optim.Optimizer
+        All of them step after every batch.
+    metric : str
+        The key of :meth:`evaluate` that decides which model is the best.
+    larger_is_better : bool
+    """
+
+    module: nn.Module
+    optimizers: list[torch.optim.Optimizer]
+    metric: str
+    larger_is_better: bool = True
+
+    @abstractmethod
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+
+    @abstractmethod
+    def batches(self, epoch: int) -> Iterator[Any]:
+        """The batches of an epoch, counted from 0: the same for the same seed and epoch."""
+
+    @abstractmethod
+    def step(self, batch: Any, step: int) -> Tensor:
+        """The loss of one batch; ``step`` counts from 0 over all epochs. Refreshes the sampler when it is due."""
+
+    @abstractmethod
+    def evaluate(self, split: str) -> dict[str, float]:
+        """Measures on "validation" or "test"; called without gradients and with the module in evaluation mode."""
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values that decide what is trained; a checkpoint goes on under the same ones only."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint has to hold beside module and optimisers, like hidden states that are carried over."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027  # most jobs have no state of their own
+        """What :meth:`state` gave, put back; its tensors are on the CPU."""
+
+
+@dataclass(repr=False)
+class _Limits(Parameterized):
+    """The parameters of :func:`train` that have ranges."""
+
+    epochs: int
+    patience: int | None
+    seed: int
+    max_steps: int | None
+    time_limit: float | None
+    clip_norm: float | None
+    checkpoint_every: float
+    evaluate_every: int | None
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        "epochs": Number(int, 1),
+        "patience": Number(int, 1, optional=True),
+        "seed": Number(int, 0),
+        "max_steps": Number(int, 1, optional=True),
+        "time_limit": Number(float, 0, open_low=True, optional=True),
+        "clip_norm": Number(float, 0, open_low=True, optional=True),
+        "checkpoint_every": Number(float, 0),
+        "evaluate_every": Number(int, 1, optional=True),
+    }
+
+
+_Limits.__name__ = "train"  # whose parameters they are, in errors
+
+
+def train(
+    job: Job,
+    *,
+    epochs: int,
+    patience: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    max_steps: int | None = None,
+    time_limit: float | None = None,
+    clip_norm: float | None = None,
+    checkpoint_every: float = 600.0,
+    evaluate_every: int | None = None,
+    on_entry: Callable[[dict[str, Any]], None] | None = None,
+) -> History:
+    """Train until the validation measure stops improving or a limit is reached; ``job.module`` is then the best model.
+
+    Evaluations leave the generators as they were, and a checkpoint holds the module, the optimisers, the generators
+    and the position: a training that was stopped or killed and goes on by ``resume`` has the same parameters, bit for
+    bit, as one that never stopped (on the same device, with the same number of threads).
+
+    Parameters
+    ----------
+    job : Job
+    epochs : int
+        The most epochs.
+    patience : int, optional
+        Stop after so many evaluations in a row without a better one; never for None.
+    folder : path, optional
+        Where ``checkpoint``, ``best`` (both folders of :mod:`sylvan.store`) and ``results.json`` are kept; nothing is
+        written for None, and the best model is then kept in memory.
+    resume : bool
+        Go on from the checkpoint in ``folder`` if there is one; otherwise it is removed.
+    seed : int
+        Given to :func:`torch.manual_seed` before the first step.
+    max_steps, time_limit : int and float, optional
+        Stop after so many steps or seconds, those before a ``resume`` among them, with a last evaluation and a
+        checkpoint.
+    clip_norm : float, optional
+        The most that the gradients' common norm may be.
+    checkpoint_every : float
+        Seconds between two checkpoints within an epoch; there is one after each epoch anyway.
+    evaluate_every : int, optional
+        Steps between two evaluations; by default there is one after each epoch.
+    on_entry : callable, optional
+        Given each new entry of the history.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+    DataError
+        When an epoch has no batch.
+    ModelError
+        When the checkpoint is damaged or of another training, or the folder can't be written.
+    """
+    limits = _Limits(epochs, patience, seed, max_steps, time_limit, clip_norm, checkpoint_every, evaluate_every)
+    limits.check_params()
+    if job.steps_per_epoch() < 1:
+        raise DataError("There is nothing to train on: not even one batch. Give more data, or smaller batches.")
+    return _Run(job, limits, Keeper(folder), on_entry).run(resume)
+
+
+class _Run:
+    """One training on its way: where it stands, and the steps of the loop."""
+
+    def __init__(
+        self, job: Job, limits: _Limits, keeper: Keeper, on_entry: Callable[[dict[str, Any]], None] | None
+    ) -> None:
+        self.job, self.limits, self.keeper, self.on_entry = job, limits, keeper, on_entry
+        self.history = History(job.metric, job.larger_is_better)
+        self.epoch = self.within = self.step = self.stale = self.n_losses = 0
+        self.loss: Tensor = torch.zeros((), dtype=torch.float64)  # sum since the last entry, on the losses' device
+        self.restored: dict[str, Any] | None = None
+        self.parameters = [p for group in job.optimizers for g in group.param_groups for p in g["params"]]
+        self.seconds_before = 0.0
+        self.started = self.saved = time.monotonic()
+
+    def run(self, resume: bool) -> History:
+        self.started = self.saved = time.monotonic()
+        torch.manual_seed(self.limits.seed)
+        if not (resume and self._restore()):
+            self.keeper.clear()
+        self.history.stopped = self._reason()
+        per_epoch = self.job.steps_per_epoch()
+        total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)
+        with progress("training", max(total - self.step, 0), "step") as bar:
+            while not self.history.stopped:
+                self._run_epoch(bar)
+                self.history.stopped = self.history.stopped or self._reason()
+                self.history.seconds = self._seconds()
+                if self.history.stopped != "diverged":
+                    self._save()
+        self._finish()
+        return self.history
+
+    def _reason(self) -> str:
+        """Why training ends here; "" while it goes on."""
+        limits = self.limits
+        if limits.patience is not None and self.stale >= limits.patience:
+            return "patience"
+        if self.epoch >= limits.epochs:
+            return "epochs"
+        if limits.max_steps is not None and self.step >= limits.max_steps:
+            return "steps"
+        return "time" if limits.time_limit is not None and self._seconds() >= limits.time_limit else ""
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.started
+
+    def _run_epoch(self, bar: Progress) -> None:
+        """The rest of an epoch, or a part of it where a limit or the patience ends the training."""
+        job, limits = self.job, self.limits
+        batches = iter(job.batches(self.epoch))
+        self._skip(batches)
+        job.module.train()
+        for batch in batches:
+            self._learn(batch)
+            bar.update()
+            if limits.evaluate_every is not None and self.step % limits.evaluate_every == 0:
+                self._evaluate()
+            reason = self.history.stopped or self._reason()
+            if reason and self.within < job.steps_per_epoch():
+                self._evaluate(counts=False)
+                self.history.stopped = self.history.stopped or reason
+                return
+            if time.monotonic() - self.saved >= limits.checkpoint_every:
+                self._save()
+        self.epoch, self.within = self.epoch + 1, 0
+        if limits.evaluate_every is None or self.epoch == limits.epochs:
+            self._evaluate()
+
+    def _skip(self, batches: Iterator[Any]) -> None:
+        """Pass over the batches learned from before the training was interrupted, leaving no trace of doing so."""
+        if self.restored is None:
+            return
+        for _ in range(self.within):
+            next(batches, None)
+        self.job.load_state(self.restored["job"])
+        set_random_state(self.restored["random"])
+        self.restored = None
+
+    def _learn(self, batch: Any) -> None:
+        loss = self.job.step(batch, self.step)
+        for optimizer in self.job.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.limits.clip_norm is not None:
+            clip_gradients(self.parameters, self.limits.clip_norm)
+        for optimizer in self.job.optimizers:
+            optimizer.step()
+        self.loss = self.loss.to(loss.device) + loss.detach().double()
+        self.n_losses += 1
+        self.step += 1
+        self.within += 1
+
+    def _evaluate(self, counts: bool = True) -> None:
+        """Add an entry to the history, keep the model if it is the best so far; once for each step at most."""
+        history = self.history
+        if history.epochs and history.epochs[-1]["step"] == self.step:
+            return
+        mean = float(self.loss) / max(self.n_losses, 1)
+        with untouched_randomness(), torch.no_grad():
+            self.job.module.eval()
+            measures = self.job.evaluate("validation")
+            self.job.module.train()
+        epoch = self.epoch + (1 if self.within else 0)
+        entry = {"epoch": epoch, "step": self.step, "seconds": self._seconds(), "loss": mean, **measures}
+        self.loss, self.n_losses = torch.zeros((), dtype=torch.float64), 0
+        history.epochs.append(entry)
+        if history.better(measures[history.metric]):
+            history.best = entry
+            self.stale = 0
+            self.keeper.keep_best(self.job.module, entry)
+        elif counts:
+            self.stale += 1
+        if mean != mean or mean in (float("inf"), float("-inf")):
+            history.stopped = "diverged"
+        if self.on_entry is not None:
+            self.on_entry(entry)
+
+    # Checkpoints.
+
+    def _identity(self) -> dict[str, Any]:
+        return {**self.job.settings(), "seed": self.limits.seed}
+
+    def _save(self) -> None:
+        self.history.seconds = self._seconds()
+        self.saved = time.monotonic()
+        if self.keeper.folder is None:
+            return
+        tree = {
+            "module": self.job.module.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.job.optimizers],
+            "random": random_state(),
+            "job": self.job.state(),
+            "history": self.history.as_dict(),
+            "position": [self.epoch, self.within, self.step, self.stale, self.n_losses],
+            "loss": self.loss,
+        }
+        self.keeper.save(tree, self._identity())
+        self.keeper.write_results(self.job.settings(), vars(self.limits), self.history)
+
+    def _restore(self) -> bool:
+        """Take the checkpoint in, if there is one."""
+        tree = self.keeper.load(self._identity())
+        if tree is None:
+            return False
+        self.job.module.load_state_dict(tree["module"])
+        for optimizer, state in zip(self.job.optimizers, tree["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        self.job.load_state(tree["job"])
+        set_random_state(tree["random"])
+        self.history = History(**tree["history"])
+        self.epoch, self.within, self.step, self.stale, self.n_losses = tree["position"]
+        self.loss = tree["loss"]
+        self.seconds_before = self.history.seconds
+        self.restored = {"job": tree["job"], "random": tree["random"]}
+        return True
+
+    def _finish(self) -> None:
+        """Put the best model into the module, and measure it on the test part."""
+        history = self.history
+        self.keeper.restore_best(self.job.module)
+        if history.best is not None:
+            with untouched_randomness(), torch.no_grad():
+                self.job.module.eval()
+                history.test = self.job.evaluate("test")
+        self.keeper.write_results(self.job.settings(), vars(self.limits), history)

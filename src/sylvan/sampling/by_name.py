@@ -1,0 +1,174 @@
+"""Samplers and losses by name, as command lines and tables of results have them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sylvan.sampling as sampling
+from sylvan.errors import ParameterError
+from sylvan.sampling.base import Sampler
+from sylvan.sampling.counts import class_counts
+from sylvan.sampling.loss import ClassLoss
+
+__all__ = ["LOSSES", "SAMPLERS", "make_loss", "make_sampler"]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a name stands for: a public class of :mod:`sylvan.sampling` and what it is always given."""
+
+    kind: str
+    line: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _midx(line: str, **fixed: Any) -> _Known:
+    return _Known("MIDX", line, fixed)
+
+
+_SAMPLERS = {
+    "uniform": _Known("Uniform", "every class alike"),
+    "log-uniform": _Known("LogUniform", "Zipf's law, for ids sorted by falling frequency"),
+    "unigram": _Known("Unigram", "classes as often as they occur (needs counts)"),
+    "in-batch": _Known("InBatch", "the other targets of the batch"),
+    "softmax": _Known("Softmax", "the exact softmax, at its full cost: the oracle"),
+    "lsh": _Known("LSH", "classes that share hash signs with the query"),
+    "sphere": _Known("Sphere", "alpha times the squared score plus one"),
+    "rff": _Known("RFF", "random Fourier features of normalised embeddings"),
+    "exact-midx-pq": _Known("ExactMIDX", "inverted multi-index, product codes, exact", {"quantizer": "pq"}),
+    "exact-midx-rq": _Known("ExactMIDX", "inverted multi-index, residual codes, exact", {"quantizer": "rq"}),
+    "midx-pq": _midx("inverted multi-index, product codes", quantizer="pq"),
+    "midx-rq": _midx("inverted multi-index, residual codes: the best at its cost", quantizer="rq"),
+    "midx-learned-pq": _midx("the same with learned product codes", quantizer="pq", learnable=True),
+    "midx-learned-rq": _midx("the same with learned residual codes", quantizer="rq", learnable=True),
+}
+_LOSSES = {
+    "full": _Known("FullSoftmaxLoss", "softmax over all classes, in chunks; without a sampler"),
+    "sampled-softmax": _Known("SampledSoftmaxLoss", "softmax over the target and sampled classes, corrected"),
+    "nce": _Known("NCELoss", "noise contrastive estimation: the target told from noise"),
+    "negative-sampling": _Known("NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"),
+    "blackout": _Known("BlackOutLoss", "discriminative loss over a weighted sample"),
+    "one-vs-each": _Known("OneVsEachLoss", "a product of pairwise bounds on the softmax"),
+    "cane": _Known("CANELoss", "candidates against noises"),
+}
+SAMPLERS: Mapping[str, str] = {name: known.line for name, known in _SAMPLERS.items()}
+LOSSES: Mapping[str, str] = {name: known.line for name, known in _LOSSES.items()}
+
+
+def make_sampler(
+    name: str, n_classes: int, dim: int | None = None, *, counts: Any = None, **parameters: Any
+) -> Sampler:
+    """The sampler of that name.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`SAMPLERS`, which tells each in a line.
+    n_classes : int
+    dim : int, optional
+        Number of dimensions of queries and class embeddings; only adaptive samplers need it.
+    counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
+        How often each class occurs. ``"unigram"`` needs it, ``"in-batch"`` takes it, and the MIDX samplers weight
+        their k-means by its square root unless ``class_weights`` is among the parameters (None for unweighted).
+        The others ignore it.
+    **parameters
+        What else the sampler's class takes.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name or parameter, with the known ones, and when ``dim`` or ``counts`` is needed and missing.
+
+    Examples
+    --------
+    >>> from sylvan.sampling import make_sampler
+    >>> make_sampler("unigram", 3, counts=[5, 1, 2], power=0.75)
+    Unigram(n_classes=3, counts=[5, 1, 2], power=0.75)
+    """
+    kind, fixed = _look_up("sampler", _SAMPLERS, name)
+    known = inspect.signature(kind).parameters
+    arguments: dict[str, Any] = {"n_classes": n_classes, **fixed}
+    if "dim" in known:
+        if dim is None:
+            raise ParameterError(
+                f"The sampler {name!r} depends on the query: it needs 'dim', the number of dimensions."
+            )
+        arguments["dim"] = dim
+    if "counts" in known:
+        arguments["counts"] = counts
+        if counts is None and known["counts"].default is inspect.Parameter.empty:
+            raise ParameterError(f"The sampler {name!r} needs 'counts', how often each class occurs.")
+    if "class_weights" in known and counts is not None and "class_weights" not in parameters:
+        arguments["class_weights"] = class_counts(counts, n_classes, owner=kind.__name__).sqrt()
+    sampler: Sampler = _made(kind, name, known, arguments, parameters)
+    return sampler
+
+
+def make_loss(name: str, sampler: Sampler | None = None, n_samples: int | None = None, **parameters: Any) -> ClassLoss:
+    """The loss of that name.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`LOSSES`, which tells each in a line.
+    sampler : Sampler, optional
+        Where the negatives come from: the noise of ``"nce"``, ``"blackout"`` and ``"cane"``. ``"full"`` takes none.
+    n_samples : int, optional
+        How many are drawn for each query, or in all with ``shared=True``.
+    **parameters
+        What else the loss's class takes.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name or parameter, with the known ones, and when a sampler or ``n_samples`` is missing or too
+        much.
+
+    Examples
+    --------
+    >>> from sylvan.sampling import Uniform, make_loss
+    >>> loss = make_loss("sampled-softmax", Uniform(1000), 20)
+    >>> loss.n_samples
+    20
+    """
+    kind, fixed = _look_up("loss", _LOSSES, name)
+    known = inspect.signature(kind).parameters
+    arguments: dict[str, Any] = dict(fixed)
+    for word, value in (("sampler", sampler), ("n_samples", n_samples)):
+        place = _place(word, known)
+        if place is None:
+            if value is not None:
+                raise ParameterError(f"The loss {name!r} takes no {word!r}. Got {value!r}.")
+        elif value is not None:
+            arguments[place] = value
+        elif known[place].default is inspect.Parameter.empty:
+            raise ParameterError(f"The loss {name!r} needs {word!r}.")
+    loss: ClassLoss = _made(kind, name, known, arguments, parameters)
+    return loss
+
+
+def _place(word: str, known: Mapping[str, Any]) -> str | None:
+    """The parameter that a sampler or a number of samples goes to; CANE calls them its noise."""
+    names = {"sampler": ("sampler", "noise"), "n_samples": ("n_samples", "n_noises", "n_noise")}[word]
+    return next((name for name in names if name in known), None)
+
+
+def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, dict[str, Any]]:
+    if name not in table:
+        raise ParameterError(f"There is no {what} {name!r}. The known ones are: {', '.join(table)}.")
+    return getattr(sampling, table[name].kind), dict(table[name].fixed)
+
+
+def _made(
+    kind: Any, name: str, known: Mapping[str, Any], arguments: dict[str, Any], parameters: Mapping[str, Any]
+) -> Any:
+    for parameter in parameters:
+        if parameter not in known:
+            free = [word for word in known if word not in arguments or word in ("counts", "class_weights")]
+            raise ParameterError(
+                f"{name!r} has no parameter {parameter!r}. Its parameters are: {', '.join(free) or 'none'}."
+            )
+    return kind(**{**arguments, **parameters})

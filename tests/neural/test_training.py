@@ -1,0 +1,217 @@
+"""The training loop: early stopping, limits, and resuming to the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from jobs import BATCH, N, Points
+
+import sylvan
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.neural import train
+
+PER_EPOCH = N // BATCH
+
+
+def bits(job: Points) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in job.module.state_dict().values()]
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def last_bits(folder: Path) -> list[torch.Tensor]:
+    """Everything in the last checkpoint: parameters, optimisers, generators."""
+    from sylvan.neural import load_tree
+
+    tree = load_tree(folder / "checkpoint", kind="neural-checkpoint")
+    optimizers = [v for o in tree["optimizers"] for s in o["state"].values() for v in s.values()]
+    return [*tree["module"].values(), *optimizers, tree["random"]["cpu"]]
+
+
+def test_it_learns_and_keeps_the_best(tmp_path: Path) -> None:
+    job = Points()
+    history = train(job, epochs=12, folder=tmp_path / "run", clip_norm=5.0)
+    assert history.stopped == "epochs" and len(history.epochs) == 12
+    assert history.best is not None and history.best["accuracy"] > 0.5
+    assert history.best["accuracy"] == max(entry["accuracy"] for entry in history.epochs)
+    assert history.test["accuracy"] == history.best["accuracy"]  # both splits are the same points
+    assert [entry["step"] for entry in history.epochs] == [PER_EPOCH * e for e in range(1, 13)]
+    written = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert written["epochs"] == history.epochs and written["versions"]["torch"] == torch.__version__
+    assert written["settings"] == {"points": N} and written["training"]["clip_norm"] == 5.0
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_others() -> None:
+    runs = []
+    for seed in (0, 0, 1):
+        job = Points()
+        train(job, epochs=2, seed=seed)
+        runs.append(bits(job))
+    assert same(runs[0], runs[1]) and not same(runs[0], runs[2])
+
+
+def test_patience_counts_evaluations_without_a_better_one() -> None:
+    job = Points(metrics=[0.1, 0.5, 0.4, 0.5, 0.6, 0.2])
+    history = train(job, epochs=6, patience=2)
+    assert history.stopped == "patience" and len(history.epochs) == 4
+    assert history.best is not None and history.best["epoch"] == 2
+
+
+def test_the_best_model_is_what_is_left_in_the_module() -> None:
+    short, long = Points(metrics=[0.1, 0.5]), Points(metrics=[0.1, 0.5, 0.4, 0.3])
+    train(short, epochs=2)
+    train(long, epochs=4)
+    assert same(bits(short), bits(long))
+
+
+def test_a_measure_that_is_no_number_is_never_the_best() -> None:
+    history = train(Points(metrics=[float("nan"), 0.2, float("nan")]), epochs=3)
+    assert history.best is not None and history.best["epoch"] == 2
+
+
+def test_a_loss_that_is_no_number_ends_the_training(tmp_path: Path) -> None:
+    job = Points()
+    step = job.step
+    job.step = lambda batch, at: step(batch, at) * (float("nan") if at >= PER_EPOCH else 1.0)  # type: ignore[method-assign]
+    history = train(job, epochs=5, folder=tmp_path / "run")
+    assert history.stopped == "diverged" and len(history.epochs) == 2
+    assert history.best is not None and history.best["epoch"] == 1
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in bits(job))
+
+
+def test_evaluations_within_epochs() -> None:
+    history = train(Points(), epochs=2, evaluate_every=5)
+    assert [entry["step"] for entry in history.epochs] == [5, 10, 15, 20, 24]
+
+
+@pytest.mark.parametrize("stop", [1, PER_EPOCH - 1, PER_EPOCH, PER_EPOCH + 5, 3 * PER_EPOCH])
+def test_stopped_by_steps_it_resumes_to_the_same_bits(stop: int, tmp_path: Path) -> None:
+    train(Points(), epochs=3, folder=tmp_path / "whole")
+    first = train(Points(), epochs=3, folder=tmp_path / "parts", max_steps=stop)
+    assert first.stopped == ("epochs" if stop == 3 * PER_EPOCH else "steps") and first.epochs[-1]["step"] == stop
+    again = Points()
+    history = train(again, epochs=3, folder=tmp_path / "parts", resume=True)
+    assert again.steps == list(range(stop, 3 * PER_EPOCH))
+    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
+    assert history.epochs[-1]["step"] == 3 * PER_EPOCH and history.seconds >= first.seconds
+
+
+@pytest.mark.parametrize("fail_at", [3, PER_EPOCH + 2])
+def test_interrupted_it_goes_on_from_the_last_checkpoint(fail_at: int, tmp_path: Path) -> None:
+    train(Points(), epochs=3, folder=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(Points(fail_at=fail_at), epochs=3, folder=tmp_path / "parts", checkpoint_every=0)
+    again = Points()
+    train(again, epochs=3, folder=tmp_path / "parts", resume=True)
+    assert again.steps[0] == fail_at
+    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
+
+
+KILLED = """
+import sys
+sys.path[:0] = {paths!r}
+import torch, time
+torch.set_num_threads(1)
+from jobs import Points
+from sylvan.neural import train
+job = Points()
+step = job.step
+job.step = lambda batch, at: (time.sleep(0.02), step(batch, at))[1]
+train(job, epochs=50, folder={folder!r}, checkpoint_every=0)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
+def test_killed_it_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    paths = [str(Path(__file__).parent), str(Path(sylvan.__file__).parents[1])]
+    process = subprocess.Popen([sys.executable, "-c", KILLED.format(paths=paths, folder=str(tmp_path / "parts"))])
+    while not (tmp_path / "parts" / "checkpoint" / "manifest.json").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    again = Points()
+    train(again, epochs=3, folder=tmp_path / "parts", resume=True)
+    assert again.steps[0] > 0
+    train(Points(), epochs=3, folder=tmp_path / "whole")
+    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
+
+
+def test_a_time_limit(tmp_path: Path) -> None:
+    history = train(Points(), epochs=10**6, folder=tmp_path / "run", time_limit=0.2)
+    assert history.stopped == "time" and 0.2 <= history.seconds < 5
+    assert history.best is not None and history.test
+
+
+def test_a_finished_training_resumed_is_finished(tmp_path: Path) -> None:
+    before = train(Points(), epochs=2, folder=tmp_path / "run")
+    job = Points()
+    after = train(job, epochs=2, folder=tmp_path / "run", resume=True)
+    assert job.steps == [] and after.epochs == before.epochs and after.test == before.test
+    longer = train(Points(), epochs=3, folder=tmp_path / "run", resume=True)
+    assert len(longer.epochs) == 3
+
+
+def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
+    train(Points(), epochs=2, folder=tmp_path / "run")
+    job = Points()
+    train(job, epochs=1, folder=tmp_path / "run")
+    assert job.steps[0] == 0
+
+
+def test_another_training_is_refused(tmp_path: Path) -> None:
+    train(Points(), epochs=1, folder=tmp_path / "run")
+    other: Any = Points()
+    other.settings = lambda: {"points": 5}
+    with pytest.raises(ModelError, match=r"another training: there 'points' is 120, here 5"):
+        train(other, epochs=2, folder=tmp_path / "run", resume=True)
+    with pytest.raises(ModelError, match=r"'seed' is 0, here 3"):
+        train(Points(), epochs=2, folder=tmp_path / "run", resume=True, seed=3)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    train(Points(), epochs=1, folder=tmp_path / "run")
+    some = max((tmp_path / "run" / "checkpoint").glob("*.npy"), key=lambda path: path.stat().st_size)
+    some.write_bytes(some.read_bytes()[:-1] + b"\x7f")
+    with pytest.raises(ModelError, match="checksum"):
+        train(Points(), epochs=2, folder=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "piece"),
+    [
+        ({"epochs": 0}, "'epochs' parameter of train must be an int in .1, inf"),
+        ({"epochs": 1, "patience": 0}, "'patience'"),
+        ({"epochs": 1, "time_limit": 0}, "'time_limit'"),
+        ({"epochs": 1, "clip_norm": -1.0}, "'clip_norm'"),
+        ({"epochs": 1, "seed": -1}, "'seed'"),
+    ],
+)
+def test_wrong_parameters(given: dict[str, Any], piece: str) -> None:
+    with pytest.raises(ParameterError, match=piece):
+        train(Points(), **given)
+
+
+def test_nothing_to_train_on() -> None:
+    job: Any = Points()
+    job.steps_per_epoch = lambda: 0
+    with pytest.raises(DataError, match="not even one batch"):
+        train(job, epochs=1)
+
+
+def test_entries_are_told_as_they_come() -> None:
+    told: list[dict[str, Any]] = []
+    history = train(Points(), epochs=2, on_entry=told.append)
+    assert told == history.epochs

@@ -1,0 +1,82 @@
+"""Samplers and losses by name: the right class, the right weights, and sentences for what is unknown."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+import torch
+
+from sylvan import sampling
+from sylvan.errors import ParameterError
+from sylvan.sampling import make_loss, make_sampler
+from sylvan.sampling.by_name import _LOSSES, _SAMPLERS, LOSSES, SAMPLERS
+
+COUNTS = [9, 4, 1, 0, 16, 1, 1, 4, 9, 25]
+
+
+def there(kind: str) -> bool:
+    return importlib.util.find_spec(f"sylvan.sampling.{sampling._PLACES[kind]}") is not None
+
+
+def needs(kind: str) -> None:
+    if not there(kind):
+        pytest.skip(f"{kind} isn't there")
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_is_made(name: str) -> None:
+    needs(_SAMPLERS[name].kind)
+    parameters: dict[str, Any] = {"n_codewords": 3} if "midx" in name else {}
+    sampler = make_sampler(name, 10, 4, counts=COUNTS, **parameters)
+    assert type(sampler).__name__ == _SAMPLERS[name].kind
+    assert sampler.n_classes == 10
+    assert not sampler.adaptive or sampler.dim == 4
+    for key, value in _SAMPLERS[name].fixed.items():
+        assert getattr(sampler, key) == value
+
+
+def test_midx_is_weighted_by_the_root_of_the_counts_unless_told_otherwise() -> None:
+    needs("MIDX")
+    weighted: Any = make_sampler("midx-rq", 10, 4, counts=COUNTS, n_codewords=3)
+    assert torch.as_tensor(weighted.class_weights).tolist() == [count**0.5 for count in COUNTS]
+    plain: Any = make_sampler("midx-rq", 10, 4, counts=COUNTS, n_codewords=3, class_weights=None)
+    assert plain.class_weights is None
+    without: Any = make_sampler("midx-rq", 10, 4, n_codewords=3)
+    assert without.class_weights is None
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_is_made(name: str) -> None:
+    needs(_LOSSES[name].kind)
+    if name == "full":
+        assert type(make_loss(name)).__name__ == "FullSoftmaxLoss"
+        with pytest.raises(ParameterError, match="takes no 'sampler'"):
+            make_loss(name, make_sampler("uniform", 10), 5)
+        return
+    if name == "cane":
+        pytest.skip("needs a choice of candidates: its own tests")
+    loss: Any = make_loss(name, make_sampler("uniform", 10), 5)
+    assert type(loss).__name__ == _LOSSES[name].kind
+    assert loss.n_samples == 5
+    with pytest.raises(ParameterError, match="needs 'sampler'"):
+        make_loss(name, None, 5)
+    with pytest.raises(ParameterError, match="needs 'n_samples'"):
+        make_loss(name, make_sampler("uniform", 10))
+
+
+def test_unknown_names_and_parameters_are_told_with_the_known_ones() -> None:
+    with pytest.raises(ParameterError, match=r"no sampler 'unifrom'. The known ones are: uniform, log-uniform, .*midx"):
+        make_sampler("unifrom", 10)
+    with pytest.raises(ParameterError, match=r"no loss 'softmax'. The known ones are: full, sampled-softmax, nce"):
+        make_loss("softmax")
+    with pytest.raises(ParameterError, match=r"'unigram' has no parameter 'pwoer'. Its parameters are: counts, power"):
+        make_sampler("unigram", 10, counts=COUNTS, pwoer=1.0)
+
+
+def test_what_is_missing_is_told() -> None:
+    with pytest.raises(ParameterError, match="needs 'counts'"):
+        make_sampler("unigram", 10)
+    with pytest.raises(ParameterError, match="needs 'dim'"):
+        make_sampler("softmax", 10)
