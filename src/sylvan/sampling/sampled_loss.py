@@ -58,10 +58,9 @@ class SampledLoss(ClassLoss):
 
     @without_gradient
     def _draw(self, queries: Tensor, positives: Positives) -> Draw:
-        """Negatives for the queries, after the sampler was told of the positives; in float32 whatever autocast says."""
+        """Negatives for the queries, after the sampler was told of the positives."""
         self.sampler.observe(positives.ids[positives.present])
-        with torch.autocast(queries.device.type, enabled=False):
-            return self.sampler.sample(queries.detach().float(), self.n_samples, shared=self.shared)
+        return self.sampler.sample(queries.detach().float(), self.n_samples, shared=self.shared)
 
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
         super()._check(queries, table, targets, bias)

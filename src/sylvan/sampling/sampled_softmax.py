@@ -156,11 +156,10 @@ class SampledSoftmaxLoss(SampledLoss):
     @without_gradient
     def _mass_of_positives(self, queries: Tensor, wanted: Positives) -> Tensor:
         """Probability (batch, 1) that one draw is a positive of the query, a little below one at most."""
-        with torch.autocast(queries.device.type, enabled=False):
-            wide = queries.detach().float()
-            if self.shared and self.sampler.adaptive:
-                log_q = self.sampler.shared_log_prob(wide, wanted.ids.reshape(-1)).view(wanted.ids.shape)
-            else:
-                log_q = self.sampler.log_prob(wide, wanted.ids)
+        wide = queries.detach().float()
+        if self.shared:
+            log_q = self.sampler.shared_log_prob(wide, wanted.ids.reshape(-1)).view(wanted.ids.shape)
+        else:
+            log_q = self.sampler.log_prob(wide, wanted.ids)
         mass = torch.where(wanted.present, log_q.exp(), 0.0).sum(dim=1, keepdim=True)
         return mass.clamp(max=1.0 - 1e-6)
