@@ -139,11 +139,11 @@ def test_uniform_scores_have_the_perplexity_of_the_vocabulary(corpus: Corpus) ->
     assert job.evaluate("test")["perplexity"] == pytest.approx(len(corpus.words), rel=1e-6)
 
 
-@pytest.mark.parametrize("given", [{"model": "lstm"}, {"model": "transformer"}, {"shared": True}, {"dropout": 0.1}])
+@pytest.mark.parametrize("given", [{"model": "lstm", "dropout": 0.1}, {"model": "transformer"}, {"shared": True}])
 def test_it_learns(given: dict[str, Any], corpus: Corpus) -> None:
-    job = LanguageModel(corpus, **{**SMALL, "n_samples": 8, "learning_rate": 0.01, **given})
-    results = run_task(job, epochs=8)
-    assert results["test"]["perplexity"] < 9, results["epochs"]  # 32 words; two can follow, and a sentence can end
+    job = LanguageModel(corpus, **{**SMALL, "n_samples": 8, "learning_rate": 0.02, "table_learning_rate": 0.3, **given})
+    results = run_task(job, epochs=3)
+    assert results["test"]["perplexity"] < 12, results["epochs"]  # 32 words; two can follow, and a sentence can end
 
 
 def test_objects_in_place_of_names(corpus: Corpus) -> None:
@@ -213,7 +213,7 @@ def test_wrong_parameters(given: dict[str, Any], piece: str, corpus: Corpus) -> 
 def test_a_text_too_short_for_a_batch() -> None:
     corpus = build_corpus([["a", "b"]], [["a"]], [["a"]])
     with pytest.raises(DataError, match="not even one batch"):
-        train(LanguageModel(corpus, **SMALL), epochs=1)
+        train(LanguageModel(corpus, **{**SMALL, "n_samples": 2}), epochs=1)
 
 
 def test_log_probabilities_of_a_sentence(corpus: Corpus) -> None:

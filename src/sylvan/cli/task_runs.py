@@ -23,6 +23,11 @@ from sylvan.tasks.running import run_task
 __all__ = ["run"]
 
 _LIMITS = ("epochs", "patience", "max_steps", "time_limit", "evaluate_every", "clip_norm")
+# Parameters of the jobs that have options of their own.
+_OPTIONS = {
+    "sampler": "--sampler", "loss": "--loss", "seed": "--seed", "device": "--device", "refresh": "--refresh-every",
+    "sampler_parameters": "--set-sampler", "loss_parameters": "--set-loss",
+}  # fmt: skip
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -41,6 +46,8 @@ def run(
     several = len(seeds) > 1
     folders = [os.path.join(given["folder"], f"seed-{seed}") if several else given["folder"] for seed in seeds]
     _guard(session, folders, given)
+    # What is the default anyway; said aloud, PyTorch doesn't warn about it.
+    torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
     if given["threads"] is not None:
         torch.set_num_threads(given["threads"])
     found = []
@@ -57,14 +64,15 @@ def run(
 
 def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of the job; one error for everything that is wrong with them."""
-    settings, problems = read_settings(owner, given["settings"])
+    words = [setting.partition("=")[0].strip().replace("-", "_") for setting in given["settings"]]
+    settings, problems = read_settings(
+        owner, [setting for name, setting in zip(words, given["settings"], strict=True) if name not in _OPTIONS]
+    )
+    problems += [f"{name!r} is given by {_OPTIONS[name]}, not by --set." for name in words if name in _OPTIONS]
     if given["samples"] is not None:
         if "n_samples" in settings:
             problems.append("--samples and --set n_samples=... say the same thing: give one of them.")
         settings["n_samples"] = given["samples"]
-    for option, name in (("seed", "seed"), ("sampler", "sampler"), ("loss", "loss")):
-        if name in settings:
-            problems.append(f"The {name!r} of a task is given by --{option}, not by --set.")
     parameters: dict[str, dict[str, Any]] = {}
     for option in ("sampler", "loss"):
         parameters[option] = {}
