@@ -16,6 +16,9 @@ _PLACES = {
     "ExtremeClassification": "extreme_classification",
     "LanguageModel": "language_model",
     "SequentialRecommendation": "sequential_recommendation",
+    "build_corpus": "corpus",
+    "read_corpus": "corpus",
+    "run_task": "running",
     "split_sequences": "sequence_split",
 }
 

@@ -1,0 +1,218 @@
+"""Codebooks: few codewords whose combinations stand for many vectors, found by k-means on PyTorch.
+
+Not imported with :mod:`sylvan.indexing`, because it needs PyTorch (``pip install "sylvan[neural]"``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.lloyd import BLOCK_ROWS, kmeans, nearest_codewords
+
+__all__ = ["QUANTIZERS", "Codebooks", "assign_codes", "codeword_sizes", "fit_codebooks", "reconstruct"]
+
+QUANTIZERS = ("pq", "rq")
+
+
+class Codebooks(NamedTuple):
+    """Codewords, and which of them stand for each vector.
+
+    Attributes
+    ----------
+    codewords : tuple of Tensor of float32, shape (n_codewords, size)
+        One tensor a codebook; ``size`` is the codebook's part of the dimensions for ``"pq"`` and all for ``"rq"``.
+    codes : Tensor of int64, shape (n, n_codebooks)
+        Row of each codebook that stands for each vector.
+    """
+
+    codewords: tuple[Tensor, ...]
+    codes: Tensor
+
+
+def codeword_sizes(dim: int, n_codebooks: int, quantizer: str) -> list[int]:
+    """Number of dimensions of each codebook's codewords; ``"pq"`` shares ``dim`` out, the first ones take the rest."""
+    if quantizer == "rq":
+        return [dim] * n_codebooks
+    return [dim // n_codebooks + (book < dim % n_codebooks) for book in range(n_codebooks)]
+
+
+def fit_codebooks(
+    vectors: Tensor,
+    n_codewords: int,
+    *,
+    quantizer: str = "rq",
+    n_codebooks: int = 2,
+    weights: Tensor | None = None,
+    start: Sequence[Tensor] | None = None,
+    n_iterations: int = 10,
+    sample_size: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Codebooks:
+    """Learn codebooks by k-means, then give every vector its codes.
+
+    Product quantisation (``"pq"``) clusters parts of the dimensions, each for itself; residual quantisation
+    (``"rq"``) clusters the vectors, then what the first codewords leave over, and so on. One Lloyd iteration costs
+    a matrix product of the sample with the codewords and one sum over its rows; nothing larger than a block of
+    scores is held. The same bits come out for any number of threads.
+
+    Parameters
+    ----------
+    vectors : Tensor of float, shape (n, dim)
+        float16 and bfloat16 are computed with in float32.
+    n_codewords : int
+        Codewords of each codebook, K. There may be more of them than vectors: some then stand for none.
+    quantizer : {"rq", "pq"}
+    n_codebooks : int
+        How many codebooks, B; at most ``dim`` for ``"pq"``.
+    weights : Tensor of float, shape (n,), optional
+        How much each vector counts in the means; not negative, and not zero for all.
+    start : sequence of Tensor, optional
+        Codewords to start from, such as those of the last fit; k-means++ chooses them when None.
+    n_iterations : int
+        Lloyd iterations of each codebook at most; it stops when no code changes.
+    sample_size : int, optional
+        Fit on that many vectors, chosen without repetition with chances that grow with their weights (and counted
+        so that the objective's expectation stays); all are assigned. All are used when None or when there aren't more.
+    generator : torch.Generator, optional
+        Where random numbers come from; PyTorch's default generator when None.
+
+    Returns
+    -------
+    Codebooks
+
+    Raises
+    ------
+    ParameterError
+        For a number out of its range or an unknown quantizer.
+    DataError
+        When vectors, weights or start have the wrong shape, or weights a value that can't be used.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.indexing.codebooks import fit_codebooks
+    >>> corners = torch.tensor([[0.0, 0.0], [0.0, 9.0], [9.0, 0.0], [9.0, 9.0]])
+    >>> books = fit_codebooks(corners, 2, quantizer="pq")
+    >>> [sorted(words.flatten().tolist()) for words in books.codewords]
+    [[0.0, 9.0], [0.0, 9.0]]
+
+    References
+    ----------
+    Jegou, Douze and Schmid, "Product quantization for nearest neighbor search" (2010); Babenko and Lempitsky, "The
+    inverted multi-index" (2014); section 4.1 of Chen et al., "Adaptive sampled softmax with inverted multi-index".
+    """
+    _check(vectors, n_codewords, quantizer, n_codebooks, n_iterations, sample_size)
+    sizes = codeword_sizes(vectors.shape[1], n_codebooks, quantizer)
+    _check_start(start, n_codewords, sizes)
+    weights = _checked_weights(weights, vectors)
+    rows, counted = _sample(vectors, weights, sample_size, generator)
+    left = rows.float()  # what the codebooks so far leave over, for "rq"
+    if quantizer == "rq" and n_codebooks > 1 and left.data_ptr() == vectors.data_ptr():
+        left = left.clone()
+    codewords: list[Tensor] = []
+    for book in range(n_codebooks):
+        begin = sum(sizes[:book])
+        part = left if quantizer == "rq" else left[:, begin : begin + sizes[book]].contiguous()
+        first = None if start is None else start[book].detach().to(device=vectors.device, dtype=torch.float32)
+        words = kmeans(part, n_codewords, weights=counted, start=first, n_iterations=n_iterations, generator=generator)
+        codewords.append(words)
+        if quantizer == "rq" and book + 1 < n_codebooks:
+            for begin in range(0, len(left), BLOCK_ROWS):
+                block = left[begin : begin + BLOCK_ROWS]
+                block -= words[nearest_codewords(block, words)[0]]
+    return Codebooks(tuple(codewords), assign_codes(vectors, codewords, quantizer))
+
+
+def assign_codes(vectors: Tensor, codewords: Sequence[Tensor], quantizer: str) -> Tensor:
+    """The nearest codeword of each codebook for each vector (greedily, book after book, for ``"rq"``), int64 (n, B)."""
+    codes = torch.empty(len(vectors), len(codewords), dtype=torch.int64, device=vectors.device)
+    for begin in range(0, len(vectors), BLOCK_ROWS):
+        left = vectors[begin : begin + BLOCK_ROWS].float()
+        at = 0
+        for book, words in enumerate(codewords):
+            part = left if quantizer == "rq" else left[:, at : at + words.shape[1]]
+            nearest = nearest_codewords(part, words)[0]
+            codes[begin : begin + BLOCK_ROWS, book] = nearest
+            at += words.shape[1]
+            if quantizer == "rq" and book + 1 < len(codewords):
+                left = left - words[nearest]
+    return codes
+
+
+def reconstruct(codewords: Sequence[Tensor], codes: Tensor, quantizer: str) -> Tensor:
+    """The vectors that codes stand for, (n, dim): codewords side by side for ``"pq"``, added for ``"rq"``."""
+    parts = [words[codes[:, book]] for book, words in enumerate(codewords)]
+    if quantizer == "pq":
+        return torch.cat(parts, dim=1)
+    return torch.stack(parts).sum(dim=0)
+
+
+def _sample(
+    vectors: Tensor, weights: Tensor | None, size: int | None, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor | None]:
+    """Rows to fit on and the weight of each: systematic sampling with chances in proportion to the weights."""
+    n = len(vectors)
+    if size is None or size >= n:
+        return vectors, weights
+    if weights is None:
+        return vectors[torch.randperm(n, generator=generator, device=vectors.device)[:size]], None
+    chances = weights.double() * (size / weights.double().sum())
+    for _ in range(8):  # those that would come more than once are certain; the others share what is left
+        certain = chances >= 1
+        open_weight = (weights * ~certain).sum(dtype=torch.float64).clamp_min(1e-300)
+        room = size - certain.sum()
+        chances = torch.where(certain, 1.0, weights.double() * (room / open_weight))
+    chances = chances.clamp(0, 1)
+    ends = torch.cumsum(chances, 0) + torch.rand(1, dtype=torch.float64, generator=generator, device=vectors.device)
+    whole = ends.floor()
+    before = torch.cat([(ends[:1] - chances[:1]).floor(), whole[:-1]])
+    chosen = torch.nonzero(whole > before).flatten()
+    if len(chosen) == 0:
+        return vectors, weights
+    return vectors[chosen], (weights[chosen].double() / chances[chosen]).float()
+
+
+def _checked_weights(weights: Tensor | None, vectors: Tensor) -> Tensor | None:
+    if weights is None:
+        return None
+    if weights.shape != vectors.shape[:1]:
+        raise DataError(f"The weights must have the shape ({len(vectors)},). Got {tuple(weights.shape)} instead.")
+    weights = weights.detach().to(device=vectors.device, dtype=torch.float32)
+    sound = torch.isfinite(weights).all() & (weights >= 0).all() & (weights > 0).any()
+    if not bool(sound):
+        raise DataError("The weights must be finite numbers from 0, and not all 0.")
+    return weights
+
+
+def _check_start(start: Sequence[Tensor] | None, n_codewords: int, sizes: Sequence[int]) -> None:
+    if start is None:
+        return
+    wanted = [(n_codewords, size) for size in sizes]
+    got = [tuple(words.shape) for words in start]
+    if got != wanted:
+        raise DataError(f"The codewords to start from must have the shapes {wanted}. Got {got} instead.")
+
+
+def _check(
+    vectors: Tensor, n_codewords: int, quantizer: str, n_codebooks: int, n_iterations: int, sample_size: int | None
+) -> None:
+    if vectors.dim() != 2 or 0 in vectors.shape:
+        raise DataError(f"The vectors must be a matrix of at least 1 x 1. Got {tuple(vectors.shape)} instead.")
+    if quantizer not in QUANTIZERS:
+        raise ParameterError(f"The quantizer must be one of 'pq', 'rq'. Got {quantizer!r} instead.")
+    numbers = {"n_codewords": n_codewords, "n_codebooks": n_codebooks, "n_iterations": n_iterations}
+    if sample_size is not None:
+        numbers["sample_size"] = sample_size
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ParameterError(f"{name} must be an int in [1, inf). Got {number!r} instead.")
+    if quantizer == "pq" and n_codebooks > vectors.shape[1]:
+        raise ParameterError(
+            f"n_codebooks must be at most the {vectors.shape[1]} dimensions of the vectors for the quantizer 'pq'. "
+            f"Got {n_codebooks} instead."
+        )
