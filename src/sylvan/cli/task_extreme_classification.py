@@ -85,6 +85,7 @@ def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, 
         return _read_texts(source, held, given)
     if given["text_settings"]:
         raise DataError(f"--set-text is for text, but {path} is {source.words}.")
+    X: Any
     X, Y = source.read()
     if not given["quiet"]:
         click.echo(f"Read {X.shape[0]:,} rows from {source.name}.")
