@@ -1,0 +1,138 @@
+"""Classes in blocks of equal size: every block's mass for a query, and draws within chosen blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["ClassBlocks", "draw_by_mass", "slices"]
+
+# Numbers held at once by the loops below; 2**22 float32 are 16 MiB.
+_AT_ONCE = 1 << 22
+# Draws of the same block that share one copy of its rows.
+_SHARING = 8
+
+_Mass = Callable[[Tensor], Tensor]
+
+
+def slices(n: int, size_of_one: int, at_once: int = _AT_ONCE) -> Iterator[slice]:
+    """Slices of ``range(n)`` that hold at most ``at_once`` numbers each, where one item takes ``size_of_one``."""
+    step = max(1, at_once // max(1, size_of_one))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def draw_by_mass(masses: Tensor, n: int, last: int, generator: torch.Generator | None) -> Tensor:
+    """Columns drawn ``n`` times a row in proportion to ``masses``, shape (batch, n); none lies beyond ``last``.
+
+    Sums and random numbers are float64: float32 would never draw columns with less than 2**-24 of a row's mass.
+    """
+    ends = masses.double().cumsum(dim=1)  # (batch, columns)
+    uniform = torch.rand((len(masses), n), generator=generator, device=masses.device, dtype=torch.float64)
+    return torch.searchsorted(ends, uniform * ends[:, -1:], right=True).clamp_(max=last)
+
+
+class ClassBlocks(nn.Module):
+    """One row a class, in ``n_blocks`` blocks of ``size`` rows; the places after the last class are zeros.
+
+    The mass of a class is a function of the inner product of its row with the query's (``mass`` below).
+    """
+
+    rows: Tensor
+
+    def __init__(self, n_classes: int, n_blocks: int, row_dim: int) -> None:
+        super().__init__()
+        self.n_classes = n_classes
+        self.n_blocks = n_blocks
+        self.size = -(-n_classes // n_blocks)
+        self.register_buffer("rows", torch.zeros(n_blocks, self.size, row_dim))
+
+    @property
+    def last(self) -> int:
+        """The last block that holds a class."""
+        return (self.n_classes - 1) // self.size
+
+    def fill(self, table: Tensor, rows_of: _Mass) -> None:
+        """Take over the classes' rows: ``rows_of`` a part of the class table, part after part."""
+        flat = self.rows.flatten(0, 1)
+        for part in slices(self.n_classes, table.shape[1] + flat.shape[1]):
+            flat[part] = rows_of(table[part].to(flat.device, torch.float32))
+
+    def totals(self, queries: Tensor, mass: _Mass) -> Tensor:
+        """Mass of every block for every query, float32 (batch, n_blocks): looks at every class."""
+        batch = len(queries)
+        totals = queries.new_empty(batch, self.n_blocks)
+        for part in slices(self.n_blocks, batch * self.size):
+            masses = mass(queries @ self.rows[part].flatten(0, 1).t())  # (batch, classes of these blocks)
+            masses[:, max(0, self.n_classes - part.start * self.size) :] = 0
+            totals[:, part] = masses.view(batch, -1, self.size).sum(dim=2)
+        return totals
+
+    def dots(self, queries: Tensor, ids: Tensor) -> Tensor:
+        """Inner products of queries (batch, row_dim) with the rows of classes (batch, m), shape (batch, m)."""
+        flat = self.rows.flatten(0, 1)
+        if ids.stride(0) == 0 and len(ids) > 1:  # the batch shares the classes
+            return queries @ flat.index_select(0, ids[0]).t()
+        out = queries.new_empty(ids.shape)
+        for part in slices(len(ids), ids.shape[1] * flat.shape[1]):
+            chosen = flat.index_select(0, ids[part].flatten()).view(*ids[part].shape, -1)
+            out[part] = torch.bmm(chosen, queries[part].unsqueeze(2)).squeeze(2)
+        return out
+
+    def draw(
+        self, queries: Tensor, blocks: Tensor, mass: _Mass, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """One class within each of ``blocks`` (batch, n), and the log-probability of it within the block."""
+        uniform = torch.rand(blocks.shape, generator=generator, device=blocks.device)
+        ids, log_within = torch.empty_like(blocks), torch.empty_like(uniform)
+        for part in slices(len(blocks), blocks.shape[1] * self.size):
+            masses = self._masses(queries[part], blocks[part], mass)  # (draws, size)
+            ends = masses.cumsum(dim=1)
+            place = torch.searchsorted(ends, uniform[part].reshape(-1, 1) * ends[:, -1:], right=True)
+            # Rounding may leave a draw at the very end: it goes to the last class there is.
+            flat = blocks[part].flatten()
+            last = (self.n_classes - 1 - flat * self.size).clamp(max=self.size - 1)
+            place = torch.minimum(place, last.unsqueeze(1))
+            ids[part] = (flat * self.size + place.squeeze(1)).view_as(ids[part])
+            within = masses.gather(1, place).log() - masses.sum(dim=1, keepdim=True).log()
+            log_within[part] = within.view_as(log_within[part])
+        return ids, log_within
+
+    def block_totals(self, queries: Tensor, blocks: Tensor, mass: _Mass) -> Tensor:
+        """Mass of chosen blocks (batch, m), as :meth:`draw` sees it, float32 (batch, m)."""
+        if blocks.shape[1] * _SHARING >= self.n_blocks:
+            return self.totals(queries, mass).gather(1, blocks)
+        out = queries.new_empty(blocks.shape)
+        for part in slices(len(blocks), blocks.shape[1] * self.size):
+            out[part] = self._masses(queries[part], blocks[part], mass).sum(dim=1).view_as(out[part])
+        return out
+
+    def _masses(self, queries: Tensor, blocks: Tensor, mass: _Mass) -> Tensor:
+        """Masses of the classes of each (query, block) pair of ``blocks`` (batch, n), shape (batch * n, size).
+
+        A block's rows are far more than the query's, so pairs are sorted by block and up to ``_SHARING`` of them
+        share one copy of the rows.
+        """
+        n_pairs = blocks.numel()
+        sorted_blocks, order = blocks.flatten().sort(stable=True)
+        places = torch.arange(n_pairs, device=blocks.device)
+        new = torch.ones_like(places, dtype=torch.bool)
+        new[1:] = sorted_blocks[1:] != sorted_blocks[:-1]
+        rank = places - torch.where(new, places, 0).cummax(dim=0).values
+        slot = rank % _SHARING
+        group = (slot == 0).cumsum(dim=0) - 1
+        block_of_group = sorted_blocks[slot == 0]
+        shared = queries.new_zeros(len(block_of_group), _SHARING, queries.shape[1])
+        shared[group, slot] = queries[order // blocks.shape[1]]
+        dots = queries.new_empty(len(block_of_group), _SHARING, self.size)
+        for part in slices(len(block_of_group), self.size * queries.shape[1]):
+            rows = self.rows.index_select(0, block_of_group[part])
+            torch.bmm(shared[part], rows.transpose(1, 2), out=dots[part])
+        masses = queries.new_empty(n_pairs, self.size)
+        masses[order] = mass(dots[group, slot])
+        left = self.n_classes - blocks.flatten() * self.size  # classes from the block's first on
+        if self.n_classes < self.n_blocks * self.size:
+            masses.masked_fill_(torch.arange(self.size, device=blocks.device) >= left.unsqueeze(1), 0)
+        return masses
