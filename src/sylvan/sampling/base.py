@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -288,8 +288,20 @@ class Sampler(Parameterized, nn.Module):
                 "probabilities may be far from the softmax's by now. Call refresh(class_embeddings) more often, or "
                 "raise stale_after.",
                 StaleSamplerWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
+
+    # What a module does to its buffers.
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sampler:
+        """Move to another device, but keep the precision: ``half()`` of a model mustn't bend the probabilities."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            result = fn(tensor)
+            return result if result.dtype == tensor.dtype else tensor.to(result.device)
+
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     # What state_dict holds beside the buffers.
 

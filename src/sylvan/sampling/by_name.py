@@ -107,7 +107,15 @@ def make_sampler(
     return sampler
 
 
-def make_loss(name: str, sampler: Sampler | None = None, n_samples: int | None = None, **parameters: Any) -> ClassLoss:
+def make_loss(
+    name: str,
+    sampler: Sampler | None = None,
+    n_samples: int | None = None,
+    *,
+    counts: Any = None,
+    dim: int | None = None,
+    **parameters: Any,
+) -> ClassLoss:
     """The loss of that name.
 
     Parameters
@@ -115,17 +123,23 @@ def make_loss(name: str, sampler: Sampler | None = None, n_samples: int | None =
     name : str
         A key of :data:`LOSSES`, which tells each in a line.
     sampler : Sampler, optional
-        Where the negatives come from: the noise of ``"nce"``, ``"blackout"`` and ``"cane"``. ``"full"`` takes none.
+        Where negatives come from, or the noises of ``"cane"``. ``"full"`` takes none.
     n_samples : int, optional
-        How many are drawn for each query, or in all with ``shared=True``.
+        How many are drawn for each query, or in all with ``shared=True``. For ``"cane"``, whose noises are few
+        (``n_noises``), the number of candidates. ``"full"`` takes none.
+    counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
+        How often each class occurs: for the candidates of ``"cane"``.
+    dim : int, optional
+        Number of dimensions of the queries: for the candidates of ``"cane"``.
     **parameters
-        What else the loss's class takes.
+        What else the loss's class takes. ``"cane"`` takes ``candidates``, any callable, or else what
+        :class:`~sylvan.sampling.FrequencySubsets` takes (by default 100 subsets, or one for every two classes where
+        there are fewer than 200).
 
     Raises
     ------
     ParameterError
-        For an unknown name or parameter, with the known ones, and when a sampler or ``n_samples`` is missing or too
-        much.
+        For an unknown name or parameter, with the known ones, and when something is missing or too much.
 
     Examples
     --------
@@ -135,11 +149,16 @@ def make_loss(name: str, sampler: Sampler | None = None, n_samples: int | None =
     20
     """
     kind, fixed = _look_up("loss", _LOSSES, name)
+    if name == "cane" and "candidates" not in parameters:
+        parameters = _with_candidates(parameters, counts, dim, n_samples)
+        n_samples = None
     known = inspect.signature(kind).parameters
     arguments: dict[str, Any] = dict(fixed)
-    for word, value in (("sampler", sampler), ("n_samples", n_samples)):
-        place = _place(word, known)
-        if place is None:
+    for word, place, value in (
+        ("sampler", "noise" if name == "cane" else "sampler", sampler),
+        ("n_samples", "n_samples", n_samples),
+    ):
+        if place not in known:
             if value is not None:
                 raise ParameterError(f"The loss {name!r} takes no {word!r}. Got {value!r}.")
         elif value is not None:
@@ -150,10 +169,17 @@ def make_loss(name: str, sampler: Sampler | None = None, n_samples: int | None =
     return loss
 
 
-def _place(word: str, known: Mapping[str, Any]) -> str | None:
-    """The parameter that a sampler or a number of samples goes to; CANE calls them its noise."""
-    names = {"sampler": ("sampler", "noise"), "n_samples": ("n_samples", "n_noises", "n_noise")}[word]
-    return next((name for name in names if name in known), None)
+def _with_candidates(
+    parameters: Mapping[str, Any], counts: Any, dim: int | None, n_candidates: int | None
+) -> dict[str, Any]:
+    """The parameters of CANE with those of its candidates replaced by the candidates."""
+    for word, value in (("counts", counts), ("dim", dim), ("n_samples", n_candidates)):
+        if value is None:
+            raise ParameterError(f"The loss 'cane' needs {word!r} for its candidates, or 'candidates' itself.")
+    theirs = set(inspect.signature(sampling.FrequencySubsets).parameters) & set(parameters)
+    given = {"n_subsets": max(1, min(100, len(counts) // 2)), **{word: parameters[word] for word in theirs}}
+    candidates = sampling.FrequencySubsets(counts, n_candidates=n_candidates, dim=dim, **given)
+    return {**{word: value for word, value in parameters.items() if word not in theirs}, "candidates": candidates}
 
 
 def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, dict[str, Any]]:

@@ -1,0 +1,130 @@
+"""What the contract of every sampler is tested with: a table of samplers, each made, shown its data and tried."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from scipy import stats
+from torch import Tensor
+
+from sylvan import sampling
+from sylvan.sampling import Sampler, by_name
+
+__all__ = ["CASES", "Case", "chi_square", "normal"]
+
+
+def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
+    """Numbers from the normal distribution."""
+    return scale * torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sampler under a name of :func:`sylvan.sampling.make_sampler`, with its parameters for so few classes."""
+
+    name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    weighted: bool = True  # whether it is given counts
+    n_classes: int = 60
+    dim: int = 8
+
+    @property
+    def title(self) -> str:
+        """What pytest calls it."""
+        words = [self.name, *(f"{key}={value}" for key, value in self.parameters.items())]
+        return " ".join(words if self.weighted else [*words, "without counts"])
+
+    @property
+    def there(self) -> bool:
+        """Whether the class that it names exists and takes what the name fixes."""
+        known = by_name._SAMPLERS[self.name]
+        if importlib.util.find_spec(f"sylvan.sampling.{sampling._PLACES[known.kind]}") is None:
+            return False
+        return set(known.fixed) <= set(inspect.signature(getattr(sampling, known.kind)).parameters)
+
+    def counts(self) -> Tensor:
+        """Zipf's law with a class that never occurs (but where there is no other)."""
+        counts = (1000 / torch.arange(1, self.n_classes + 1)).round()
+        counts[self.n_classes // 2] = 0 if self.n_classes > 1 else 1
+        return counts
+
+    def make(self, **more: Any) -> Sampler:
+        """The sampler, fresh."""
+        torch.manual_seed(1)  # random features may be drawn here
+        counts = self.counts() if self.weighted else None
+        return by_name.make_sampler(self.name, self.n_classes, self.dim, counts=counts, **{**self.parameters, **more})
+
+    def table(self, seed: int = 1, scale: float = 0.7) -> Tensor:
+        """Class embeddings."""
+        return normal(self.n_classes, self.dim, seed=seed, scale=scale)
+
+    def queries(self, n: int, seed: int = 2) -> Tensor:
+        """Query vectors."""
+        return normal(n, self.dim, seed=seed)
+
+    def prepare(self, sampler: Sampler, table: Tensor | None = None) -> Sampler:
+        """Show it the class embeddings, and the batch: each class as often as its count says."""
+        torch.manual_seed(0)  # an index may be built at random
+        sampler.refresh(self.table() if table is None else table)
+        return self.observe(sampler)
+
+    def observe(self, sampler: Sampler) -> Sampler:
+        """Show it the batch."""
+        sampler.observe(torch.repeat_interleave(torch.arange(self.n_classes), self.counts().long()))
+        return sampler
+
+    def ready(self, **more: Any) -> Sampler:
+        """The sampler, made and prepared."""
+        return self.prepare(self.make(**more))
+
+    def larger(self) -> Case:
+        """The same with enough classes and dimensions that PyTorch's kernels use several threads."""
+        return Case(self.name, self.parameters, self.weighted, n_classes=6000, dim=32)
+
+
+CASES = [
+    Case("uniform"),
+    Case("log-uniform"),
+    Case("unigram"),
+    Case("unigram", {"power": 0.5}),
+    Case("in-batch"),
+    Case("in-batch", weighted=False),
+    Case("softmax"),
+    Case("softmax", {"chunk_size": 6000}),
+    Case("lsh"),
+    Case("lsh", {"n_tables": 3, "n_hashes": 3}),
+    Case("sphere"),
+    Case("rff"),
+    Case("exact-midx-pq", {"n_codewords": 5}),
+    Case("exact-midx-rq", {"n_codewords": 5}),
+    Case("midx-pq", {"n_codewords": 5}),
+    Case("midx-rq", {"n_codewords": 5}),
+    Case("midx-rq", {"n_codewords": 5}, weighted=False),
+    Case("midx-pq", {"n_codewords": 3, "n_codebooks": 4}),
+    Case("midx-rq", {"n_codewords": 3, "n_codebooks": 3}),
+    Case("midx-learned-pq", {"n_codewords": 5}),
+    Case("midx-learned-rq", {"n_codewords": 5}),
+]
+
+
+def chi_square(ids: Tensor, log_prob: Tensor) -> float:
+    """The p-value that draws came from a distribution; cells expected fewer than five times are pooled.
+
+    A class that can't be drawn and was makes it 0.
+    """
+    seen = torch.bincount(ids.reshape(-1), minlength=len(log_prob)).double()
+    probability = log_prob.double().exp()
+    if bool((seen[probability == 0] > 0).any()):
+        return 0.0
+    expected = probability / probability.sum() * ids.numel()
+    small = expected < 5
+    cells = [(seen[~small], expected[~small])]
+    if float(expected[small].sum()) >= 5:
+        cells.append((seen[small].sum()[None], expected[small].sum()[None]))
+    observed, wanted = (torch.cat(column) for column in zip(*cells, strict=True))
+    statistic = float(((observed - wanted) ** 2 / wanted).sum())
+    return float(stats.chi2.sf(statistic, max(len(observed) - 1, 1)))

@@ -1,0 +1,331 @@
+"""The contract that every sampler keeps; a new one joins by a line in ``suite.CASES``."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from suite import CASES, Case, chi_square, normal
+from torch import Tensor
+
+from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.sampling import Draw, StaleSamplerWarning
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.title)
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    if not found.there:
+        pytest.skip(f"{found.name} isn't there")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def seeded(case: Case, sampler: Any, n: int = 50, **more: Any) -> Draw:
+    torch.manual_seed(5)
+    return sampler.sample(case.queries(3), n, **more)
+
+
+def all_ids(case: Case) -> Tensor:
+    return torch.arange(case.n_classes)
+
+
+def test_shapes_dtypes_and_range(case: Case) -> None:
+    sampler = case.ready()
+    for draw, shape in [
+        (sampler.sample(case.queries(3), 7), (3, 7)),
+        (sampler.sample(case.queries(1), 1), (1, 1)),
+        (sampler.sample(case.queries(6).reshape(2, 3, case.dim), 4), (2, 3, 4)),
+        (sampler.sample(case.queries(3), 7, shared=True), (7,)),
+        (sampler.sample(case.queries(6).reshape(2, 3, case.dim), 4, shared=True), (4,)),
+    ]:
+        assert draw.ids.shape == draw.log_q.shape == shape
+        assert draw.ids.dtype == torch.int64
+        assert draw.log_q.dtype == torch.float32
+        assert int(draw.ids.min()) >= 0
+        assert int(draw.ids.max()) < case.n_classes
+        assert bool(torch.isfinite(draw.log_q).all())
+        assert bool((draw.log_q <= 1e-6).all())
+
+
+def test_log_q_is_log_prob_at_what_was_drawn(case: Case) -> None:
+    sampler, queries = case.ready(), case.queries(6).reshape(2, 3, case.dim)
+    draw = sampler.sample(queries, 200)
+    torch.testing.assert_close(sampler.log_prob(queries, draw.ids), draw.log_q, atol=1e-5, rtol=0)
+    shared = sampler.sample(queries, 200, shared=True)
+    torch.testing.assert_close(sampler.shared_log_prob(queries, shared.ids), shared.log_q, atol=1e-5, rtol=0)
+
+
+def test_log_prob_sums_to_one_and_shared_is_its_mean(case: Case) -> None:
+    sampler, queries = case.ready(), case.queries(6)
+    log_prob = sampler.log_prob(queries, all_ids(case))
+    assert log_prob.shape == (6, case.n_classes)
+    assert log_prob.dtype == torch.float32
+    torch.testing.assert_close(torch.logsumexp(log_prob, 1), torch.zeros(6), atol=1e-4, rtol=0)
+    mean = log_prob.double().exp().mean(0).log().float()
+    torch.testing.assert_close(sampler.shared_log_prob(queries, all_ids(case)), mean, atol=1e-5, rtol=0)
+    boxed = sampler.log_prob(queries.reshape(2, 3, case.dim), all_ids(case).expand(2, 3, -1).int())
+    torch.testing.assert_close(boxed.reshape(6, -1), log_prob, atol=1e-5, rtol=0)
+    if not sampler.adaptive:
+        assert bool((log_prob == log_prob[0]).all())
+
+
+def test_frequencies_of_a_million_draws_follow_log_prob(case: Case) -> None:
+    sampler, queries = case.ready(), case.queries(4)
+    torch.manual_seed(7)
+    ids = torch.cat([sampler.sample(queries, 25_000).ids for _ in range(10)], dim=1)
+    log_prob = sampler.log_prob(queries, all_ids(case))
+    for query in range(4):
+        assert chi_square(ids[query], log_prob[query]) > 1e-4
+    if sampler.adaptive:  # the test can fail: these aren't the draws of another query
+        assert chi_square(ids[0], log_prob[1]) < 1e-4
+
+
+def test_frequencies_of_shared_draws_follow_shared_log_prob(case: Case) -> None:
+    sampler, queries = case.ready(), case.queries(4)
+    torch.manual_seed(7)
+    ids = torch.cat([sampler.sample(queries, 20_000, shared=True).ids for _ in range(10)])
+    assert chi_square(ids, sampler.shared_log_prob(queries, all_ids(case))) > 1e-4
+
+
+def test_the_seed_decides(case: Case) -> None:
+    sampler = case.ready()
+    one, same = seeded(case, sampler), seeded(case, sampler)
+    assert torch.equal(one.ids, same.ids)
+    assert torch.equal(one.log_q, same.log_q)
+    assert not torch.equal(one.ids, sampler.sample(case.queries(3), 50).ids)
+
+
+def test_a_generator_decides_and_the_default_one_is_left_alone(case: Case) -> None:
+    sampler = case.ready()
+    before = torch.random.get_rng_state()
+    for shared in (False, True):
+        one, same, other = (
+            sampler.sample(case.queries(3), 50, shared=shared, generator=torch.Generator().manual_seed(seed)).ids
+            for seed in (1, 1, 2)
+        )
+        assert torch.equal(one, same)
+        assert not torch.equal(one, other)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_the_same_bits_for_any_number_of_threads(case: Case) -> None:
+    large = case.larger()
+    draws, log_probs = [], []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        sampler = large.ready()
+        torch.manual_seed(5)
+        for shared in (False, True):
+            draws += [sampler.sample(large.queries(12), 300, shared=shared)]
+        log_probs.append(sampler.log_prob(large.queries(12), all_ids(large)))
+    for one, two in zip(draws[:2], draws[2:], strict=True):
+        assert torch.equal(one.ids, two.ids)
+        assert torch.equal(one.log_q, two.log_q)
+    assert torch.equal(*log_probs)
+
+
+def test_state_dict_carries_it_over(case: Case) -> None:
+    sampler, other = case.ready(), case.make()
+    other.load_state_dict(sampler.state_dict())
+    one, same = (seeded(case, case.observe(either)) for either in (sampler, other))
+    assert torch.equal(one.ids, same.ids)
+    assert torch.equal(one.log_q, same.log_q)
+    assert torch.equal(*(either.log_prob(case.queries(3), all_ids(case)) for either in (sampler, other)))
+
+
+def test_deep_copies_and_moves(case: Case) -> None:
+    sampler = case.ready()
+    wanted = seeded(case, sampler)
+    copied = copy.deepcopy(sampler)
+    for other in (copied, copied.to("cpu"), copied.half(), copied.double(), copied.to(torch.bfloat16)):
+        found = seeded(case, other)
+        assert torch.equal(wanted.ids, found.ids)
+        assert torch.equal(wanted.log_q, found.log_q)
+    case.prepare(copied, case.table(seed=9))  # doesn't reach the original
+    assert torch.equal(wanted.ids, seeded(case, sampler).ids)
+
+
+def test_what_was_never_refreshed_refuses(case: Case) -> None:
+    sampler = case.make()
+    if not sampler.adaptive:
+        pytest.skip("depends on no class embeddings")
+    for call in (lambda: sampler.sample(case.queries(3), 5), lambda: sampler.log_prob(case.queries(3), all_ids(case))):
+        with pytest.raises(NotFittedError, match=r"has never seen the class embeddings. Call refresh\("):
+            call()
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, "3", None])
+def test_wrong_numbers_of_draws_are_refused(case: Case, n: Any) -> None:
+    with pytest.raises(ParameterError, match=r"must be an int in \[1, inf\). Got"):
+        case.ready().sample(case.queries(3), n)
+
+
+def test_wrong_queries_are_refused(case: Case) -> None:
+    sampler = case.ready()
+    wrong = [torch.zeros(case.dim), torch.zeros(0, case.dim), torch.zeros(2, 0, case.dim)]
+    if sampler.adaptive:
+        wrong.append(torch.zeros(3, case.dim + 1))
+    for queries in wrong:
+        for call in (lambda q: sampler.sample(q, 5), lambda q: sampler.log_prob(q, all_ids(case))):
+            with pytest.raises(DataError, match=r"queries given to .* must have the shape"):
+                call(queries)
+    with pytest.raises(DataError, match="floating dtype"):
+        sampler.sample(torch.zeros(3, case.dim, dtype=torch.int64), 5)
+
+
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        (torch.zeros(2, 4, dtype=torch.int64), r"must have the shape \(3, m\)"),
+        (torch.zeros(3, 1, 4, dtype=torch.int64), r"must have the shape \(3, m\)"),
+        (torch.zeros(4), "integer dtype"),
+        (torch.zeros(4, dtype=torch.bool), "integer dtype"),
+        (torch.tensor([0, -1]), r"in \[0, 60\). Got -1"),
+        (torch.tensor([0, 60]), r"in \[0, 60\). Got 60"),
+    ],
+)
+def test_wrong_ids_are_refused(case: Case, ids: Tensor, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        case.ready().log_prob(case.queries(3), ids)
+
+
+def test_wrong_tables_are_refused(case: Case) -> None:
+    sampler = case.make()
+    wrong = [case.table()[:-1], case.table()[0], case.table()[None]]
+    if sampler.adaptive:
+        wrong.append(case.table()[:, :-1])
+    for table in wrong:
+        with pytest.raises(DataError, match="refresh must have the shape"):
+            sampler.refresh(table)
+    with pytest.raises(DataError, match="floating dtype"):
+        sampler.refresh(torch.zeros(case.n_classes, case.dim, dtype=torch.int64))
+    if sampler.adaptive:
+        for value in (float("nan"), float("inf")):
+            table = case.table()
+            table[3, 2] = value
+            with pytest.raises(DataError, match="must be finite"):
+                sampler.refresh(table)
+        with pytest.raises(NotFittedError):
+            sampler.sample(case.queries(3), 5)
+
+
+@pytest.mark.parametrize("n_classes", [0, -3, 2.0])
+def test_wrong_numbers_of_classes_are_refused(case: Case, n_classes: Any) -> None:
+    kind = type(case.make())
+    arguments: dict[str, Any] = {"dim": 8} if kind.adaptive else {}
+    if case.name == "unigram":
+        arguments["counts"] = [1.0]
+    with pytest.raises(ParameterError, match=r"'n_classes' parameter .* must be an int in"):
+        kind(n_classes, **arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_precisions(case: Case, dtype: torch.dtype) -> None:
+    sampler = case.prepare(case.make(), case.table().to(dtype))
+    queries = case.queries(3).to(dtype)
+    for draw in (sampler.sample(queries, 200), sampler.sample(queries, 200, shared=True)):
+        assert draw.log_q.dtype == torch.float32
+        assert bool(torch.isfinite(draw.log_q).all())
+    log_prob = sampler.log_prob(queries, all_ids(case))
+    torch.testing.assert_close(torch.logsumexp(log_prob, 1), torch.zeros(3), atol=1e-4, rtol=0)
+
+
+def test_autocast_changes_nothing(case: Case) -> None:
+    sampler = case.ready()
+    wanted = seeded(case, sampler)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = seeded(case, sampler)
+        inside = case.prepare(case.make())
+    assert torch.equal(wanted.ids, found.ids)
+    assert torch.equal(wanted.log_q, found.log_q)
+    assert torch.equal(wanted.ids, seeded(case, inside).ids)
+
+
+def test_no_gradient_flows_through_draws(case: Case) -> None:
+    table = case.table().requires_grad_()
+    sampler = case.prepare(case.make(), table)
+    queries = case.queries(3).requires_grad_()
+    assert not sampler.sample(queries, 5).log_q.requires_grad
+    assert not sampler.log_prob(queries, all_ids(case)).requires_grad
+
+
+def test_the_class_embeddings_are_left_alone(case: Case) -> None:
+    table = case.table()
+    case.prepare(case.make(), table)
+    assert torch.equal(table, case.table())
+
+
+def test_a_stale_sampler_warns_once(case: Case) -> None:
+    if not type(case.make()).adaptive:
+        pytest.skip("never stale")
+    sampler = case.ready(stale_after=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seeded(case, sampler)
+        seeded(case, sampler)
+        case.prepare(sampler)
+        seeded(case, sampler)
+        seeded(case, sampler)
+    with pytest.warns(StaleSamplerWarning, match="has drawn 2 times since its last refresh"):
+        sampler.sample(case.queries(3), 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seeded(case, sampler)
+
+
+def test_refreshing_again_follows_the_embeddings(case: Case) -> None:
+    sampler = case.ready()
+    before = sampler.log_prob(case.queries(3), all_ids(case))
+    case.prepare(sampler, case.table(seed=9))
+    after = sampler.log_prob(case.queries(3), all_ids(case))
+    assert sampler.adaptive != torch.equal(before, after)
+
+
+def test_large_scores_give_no_nan(case: Case) -> None:
+    sampler = case.prepare(case.make(), case.table(scale=100.0))
+    queries = 30 * case.queries(3)  # scores up to some ±1e4
+    assert float((queries @ case.table(scale=100.0).t()).abs().max()) > 1e4
+    for shared in (False, True):
+        draw = sampler.sample(queries, 200, shared=shared)
+        assert bool(torch.isfinite(draw.log_q).all())
+    log_prob = sampler.log_prob(queries, all_ids(case))
+    assert not bool(torch.isnan(log_prob).any())
+    torch.testing.assert_close(torch.logsumexp(log_prob, 1), torch.zeros(3), atol=2e-3, rtol=0)
+
+
+def test_zero_queries_and_tables(case: Case) -> None:
+    sampler = case.prepare(case.make(), torch.zeros(case.n_classes, case.dim))
+    draw = sampler.sample(torch.zeros(3, case.dim), 100)
+    assert bool(torch.isfinite(draw.log_q).all())
+    log_prob = sampler.log_prob(torch.zeros(3, case.dim), all_ids(case))
+    torch.testing.assert_close(torch.logsumexp(log_prob, 1), torch.zeros(3), atol=1e-4, rtol=0)
+
+
+def test_a_single_class(case: Case) -> None:
+    codes = {"n_codewords": 1} if "midx" in case.name else {}
+    lone = Case(case.name, {**case.parameters, **codes}, case.weighted, n_classes=1)
+    draw = lone.ready().sample(lone.queries(3), 5)
+    assert draw.ids.tolist() == [[0] * 5] * 3
+    torch.testing.assert_close(draw.log_q, torch.zeros(3, 5), atol=1e-5, rtol=0)
+
+
+def test_the_chi_square_test_can_fail() -> None:
+    log_prob = torch.log_softmax(normal(60), 0)
+    torch.manual_seed(0)
+    ids = torch.multinomial(log_prob.exp(), 200_000, replacement=True)
+    assert chi_square(ids, log_prob) > 1e-4
+    assert chi_square(ids, torch.log_softmax(log_prob + 0.03 * normal(60, seed=3), 0)) < 1e-4
+    impossible = log_prob.clone()
+    impossible[ids[0]] = float("-inf")
+    assert chi_square(ids, impossible) == 0
