@@ -28,10 +28,9 @@ class Positives(NamedTuple):
     ids: Tensor
     present: Tensor
 
-    @property
-    def shares(self) -> Tensor:
-        """Float32 (batch, p): one over the number of the row's positives where there is one, else zero."""
-        return self.present / self.present.sum(dim=1, keepdim=True)
+    def shares(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """(batch, p): one over the number of the row's positives where there is one, else zero."""
+        return self.present.to(dtype) / self.present.sum(dim=1, keepdim=True)
 
 
 def positives(targets: Tensor, ignore_index: int) -> Positives:
