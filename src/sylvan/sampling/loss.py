@@ -28,8 +28,13 @@ class Positives(NamedTuple):
     ids: Tensor
     present: Tensor
 
-    def shares(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """(batch, p): one over the number of the row's positives where there is one, else zero."""
+    @property
+    def shares(self) -> Tensor:
+        """Float32 (batch, p): one over the number of the row's positives where there is one, else zero."""
+        return self.mass(torch.float32)
+
+    def mass(self, dtype: torch.dtype) -> Tensor:
+        """:attr:`shares` in another dtype."""
         return self.present.to(dtype) / self.present.sum(dim=1, keepdim=True)
 
 
