@@ -54,6 +54,7 @@ class Case:
 
     def make(self, **more: Any) -> Sampler:
         """The sampler, fresh."""
+        torch.manual_seed(1)  # random features may be drawn here
         counts = self.counts() if self.weighted else None
         return by_name.make_sampler(self.name, self.n_classes, self.dim, counts=counts, **{**self.parameters, **more})
 
