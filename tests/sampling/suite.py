@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,9 +40,11 @@ class Case:
 
     @property
     def there(self) -> bool:
-        """Whether the module that holds it exists."""
-        place = sampling._PLACES[by_name._SAMPLERS[self.name].kind]
-        return importlib.util.find_spec(f"sylvan.sampling.{place}") is not None
+        """Whether the class that it names exists and takes what the name fixes."""
+        known = by_name._SAMPLERS[self.name]
+        if importlib.util.find_spec(f"sylvan.sampling.{sampling._PLACES[known.kind]}") is None:
+            return False
+        return set(known.fixed) <= set(inspect.signature(getattr(sampling, known.kind)).parameters)
 
     def counts(self) -> Tensor:
         """Zipf's law with a class that never occurs (but where there is no other)."""
@@ -51,6 +54,7 @@ class Case:
 
     def make(self, **more: Any) -> Sampler:
         """The sampler, fresh."""
+        torch.manual_seed(1)  # random features may be drawn here
         counts = self.counts() if self.weighted else None
         return by_name.make_sampler(self.name, self.n_classes, self.dim, counts=counts, **{**self.parameters, **more})
 

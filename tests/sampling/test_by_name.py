@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from suite import Case
 
 from sylvan import sampling
 from sylvan.errors import ParameterError
@@ -27,7 +28,8 @@ def needs(kind: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_every_sampler_is_made(name: str) -> None:
-    needs(_SAMPLERS[name].kind)
+    if not Case(name).there:
+        pytest.skip(f"{name} isn't there")
     parameters: dict[str, Any] = {"n_codewords": 3} if "midx" in name else {}
     sampler = make_sampler(name, 10, 4, counts=COUNTS, **parameters)
     assert type(sampler).__name__ == _SAMPLERS[name].kind

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["ClassBlocks", "draw_by_mass", "slices"]
+__all__ = ["ClassBlocks", "draw_by_mass", "product", "products", "row_sums", "slices"]
 
 # Numbers held at once by the loops below; 2**22 float32 are 16 MiB.
 _AT_ONCE = 1 << 22
 # Draws of the same block that share one copy of its rows.
 _SHARING = 8
+
+# Products from which on they are dealt out whole, however many threads there may be.
+_MANY_PRODUCTS = 128
 
 _Mass = Callable[[Tensor], Tensor]
 
@@ -32,6 +36,28 @@ def draw_by_mass(masses: Tensor, n: int, last: int, generator: torch.Generator |
     ends = masses.double().cumsum(dim=1)  # (batch, columns)
     uniform = torch.rand((len(masses), n), generator=generator, device=masses.device, dtype=torch.float64)
     return torch.searchsorted(ends, uniform * ends[:, -1:], right=True).clamp_(max=last)
+
+
+def products(left: Tensor, right: Tensor) -> Tensor:
+    """``bmm(left, right.transpose(1, 2))`` of (k, n, dim) and (k, m, dim); the same bits for any number of threads.
+
+    As found with MKL: many small products are dealt out whole, but few are cut to the threads, and the ends of rows
+    and columns are then worked out differently. There are no ends when both sizes are multiples of 16.
+    """
+    n, m = left.shape[1], right.shape[1]
+    if len(left) < _MANY_PRODUCTS:
+        left, right = F.pad(left, (0, 0, 0, -n % 16)), F.pad(right, (0, 0, 0, -m % 16))
+    return torch.bmm(left, right.transpose(1, 2))[:, :n, :m]
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right.t()`` of (n, dim) and (m, dim), with the same bits for any number of threads."""
+    return products(left.unsqueeze(0), right.unsqueeze(0))[0]
+
+
+def row_sums(masses: Tensor) -> Tensor:
+    """Sums of rows (n, m), (n, 1), with the same bits for any number of threads: ``sum`` of one long row is not."""
+    return masses.double().cumsum(dim=1)[:, -1:].float()
 
 
 class ClassBlocks(nn.Module):
@@ -62,23 +88,25 @@ class ClassBlocks(nn.Module):
 
     def totals(self, queries: Tensor, mass: _Mass) -> Tensor:
         """Mass of every block for every query, float32 (batch, n_blocks): looks at every class."""
-        batch = len(queries)
-        totals = queries.new_empty(batch, self.n_blocks)
-        for part in slices(self.n_blocks, batch * self.size):
-            masses = mass(queries @ self.rows[part].flatten(0, 1).t())  # (batch, classes of these blocks)
-            masses[:, max(0, self.n_classes - part.start * self.size) :] = 0
-            totals[:, part] = masses.view(batch, -1, self.size).sum(dim=2)
-        return totals
+        totals = queries.new_empty(self.n_blocks, len(queries))
+        for part in slices(self.n_blocks, len(queries) * self.size):
+            rows = self.rows[part]
+            masses = mass(products(rows, queries.expand(len(rows), -1, -1)))  # (blocks, size, batch)
+            if part.stop * self.size > self.n_classes:
+                places = torch.arange(part.start * self.size, part.stop * self.size, device=masses.device)
+                masses = masses.masked_fill((places >= self.n_classes).view(-1, self.size, 1), 0)
+            totals[part] = masses.sum(dim=1)
+        return totals.t().contiguous()
 
     def dots(self, queries: Tensor, ids: Tensor) -> Tensor:
         """Inner products of queries (batch, row_dim) with the rows of classes (batch, m), shape (batch, m)."""
         flat = self.rows.flatten(0, 1)
         if ids.stride(0) == 0 and len(ids) > 1:  # the batch shares the classes
-            return queries @ flat.index_select(0, ids[0]).t()
+            return product(queries, flat.index_select(0, ids[0]))
         out = queries.new_empty(ids.shape)
         for part in slices(len(ids), ids.shape[1] * flat.shape[1]):
             chosen = flat.index_select(0, ids[part].flatten()).view(*ids[part].shape, -1)
-            out[part] = torch.bmm(chosen, queries[part].unsqueeze(2)).squeeze(2)
+            out[part] = chosen.mul_(queries[part].unsqueeze(1)).sum(dim=2)
         return out
 
     def draw(
@@ -96,7 +124,7 @@ class ClassBlocks(nn.Module):
             last = (self.n_classes - 1 - flat * self.size).clamp(max=self.size - 1)
             place = torch.minimum(place, last.unsqueeze(1))
             ids[part] = (flat * self.size + place.squeeze(1)).view_as(ids[part])
-            within = masses.gather(1, place).log() - masses.sum(dim=1, keepdim=True).log()
+            within = masses.gather(1, place).log() - row_sums(masses).log()
             log_within[part] = within.view_as(log_within[part])
         return ids, log_within
 
@@ -106,7 +134,7 @@ class ClassBlocks(nn.Module):
             return self.totals(queries, mass).gather(1, blocks)
         out = queries.new_empty(blocks.shape)
         for part in slices(len(blocks), blocks.shape[1] * self.size):
-            out[part] = self._masses(queries[part], blocks[part], mass).sum(dim=1).view_as(out[part])
+            out[part] = row_sums(self._masses(queries[part], blocks[part], mass)).view_as(out[part])
         return out
 
     def _masses(self, queries: Tensor, blocks: Tensor, mass: _Mass) -> Tensor:
@@ -129,7 +157,7 @@ class ClassBlocks(nn.Module):
         dots = queries.new_empty(len(block_of_group), _SHARING, self.size)
         for part in slices(len(block_of_group), self.size * queries.shape[1]):
             rows = self.rows.index_select(0, block_of_group[part])
-            torch.bmm(shared[part], rows.transpose(1, 2), out=dots[part])
+            dots[part] = products(shared[part], rows)
         masses = queries.new_empty(n_pairs, self.size)
         masses[order] = mass(dots[group, slot])
         left = self.n_classes - blocks.flatten() * self.size  # classes from the block's first on

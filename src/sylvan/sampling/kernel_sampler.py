@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sylvan.params import Choice, Constraint, Number
 from sylvan.sampling.base import Draw, Sampler
-from sylvan.sampling.kernel_blocks import ClassBlocks, draw_by_mass, slices
+from sylvan.sampling.kernel_blocks import ClassBlocks, draw_by_mass, row_sums, slices
 from sylvan.sampling.kernel_tree import FeatureTree
 
 __all__ = ["KernelSampler"]
@@ -110,7 +110,7 @@ class KernelSampler(Sampler):
         if self.tree is None:
             totals = self.blocks.totals(rows, self._class_mass)
             blocks = draw_by_mass(totals, n, self.blocks.last, generator)
-            log_q = totals.gather(1, blocks).log() - totals.sum(dim=1, keepdim=True).log()
+            log_q = totals.gather(1, blocks).log() - row_sums(totals).log()
         else:
             blocks, log_q = self.tree.draw(self._features(rows), n, self._node_mass, generator)
         ids, log_within = self.blocks.draw(rows, blocks, self._class_mass, generator)
@@ -120,7 +120,7 @@ class KernelSampler(Sampler):
         rows = self._rows(queries)
         log_mass = self._class_mass(self.blocks.dots(rows, ids)).log()
         if self.tree is None:
-            return log_mass - self.blocks.totals(rows, self._class_mass).sum(dim=1, keepdim=True).log()
+            return log_mass - row_sums(self.blocks.totals(rows, self._class_mass)).log()
         leaves = ids // self.blocks.size
         log_leaf = self.tree.log_prob(self._features(rows), leaves, self._node_mass)
         return log_leaf + log_mass - self.blocks.block_totals(rows, leaves, self._class_mass).log()

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from sylvan.sampling.kernel_blocks import draw_by_mass, slices
+from sylvan.sampling.kernel_blocks import draw_by_mass, products, row_sums, slices
 
 __all__ = ["FeatureTree"]
+
+_NODES_AT_ONCE = 64
 
 _NodeMass = Callable[[Tensor, Tensor], Tensor]
 
@@ -101,16 +103,18 @@ class FeatureTree(nn.Module):
         """Mass of every node of a level, float32 (batch, 2**level); 0 where there is no class."""
         first, after = 1 << level, 2 << level
         counts = self._counts(torch.arange(first, device=features.device), level)
-        return node_mass(features @ self.sums[first:after].t(), counts)
+        nodes = self.sums[first:after].view(-1, min(first, _NODES_AT_ONCE), self.sums.shape[1])
+        dots = products(nodes, features.expand(len(nodes), -1, -1))  # (parts of the level, nodes, batch)
+        return node_mass(dots.flatten(0, 1).t(), counts)
 
     def _log_level(self, features: Tensor, level: int, node_mass: _NodeMass) -> Tensor:
         """Log-probability of every node of a level, float32 (batch, 2**level)."""
         if self.additive:
             masses = self._level_masses(features, level, node_mass)
-            return masses.log() - masses.sum(dim=1, keepdim=True).log()
+            return masses.log() - row_sums(masses).log()
         log_q = features.new_zeros(len(features), 1)
         for upper in range(1, level + 1):
-            pairs = self._level_masses(features, upper, node_mass).view(len(features), -1, 2)
+            pairs = self._level_masses(features, upper, node_mass).reshape(len(features), -1, 2)
             # A pair without any class has no parent that is ever reached.
             branch = pairs.log() - pairs.sum(dim=2, keepdim=True).clamp_min(torch.finfo(pairs.dtype).tiny).log()
             log_q = (log_q.unsqueeze(2) + branch).flatten(1)
@@ -123,7 +127,7 @@ class FeatureTree(nn.Module):
         for part in slices(len(nodes), nodes.shape[1] * pairs.shape[1]):
             some = nodes[part]
             sums = pairs.index_select(0, some.flatten()).view(len(some), -1, self.sums.shape[1])
-            dots[part] = torch.bmm(sums, features[part].unsqueeze(2)).view(*some.shape, 2)
+            dots[part] = sums.mul_(features[part].unsqueeze(1)).sum(dim=2).view(*some.shape, 2)
         left = 2 * nodes - (1 << level)
         masses = node_mass(dots, self._counts(torch.stack([left, left + 1], dim=2), level))
         return masses[..., 0], masses[..., 1]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sylvan.params import Constraint, Number
 from sylvan.sampling.base import Draw
+from sylvan.sampling.kernel_blocks import products
 from sylvan.sampling.kernel_sampler import KernelSampler
 
 __all__ = ["Sphere"]
@@ -100,7 +101,8 @@ class Sphere(KernelSampler):
         return products.mul_(torch.where(on_diagonal, 1.0, 2.0))
 
     def _feature_sums(self, blocks: Tensor) -> Tensor:
-        return torch.bmm(blocks.transpose(1, 2), blocks).flatten(1).index_select(1, self.upper)
+        columns = blocks.transpose(1, 2)
+        return products(columns, columns).flatten(1).index_select(1, self.upper)
 
     def _node_mass(self, dots: Tensor, counts: Tensor) -> Tensor:
         # A sum of squares isn't negative but for rounding.
@@ -119,6 +121,6 @@ class Sphere(KernelSampler):
         if self.tree is None:
             return super()._log_prob_part(queries, ids)
         # In float64, because the total has no lower parts that would make up for its rounding.
-        squares = (self._features(queries).double() @ self.moment).clamp_min_(0)
+        squares = (self._features(queries) * self.moment).sum(dim=1).clamp_min_(0)
         log_total = (squares * self.alpha + self.n_classes).log().float()
         return self._class_mass(self.blocks.dots(queries, ids)).log() - log_total.unsqueeze(1)

@@ -1,0 +1,330 @@
+"""NCE, negative sampling, BlackOut and one-vs-each against loops in float64, with every option; and what they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sylvan.errors import DataError, ParameterError
+from sylvan.sampling import (
+    BlackOutLoss,
+    InBatch,
+    NCELoss,
+    NegativeSamplingLoss,
+    OneVsEachLoss,
+    Softmax,
+    Uniform,
+    Unigram,
+)
+from sylvan.sampling.base import Draw, Sampler
+
+N, DIM, BATCH, DRAWS = 12, 5, 6, 9
+LOSSES = [NCELoss, NegativeSamplingLoss, BlackOutLoss, OneVsEachLoss]
+IGNORED = -100
+
+
+def log_sigmoid(x: float) -> float:
+    return -math.log1p(math.exp(-x)) if x > 0 else x - math.log1p(math.exp(x))
+
+
+def nce_twin(s: dict[int, float], y: int, drawn: list[int], q: Callable[[int], float], others: set[int], **o: Any):
+    log_z = math.log(N) if o.get("log_normalizer") is None else o["log_normalizer"]
+    kept = [j for j in drawn if o.get("accidental", "keep") == "keep" or j not in others]
+    total = -log_sigmoid(s[y] - log_z - math.log(len(drawn) * q(y)))
+    return total - sum(log_sigmoid(math.log(len(drawn) * q(j)) + log_z - s[j]) for j in kept)
+
+
+def negative_sampling_twin(s, y, drawn, q, others, **o):
+    kept = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
+    return -log_sigmoid(s[y]) - sum(log_sigmoid(-s[j]) for j in kept)
+
+
+def black_out_twin(s, y, drawn, q, others, **o):
+    kept = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
+    weighted = [math.exp(s[j]) / q(j) for j in kept]
+    first = math.exp(s[y]) / q(y)
+    total = first + sum(weighted)
+    return -math.log(first / total) - sum(math.log(1.0 - w / total) for w in weighted)
+
+
+def one_vs_each_twin(s, y, drawn, q, others, **o):
+    return -sum(log_sigmoid(s[y] - s[j]) / q(j) for j in drawn if j not in others) / len(drawn)
+
+
+TWINS = {
+    NCELoss: nce_twin,
+    NegativeSamplingLoss: negative_sampling_twin,
+    BlackOutLoss: black_out_twin,
+    OneVsEachLoss: one_vs_each_twin,
+}
+
+
+def batch(seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    queries = torch.randn(BATCH, DIM, generator=generator, dtype=dtype)
+    table = torch.randn(N, DIM, generator=generator, dtype=dtype)
+    bias = torch.randn(N, generator=generator, dtype=dtype)
+    return queries, table, bias
+
+
+def samplers(table: Tensor) -> dict[str, Sampler]:
+    softmax = Softmax(N, DIM)
+    softmax.refresh(table.float())
+    return {"uniform": Uniform(N), "unigram": Unigram(N, range(1, N + 1), power=0.5), "softmax": softmax}
+
+
+SEVERAL = torch.tensor([[1, 3, 1], [2, IGNORED, 5], [IGNORED, 7, IGNORED], [0, 1, 2], [11, 11, 11], [4, 6, IGNORED]])
+OPTIONS = [
+    (NCELoss, {}),
+    (NCELoss, {"log_normalizer": 0.0}),
+    (NCELoss, {"log_normalizer": -1.5, "accidental": "remove"}),
+    (NCELoss, {"learn_normalizer": True}),
+    (NegativeSamplingLoss, {}),
+    (NegativeSamplingLoss, {"accidental": "keep"}),
+    (BlackOutLoss, {}),
+    (BlackOutLoss, {"accidental": "keep"}),
+    (OneVsEachLoss, {}),
+]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("name", ["uniform", "unigram", "softmax"])
+@pytest.mark.parametrize("targets", [torch.tensor([1, 2, 2, 0, 11, 5]), SEVERAL], ids=["one", "several"])
+@pytest.mark.parametrize(("kind", "options"), OPTIONS)
+def test_equals_its_formula(kind: Any, options: dict[str, Any], targets: Tensor, name: str, shared: bool) -> None:
+    queries, table, bias = batch()
+    sampler = samplers(table)[name]
+    loss = kind(sampler, DRAWS, shared=shared, reduction="none", **options)
+    torch.manual_seed(5)
+    got = loss(queries, table, targets, bias)
+    torch.manual_seed(5)
+    drawn = sampler.sample(queries.float(), DRAWS, shared=shared).ids
+    all_ids = torch.arange(N)
+    # What a draw is drawn from: each query's distribution, or their mixture.
+    q = sampler.log_prob(queries.float(), all_ids).double().exp()
+    if shared:
+        q = q.mean(dim=0).expand(BATCH, -1)
+    scores = queries @ table.t() + bias
+    for row in range(BATCH):
+        wanted = {int(y) for y in targets[row].reshape(-1) if y != IGNORED}
+        ids = (drawn if shared else drawn[row]).tolist()
+        s = {j: float(scores[row, j]) for j in range(N)}
+        alone = [TWINS[kind](s, y, ids, lambda j, row=row: float(q[row, j]), wanted, **options) for y in wanted]
+        assert float(got[row].detach()) == pytest.approx(sum(alone) / len(alone), rel=2e-5), row
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_gradients_are_those_of_finite_differences(kind: Any) -> None:
+    queries, table, bias = batch()
+    loss = kind(Unigram(N, range(1, N + 1)), DRAWS)
+    targets = SEVERAL
+    inputs = [queries.requires_grad_(), table.requires_grad_(), bias.requires_grad_()]
+
+    def value() -> Tensor:
+        torch.manual_seed(3)
+        return loss(inputs[0], inputs[1], targets, inputs[2])
+
+    value().backward()
+    step = 1e-6
+    for tensor in inputs:
+        gradient = tensor.grad.to_dense() if tensor.grad.is_sparse else tensor.grad
+        flat, slopes = tensor.detach().view(-1), gradient.reshape(-1)
+        for place in range(0, len(flat), 7):
+            old = float(flat[place])
+            flat[place] = old + step
+            above = float(value().detach())
+            flat[place] = old - step
+            below = float(value().detach())
+            flat[place] = old
+            assert float(slopes[place]) == pytest.approx((above - below) / (2 * step), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_the_table_gets_a_sparse_gradient_of_chosen_rows(kind: Any, shared: bool) -> None:
+    queries, _, _ = batch(dtype=torch.float32)
+    table = torch.nn.Parameter(torch.randn(1000, DIM))
+    torch.manual_seed(1)
+    kind(Uniform(1000), 4, shared=shared)(queries, table, torch.arange(BATCH)).backward()
+    assert table.grad is not None and table.grad.is_sparse
+    assert len(table.grad.coalesce().indices()[0]) <= BATCH + (4 if shared else 4 * BATCH)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_ignored_queries_and_reductions(kind: Any) -> None:
+    queries, table, _ = batch(dtype=torch.float32)
+    targets = torch.tensor([[1, IGNORED, 3], [IGNORED, 0, 11]])
+    shaped = queries.reshape(2, 3, DIM)
+    values = {}
+    for reduction in ("none", "sum", "mean"):
+        torch.manual_seed(2)
+        values[reduction] = kind(Uniform(N), DRAWS, reduction=reduction)(shaped, table, targets)
+    assert values["none"].shape == (2, 3)
+    assert (values["none"] == 0).tolist() == (targets == IGNORED).tolist()
+    assert float(values["sum"]) == pytest.approx(float(values["none"].sum()), rel=1e-6)
+    assert float(values["mean"]) == pytest.approx(float(values["none"].sum()) / 4, rel=1e-6)
+    torch.manual_seed(2)
+    kept = targets.reshape(-1) != IGNORED
+    alone = kind(Uniform(N), DRAWS, reduction="sum")(queries[kept], table, targets.reshape(-1)[kept])
+    assert float(alone) == float(values["sum"])
+    other = kind(Uniform(N), DRAWS, ignore_index=-1)(queries, table, torch.full((BATCH,), -1))
+    assert float(other) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_no_nan_under_autocast_with_large_logits(kind: Any, shared: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(DIM, DIM)
+    inputs = 100.0 * torch.randn(64, DIM)
+    table = torch.nn.Parameter(100.0 * torch.randn(N, DIM))  # logits of 1e4 and more, both signs
+    loss = kind(Unigram(N, range(1, N + 1)), DRAWS, shared=shared)
+    with torch.autocast("cpu", dtype=dtype):
+        queries = linear(inputs)
+        value = loss(queries, table, torch.randint(N, (64,)))
+    assert queries.dtype == dtype and value.dtype == torch.float32
+    value.backward()
+    assert bool(torch.isfinite(value)) and bool(torch.isfinite(table.grad.to_dense()).all())
+    assert bool(torch.isfinite(linear.weight.grad).all())
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_positive_that_is_never_drawn_and_draws_that_are_all_hits(kind: Any) -> None:
+    counts = [0] * N
+    counts[3] = 1
+    queries, table, _ = batch(dtype=torch.float32)
+    table.requires_grad_()
+    loss = kind(Unigram(N, counts), 3)
+    for target in (0, 3):
+        table.grad = None
+        value = loss(queries, table, torch.full((BATCH,), target))
+        value.backward()
+        assert bool(torch.isfinite(value)) and bool(torch.isfinite(table.grad.to_dense()).all())
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_the_batch_may_be_the_sampler(kind: Any) -> None:
+    queries, table, _ = batch(dtype=torch.float32)
+    loss = kind(InBatch(N), 4)
+    first, second = [(torch.manual_seed(seed), float(loss(queries, table, torch.arange(BATCH))))[1] for seed in (7, 7)]
+    assert math.isfinite(first) and math.isfinite(second)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_errors_are_sentences(kind: Any) -> None:
+    name = kind.__name__
+    with pytest.raises(ParameterError, match=rf"The 'sampler' parameter of {name} must be a sampler"):
+        kind("uniform", 3)
+    with pytest.raises(ParameterError, match=rf"The 'n_samples' parameter of {name} must be an int in \[1, inf\)"):
+        kind(Uniform(N), 0)
+    with pytest.raises(ParameterError, match=rf"The 'n_samples' parameter of {name} is above the class count"):
+        kind(Uniform(N), N + 1)
+    with pytest.raises(ParameterError, match=rf"The 'reduction' parameter of {name} must be one of"):
+        kind(Uniform(N), 2, reduction="median")
+    if kind is not OneVsEachLoss:
+        with pytest.raises(ParameterError, match=rf"The 'accidental' parameter of {name} must be one of"):
+            kind(Uniform(N), 2, accidental="paper")
+    with pytest.raises(DataError, match="have 3 rows, but its Uniform draws from 12 classes"):
+        kind(Uniform(N), 2)(torch.zeros(2, DIM), torch.zeros(3, DIM), torch.zeros(2, dtype=torch.int64))
+    assert repr(kind(Uniform(N), 2)).startswith(f"{name}(sampler=Uniform(n_classes=12), n_samples=2")
+
+
+def test_nce_finds_normalised_log_probabilities() -> None:
+    """With every class drawn in proportion, descent on the exact expectation ends at ln p (self-normalisation)."""
+    p = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
+    q = torch.tensor([0.25, 0.25, 0.4, 0.1], dtype=torch.float64)
+    k, log_z = 3, 0.7
+    scores = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([scores], max_iter=200, tolerance_grad=1e-12, tolerance_change=1e-15)
+
+    def expected() -> Tensor:
+        correction = scores - log_z - torch.log(k * q)
+        value = -(p * torch.nn.functional.logsigmoid(correction)).sum()
+        return value - k * (q * torch.nn.functional.logsigmoid(-correction)).sum()
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        value = expected()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    assert torch.allclose(scores.detach() - log_z, p.log(), atol=1e-6)
+    # The loss's own mean over many queries estimates that expectation at the optimum.
+    torch.manual_seed(0)
+    many = 200_000
+    loss = NCELoss(Unigram(4, q), k, log_normalizer=log_z)
+    targets = torch.multinomial(p, many, replacement=True)
+    got = loss(torch.ones(many, 1, dtype=torch.float64), scores.detach().unsqueeze(1), targets)
+    assert float(got) == pytest.approx(float(expected().detach()), rel=5e-3)
+
+
+def test_nce_learns_its_normaliser() -> None:
+    torch.manual_seed(0)
+    loss = NCELoss(Uniform(8), 4, learn_normalizer=True)
+    assert loss.learned_log_normalizer.item() == pytest.approx(math.log(8))
+    assert [name for name, _ in loss.named_parameters()] == ["learned_log_normalizer"]
+    table = torch.randn(8, 3)
+    optimizer = torch.optim.SGD(loss.parameters(), lr=0.1)
+    for _ in range(400):
+        queries = torch.randn(64, 3)
+        targets = torch.multinomial(torch.softmax(queries @ table.t(), dim=1), 1).squeeze(1)
+        optimizer.zero_grad()
+        loss(queries, table, targets).backward()
+        optimizer.step()
+    # One number must stand for every query's normaliser: it ends within their range.
+    normalisers = torch.logsumexp(torch.randn(1000, 3) @ table.t(), dim=1)
+    assert float(normalisers.min()) < loss.learned_log_normalizer.item() < float(normalisers.max())
+    assert abs(loss.learned_log_normalizer.item() - math.log(8)) > 0.1
+
+
+def test_one_vs_each_is_unbiased_and_bounds_the_softmax() -> None:
+    queries, table, _ = batch()
+    targets = torch.tensor([1, 2, 2, 0, 11, 5])
+    scores = queries @ table.t()
+    margins = scores.gather(1, targets.unsqueeze(1)) - scores
+    others = torch.ones_like(margins).scatter(1, targets.unsqueeze(1), 0.0)
+    whole = -(torch.nn.functional.logsigmoid(margins) * others).sum(dim=1)
+    assert bool((whole >= torch.nn.functional.cross_entropy(scores, targets, reduction="none")).all())
+    torch.manual_seed(0)
+    repeats = 20_000
+    loss = OneVsEachLoss(Unigram(N, range(1, N + 1), power=0.5), 5, reduction="none")
+    for row in range(BATCH):
+        many = loss(queries[row].expand(repeats, -1), table, targets[row].expand(repeats))
+        error = float(many.std()) / math.sqrt(repeats)
+        assert abs(float(many.mean()) - float(whole[row])) < 4 * error
+
+
+def test_black_out_is_smooth_where_one_draw_dominates() -> None:
+    """1 - p of a draw with nearly all the mass comes from the others, not from a difference of equals."""
+    table = torch.tensor([[0.0], [60.0]], dtype=torch.float32, requires_grad=True)
+    sampler = Unigram(2, [1, 1])
+    torch.manual_seed(0)
+    loss = BlackOutLoss(sampler, 1, reduction="none")
+    values = loss(torch.ones(64, 1), table, torch.zeros(64, dtype=torch.int64))
+    torch.manual_seed(0)
+    hit = sampler.sample(torch.ones(64, 1), 1).ids[:, 0] == 0
+    # Alone: 0. Against the other: -ln p = 60 and -ln(1 - p') = 60.
+    assert torch.allclose(values, torch.where(hit, 0.0, 120.0), atol=1e-4)
+    values.sum().backward()
+    assert bool(torch.isfinite(table.grad.to_dense()).all()) and float(table.grad.to_dense()[1]) > 0
+
+
+def test_samples_drawn_follow_the_seed() -> None:
+    class Counting(Uniform):
+        def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+            self.drawn = getattr(self, "drawn", 0) + len(queries) * n
+            return super()._draw(queries, n, generator)
+
+    sampler = Counting(N)
+    queries, table, _ = batch(dtype=torch.float32)
+    NCELoss(sampler, 4, shared=True)(queries, table, torch.arange(BATCH))
+    assert sampler.drawn == 4
+    NCELoss(sampler, 4)(queries, table, torch.arange(BATCH))
+    assert sampler.drawn == 4 + 4 * BATCH
