@@ -28,4 +28,5 @@ void bind_matching(nb::module_& m);
 void bind_neighbors(nb::module_& m);
 void bind_ranking(nb::module_& m);
 void bind_readers(nb::module_& m);
+void bind_sampling(nb::module_& m);
 void bind_text(nb::module_& m);

@@ -12,5 +12,6 @@ NB_MODULE(_native, m) {
   bind_neighbors(m);
   bind_ranking(m);
   bind_readers(m);
+  bind_sampling(m);
   bind_text(m);
 }

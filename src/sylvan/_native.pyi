@@ -302,6 +302,17 @@ def join_rankings(
     out_labels: npt.NDArray[np.int32],
     out_scores: npt.NDArray[np.float32],
 ) -> None: ...
+def midx_draw(
+    heights: npt.NDArray[np.float64],
+    second: npt.NDArray[np.float64],
+    log_first: npt.NDArray[np.float32],
+    log_second: npt.NDArray[np.float32],
+    offsets: npt.NDArray[np.int64],
+    order: npt.NDArray[Any],
+    coins: npt.NDArray[np.float64],
+    ids: npt.NDArray[np.int64],
+    log_q: npt.NDArray[np.float32],
+) -> None: ...
 def nearest_rows(
     index: Neighbors,
     indptr: npt.NDArray[np.int64],

@@ -31,6 +31,7 @@ VERBS = {
     "convert": "Turn a file of texts or a matrix into another format.",
     "import": "Bring a model of libpecos, omikuji or napkinXC over.",
     "plan": "Say what time, memory and disk a training would take.",
+    "task": "Train a network with a softmax over many classes (PyTorch).",
     "demo": "Train, measure and try a model on the bundled real sample.",
     "completion": "Print what makes a shell complete sylvan's commands.",
 }

@@ -17,7 +17,7 @@ from sylvan.errors import ModelError
 from sylvan.neural.checkpoint import load_tree, save_tree
 from sylvan.neural.history import History, to_json, write_json
 
-__all__ = ["Keeper", "has_checkpoint"]
+__all__ = ["Keeper", "has_checkpoint", "results_of"]
 
 _CHECKPOINT, _BEST, _RESULTS = "checkpoint", "best", "results.json"
 _KINDS = {_CHECKPOINT: "neural-checkpoint", _BEST: "neural-model"}
@@ -107,12 +107,15 @@ class Keeper:
             module.load_state_dict(best)
 
     def write_results(self, settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> None:
-        """Write ``results.json``: settings, limits, the history, versions."""
-        if self.folder is None:
-            return
-        os.makedirs(self.folder, exist_ok=True)
-        results = {"settings": dict(settings), "training": dict(limits), **history.as_dict(), "versions": _versions()}
-        write_json(self._path(_RESULTS), results)
+        """Write ``results.json``."""
+        if self.folder is not None:
+            os.makedirs(self.folder, exist_ok=True)
+            write_json(self._path(_RESULTS), results_of(settings, limits, history))
+
+
+def results_of(settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> dict[str, Any]:
+    """What ``results.json`` holds: settings, limits, the history, versions."""
+    return {"settings": dict(settings), "training": dict(limits), **history.as_dict(), "versions": _versions()}
 
 
 def _versions() -> dict[str, Any]:

@@ -1,0 +1,166 @@
+"""``sylvan task TASK``: train a network with a softmax over many classes, by any sampler and loss."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from sylvan.cli.app import BAD_USAGE
+from sylvan.cli.options import describe_parameters, shared_options
+from sylvan.errors import ParameterError
+
+__all__ = ["TASKS", "command"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+# Each is a module beside this one that holds: OWNER, the job's module and class in sylvan.tasks; HELP, what DATA may
+# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings).
+TASKS = {
+    "language-model": "Foretell the next word: an LSTM or a Transformer on plain text.",
+    "sequential-recommendation": "Foretell a user's next item: SASRec or GRU4Rec on ordered interactions.",
+    "extreme-classification": "Foretell labels of sparse features, from everything that train reads.",
+}
+
+
+def _module_of(task: str) -> str:
+    return f"sylvan.cli.task_{task.replace('-', '_')}"
+
+
+def _owner_of(task: str) -> Any:
+    """The class of the task's job.
+
+    Raises
+    ------
+    ParameterError
+        When PyTorch isn't installed.
+    """
+    module, name = importlib.import_module(_module_of(task)).OWNER
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise ParameterError('sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
+
+
+class _TaskCommand(click.Command):
+    """Lists samplers, losses and the parameters that ``--set`` takes below its options, where PyTorch is there."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        try:
+            owner = _owner_of(str(self.name))
+            from sylvan.sampling.by_name import LOSSES, SAMPLERS
+        except (ImportError, ParameterError):
+            formatter.write_paragraph()
+            formatter.write_text('Needs PyTorch: pip install "sylvan[neural]".')
+            return
+        with formatter.section("Samplers"):
+            formatter.write_dl(list(SAMPLERS.items()))
+        with formatter.section("Losses"):
+            formatter.write_dl(list(LOSSES.items()))
+        with formatter.section(f"Parameters of {owner.__name__}, for --set"):
+            formatter.write_dl(describe_parameters(owner))
+
+
+class _Tasks(click.Group):
+    """One command a task; their modules are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [task for task in TASKS if importlib.util.find_spec(_module_of(task))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        found = _task_command(cmd_name)
+        if ctx.resilient_parsing:  # a shell asks what may follow
+            from sylvan.cli.completion import complete_values
+
+            complete_values(found, {"settings": _owner_of(cmd_name)})
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Tasks"):
+            formatter.write_dl([(task, TASKS[task]) for task in self.list_commands(ctx)])
+
+
+@click.group("task", cls=_Tasks, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Train a network with a softmax over many classes, by any sampler and loss, and measure it.
+
+    Needs PyTorch: pip install "sylvan[neural]".
+
+    \b
+    Example:
+      sylvan task language-model texts/ --sampler midx-rq --epochs 10 --out runs/lm
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_USAGE)
+
+
+def _training_options(function: Any) -> Any:
+    for option in (
+        click.option("--resume/--no-resume", default=None,
+                     help="Go on from the checkpoint in --out, or begin anew although there is one."),
+        click.option("--device", default="auto", show_default=True, metavar="NAME",
+                     help="cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."),
+        click.option("--clip-norm", type=float, metavar="X", help="The most that the gradients' norm may be."),
+        click.option("--evaluate-every", type=int, metavar="N", help="Evaluate every N steps, not once an epoch."),
+        click.option("--time-limit", type=float, metavar="SECONDS", help="Stop after so long."),
+        click.option("--max-steps", type=int, metavar="N", help="Stop after N steps."),
+        click.option("--patience", type=int, metavar="N", help="Stop after N evaluations without a better one."),
+        click.option("--epochs", type=int, default=10, show_default=True, metavar="N", help="The most epochs."),
+        click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, metavar="N",
+                     help="Decides all that is drawn; give it again to train once with each. [default: 0]"),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def _model_options(function: Any) -> Any:
+    for option in (
+        click.option("--refresh-every", type=int, metavar="N",
+                     help="Steps between two builds of the sampler's index. [default: 50, and 10 up to step 200]"),
+        click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
+                     help="A parameter of the loss; give it again for several."),
+        click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
+                     help="A parameter of the sampler; give it again for several."),
+        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+                     help="A parameter of the task (below); give it again for several."),
+        click.option("--samples", type=int, metavar="N", help="The same as --set n_samples=N."),
+        click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True,
+                     help="What is minimised (below); full needs no sampler."),
+        click.option("--sampler", metavar="NAME", default="midx-rq", show_default=True,
+                     help="Where negatives come from (below)."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def _task_command(task: str) -> click.Command:
+    module: Any = importlib.import_module(_module_of(task))
+    own_options: Callable[[_Function], _Function] = module.options
+
+    @click.command(task, cls=_TaskCommand, short_help=TASKS[task], help=module.HELP)
+    @click.argument("data", metavar="DATA...", nargs=-1, required=True)
+    @click.option(
+        "--out",
+        "folder",
+        required=True,
+        metavar="FOLDER",
+        help="Where results.json, convergence.png and .svg, the checkpoint and the best model go.",
+    )
+    @_model_options
+    @_training_options
+    @own_options
+    @shared_options
+    @click.pass_context
+    def run_task(ctx: click.Context, /, **given: Any) -> None:
+        owner = _owner_of(task)  # says what is missing where PyTorch isn't there
+        from sylvan.cli.task_runs import run
+
+        run(ctx, owner, module.make_job, given)
+
+    return run_task

@@ -1,0 +1,133 @@
+"""Draws from cells of classes: by two stages for two codebooks, from a list of all cells otherwise.
+
+One uniform number decides a draw: where it falls among the cells says which cell, and where within that cell's part
+says which of its classes (in float64, whose 53 bits are enough for both).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "THIN",
+    "FirstStage",
+    "blocks",
+    "draw_cells",
+    "draw_in_stages",
+    "first_stage",
+    "heights_of_cells",
+    "invert",
+    "within",
+]
+
+THIN = 1e-200  # below this partition a product of two scores may have underflown beside ones that count
+_HELD = 1 << 20  # numbers held at once by a stage
+
+
+class FirstStage(NamedTuple):
+    """What the first of two stages draws from.
+
+    Attributes
+    ----------
+    heights : Tensor of float64, shape (batch, n_codewords)
+        Running sums of ψ exp(score) over the first codebook's codewords.
+    second : Tensor of float64, shape (batch, n_codewords)
+        exp(score) of the second codebook's codewords.
+    partition : Tensor of float64, shape (batch,)
+        The last of the heights: Z relative to the largest scores.
+    """
+
+    heights: Tensor
+    second: Tensor
+    partition: Tensor
+
+
+def first_stage(scores: list[Tensor], counts: Tensor) -> FirstStage:
+    """Weights of the first codebook's codewords, in linear space; ``counts`` is float64 (n_codewords, n_codewords)."""
+    first, second = scores[0].double().exp(), scores[1].double().exp()
+    heights = first.mul_(second @ counts.t()).cumsum(dim=1)
+    return FirstStage(heights, second, heights[:, -1])
+
+
+def invert(heights: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
+    """Where uniform numbers fall among running sums, and how far into that part each lies, from 0 to below 1.
+
+    Parameters
+    ----------
+    heights : Tensor of float64, shape (..., m)
+        Running sums, at least one of them positive.
+    coins : Tensor of float64, shape (..., n)
+        From 0 to below 1.
+
+    Returns
+    -------
+    places : Tensor of int64, shape (..., n)
+        Never a part of weight 0, whatever the rounding.
+    rest : Tensor of float64, shape (..., n)
+    """
+    total = heights[..., -1:]
+    # Strictly below the total: a coin that rounding carries to it would fall off the end.
+    marks = torch.minimum(coins * total, torch.nextafter(total, torch.zeros_like(total)))
+    places = torch.searchsorted(heights, marks, right=True).clamp_(max=heights.shape[-1] - 1)  # NaN queries
+    below = torch.where(places > 0, heights.gather(-1, (places - 1).clamp_(min=0)), 0.0)
+    width = heights.gather(-1, places) - below
+    return places, ((marks - below) / width).clamp_(0, 1 - 2**-53)
+
+
+def within(rest: Tensor, cells: Tensor, offsets: Tensor) -> Tensor:
+    """Positions in the classes sorted by cell: the one of each cell's classes that ``rest`` falls on."""
+    begin = offsets[cells]
+    count = offsets[cells + 1] - begin
+    inside = torch.minimum((rest.nan_to_num(0.0) * count).long(), count - 1).clamp_(min=0)
+    return torch.minimum(begin + inside, offsets[-1] - 1)
+
+
+def draw_in_stages(stage: FirstStage, counts: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
+    """Cells (first codeword times their number plus second codeword) and how far into each, both (batch, n)."""
+    n_codewords = counts.shape[0]
+    first, rest = invert(stage.heights, coins)
+    second = torch.empty_like(first)
+    for rows in blocks(len(coins), coins.shape[1] * n_codewords):
+        chosen = counts.index_select(0, first[rows].flatten()).view(*first[rows].shape, n_codewords)
+        heights = chosen.mul_(stage.second[rows, None]).cumsum(dim=2)
+        places, left = invert(heights, rest[rows, :, None])
+        second[rows], rest[rows] = places[..., 0], left[..., 0]
+    return first * n_codewords + second, rest
+
+
+def heights_of_cells(cell_scores: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Running sums of the cells' weights, and the log of each row's partition, from log-scores of any size.
+
+    Parameters
+    ----------
+    cell_scores : Tensor of float64, shape (batch, n_cells)
+    counts : Tensor of float64, shape (n_cells,)
+
+    Returns
+    -------
+    heights : Tensor of float64, shape (batch, n_cells)
+        Relative to the largest cell with classes, so that not all can underflow.
+    log_partition : Tensor of float64, shape (batch,)
+    """
+    scores = cell_scores.masked_fill(counts == 0, -torch.inf)
+    top = scores.amax(dim=1, keepdim=True)
+    heights = (scores - top).exp_().mul_(counts).cumsum(dim=1)
+    return heights, top[:, 0] + heights[:, -1].log()
+
+
+def draw_cells(cell_scores: Tensor, counts: Tensor, coins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Cells and how far into each (batch, n), and log-partitions (batch,), each cell in one go."""
+    heights, log_partition = heights_of_cells(cell_scores, counts)
+    cells, rest = invert(heights, coins)
+    return cells, rest, log_partition
+
+
+def blocks(n_rows: int, row_size: int) -> Iterator[slice]:
+    """Parts of so many rows that a million numbers are held at once, or one row's."""
+    step = max(1, _HELD // max(1, row_size))
+    for begin in range(0, n_rows, step):
+        yield slice(begin, begin + step)

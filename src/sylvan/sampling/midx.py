@@ -1,0 +1,293 @@
+"""Draws from an inverted multi-index: close to the softmax, at a cost that doesn't grow with the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from sylvan.errors import ParameterError
+from sylvan.indexing.codebooks import fit_codebooks
+from sylvan.params import Choice, Flag, Number
+from sylvan.sampling.base import Draw, Sampler
+from sylvan.sampling.cell_draws import (
+    THIN,
+    FirstStage,
+    blocks,
+    draw_cells,
+    draw_in_stages,
+    first_stage,
+    heights_of_cells,
+    invert,
+    within,
+)
+from sylvan.sampling.counts import class_counts
+from sylvan.sampling.multi_index import MultiIndex
+from sylvan.sampling.native_draws import kernel_is_there, native_draw
+
+__all__ = ["MIDX"]
+
+
+class MIDX(Sampler):
+    """Draws a class with probability proportional to exp(query · the codewords that stand for its embedding).
+
+    The classes' embeddings are quantised by ``n_codebooks`` codebooks of ``n_codewords`` codewords; classes with the
+    same codewords make a cell. A draw picks a cell by the query's scores of the codewords and the number of classes
+    in the cell, then one of its classes, all alike. With two codebooks that takes, for each query, a product with
+    the codewords, O(n_codewords²) for the partition and O(n_codewords) a draw: nothing of the size of the class set.
+    With one codebook it takes O(n_codewords); with more than two, every cell that holds a class is looked at, which
+    approaches the number of classes as the codebooks grow (finer, but for small class sets only).
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, in [1, inf).
+    dim : int
+        Number of dimensions of queries and class embeddings, in [1, inf).
+    n_codewords : int
+        Codewords of each codebook, K, in [1, inf).
+    quantizer : {"rq", "pq"}
+        Residual or product quantisation; residual comes closer to the softmax.
+    n_codebooks : int
+        How many codebooks, B, in [1, 10]; at most ``dim`` for ``"pq"``.
+    class_weights : sequence, array or Tensor of real numbers, shape (n_classes,), optional
+        How much each class counts in the k-means; an extension to the paper. The square root of the class frequency
+        serves best: what is frequent is nearly alone in its cell then. All alike when None.
+    n_iterations : int
+        Lloyd iterations at each refresh at most, in [1, inf); those after the first go on from the last codewords.
+    sample_size : int, optional
+        Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
+    native : bool, optional
+        Whether draws on a CPU go through Sylvan's compiled code; when None, where it is there. The same draws come
+        out of PyTorch's operations, more slowly.
+    stale_after : int, optional
+        Warn after that many draws without a refresh.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``native`` is True and the compiled code isn't there.
+    DataError
+        When the class weights are negative, not finite, all zero or not ``n_classes`` in number.
+
+    Notes
+    -----
+    Scores may be of any size: probabilities are computed relative to the largest, in float64, and once more in log
+    space for a query all of whose cells would underflow. ``refresh`` takes random numbers for the first codewords
+    (k-means++) and the sample from PyTorch's default generator.
+
+    References
+    ----------
+    Chen et al., "Adaptive sampled softmax with inverted multi-index" (arXiv 2501.08563): Theorem 2, Eq. (6).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import MIDX
+    >>> _ = torch.manual_seed(0)
+    >>> table, queries = torch.randn(1000, 16), torch.randn(4, 16)
+    >>> sampler = MIDX(1000, 16, n_codewords=8)
+    >>> sampler.refresh(table)
+    >>> draw = sampler.sample(queries, 20)
+    >>> draw.ids.shape, torch.allclose(draw.log_q, sampler.log_prob(queries, draw.ids))
+    (torch.Size([4, 20]), True)
+    >>> float(sampler.log_prob(queries, torch.arange(1000)).exp().sum(dim=1).sub(1).abs().max()) < 1e-5
+    True
+    """
+
+    constraints: ClassVar = {
+        **Sampler.constraints,
+        "n_codewords": Number(int, 1),
+        "quantizer": Choice(("rq", "pq")),
+        "n_codebooks": Number(int, 1, 10),
+        "n_iterations": Number(int, 1),
+        "sample_size": Number(int, 1, optional=True),
+        "native": Flag(optional=True),
+    }
+    adaptive: ClassVar[bool] = True
+    dim: int
+
+    def __init__(
+        self,
+        n_classes: int,
+        dim: int,
+        *,
+        n_codewords: int = 64,
+        quantizer: str = "rq",
+        n_codebooks: int = 2,
+        class_weights: Any = None,
+        n_iterations: int = 10,
+        sample_size: int | None = 65_536,
+        native: bool | None = None,
+        stale_after: int | None = None,
+    ) -> None:
+        super().__init__(n_classes, stale_after=stale_after)
+        self.dim = dim
+        self.n_codewords = n_codewords
+        self.quantizer = quantizer
+        self.n_codebooks = n_codebooks
+        self.class_weights = class_weights
+        self.n_iterations = n_iterations
+        self.sample_size = sample_size
+        self.native = native
+        self.check_params()
+        check_books(type(self).__name__, dim, n_codewords, n_codebooks, quantizer)
+        if native and not kernel_is_there():
+            raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
+        weights = None
+        if class_weights is not None:
+            weights = class_counts(class_weights, n_classes, owner=type(self).__name__, name="class_weights").float()
+        self.register_buffer("weights", weights, persistent=False)
+        self.index = MultiIndex(n_classes, dim, n_codewords, n_codebooks, quantizer)
+
+    # The index.
+
+    def _refresh(self, table: Tensor) -> None:
+        weights = self.weights
+        books = fit_codebooks(
+            table,
+            self.n_codewords,
+            quantizer=self.quantizer,
+            n_codebooks=self.n_codebooks,
+            weights=weights if isinstance(weights, Tensor) else None,
+            start=self.index.codewords if self._refreshed else None,
+            n_iterations=self.n_iterations,
+            sample_size=self.sample_size,
+        )
+        self.index.set_codewords(books.codewords)
+        self.index.rebuild(books.codes)
+
+    @property
+    def _counts(self) -> Tensor:
+        return self.index.counts.double()
+
+    # Draws for each query.
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
+        scores = self.index.log_scores(queries)
+        if self.n_codebooks != 2:
+            return self._draw_from_list(scores, coins)
+        counts = self._counts.view(self.n_codewords, self.n_codewords)
+        stage = first_stage(scores, counts)
+        kernel = self._kernel(queries)
+        if kernel is not None:
+            draw = kernel(stage, scores, self.index, coins)
+        else:
+            cells, rest = draw_in_stages(stage, counts, coins)
+            log_q = self._cell_log_q(scores, cells, stage.partition.log())
+            draw = Draw(self._classes(cells, rest), log_q)
+        thin = stage.partition < THIN
+        if bool(thin.any()):
+            again = self._draw_from_list([score[thin] for score in scores], coins[thin])
+            draw.ids[thin], draw.log_q[thin] = again.ids, again.log_q
+        return draw
+
+    def _draw_from_list(self, scores: list[Tensor], coins: Tensor) -> Draw:
+        counts = self._counts
+        ids, log_q = [], []
+        for rows in blocks(len(coins), self.index.n_cells):
+            part = [score[rows] for score in scores]
+            cell_scores = self.index.cell_scores(part)
+            cells, rest, log_partition = draw_cells(cell_scores, counts, coins[rows])
+            ids.append(self._classes(cells, rest))
+            log_q.append((cell_scores.gather(1, cells) - log_partition[:, None]).float())
+        return Draw(torch.cat(ids), torch.cat(log_q))
+
+    def _kernel(self, queries: Tensor) -> Callable[[FirstStage, list[Tensor], MultiIndex, Tensor], Draw] | None:
+        """The compiled way to draw, where it is there, wanted and able to."""
+        return native_draw if self.native is not False and queries.is_cpu and kernel_is_there() else None
+
+    def _classes(self, cells: Tensor, rest: Tensor) -> Tensor:
+        return self.index.order[within(rest, cells, self.index.offsets)].long()
+
+    def _cell_log_q(self, scores: list[Tensor], cells: Tensor, log_partition: Tensor) -> Tensor:
+        first = scores[0].gather(1, cells // self.n_codewords).double()
+        second = scores[1].gather(1, cells % self.n_codewords)
+        return (first + second - log_partition[:, None]).float()
+
+    # Probabilities.
+
+    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        scores = self.index.log_scores(queries)
+        return (self.index.class_scores(scores, ids) - self._log_partition(scores)[:, None]).float()
+
+    def _log_partition(self, scores: list[Tensor]) -> Tensor:
+        """Log of the sum of exp(log-scores) over all classes, float64 (batch,)."""
+        if self.n_codebooks != 2:
+            return self._log_partition_from_list(scores)
+        stage = first_stage(scores, self._counts.view(self.n_codewords, self.n_codewords))
+        log_partition = stage.partition.log()
+        thin = stage.partition < THIN
+        if bool(thin.any()):
+            log_partition[thin] = self._log_partition_from_list([score[thin] for score in scores])
+        return log_partition
+
+    def _log_partition_from_list(self, scores: list[Tensor]) -> Tensor:
+        counts = self._counts
+        return torch.cat(
+            [
+                heights_of_cells(self.index.cell_scores([score[rows] for score in scores]), counts)[1]
+                for rows in blocks(len(scores[0]), self.index.n_cells)
+            ]
+        )
+
+    # Draws for the whole batch: from the mean over its queries of the probabilities of cells.
+
+    def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        coins = torch.rand(n, generator=generator, device=queries.device, dtype=torch.float64)
+        mixture = self._mixture(queries)
+        cells, rest = invert((mixture * self._counts).cumsum(dim=0), coins)
+        return Draw(self._classes(cells, rest), mixture[cells].log().float())
+
+    @torch.no_grad()
+    def shared_log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        """Log of the batch's mean probability of each of ``ids``, at a cost that doesn't grow with batch times ids.
+
+        See :meth:`Sampler.shared_log_prob`.
+        """
+        rows = queries.reshape(-1, queries.shape[-1])
+        self.log_prob(rows[:1], ids)  # holds the contract: shapes, dtypes, ranges
+        with torch.autocast(rows.device.type, enabled=False):
+            found = self._mixture(rows)[self.index.class_cells[ids].long()].log().float()
+        lost = torch.isinf(found)  # underflown: so rare for all of the batch that float64 hasn't a number for it
+        if bool(lost.any()):
+            found[lost] = super().shared_log_prob(rows, ids[lost])
+        return found
+
+    def _mixture(self, queries: Tensor) -> Tensor:
+        """Mean over the queries of the probability of one class of each cell, float64 (n_cells,)."""
+        scores = self.index.log_scores(queries)
+        log_partition = self._log_partition(scores)
+        if self.n_codebooks != 2:
+            return self._mixture_from_list(scores, log_partition) / len(queries)
+        # Of thin queries a factor of this product would overflow.
+        whole = log_partition > -200.0
+        first = torch.where(whole[:, None], (scores[0].double() - log_partition[:, None]).exp(), 0.0)
+        total = (first.t() @ scores[1].double().exp()).flatten()
+        if not bool(whole.all()):
+            total += self._mixture_from_list([score[~whole] for score in scores], log_partition[~whole])
+        return total / len(queries)
+
+    def _mixture_from_list(self, scores: list[Tensor], log_partition: Tensor) -> Tensor:
+        empty = self._counts == 0
+        total = log_partition.new_zeros(self.index.n_cells)
+        for rows in blocks(len(log_partition), self.index.n_cells):
+            cell_scores = self.index.cell_scores([score[rows] for score in scores]) - log_partition[rows, None]
+            total += cell_scores.masked_fill_(empty, -torch.inf).exp_().sum(dim=0)
+        return total
+
+
+def check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quantizer: str) -> None:
+    """What the numbers of codebooks and codewords must hold together."""
+    if quantizer == "pq" and n_codebooks > dim:
+        raise ParameterError(
+            f"The 'n_codebooks' parameter of {name} must be an int in [1, {dim}], the number of dimensions, for the "
+            f"quantizer 'pq'. Got {n_codebooks!r} instead."
+        )
+    if n_codewords**n_codebooks >= 2**62:
+        raise ParameterError(
+            f"{name} needs n_codewords ** n_codebooks below 2 ** 62. Got {n_codewords!r} ** {n_codebooks!r} instead."
+        )

@@ -1,0 +1,138 @@
+"""The inverted multi-index: classes grouped by the codewords that stand for their embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sylvan.indexing.codebooks import codeword_sizes
+
+__all__ = ["MultiIndex"]
+
+
+class MultiIndex(nn.Module):
+    """Classes sorted by cell, a cell being one codeword of each codebook; all in buffers of fixed shapes.
+
+    With one or two codebooks every combination of codewords is a cell, classes or not; with more only those with
+    classes are, in a list as long as there can be, the places left over being empty cells.
+
+    Attributes
+    ----------
+    order : Tensor of int32 (int64 from 2**31 classes), shape (n_classes,)
+        Classes sorted by cell.
+    offsets : Tensor of int64, shape (n_cells + 1,)
+        Where each cell's classes begin in ``order``.
+    class_cells : Tensor of the dtype of ``order``, shape (n_classes,)
+        The cell of each class.
+    cell_codes : Tensor of int64, shape (n_cells, n_codebooks)
+        The codewords of each cell.
+    unused : Tensor of bool, shape (n_codebooks, n_codewords)
+        Codewords that stand for no class at all.
+    """
+
+    order: Tensor
+    offsets: Tensor
+    class_cells: Tensor
+    cell_codes: Tensor
+    unused: Tensor
+
+    def __init__(self, n_classes: int, dim: int, n_codewords: int, n_codebooks: int, quantizer: str) -> None:
+        super().__init__()
+        self.n_codewords = n_codewords
+        self.n_codebooks = n_codebooks
+        self.quantizer = quantizer
+        self.sizes = codeword_sizes(dim, n_codebooks, quantizer)
+        self.complete = n_codebooks <= 2
+        n_cells = n_codewords**n_codebooks
+        if not self.complete:
+            n_cells = min(n_classes, n_cells)
+        self.n_cells = n_cells
+        for book, size in enumerate(self.sizes):
+            self.register_buffer(f"codewords_{book}", torch.zeros(n_codewords, size))
+        whole = torch.int32 if max(n_classes, n_cells) < 2**31 else torch.int64
+        self.register_buffer("order", torch.arange(n_classes, dtype=whole))
+        self.register_buffer("offsets", torch.zeros(n_cells + 1, dtype=torch.int64))
+        self.register_buffer("class_cells", torch.zeros(n_classes, dtype=whole))
+        self.register_buffer("unused", torch.zeros(n_codebooks, n_codewords, dtype=torch.bool))
+        codes = torch.zeros(n_cells, n_codebooks, dtype=torch.int64)
+        if self.complete:
+            codes = self._unpack(torch.arange(n_cells))
+        self.register_buffer("cell_codes", codes)
+
+    @property
+    def codewords(self) -> list[Tensor]:
+        """The codewords that scores are made of, one (n_codewords, size) tensor a codebook."""
+        return [getattr(self, f"codewords_{book}") for book in range(self.n_codebooks)]
+
+    @property
+    def counts(self) -> Tensor:
+        """How many classes each cell holds, int64 (n_cells,)."""
+        return self.offsets.diff()
+
+    def set_codewords(self, codewords: Sequence[Tensor]) -> None:
+        """Score with other codewords; which classes a cell holds stays as it is."""
+        for own, given in zip(self.codewords, codewords, strict=True):
+            own.copy_(given.detach())
+
+    def rebuild(self, codes: Tensor) -> None:
+        """Sort the classes by their codes, (n_classes, n_codebooks)."""
+        packed = codes[:, 0].clone()
+        for book in range(1, self.n_codebooks):
+            packed = packed * self.n_codewords + codes[:, book]
+        if self.complete:
+            cells, counts = packed, torch.bincount(packed, minlength=self.n_cells)
+        else:
+            found, cells, counts = torch.unique(packed, return_inverse=True, return_counts=True)
+            self.cell_codes.zero_()
+            self.cell_codes[: len(found)] = self._unpack(found)
+            counts = torch.cat([counts, counts.new_zeros(self.n_cells - len(found))])
+        self.class_cells.copy_(cells)
+        self.order.copy_(torch.argsort(cells, stable=True))
+        self.offsets[0] = 0
+        self.offsets[1:] = torch.cumsum(counts, 0)
+        self.unused.fill_(True)
+        self.unused.scatter_(1, codes.t(), False)
+
+    def log_scores(self, queries: Tensor, codewords: Sequence[Tensor] | None = None) -> list[Tensor]:
+        """Inner products of the queries with each codebook's codewords, less the largest of each row.
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (batch, dim)
+        codewords : sequence of Tensor, optional
+            Others than the index's own.
+
+        Returns
+        -------
+        list of Tensor of float32, shape (batch, n_codewords)
+            One a codebook; minus infinity for codewords without a class.
+        """
+        rows = queries.float()
+        parts = list(torch.split(rows, self.sizes, dim=1)) if self.quantizer == "pq" else [rows] * self.n_codebooks
+        scores = []
+        for book, words in enumerate(self.codewords if codewords is None else codewords):
+            score = (parts[book] @ words.t()).masked_fill(self.unused[book], -torch.inf)
+            scores.append(score - score.amax(dim=1, keepdim=True).detach())
+        return scores
+
+    def class_scores(self, log_scores: Sequence[Tensor], ids: Tensor) -> Tensor:
+        """Sum over the codebooks of the log-scores of the codewords of classes (batch, m), in float64."""
+        codes = self.cell_codes[self.class_cells[ids].long()]  # (batch, m, n_codebooks)
+        picked = [scores.gather(1, codes[..., book]).double() for book, scores in enumerate(log_scores)]
+        return torch.stack(picked).sum(dim=0)
+
+    def cell_scores(self, log_scores: Sequence[Tensor]) -> Tensor:
+        """Sum over the codebooks of the log-scores of each cell's codewords, float64 (batch, n_cells)."""
+        total = log_scores[0].double().index_select(1, self.cell_codes[:, 0])
+        for book in range(1, self.n_codebooks):
+            total += log_scores[book].double().index_select(1, self.cell_codes[:, book])
+        return total
+
+    def _unpack(self, packed: Tensor) -> Tensor:
+        codes = []
+        for _ in range(self.n_codebooks):
+            codes.append(packed % self.n_codewords)
+            packed = packed // self.n_codewords
+        return torch.stack(codes[::-1], dim=1)

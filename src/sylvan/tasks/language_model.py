@@ -1,0 +1,330 @@
+"""Language models: which word comes next, over the whole vocabulary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sylvan.errors import DataError
+from sylvan.neural.lstm import LSTMEncoder
+from sylvan.neural.refresh import RefreshSchedule
+from sylvan.neural.training import Job
+from sylvan.neural.transformer import TransformerEncoder
+from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
+from sylvan.sampling import ClassLoss, Sampler
+from sylvan.tasks.corpus import END, Corpus
+from sylvan.tasks.objective import ClassObjective
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+
+__all__ = ["LanguageModel"]
+
+_IGNORED = -100
+_CELLS = 1 << 24  # scores held at once in evaluation
+_COLUMNS = 20  # of a text that is evaluated
+
+
+class LanguageModel(Parameterized, Job):
+    """Train an LSTM or a Transformer to foretell the next word, with any sampler and loss.
+
+    Give it to :func:`sylvan.neural.train`. The LSTM reads ``batch_size`` columns of the training text from top to
+    bottom and carries its state along; the Transformer takes windows of ``length`` words in an order drawn anew each
+    epoch. Adam trains the encoder's layers; the embeddings and the class table, which have no bias, have an optimiser
+    of their own.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        From :func:`sylvan.tasks.read_corpus`.
+    model : {"lstm", "transformer"}
+    embedding : int
+        Dimensions of words' embeddings, and of all the Transformer's layers.
+    hidden : int
+        Dimensions of the LSTM's layers and of its class table; not looked at by the Transformer.
+    n_layers, n_heads, feed_forward : int
+    dropout : float
+    length, batch_size : int
+        Words of a sequence, and sequences of a batch.
+    sampler : str or Sampler
+        Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
+    loss : str or ClassLoss
+        By a name of :func:`sylvan.sampling.make_loss` or as an object.
+    n_samples : int
+        Negatives for each word, or for all words of a batch where ``shared``.
+    shared : bool
+    codewords : int
+        Codewords of each codebook, for samplers by MIDX.
+    sampler_parameters, loss_parameters : mapping, optional
+        Further parameters of what is given by name.
+    refresh : RefreshSchedule, optional
+        When an adaptive sampler sees the class table.
+    optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
+        Of the class table and of the words' embeddings. Adam ruins sampled losses there.
+    learning_rate, table_learning_rate : float
+        Of Adam on the encoder's layers, and of ``optimizer``.
+    seed : int
+        Decides the first parameters and the order of windows.
+    device : str or torch.device
+
+    Attributes
+    ----------
+    encoder_ : LSTMEncoder or TransformerEncoder
+    table_ : nn.Parameter, shape (n_words, dim)
+
+    Notes
+    -----
+    The measure is perplexity over the whole vocabulary, ``exp`` of the mean of ``-log p(word)`` under the full softmax;
+    every word and every end of a sentence counts. The LSTM reads the text in 20 columns, its state carried along; the
+    Transformer sees the words before in windows of ``length`` side by side.
+
+    References
+    ----------
+    Chen and others: Adaptive sampled softmax with inverted multi-index. Section 6.2.
+
+    Examples
+    --------
+    >>> from sylvan.neural import train
+    >>> from sylvan.tasks import LanguageModel
+    >>> from sylvan.tasks.corpus import build_corpus
+    >>> text = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 40
+    >>> corpus = build_corpus(text, text[:4], text[:4])
+    >>> job = LanguageModel(corpus, sampler="uniform", n_samples=3, embedding=8, hidden=8, length=5, batch_size=4)
+    >>> history = train(job, epochs=10)
+    >>> history.test["perplexity"] < 3
+    True
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        "corpus": Instance((Corpus,), "a Corpus"),
+        "model": Choice(("lstm", "transformer")),
+        "embedding": Number(int, 1),
+        "hidden": Number(int, 1),
+        "n_layers": Number(int, 1),
+        "n_heads": Number(int, 1),
+        "feed_forward": Number(int, 1),
+        "dropout": Number(float, 0, 1),
+        "length": Number(int, 1),
+        "batch_size": Number(int, 1),
+        "n_samples": Number(int, 1),
+        "shared": Flag(),
+        "codewords": Number(int, 1),
+        "optimizer": Choice(TABLE_OPTIMIZERS),
+        "learning_rate": Number(float, 0, open_low=True),
+        "table_learning_rate": Number(float, 0, open_low=True),
+        "seed": Number(int, 0),
+    }
+    metric = "perplexity"
+    larger_is_better = False
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        *,
+        model: str = "lstm",
+        embedding: int = 200,
+        hidden: int = 128,
+        n_layers: int = 2,
+        n_heads: int = 4,
+        feed_forward: int = 1024,
+        dropout: float = 0.0,
+        length: int = 35,
+        batch_size: int = 20,
+        sampler: str | Sampler = "midx-rq",
+        loss: str | ClassLoss = "sampled-softmax",
+        n_samples: int = 20,
+        shared: bool = False,
+        codewords: int = 32,
+        sampler_parameters: Mapping[str, Any] | None = None,
+        loss_parameters: Mapping[str, Any] | None = None,
+        refresh: RefreshSchedule | None = None,
+        optimizer: str = "adagrad",
+        learning_rate: float = 0.003,
+        table_learning_rate: float = 0.1,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.corpus, self.model, self.embedding, self.hidden = corpus, model, embedding, hidden
+        self.n_layers, self.n_heads, self.feed_forward, self.dropout = n_layers, n_heads, feed_forward, dropout
+        self.length, self.batch_size = length, batch_size
+        self.sampler, self.loss, self.n_samples, self.shared = sampler, loss, n_samples, shared
+        self.codewords, self.sampler_parameters, self.loss_parameters = codewords, sampler_parameters, loss_parameters
+        self.refresh, self.optimizer = refresh, optimizer
+        self.learning_rate, self.table_learning_rate = learning_rate, table_learning_rate
+        self.seed, self.device = seed, device
+        self.check_params()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        n_words = len(self.corpus.words)
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            self.encoder_ = self._make_encoder(n_words)
+            dim = self.encoder_.dim_out
+            self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
+            self._objective = ClassObjective(
+                n_words, dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
+                counts=self.corpus.counts(), sampler_parameters=self._sampler_parameters(),
+                loss_parameters=self._loss_parameters(), refresh=self.refresh,
+            )  # fmt: skip
+        self.module = nn.Module()
+        self.module.add_module("encoder", self.encoder_)
+        self.module.add_module("objective", self._objective)
+        self.module.register_parameter("table", self.table_)
+        self.module.to(self.device)
+        words = cast(nn.Parameter, self.encoder_.inputs.weight)
+        trained = [*self.encoder_.parameters(), *self._objective.parameters()]
+        sampled = self._objective.sampler is not None
+        self.optimizers = [
+            torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
+            table_optimizer(self.optimizer, [words], self.table_learning_rate, sparse=True),
+            table_optimizer(self.optimizer, [self.table_], self.table_learning_rate, sparse=sampled, warn=sampled),
+        ]
+        first = np.int32(self.corpus.words.index(END))
+        stream = np.concatenate([[first], self.corpus.train])  # every word is foretold from the one before
+        self._stream = torch.from_numpy(stream.astype(np.int64)).to(self.device)
+        self._state: tuple[Tensor, Tensor] | None = None
+
+    def _make_encoder(self, n_words: int) -> LSTMEncoder | TransformerEncoder:
+        if self.model == "lstm":
+            return LSTMEncoder(n_words, self.embedding, self.hidden, self.n_layers, self.dropout, sparse=True)
+        return TransformerEncoder(
+            n_words,
+            self.embedding,
+            self.n_heads,
+            self.n_layers,
+            self.feed_forward,
+            self.length,
+            self.dropout,
+            sparse=True,
+        )
+
+    def _sampler_parameters(self) -> dict[str, Any]:
+        given = dict(self.sampler_parameters or {})
+        if isinstance(self.sampler, str) and "midx" in self.sampler:
+            given.setdefault("n_codewords", self.codewords)
+        return given
+
+    def _loss_parameters(self) -> dict[str, Any]:
+        given = dict(self.loss_parameters or {})
+        if self.shared:
+            given.setdefault("shared", True)
+        return given
+
+    # What the training loop asks.
+
+    def steps_per_epoch(self) -> int:
+        n_words = len(self._stream) - 1
+        if self.model == "lstm":
+            return n_words // self.batch_size // self.length
+        return n_words // self.length // self.batch_size
+
+    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        self._state = None
+        if self.model == "lstm":
+            inputs, targets = (self._columns(self._stream[i:], self.batch_size) for i in (0, 1))
+            for at in range(0, self.steps_per_epoch() * self.length, self.length):
+                yield inputs[:, at : at + self.length], targets[:, at : at + self.length]
+            return
+        order = np.random.default_rng((self.seed, epoch)).permutation((len(self._stream) - 1) // self.length)
+        places = torch.arange(self.length + 1, device=self._stream.device)
+        for step in range(self.steps_per_epoch()):
+            chosen = torch.from_numpy(order[step * self.batch_size :][: self.batch_size]).to(self._stream.device)
+            window = self._stream[chosen.unsqueeze(1) * self.length + places]
+            yield window[:, :-1], window[:, 1:]
+
+    def _columns(self, stream: Tensor, n: int) -> Tensor:
+        """The stream in ``n`` rows that follow on one another; the rest is left out."""
+        size = (len(self._stream) - 1) // n
+        return stream[: n * size].view(n, size)
+
+    def step(self, batch: tuple[Tensor, Tensor], step: int) -> Tensor:
+        inputs, targets = batch
+        queries = self._encode(inputs)
+        loss: Tensor = self._objective(queries, self.table_, targets, step)
+        return loss
+
+    def _encode(self, inputs: Tensor) -> Tensor:
+        """Queries for a batch; the LSTM's state is carried over, the gradient isn't."""
+        if isinstance(self.encoder_, TransformerEncoder):
+            queries: Tensor = self.encoder_(inputs)
+            return queries
+        queries, (hidden, cell) = self.encoder_(inputs, self._state)
+        self._state = hidden.detach(), cell.detach()
+        return queries
+
+    def state(self) -> dict[str, Any]:
+        return {"lstm": self._state}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        carried = state["lstm"]
+        self._state = None if carried is None else (carried[0].to(self.device), carried[1].to(self.device))
+
+    def settings(self) -> dict[str, Any]:
+        found = {name: value for name, value in self.get_params(deep=False).items() if name not in ("corpus", "device")}
+        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+        return {"task": "language-model", "data": self.corpus.describe(), **plain}
+
+    # Evaluation.
+
+    @torch.no_grad()
+    def evaluate(self, split: str) -> dict[str, float]:
+        ids = {"validation": self.corpus.validation, "test": self.corpus.test}[split]
+        carried, self._state = self._state, None
+        total = torch.zeros((), dtype=torch.float64, device=self._stream.device)
+        for inputs, targets in self._in_order(ids):
+            total += self._surprise(self._encode(inputs).flatten(0, 1), targets.flatten())
+        self._state = carried
+        mean = float(total) / len(ids)
+        return {"perplexity": math.exp(mean) if mean < 700 else math.inf}
+
+    def _in_order(self, ids: np.ndarray[Any, Any]) -> Iterator[tuple[Tensor, Tensor]]:
+        """All words of a text, each once: columns for the LSTM, windows for the Transformer, with padding ignored."""
+        first = self.corpus.words.index(END)
+        rows = -(-len(ids) // self.length) if self.model == "transformer" else min(_COLUMNS, len(ids))
+        size = -(-len(ids) // rows)
+        inputs = np.full(rows * size, first, np.int64)
+        targets = np.full(rows * size, _IGNORED, np.int64)
+        inputs[1 : len(ids)], targets[: len(ids)] = ids[:-1], ids
+        both = [torch.from_numpy(array.reshape(rows, size)).to(self.device) for array in (inputs, targets)]
+        if self.model == "transformer":
+            for at in range(0, rows, _COLUMNS):
+                yield both[0][at : at + _COLUMNS], both[1][at : at + _COLUMNS]
+            return
+        for at in range(0, size, self.length):
+            yield both[0][:, at : at + self.length], both[1][:, at : at + self.length]
+
+    def _surprise(self, queries: Tensor, targets: Tensor) -> Tensor:
+        """Sum of ``-log p(target)`` under the full softmax, some rows at a time."""
+        rows = max(1, _CELLS // len(self.table_))
+        total = torch.zeros((), dtype=torch.float64, device=queries.device)
+        for at in range(0, len(queries), rows):
+            scores = (queries[at : at + rows] @ self.table_.t()).float()
+            wanted = targets[at : at + rows]
+            total += F.cross_entropy(scores, wanted, ignore_index=_IGNORED, reduction="sum").double()
+        return total
+
+    @torch.no_grad()
+    def log_probabilities(self, sentence: list[str]) -> Tensor:
+        """Log-probability of each word of a sentence and of its end, float32 (n + 1,), read from the beginning.
+
+        Raises
+        ------
+        DataError
+            When a word isn't known.
+        """
+        ids = {word: i for i, word in enumerate(self.corpus.words)}
+        for word in sentence:
+            if word not in ids:
+                raise DataError(f"The language model doesn't know the word {word!r}.")
+        wanted = torch.tensor([[ids[word] for word in (*sentence, END)]], device=self.device)
+        inputs = F.pad(wanted[:, :-1], (1, 0), value=ids[END])
+        self.module.eval()
+        carried, self._state = self._state, None
+        queries = self._encode(inputs)[0]
+        self._state = carried
+        return (queries @ self.table_.t()).float().log_softmax(1).gather(1, wanted.t()).squeeze(1)

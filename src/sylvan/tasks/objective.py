@@ -1,0 +1,77 @@
+"""A loss over classes together with its sampler, which is refreshed when it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sylvan.neural.refresh import RefreshSchedule
+from sylvan.sampling import ClassLoss, Sampler, make_loss, make_sampler
+
+__all__ = ["FULL", "ClassObjective"]
+
+FULL = "full"
+
+
+class ClassObjective(nn.Module):
+    """What the query of a batch is trained towards, from names or from objects.
+
+    Parameters
+    ----------
+    n_classes, dim : int
+        Shape of the class table.
+    sampler : str or Sampler
+        A name that :func:`sylvan.sampling.make_sampler` knows, or a sampler. Not looked at when the loss needs none.
+    loss : str or ClassLoss
+        A name that :func:`sylvan.sampling.make_loss` knows, or a loss, which then brings its sampler.
+    n_samples : int
+        Negatives.
+    counts : array of int, shape (n_classes,)
+        How often each class is a target in training.
+    sampler_parameters, loss_parameters : mapping
+        Further parameters of what is given by name.
+    refresh : RefreshSchedule, optional
+        When an adaptive sampler sees the table.
+    """
+
+    def __init__(
+        self,
+        n_classes: int,
+        dim: int,
+        *,
+        sampler: str | Sampler,
+        loss: str | ClassLoss,
+        n_samples: int,
+        counts: np.ndarray[Any, Any],
+        sampler_parameters: Mapping[str, Any] | None = None,
+        loss_parameters: Mapping[str, Any] | None = None,
+        refresh: RefreshSchedule | None = None,
+    ) -> None:
+        super().__init__()
+        self.refresh = refresh or RefreshSchedule()
+        if isinstance(loss, ClassLoss):
+            self.loss = loss
+            return
+        if loss != FULL and isinstance(sampler, str):
+            kept = torch.from_numpy(np.asarray(counts))
+            sampler = make_sampler(sampler, n_classes, dim, counts=kept, **(sampler_parameters or {}))
+        drawn_from = None if loss == FULL else sampler
+        self.loss = make_loss(loss, drawn_from, None if loss == FULL else n_samples, **(loss_parameters or {}))
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """Where negatives come from; None for a loss without any."""
+        found = getattr(self.loss, "sampler", None)
+        return found if isinstance(found, Sampler) else None
+
+    def forward(self, queries: Tensor, table: Tensor, targets: Tensor, step: int, bias: Tensor | None = None) -> Tensor:
+        """The loss of a batch, after a refresh of the sampler when ``step`` is one for it."""
+        sampler = self.sampler
+        if sampler is not None and sampler.adaptive and self.refresh.due(step):
+            sampler.refresh(table)
+        loss: Tensor = self.loss(queries, table, targets, bias)
+        return loss

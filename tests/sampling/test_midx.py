@@ -1,0 +1,350 @@
+"""MIDX against Eq. (6) computed naively, a two-stage draw in NumPy, and the softmax (ExactMIDX)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.indexing.codebooks import reconstruct
+from sylvan.sampling import MIDX, ExactMIDX, StaleSamplerWarning
+from sylvan.sampling.cell_draws import invert
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def ready(kind: type[MIDX] | type[ExactMIDX], table: torch.Tensor, **parameters: object) -> MIDX | ExactMIDX:
+    sampler = kind(len(table), table.shape[1], **parameters)  # type: ignore[arg-type]
+    torch.manual_seed(3)
+    sampler.refresh(table)
+    return sampler
+
+
+def naive_log_q(sampler: MIDX, queries: torch.Tensor) -> np.ndarray:
+    """Eq. (6), its second form: the softmax of the scores of the quantised embeddings."""
+    words = [w.double() for w in sampler.index.codewords]
+    codes = sampler.index.cell_codes[sampler.index.class_cells.long()]
+    scores = (queries.double() @ reconstruct(words, codes, sampler.quantizer).t()).numpy()
+    top = scores.max(axis=1, keepdims=True)
+    return scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+def test_probabilities_are_equation_6(quantizer: str, n_codebooks: int) -> None:
+    torch.manual_seed(0)
+    table, queries = torch.randn(300, 9), torch.randn(20, 9)
+    sampler = ready(MIDX, table, n_codewords=6, quantizer=quantizer, n_codebooks=n_codebooks)
+    expected = naive_log_q(sampler, queries)
+    found = sampler.log_prob(queries, torch.arange(300))
+    np.testing.assert_allclose(found.numpy(), expected, atol=2e-5)
+    draw = sampler.sample(queries, 50)
+    np.testing.assert_allclose(draw.log_q.numpy(), np.take_along_axis(expected, draw.ids.numpy(), 1), atol=2e-5)
+    mean = np.log(np.exp(expected).mean(axis=0))
+    np.testing.assert_allclose(sampler.shared_log_prob(queries, torch.arange(300)).numpy(), mean, atol=2e-5)
+    shared = sampler.sample(queries, 50, shared=True)
+    np.testing.assert_allclose(shared.log_q.numpy(), mean[shared.ids.numpy()], atol=2e-5)
+
+
+def naive_draw(sampler: MIDX, query: np.ndarray, coin: float) -> tuple[int, float]:
+    """Equations (3) to (5) for one query with rq and two codebooks, loops and all."""
+    first, second = (w.numpy().astype(np.float64) for w in sampler.index.codewords)
+    size = len(first)
+    members: dict[tuple[int, int], list[int]] = {}
+    for label, cell in enumerate(sampler.index.class_cells.tolist()):
+        members.setdefault((cell // size, cell % size), []).append(label)
+    s1, s2 = np.exp(first @ query), np.exp(second @ query)
+    omega = np.array([[len(members.get((i, j), [])) for j in range(size)] for i in range(size)])
+    psi = (omega * s2).sum(axis=1)
+    p1 = psi * s1 / (psi * s1).sum()
+    below = 0.0
+    for i in range(size):
+        if coin < below + p1[i]:
+            break
+        below += p1[i]
+    rest, p2, below = (coin - below) / p1[i], omega[i] * s2 / psi[i], 0.0
+    for j in range(size):
+        if rest < below + p2[j]:
+            break
+        below += p2[j]
+    inside = members[i, j]
+    return inside[int((rest - below) / p2[j] * len(inside))], float(np.log(p1[i] * p2[j] / len(inside)))
+
+
+def test_draws_are_those_of_two_stages_by_hand() -> None:
+    torch.manual_seed(1)
+    table, queries = torch.randn(200, 6), torch.randn(5, 6)
+    sampler = ready(MIDX, table, n_codewords=5, native=False)
+    draw = sampler.sample(queries, 40, generator=torch.Generator().manual_seed(9))
+    coins = torch.rand(5, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
+    for row in range(5):
+        for column in range(40):
+            label, log_q = naive_draw(sampler, queries[row].numpy().astype(np.float64), float(coins[row, column]))
+            assert int(draw.ids[row, column]) == label
+            assert float(draw.log_q[row, column]) == pytest.approx(log_q, abs=2e-5)
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+def test_exact_midx_is_the_softmax_whatever_the_codebooks(quantizer: str, n_codebooks: int) -> None:
+    torch.manual_seed(2)
+    table, queries = torch.randn(400, 7), torch.randn(30, 7)
+    sampler = ready(ExactMIDX, table, n_codewords=4, quantizer=quantizer, n_codebooks=n_codebooks)
+    softmax = torch.log_softmax(queries.double() @ table.double().t(), dim=1)
+    torch.testing.assert_close(sampler.log_prob(queries, torch.arange(400)).double(), softmax, atol=1e-5, rtol=0)
+    draw = sampler.sample(queries, 60)
+    torch.testing.assert_close(draw.log_q.double(), softmax.gather(1, draw.ids), atol=1e-5, rtol=0)
+
+
+def chi_square(ids: torch.Tensor, log_q: torch.Tensor) -> float:
+    """p-value of frequencies against probabilities; classes expected fewer than 10 times are put together."""
+    expected = log_q.double().exp().numpy() * ids.numel()
+    observed = np.bincount(ids.flatten().numpy(), minlength=len(expected)).astype(float)
+    rare = expected < 10
+    expected = np.append(expected[~rare], expected[rare].sum() + 1e-9)
+    observed = np.append(observed[~rare], observed[rare].sum() + 1e-9)
+    return float(stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        (MIDX, {"quantizer": "rq"}),
+        (MIDX, {"quantizer": "rq", "native": False}),
+        (MIDX, {"quantizer": "pq"}),
+        (MIDX, {"n_codebooks": 1}),
+        (MIDX, {"n_codebooks": 3}),
+        (ExactMIDX, {}),
+        (ExactMIDX, {"quantizer": "pq", "n_codebooks": 3}),
+    ],
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_draws_come_as_often_as_told(
+    kind: type[MIDX] | type[ExactMIDX], parameters: dict[str, object], shared: bool
+) -> None:
+    torch.manual_seed(4)
+    table, queries = torch.randn(150, 6), torch.randn(4, 6)
+    sampler = ready(kind, table, n_codewords=5, **parameters)
+    everything = torch.arange(150)
+    if shared:
+        draw = sampler.sample(queries, 100_000, shared=True)
+        assert chi_square(draw.ids, sampler.shared_log_prob(queries, everything)) > 1e-4
+    else:
+        draw = sampler.sample(queries[:1].expand(1000, -1), 200)
+        assert chi_square(draw.ids, sampler.log_prob(queries[:1], everything)[0]) > 1e-4
+
+
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+@pytest.mark.parametrize("native", [False, None])
+def test_huge_scores_neither_overflow_nor_vanish(n_codebooks: int, native: bool | None) -> None:
+    torch.manual_seed(5)
+    table, queries = torch.randn(100, 4) * 100, torch.randn(30, 4) * 100
+    sampler = ready(MIDX, table, n_codewords=6, n_codebooks=n_codebooks, native=native)
+    found = sampler.log_prob(queries, torch.arange(100))
+    expected = naive_log_q(sampler, queries)
+    assert torch.isfinite(found).all()
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=0.05)
+    draw = sampler.sample(queries, 20)
+    torch.testing.assert_close(draw.log_q, found.gather(1, draw.ids))
+    assert torch.all(draw.log_q > -60)
+    shared = sampler.shared_log_prob(queries, torch.arange(100))
+    assert torch.isfinite(shared).all()
+    assert torch.all(torch.isfinite(sampler.sample(queries, 40, shared=True).log_q))
+
+
+@pytest.mark.parametrize("native", [False, None])
+def test_cells_that_all_underflow_in_linear_space_are_drawn_in_log_space(native: bool | None) -> None:
+    """The best codewords of the two books never meet: every cell with a class lies 1000 and more below."""
+    sampler = MIDX(4, 2, n_codewords=2, quantizer="pq", native=native)
+    sampler.refresh(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
+    query = torch.tensor([[3000.0, 3000.0], [3000.0, 3001.0], [1.0, 0.0]])
+    assert int((sampler.index.counts > 0).sum()) == 2
+    found = sampler.log_prob(query, torch.arange(4)).exp()
+    odds = 1 / (1 + np.e)
+    expected = [[0.25] * 4, [odds / 2, odds / 2, (1 - odds) / 2, (1 - odds) / 2], [(1 - odds) / 2] * 2 + [odds / 2] * 2]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    draw = sampler.sample(query, 4000, generator=torch.Generator().manual_seed(0))
+    shares = torch.stack([torch.bincount(row, minlength=4) / 4000 for row in draw.ids])
+    np.testing.assert_allclose(shares.numpy(), expected, atol=0.04)
+    torch.testing.assert_close(draw.log_q, found.log().gather(1, draw.ids))
+    mean = np.mean(expected, axis=0)
+    np.testing.assert_allclose(sampler.shared_log_prob(query, torch.arange(4)).exp().numpy(), mean, rtol=1e-5)
+    shared = sampler.sample(query, 8000, shared=True)
+    np.testing.assert_allclose(torch.bincount(shared.ids, minlength=4).numpy() / 8000, mean, atol=0.04)
+
+
+def test_a_class_that_no_query_ever_draws_has_a_finite_shared_probability() -> None:
+    sampler = MIDX(2, 1, n_codewords=2)
+    sampler.refresh(torch.tensor([[0.0], [1.0]]))
+    query = torch.full((3, 1), 2000.0)
+    torch.testing.assert_close(sampler.shared_log_prob(query, torch.arange(2)), torch.tensor([-2000.0, 0.0]))
+
+
+@given(
+    n=st.integers(1, 20),
+    dim=st.integers(1, 5),
+    n_codewords=st.integers(1, 9),
+    n_codebooks=st.integers(1, 3),
+    quantizer=st.sampled_from(["pq", "rq"]),
+    distinct=st.integers(1, 20),
+    exact=st.booleans(),
+    native=st.sampled_from([None, False]),
+    n_draws=st.sampled_from([1, 7]),
+)
+@settings(max_examples=150, deadline=None)
+def test_odd_sizes(
+    n: int,
+    dim: int,
+    n_codewords: int,
+    n_codebooks: int,
+    quantizer: str,
+    distinct: int,
+    exact: bool,
+    native: bool | None,
+    n_draws: int,
+) -> None:
+    if quantizer == "pq":
+        n_codebooks = min(n_codebooks, dim)
+    torch.manual_seed(n + 7 * dim)
+    table = torch.randn(n, dim)[torch.arange(n) % distinct]
+    parameters: dict[str, object] = {"n_codewords": n_codewords, "n_codebooks": n_codebooks, "quantizer": quantizer}
+    sampler = ready(ExactMIDX, table, **parameters) if exact else ready(MIDX, table, native=native, **parameters)
+    queries = torch.randn(3, dim)
+    log_prob = sampler.log_prob(queries, torch.arange(n))
+    torch.testing.assert_close(log_prob.exp().sum(dim=1), torch.ones(3))
+    for _ in range(2):
+        draw = sampler.sample(queries, n_draws)
+        assert int(draw.ids.min()) >= 0 and int(draw.ids.max()) < n
+        torch.testing.assert_close(draw.log_q, log_prob.gather(1, draw.ids))
+        sampler.refresh(table)  # goes on from its own codewords
+        log_prob = sampler.log_prob(queries, torch.arange(n))
+    assert sampler.sample(queries, n_draws, shared=True).ids.shape == (n_draws,)
+
+
+def test_coins_never_fall_on_an_empty_part_or_off_the_end() -> None:
+    heights = torch.tensor([0.0, 1e-300, 1e-300, 0.1, 0.1 + 0.2, 0.3 + 1e-16, 0.3 + 1e-16], dtype=torch.float64)
+    coins = torch.tensor([0.0, 1e-320, 0.3333333333333333, 1 - 2**-53, 1.0], dtype=torch.float64)
+    places, rest = invert(heights, coins)
+    widths = heights.diff(prepend=heights.new_zeros(1))
+    assert torch.all(widths[places] > 0)
+    assert torch.all((rest >= 0) & (rest < 1))
+
+
+@pytest.mark.parametrize("kind", [MIDX, ExactMIDX])
+def test_one_seed_gives_the_same_bits_on_any_number_of_threads(
+    kind: type[MIDX] | type[ExactMIDX], threads: None
+) -> None:
+    generator = torch.Generator().manual_seed(6)
+    table, queries = torch.randn(3000, 24, generator=generator), torch.randn(40, 24, generator=generator)
+    found = []
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        sampler = ready(kind, table, n_codewords=8)
+        found.append([sampler.sample(queries, 30), sampler.sample(queries, 30, shared=True)])
+    for first, second in zip(*found, strict=True):
+        assert torch.equal(first.ids, second.ids)
+        assert torch.equal(first.log_q, second.log_q)
+
+
+@pytest.mark.parametrize("kind", [MIDX, ExactMIDX])
+@pytest.mark.parametrize("n_codebooks", [2, 3])
+def test_state_dict_carries_the_index(kind: type[MIDX] | type[ExactMIDX], n_codebooks: int) -> None:
+    torch.manual_seed(7)
+    table, queries = torch.randn(80, 5), torch.randn(3, 5)
+    sampler = ready(kind, table, n_codewords=4, n_codebooks=n_codebooks, class_weights=range(80))
+    other = kind(80, 5, n_codewords=4, n_codebooks=n_codebooks, class_weights=range(80))
+    other.load_state_dict(sampler.state_dict())
+    generators = [torch.Generator().manual_seed(1) for _ in range(2)]
+    first, second = (s.sample(queries, 9, generator=g) for s, g in zip((sampler, other), generators, strict=True))
+    assert torch.equal(first.ids, second.ids) and torch.equal(first.log_q, second.log_q)
+    torch.manual_seed(8)
+    sampler.refresh(table)
+    torch.manual_seed(8)
+    other.refresh(table)
+    assert torch.equal(sampler.index.class_cells, other.index.class_cells)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_low_precision_and_autocast(dtype: torch.dtype) -> None:
+    torch.manual_seed(9)
+    table, queries = torch.randn(100, 8).to(dtype), torch.randn(6, 8).to(dtype)
+    sampler = ready(MIDX, table, n_codewords=4)
+    expected = naive_log_q(sampler, queries)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        draw = sampler.sample(queries, 10)
+        shared = sampler.sample(queries, 10, shared=True)
+        again = sampler.shared_log_prob(queries, shared.ids)
+    np.testing.assert_allclose(draw.log_q.numpy(), np.take_along_axis(expected, draw.ids.numpy(), 1), atol=2e-5)
+    torch.testing.assert_close(shared.log_q, again)
+
+
+def test_class_weights_bring_heavy_classes_closer_to_the_softmax() -> None:
+    torch.manual_seed(10)
+    weights = torch.ones(2000)
+    weights[:30] = 300.0
+    table, queries = torch.randn(2000, 12) * 0.3, torch.randn(50, 12)
+    softmax = torch.log_softmax(queries @ table.t(), dim=1)[:, :30]
+    errors = []
+    for given_weights in (None, weights):
+        sampler = ready(MIDX, table, n_codewords=8, class_weights=given_weights)
+        errors.append((sampler.log_prob(queries, torch.arange(30)) - softmax).square().mean())
+    assert errors[1] < 0.7 * errors[0]
+
+
+def test_a_query_touches_nothing_of_the_size_of_the_class_set() -> None:
+    """All that draws and probabilities allocate stays far below a number for each class."""
+    torch.manual_seed(11)
+    n = 200_000
+    sampler = ready(MIDX, torch.randn(n, 2), n_codewords=8, n_iterations=1, native=False)
+    queries, ids = torch.randn(2, 2), torch.randint(n, (2, 5))
+    with torch.profiler.profile(profile_memory=True) as profile:
+        sampler.sample(queries, 5)
+        sampler.sample(queries, 5, shared=True)
+        sampler.log_prob(queries, ids)
+        sampler.shared_log_prob(queries, ids[0])
+    largest = max(event.cpu_memory_usage for event in profile.events())
+    assert 0 < largest < n / 4
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"n_codewords": 0}, "'n_codewords' parameter of MIDX must be an int"),
+        ({"quantizer": "opq"}, "'quantizer' parameter of MIDX must be one of"),
+        ({"quantizer": "pq", "n_codebooks": 9}, r"int in \[1, 4\]"),
+        ({"n_codebooks": 10, "n_codewords": 1000}, r"below 2 \*\* 62"),
+        ({"native": 1}, "'native' parameter of MIDX must be"),
+        ({"stale_after": 0}, "'stale_after'"),
+    ],
+)
+def test_wrong_parameters(parameters: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        MIDX(10, 4, **parameters)  # type: ignore[arg-type]
+
+
+def test_wrong_weights_and_calls() -> None:
+    with pytest.raises(DataError, match="'class_weights' of MIDX"):
+        MIDX(10, 4, class_weights=[1, 2])
+    sampler = MIDX(10, 4, n_codewords=2, stale_after=1)
+    with pytest.raises(NotFittedError, match="never seen"):
+        sampler.sample(torch.randn(2, 4), 3)
+    sampler.refresh(torch.randn(10, 4))
+    with pytest.raises(DataError, match=r"must be in \[0, 10\)"):
+        sampler.shared_log_prob(torch.randn(2, 4), torch.tensor([10]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sampler.sample(torch.randn(2, 4), 3)
+    with pytest.warns(StaleSamplerWarning):
+        sampler.sample(torch.randn(2, 4), 3)

@@ -1,0 +1,255 @@
+"""Language models: texts as streams, batches, perplexity against a slow twin, training and resuming."""
+
+from __future__ import annotations
+
+import lzma
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sylvan.errors import DataError, ParameterError
+from sylvan.neural import RefreshSchedule, load_tree, train
+from sylvan.sampling import SampledSoftmaxLoss, Uniform
+from sylvan.tasks import LanguageModel, build_corpus, read_corpus, run_task
+from sylvan.tasks.corpus import Corpus
+from sylvan.tasks.table_optimizer import AdamOnClassesWarning
+
+SMALL: dict[str, Any] = {
+    "embedding": 12, "hidden": 10, "n_heads": 2, "feed_forward": 16, "length": 6, "batch_size": 4, "n_samples": 5,
+    "sampler": "unigram",
+}  # fmt: skip
+
+
+def sentences(n: int, seed: int) -> list[list[str]]:
+    """A walk over 30 words in which each is followed by one of two."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(n):
+        word = int(rng.integers(30))
+        sentence = []
+        for _ in range(int(rng.integers(3, 9))):
+            sentence.append(f"w{word}")
+            word = (2 * word + int(rng.integers(2))) % 30
+        found.append(sentence)
+    return found
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return build_corpus(sentences(300, 0), sentences(40, 1), sentences(30, 2))
+
+
+def test_a_text_becomes_a_stream() -> None:
+    corpus = build_corpus([["b", "a", "a"], [], ["a"]], [["a"]], [["b", "a"]])
+    assert corpus.words == ["a", "<eos>", "b"]
+    assert corpus.train.tolist() == [2, 0, 0, 1, 0, 1] and corpus.test.tolist() == [2, 0, 1]
+    assert corpus.counts().tolist() == [3, 2, 1]
+    assert repr(corpus) == "Corpus(3 words; train 6, validation 2, test 3 tokens)"
+
+
+def test_a_given_vocabulary() -> None:
+    corpus = build_corpus([["b", "a", "c"], ["a", "c"]], [["a"]], [["b"]], vocabulary=["a", "z"])
+    assert corpus.words == ["<unk>", "a", "<eos>", "z"]
+    assert corpus.train.tolist() == [0, 1, 0, 2, 1, 0, 2] and corpus.counts().tolist() == [3, 2, 2, 0]
+
+
+def test_texts_from_files(tmp_path: Path) -> None:
+    (tmp_path / "train.txt.xz").write_bytes(lzma.compress(" a b \n\nb ağaç\n".encode()))
+    (tmp_path / "valid.txt").write_text("a\n")
+    (tmp_path / "test.txt").write_text("b zz")
+    (tmp_path / "words").write_text("a\nb\n")
+    corpus = read_corpus(tmp_path)
+    assert corpus.words == ["b", "<eos>", "a", "ağaç", "<unk>"] and corpus.test.tolist() == [0, 4, 1]
+    parts = [tmp_path / name for name in ("train.txt.xz", "valid.txt", "test.txt")]
+    assert read_corpus(*parts).describe() == corpus.describe()
+    assert set(read_corpus(*parts, vocabulary=tmp_path / "words").words) == {"a", "b", "<eos>", "<unk>"}
+
+
+def test_wrong_texts(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is no folder"):
+        read_corpus(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"holds no train.txt"):
+        read_corpus(tmp_path)
+    (tmp_path / "train.txt").write_bytes(b"a\nb\xff\n")
+    (tmp_path / "empty.txt").write_bytes(b" \n")
+    with pytest.raises(DataError, match="line 2: the text is not UTF-8"):
+        read_corpus(tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "train.txt")
+    with pytest.raises(DataError, match=r"empty.txt is empty"):
+        read_corpus(tmp_path / "empty.txt", tmp_path / "train.txt", tmp_path / "train.txt")
+    with pytest.raises(DataError, match="needs three texts"):
+        read_corpus(tmp_path / "train.txt", tmp_path / "train.txt")
+
+
+def test_the_lstm_reads_columns_from_top_to_bottom(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **SMALL)
+    batches = list(job.batches(0))
+    assert len(batches) == job.steps_per_epoch() == len(corpus.train) // 4 // 6
+    targets = torch.cat([target for _, target in batches], 1)
+    inputs = torch.cat([given for given, _ in batches], 1)
+    size = len(corpus.train) // 4
+    for row in range(4):
+        column = corpus.train[row * size :][: targets.shape[1]]
+        assert targets[row].tolist() == column.tolist()
+        assert inputs[row, 1:].tolist() == column[:-1].tolist()
+    assert inputs[0, 0] == corpus.words.index("<eos>") and inputs[1, 0] == corpus.train[size - 1]
+
+
+def test_the_transformer_takes_every_window_once_in_another_order_each_epoch(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **{**SMALL, "model": "transformer", "batch_size": 1})
+    epochs = [torch.cat([target for _, target in job.batches(epoch)]) for epoch in (0, 1, 1)]
+    windows = torch.from_numpy(corpus.train[: len(corpus.train) // 6 * 6].astype(np.int64)).view(-1, 6)
+    assert sorted(epochs[0].tolist()) == sorted(windows.tolist())
+    assert torch.equal(epochs[1], epochs[2]) and not torch.equal(epochs[0], epochs[1])
+
+
+def naive_perplexity(job: LanguageModel, ids: np.ndarray[Any, Any]) -> float:
+    """Word by word over columns (LSTM) or windows (Transformer), from the scores of the whole vocabulary."""
+    end = job.corpus.words.index("<eos>")
+    before = [end, *ids[:-1].tolist()]
+    piece = -(-len(ids) // 20) if job.model == "lstm" else job.length
+    total = 0.0
+    for start in range(0, len(ids), piece):
+        inputs = torch.tensor([before[start : start + piece]])
+        queries = job.encoder_(inputs)
+        queries = queries[0] if isinstance(queries, tuple) else queries
+        logs = (queries[0] @ job.table_.t()).double().log_softmax(1)
+        total -= sum(float(logs[i, word]) for i, word in enumerate(ids[start : start + piece].tolist()))
+    return math.exp(total / len(ids))
+
+
+@pytest.mark.parametrize("model", ["lstm", "transformer"])
+def test_perplexity_is_the_naive_one(model: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sylvan.tasks.language_model._CELLS", 100)  # some rows at a time
+    job = LanguageModel(corpus, **{**SMALL, "model": model})
+    job.module.eval()
+    with torch.no_grad():
+        for split, ids in (("validation", corpus.validation), ("test", corpus.test)):
+            assert job.evaluate(split)["perplexity"] == pytest.approx(naive_perplexity(job, ids), rel=1e-5)
+
+
+def test_uniform_scores_have_the_perplexity_of_the_vocabulary(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **SMALL)
+    with torch.no_grad():
+        job.table_.zero_()
+    assert job.evaluate("test")["perplexity"] == pytest.approx(len(corpus.words), rel=1e-6)
+
+
+@pytest.mark.parametrize("given", [{"model": "lstm", "dropout": 0.1}, {"model": "transformer"}, {"shared": True}])
+def test_it_learns(given: dict[str, Any], corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **{**SMALL, "n_samples": 8, "learning_rate": 0.02, "table_learning_rate": 0.3, **given})
+    results = run_task(job, epochs=3)
+    assert results["test"]["perplexity"] < 12, results["epochs"]  # 32 words; two can follow, and a sentence can end
+
+
+def test_objects_in_place_of_names(corpus: Corpus) -> None:
+    n_words = len(corpus.words)
+    job = LanguageModel(corpus, **{**SMALL, "loss": SampledSoftmaxLoss(Uniform(n_words), 4)})
+    train(job, epochs=1)
+    assert "SampledSoftmaxLoss" in str(job.settings()["loss"])
+
+
+def test_an_adaptive_sampler_is_refreshed_on_schedule(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **{**SMALL, "sampler": "softmax", "refresh": RefreshSchedule(3, 3, 0)})
+    sampler = job._objective.sampler
+    assert sampler is not None
+    seen = []
+    refresh = sampler.refresh
+    sampler.refresh = lambda table: (seen.append(len(seen)), refresh(table))[1]  # type: ignore[method-assign]
+    train(job, epochs=1, max_steps=8)
+    assert len(seen) == 3
+
+
+def there() -> list[str]:
+    """The samplers whose classes are there and take what their names stand for."""
+    from sylvan import sampling
+    from sylvan.sampling.by_name import _SAMPLERS
+
+    def made(kind: str, fixed: Any) -> bool:
+        return kind in sampling.__all__ and set(fixed) <= set(getattr(sampling, kind).parameter_names())
+
+    return [name for name, known in _SAMPLERS.items() if made(known.kind, known.fixed)]
+
+
+OF_SAMPLERS: dict[str, dict[str, Any]] = {"rff": {"n_features": 8}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"model": "lstm", "dropout": 0.2},
+        {"model": "transformer"},
+        *({"sampler": name, "codewords": 4, "sampler_parameters": OF_SAMPLERS.get(name)} for name in there()),
+    ],
+    ids=str,
+)
+def test_resumed_it_is_the_same_to_the_bit(given: dict[str, Any], corpus: Corpus, tmp_path: Path) -> None:
+    for folder, stops in (("whole", [16]), ("parts", [7, 16])):
+        for stop in stops:
+            job = LanguageModel(corpus, **{**SMALL, **given})
+            train(job, epochs=9, max_steps=stop, folder=tmp_path / folder, resume=True)
+    trees = [load_tree(tmp_path / folder / "checkpoint", kind="neural-checkpoint") for folder in ("whole", "parts")]
+    for name, value in trees[0]["module"].items():
+        assert trees[1]["module"][name] is not None
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, trees[1]["module"][name]), name
+    assert torch.equal(trees[0]["random"]["cpu"], trees[1]["random"]["cpu"])
+
+
+def test_adam_on_the_class_table_of_a_sampled_loss_warns(corpus: Corpus) -> None:
+    with pytest.warns(AdamOnClassesWarning, match="Choose 'adagrad' or 'sgd'"):
+        LanguageModel(corpus, **{**SMALL, "optimizer": "adam"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for given in ({"optimizer": "sgd"}, {"optimizer": "adagrad"}):
+            train(LanguageModel(corpus, **{**SMALL, **given}), epochs=1, max_steps=2)
+
+
+def test_the_class_table_has_sparse_gradients(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **SMALL)
+    job.step(next(job.batches(0)), 0).backward()  # type: ignore[no-untyped-call]
+    for table in (job.table_, job.encoder_.inputs.weight):
+        assert table.grad is not None and table.grad.is_sparse
+
+
+@pytest.mark.parametrize(
+    ("given", "piece"),
+    [
+        ({"model": "rnn"}, "'model' parameter of LanguageModel must be one of"),
+        ({"hidden": 0}, "'hidden' parameter"),
+        ({"sampler": "unigrm"}, "no sampler 'unigrm'"),
+        ({"loss": "softmx"}, "no loss 'softmx'"),
+        ({"sampler_parameters": {"powr": 1}}, "has no parameter 'powr'"),
+        ({"optimizer": "lion"}, "'optimizer' parameter"),
+    ],
+)
+def test_wrong_parameters(given: dict[str, Any], piece: str, corpus: Corpus) -> None:
+    with pytest.raises(ParameterError, match=piece):
+        LanguageModel(corpus, **{**SMALL, **given})
+
+
+def test_a_text_too_short_for_a_batch() -> None:
+    corpus = build_corpus([["a", "b"]], [["a"]], [["a"]])
+    with pytest.raises(DataError, match="not even one batch"):
+        train(LanguageModel(corpus, **{**SMALL, "n_samples": 2}), epochs=1)
+
+
+def test_log_probabilities_of_a_sentence(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **SMALL)
+    logs = job.log_probabilities(["w1", "w2"])
+    assert logs.shape == (3,) and bool((logs < 0).all())
+    with pytest.raises(DataError, match="doesn't know the word 'zebra'"):
+        job.log_probabilities(["zebra"])
+
+
+def test_results_and_pictures(corpus: Corpus, tmp_path: Path) -> None:
+    results = run_task(LanguageModel(corpus, **SMALL), epochs=2, folder=tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"results.json", "convergence.png", "convergence.svg", "checkpoint", "best"}
+    assert results["settings"]["task"] == "language-model" and results["settings"]["data"]["words"] == 31
+    assert results["versions"]["torch"] == torch.__version__ and len(results["epochs"]) == 2
+    assert "language-model: lstm, sampled-softmax, 5 from unigram" in (tmp_path / "run" / "convergence.svg").read_text()
