@@ -65,17 +65,19 @@ class ClassObjective(nn.Module):
         if loss == FULL:
             self.loss = make_loss(loss, **(loss_parameters or {}))
             return
+        kept = torch.from_numpy(np.asarray(counts))
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
-            parameters = {"counts": torch.from_numpy(np.asarray(counts)), **of_codes, **(sampler_parameters or {})}
+            parameters = {"counts": kept, **of_codes, **(sampler_parameters or {})}
             sampler = make_sampler(sampler, n_classes, dim, **parameters)
         of_batch = {"shared": True} if shared else {}
-        self.loss = make_loss(loss, sampler, n_samples, **{**of_batch, **(loss_parameters or {})})
+        given = {**of_batch, **(loss_parameters or {})}
+        self.loss = make_loss(loss, sampler, n_samples, counts=kept, dim=dim, **given)
 
     @property
     def sampler(self) -> Sampler | None:
-        """Where negatives come from; None for a loss without any."""
-        found = getattr(self.loss, "sampler", None)
+        """Where negatives come from, CANE's noises among them; None for a loss without any."""
+        found = getattr(self.loss, "sampler", getattr(self.loss, "noise", None))
         return found if isinstance(found, Sampler) else None
 
     def forward(self, queries: Tensor, table: Tensor, targets: Tensor, step: int, bias: Tensor | None = None) -> Tensor:
@@ -85,3 +87,9 @@ class ClassObjective(nn.Module):
             sampler.refresh(table)
         loss: Tensor = self.loss(queries, table, targets, bias)
         return loss
+
+    def class_embeddings(self, table: Tensor) -> Tensor:
+        """What queries are multiplied with to rank all classes: the table, unless the loss has scores of its own."""
+        output = getattr(self.loss, "output_embeddings", None)
+        found: Tensor = table if output is None else output(table)
+        return found
