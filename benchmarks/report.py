@@ -16,6 +16,7 @@ from report_ablation import ablation_section
 from report_calibration import calibration_section
 from report_ensembles import ensembles_section
 from report_plan import plan_section
+from report_sampling import sampling_section
 
 HERE = Path(__file__).resolve().parent
 PEERS = ("libpecos", "omikuji", "napkinxc")
@@ -308,6 +309,7 @@ def document(folder: Path) -> str:
     lines += calibration_section(by_order(folder, "calibration"))
     lines += plan_section(by_order(folder, "plan"))
     lines += ablation_section(by_order(folder, "ablation"))
+    lines += sampling_section(folder)
     return "\n".join(lines) + "\n"
 
 
