@@ -1,0 +1,57 @@
+"""What the tests of the theory share: a trained model, its queries, and samplers turned into arrays."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import theory_twin as twin
+import torch
+
+from sylvan.sampling import MIDX, Sampler
+
+N_CONTEXTS = 64
+
+
+@functools.cache
+def trained() -> twin.Trained:
+    """The trained model, once for all tests of a process."""
+    torch.set_num_threads(1)
+    return twin.train()
+
+
+def contexts() -> twin.Array:
+    """Queries as often as they occur, so that their means are those of a training."""
+    model = trained()
+    return model.contexts[np.random.default_rng(5).choice(len(model.contexts), N_CONTEXTS, p=model.frequency)]
+
+
+def tensor(array: twin.Array) -> torch.Tensor:
+    return torch.from_numpy(array).float()
+
+
+def refreshed(sampler: Sampler, classes: twin.Array) -> Sampler:
+    sampler.refresh(tensor(classes))
+    return sampler
+
+
+def midx(n_codewords: int, quantizer: str = "rq") -> MIDX:
+    """MIDX on the trained classes."""
+    classes = trained().classes
+    torch.manual_seed(0)
+    sampler = MIDX(*classes.shape, n_codewords=n_codewords, quantizer=quantizer)
+    sampler.refresh(tensor(classes))
+    return sampler
+
+
+def distribution(sampler: Sampler, queries: twin.Array) -> twin.Array:
+    """Every class's probability, by the sampler's own account; they must be one in all."""
+    found = sampler.log_prob(tensor(queries), torch.arange(sampler.n_classes)).double().exp().numpy()
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=2e-5)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def index_of(sampler: MIDX) -> tuple[list[twin.Array], twin.Ids]:
+    """Codebooks (K, width) and codes (n_classes, B) of a sampler."""
+    index = sampler.index
+    return [words.double().numpy() for words in index.codewords], index.cell_codes[index.class_cells.long()].numpy()
