@@ -70,7 +70,14 @@ class ClassObjective(nn.Module):
             parameters = {"counts": torch.from_numpy(np.asarray(counts)), **of_codes, **(sampler_parameters or {})}
             sampler = make_sampler(sampler, n_classes, dim, **parameters)
         of_batch = {"shared": True} if shared else {}
-        self.loss = make_loss(loss, sampler, n_samples, **{**of_batch, **(loss_parameters or {})})
+        of_data = {"counts": torch.from_numpy(np.asarray(counts)), "dim": dim}
+        self.loss = make_loss(loss, sampler, n_samples, **{**of_data, **of_batch, **(loss_parameters or {})})
+
+    def output_table(self, table: Tensor) -> Tensor:
+        """Class embeddings whose inner products with queries are the model's scores: ``table`` for most losses."""
+        whole = getattr(self.loss, "output_embeddings", None)
+        found: Tensor = table if whole is None else whole(table)
+        return found
 
     @property
     def sampler(self) -> Sampler | None:
