@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.neural.refresh import RefreshSchedule
-from sylvan.sampling import ClassLoss, Sampler, make_loss, make_sampler
+from sylvan.sampling import CANELoss, ClassLoss, Sampler, make_loss, make_sampler
 
 __all__ = ["FULL", "ClassObjective"]
 
@@ -56,17 +56,22 @@ class ClassObjective(nn.Module):
         if isinstance(loss, ClassLoss):
             self.loss = loss
             return
+        kept = torch.from_numpy(np.asarray(counts))
         if loss != FULL and isinstance(sampler, str):
-            kept = torch.from_numpy(np.asarray(counts))
             sampler = make_sampler(sampler, n_classes, dim, counts=kept, **(sampler_parameters or {}))
         drawn_from = None if loss == FULL else sampler
-        self.loss = make_loss(loss, drawn_from, None if loss == FULL else n_samples, **(loss_parameters or {}))
+        n_drawn = None if loss == FULL else n_samples
+        self.loss = make_loss(loss, drawn_from, n_drawn, counts=kept, dim=dim, **(loss_parameters or {}))
 
     @property
     def sampler(self) -> Sampler | None:
         """Where negatives come from; None for a loss without any."""
         found = getattr(self.loss, "sampler", None)
         return found if isinstance(found, Sampler) else None
+
+    def output_embeddings(self, table: Tensor) -> Tensor:
+        """The table whose inner products with queries are the model's scores; other than ``table`` for some CANE."""
+        return self.loss.output_embeddings(table) if isinstance(self.loss, CANELoss) else table
 
     def forward(self, queries: Tensor, table: Tensor, targets: Tensor, step: int, bias: Tensor | None = None) -> Tensor:
         """The loss of a batch, after a refresh of the sampler when ``step`` is one for it."""
