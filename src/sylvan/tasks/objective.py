@@ -34,6 +34,10 @@ class ClassObjective(nn.Module):
         How often each class is a target in training.
     sampler_parameters, loss_parameters : mapping
         Further parameters of what is given by name.
+    shared : bool
+        Whether a batch shares its negatives, for a loss given by name.
+    codewords : int, optional
+        Codewords of each codebook, for MIDX given by name.
     refresh : RefreshSchedule, optional
         When an adaptive sampler sees the table.
     """
@@ -49,6 +53,8 @@ class ClassObjective(nn.Module):
         counts: np.ndarray[Any, Any],
         sampler_parameters: Mapping[str, Any] | None = None,
         loss_parameters: Mapping[str, Any] | None = None,
+        shared: bool = False,
+        codewords: int | None = None,
         refresh: RefreshSchedule | None = None,
     ) -> None:
         super().__init__()
@@ -56,12 +62,16 @@ class ClassObjective(nn.Module):
         if isinstance(loss, ClassLoss):
             self.loss = loss
             return
+        if loss == FULL:
+            self.loss = make_loss(loss, **(loss_parameters or {}))
+            return
         kept = torch.from_numpy(np.asarray(counts))
-        if loss != FULL and isinstance(sampler, str):
-            sampler = make_sampler(sampler, n_classes, dim, counts=kept, **(sampler_parameters or {}))
-        drawn_from = None if loss == FULL else sampler
-        n_drawn = None if loss == FULL else n_samples
-        self.loss = make_loss(loss, drawn_from, n_drawn, counts=kept, dim=dim, **(loss_parameters or {}))
+        if isinstance(sampler, str):
+            of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
+            parameters = {"counts": kept, **of_codes, **(sampler_parameters or {})}
+            sampler = make_sampler(sampler, n_classes, dim, **parameters)
+        parameters = {"counts": kept, "dim": dim, **({"shared": True} if shared else {}), **(loss_parameters or {})}
+        self.loss = make_loss(loss, sampler, n_samples, **parameters)
 
     @property
     def sampler(self) -> Sampler | None:
