@@ -20,7 +20,7 @@ def test_a_language_model_with_cane() -> None:
     subsets = loss.candidates
     assert float(subsets.subset_vectors.detach().abs().max()) > 0
     whole = job.table_ + subsets.subset_vectors[subsets.subset_of]
-    torch.testing.assert_close(job._objective.output_table(job.table_), whole)
+    torch.testing.assert_close(job._objective.output_embeddings(job.table_), whole)
     before = job.evaluate("test")["perplexity"]
     assert before < 4
     with torch.no_grad():
