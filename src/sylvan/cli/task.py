@@ -17,7 +17,8 @@ __all__ = ["TASKS", "command"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each is a module beside this one that holds: OWNER, the job's module and class in sylvan.tasks; HELP, what DATA may
-# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings).
+# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings); DEFAULTS,
+# where there are any, of the options that all have.
 TASKS = {
     "language-model": "Foretell the next word: an LSTM or a Transformer on plain text.",
     "sequential-recommendation": "Foretell a user's next item: SASRec or GRU4Rec on ordered interactions.",
@@ -163,4 +164,7 @@ def _task_command(task: str) -> click.Command:
 
         run(ctx, owner, module.make_job, given)
 
+    for parameter in run_task.params:
+        if isinstance(parameter, click.Option) and parameter.name in getattr(module, "DEFAULTS", {}):
+            parameter.default, parameter.show_default = module.DEFAULTS[parameter.name], True
     return run_task

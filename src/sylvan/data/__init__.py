@@ -18,6 +18,8 @@ from sylvan.data.mapped import open_csr, save_csr
 from sylvan.data.parquet import read_parquet, stream_parquet, write_parquet
 from sylvan.data.pecos_text import read_pecos, stream_pecos, write_pecos
 from sylvan.data.samples import Sample, load_sample
+from sylvan.data.sequence_files import read_sequences, write_sequences
+from sylvan.data.sequences import SequenceData, build_sequences
 from sylvan.data.subjects import SubjectVocabulary, read_subjects, write_subjects
 from sylvan.data.tables import read_table, stream_table, write_table
 from sylvan.data.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
@@ -26,9 +28,11 @@ from sylvan.data.vocabulary import Vocabulary
 
 __all__ = [
     "Sample",
+    "SequenceData",
     "SubjectVocabulary",
     "TextData",
     "Vocabulary",
+    "build_sequences",
     "load_filter_labels",
     "load_npy",
     "load_npz",
@@ -45,6 +49,7 @@ __all__ = [
     "read_parquet",
     "read_pecos",
     "read_records",
+    "read_sequences",
     "read_subjects",
     "read_table",
     "save_csr",
@@ -70,6 +75,7 @@ __all__ = [
     "write_parquet",
     "write_pecos",
     "write_records",
+    "write_sequences",
     "write_subjects",
     "write_table",
 ]

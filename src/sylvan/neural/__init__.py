@@ -16,10 +16,14 @@ except ImportError as error:
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
+    "BagEncoder": "bag_encoder",
+    "GRU4Rec": "gru4rec",
     "History": "history",
     "Job": "training",
     "RefreshSchedule": "refresh",
     "LSTMEncoder": "lstm",
+    "SASRec": "sasrec",
+    "SequenceEncoder": "sequence_encoder",
     "TransformerEncoder": "transformer",
     "clip_gradients": "clip",
     "draw_convergence": "convergence",

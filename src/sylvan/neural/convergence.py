@@ -58,6 +58,7 @@ def _draw(axes: Any, history: History, key: str, colour: str, label: str) -> Non
     steps, values = [entry["step"] for entry in shown], [entry[key] for entry in shown]
     axes.plot(steps, values, marker="o", markersize=3.5, color=colour)
     axes.set(xlabel="steps", ylabel=label)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -42,6 +42,8 @@ _PLACES = {
     "CANELoss": "cane",
     "FrequencySubsets": "frequency_subsets",
     "RowwiseAdagrad": "rowwise_adagrad",
+    "HarmfulOptimizerWarning": "optimizer_check",
+    "check_optimizer": "optimizer_check",
     "make_loss": "by_name",
     "make_sampler": "by_name",
 }

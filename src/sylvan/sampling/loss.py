@@ -31,7 +31,11 @@ class Positives(NamedTuple):
     @property
     def shares(self) -> Tensor:
         """Float32 (batch, p): one over the number of the row's positives where there is one, else zero."""
-        return self.present / self.present.sum(dim=1, keepdim=True)
+        return self.mass(torch.float32)
+
+    def mass(self, dtype: torch.dtype) -> Tensor:
+        """:attr:`shares` in another dtype."""
+        return self.present.to(dtype) / self.present.sum(dim=1, keepdim=True)
 
 
 def positives(targets: Tensor, ignore_index: int) -> Positives:

@@ -142,7 +142,7 @@ class SampledSoftmaxLoss(SampledLoss):
             others = others.masked_fill(hits, -math.inf)
         in_sum = ours if p == 1 else ours.masked_fill(~wanted.present, -math.inf)
         total = torch.logsumexp(torch.cat([in_sum, others], dim=1), dim=1)
-        return total - (ours.squeeze(1) if p == 1 else (ours * wanted.shares).sum(dim=1))
+        return total - (ours.squeeze(1) if p == 1 else (ours * wanted.mass(ours.dtype)).sum(dim=1))
 
     def _correction(self, queries: Tensor, wanted: Positives, draw: Draw, hits: Tensor) -> Tensor:
         """What to take off the drawn classes' scores, (batch, n_samples)."""

@@ -143,7 +143,7 @@ class LanguageModel(Parameterized, Job):
         loss_parameters: Mapping[str, Any] | None = None,
         refresh: RefreshSchedule | None = None,
         optimizer: str = "adagrad",
-        learning_rate: float = 0.002,
+        learning_rate: float = 0.003,
         table_learning_rate: float = 0.1,
         seed: int = 0,
         device: str | torch.device = "cpu",

@@ -34,6 +34,10 @@ class ClassObjective(nn.Module):
         How often each class is a target in training.
     sampler_parameters, loss_parameters : mapping
         Further parameters of what is given by name.
+    shared : bool
+        Whether a batch shares its negatives, for a loss given by name.
+    codewords : int, optional
+        Codewords of each codebook, for MIDX given by name.
     refresh : RefreshSchedule, optional
         When an adaptive sampler sees the table.
     """
@@ -49,6 +53,8 @@ class ClassObjective(nn.Module):
         counts: np.ndarray[Any, Any],
         sampler_parameters: Mapping[str, Any] | None = None,
         loss_parameters: Mapping[str, Any] | None = None,
+        shared: bool = False,
+        codewords: int | None = None,
         refresh: RefreshSchedule | None = None,
     ) -> None:
         super().__init__()
@@ -56,11 +62,15 @@ class ClassObjective(nn.Module):
         if isinstance(loss, ClassLoss):
             self.loss = loss
             return
-        if loss != FULL and isinstance(sampler, str):
-            kept = torch.from_numpy(np.asarray(counts))
-            sampler = make_sampler(sampler, n_classes, dim, counts=kept, **(sampler_parameters or {}))
-        drawn_from = None if loss == FULL else sampler
-        self.loss = make_loss(loss, drawn_from, None if loss == FULL else n_samples, **(loss_parameters or {}))
+        if loss == FULL:
+            self.loss = make_loss(loss, **(loss_parameters or {}))
+            return
+        if isinstance(sampler, str):
+            of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
+            parameters = {"counts": torch.from_numpy(np.asarray(counts)), **of_codes, **(sampler_parameters or {})}
+            sampler = make_sampler(sampler, n_classes, dim, **parameters)
+        of_batch = {"shared": True} if shared else {}
+        self.loss = make_loss(loss, sampler, n_samples, **{**of_batch, **(loss_parameters or {})})
 
     @property
     def sampler(self) -> Sampler | None:

@@ -1,0 +1,254 @@
+"""Candidates against noises: a few competitive classes in full, one or a few others for all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sylvan.errors import DataError
+from sylvan.params import Constraint, Instance, Number
+from sylvan.sampling.base import Sampler
+from sylvan.sampling.candidates import CandidateModel
+from sylvan.sampling.eager import without_gradient
+from sylvan.sampling.logits import class_logits
+from sylvan.sampling.loss import ClassLoss, Positives, positives
+
+__all__ = ["CANELoss"]
+
+# A logit that takes no part; finite, so that differences of two of them aren't NaN.
+_ABSENT = -1e30
+# As in the other losses with noise: one over the exponential of this is still a float32.
+_LOWEST_LOG_Q = -80.0
+# Noise probability outside the candidates below which there is no noise to speak of (float32 sums to about this).
+_LEAST_MASS = 1e-6
+_MOST_DRAWS = 4096
+_MOST_ROUNDS = 12
+
+
+class _Selection(NamedTuple):
+    """Candidates and noises of a batch: which, whether present, and the noise probability outside the candidates."""
+
+    candidates: Tensor  # (batch, c)
+    is_candidate: Tensor  # (batch, c), False for padding and repetitions
+    noises: Tensor  # (batch, n_noises)
+    noise_log_q: Tensor  # (batch, n_noises), log q_x
+    is_noise: Tensor  # (batch, n_noises), False where nothing could be drawn outside the candidates
+    log_outside: Tensor  # (batch, 1), log of the noise probability outside the candidates
+
+
+class CANELoss(ClassLoss):
+    r"""Softmax over candidates :math:`C_x` that the query alone selects, and a noise class that stands for the others.
+
+    With scores :math:`s`, and noises :math:`T_x` drawn from :math:`q_x`, the noise sampler's distribution over the
+    classes that aren't candidates, the loss of a query with the positive :math:`y` is, by Eqs. (2) and (3),
+
+    .. math::
+       -\frac{1}{|T_x|} \sum_{j \in T_x} \ln \frac{e^{s_y}}{\sum_{k \in C_x} e^{s_k} + e^{s_j} / q_x(j)}
+       \quad (y \in C_x), \qquad
+       -\ln \frac{e^{s_y}}{\sum_{k \in C_x} e^{s_k} + e^{s_y} / q_x(y)} \quad (y \notin C_x).
+
+    Its expectation over noises is Eq. (5), its gradients are Eqs. (7) and (8). The optimum of Eq. (4) is the log-odds
+    :math:`s_k = \ln p(k \mid x)`, up to a number for each query, for any candidates and any :math:`q_x` that gives
+    every class some probability (Theorem 1); the estimator's variance approaches the full softmax's as the candidates
+    come to hold the positive (Corollary 1).
+
+    Parameters
+    ----------
+    candidates : callable
+        ``candidates(queries, class_embeddings) -> ids``, int64 (batch, c): the candidates of each query, places
+        without one being -1; a class that is repeated in a row counts once. It must not look at the targets. Called
+        without gradients, with the queries detached. A :class:`~sylvan.sampling.FrequencySubsets`, or a function:
+        the classes that a sampler drew, the best of an index, an n-gram model's.
+    noise : Sampler
+        Where noises come from. With its distribution :math:`q` over all classes, :math:`q_x(j) = q(j) / (1 - \sum_{k
+        \in C_x} q(k))`: draws that are candidates are drawn again, which gives exactly that.
+    n_noises : int
+        :math:`|T_x|` for each query.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't left out.
+    ignore_index : int
+        The target of queries to leave out, and the filling of rows with fewer positives than others.
+
+    Attributes
+    ----------
+    coverage : Tensor of float32, scalar
+        Share of the last batch's positives that were among their candidates: what Corollary 1 is about.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+    DataError
+        When the candidates' shape, dtype or range is wrong.
+
+    Notes
+    -----
+    A query with several positives has the mean of the losses that each distinct one would have alone, with the same
+    candidates and noises; a noise may then be another positive, as the theory, for which labels are drawn one by one,
+    wants it.
+
+    Where the candidates hold all but a millionth of :math:`q`, there is no noise and the sum is the candidates' alone;
+    likewise in the rare case that thousands of draws all hit candidates. A positive outside the candidates that the
+    sampler never draws counts as one of probability e^-80: its loss has no gradient, so give every class some noise.
+    Scores and sums are float32 (float64 for float64 inputs) under autocast too, and the gradient of a class table that
+    is a leaf is sparse.
+
+    A selector that adds to the scores (``FrequencySubsets(learning="path")``) makes the model's output
+    ``queries @ loss.output_embeddings(class_embeddings).T``; use that for evaluation and prediction. Selectors with
+    parameters are a part of this module: give ``loss.parameters()`` to the optimizer.
+
+    References
+    ----------
+    L. Han, Y. Huang and T. Zhang, "Candidates vs. Noises Estimation for Large Multi-Class Classification Problem",
+    ICML 2018.
+
+    Examples
+    --------
+    The candidates are eight draws from an adaptive sampler's distribution:
+
+    >>> import torch
+    >>> from sylvan.sampling import CANELoss, Softmax, Uniform
+    >>> _ = torch.manual_seed(0)
+    >>> table = torch.nn.Parameter(torch.randn(1000, 16))
+    >>> near = Softmax(1000, 16)
+    >>> near.refresh(table)
+    >>> loss = CANELoss(lambda queries, table: near.sample(queries, 8).ids, Uniform(1000), n_noises=2)
+    >>> value = loss(torch.randn(4, 16), table, torch.randint(1000, (4,)))
+    >>> value.backward()
+    >>> value.shape, table.grad.is_sparse
+    (torch.Size([]), True)
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        **ClassLoss.constraints,
+        "candidates": Instance((Callable,), "a callable (queries, class_embeddings) -> ids"),  # type: ignore[arg-type]
+        "noise": Instance((Sampler,), "a sampler of sylvan.sampling"),
+        "n_noises": Number(int, 1),
+    }
+
+    def __init__(
+        self,
+        candidates: Callable[[Tensor, Tensor], Tensor],
+        noise: Sampler,
+        *,
+        n_noises: int = 1,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__(reduction=reduction, ignore_index=ignore_index)
+        self.candidates = candidates
+        self.noise = noise
+        self.n_noises = n_noises
+        self.check_params()
+        self.coverage = torch.tensor(float("nan"))
+
+    def output_embeddings(self, class_embeddings: Tensor) -> Tensor:
+        """Class embeddings (n_classes, dim) whose inner products with queries are the model's whole scores."""
+        if isinstance(self.candidates, CandidateModel):
+            return self.candidates.output_embeddings(class_embeddings)
+        return class_embeddings
+
+    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        wanted = positives(targets, self.ignore_index)
+        chosen = self._select(queries, table, wanted)
+        c, n = chosen.candidates.shape[1], self.n_noises
+        # Places that hold nothing read a positive's row, so that no other row of the table gets a gradient.
+        anything = wanted.ids[:, :1]
+        ids = torch.cat([chosen.candidates.where(chosen.is_candidate, anything), chosen.noises, wanted.ids], dim=1)
+        scores = self._scores(queries, table, ids, bias)
+        of_candidates = scores[:, :c].masked_fill(~chosen.is_candidate, _ABSENT)
+        total = torch.logsumexp(of_candidates, dim=1, keepdim=True)  # (batch, 1)
+        of_noises = (scores[:, c : c + n] - chosen.noise_log_q).masked_fill(~chosen.is_noise, _ABSENT)
+        ours = scores[:, c + n :]  # (batch, p)
+        as_noise = ours - self._log_q_outside(queries, wanted.ids, chosen.log_outside)
+        covered = _is_in(wanted.ids, chosen)
+        self.coverage = covered[wanted.present].float().mean()
+        if_covered = torch.logaddexp(total, of_noises).mean(dim=1, keepdim=True)  # (batch, 1)
+        losses = torch.where(covered, if_covered, torch.logaddexp(total, as_noise)) - ours
+        losses = (losses * wanted.shares).sum(dim=1)
+        own = None
+        if isinstance(self.candidates, CandidateModel):
+            own = self.candidates.selection_losses(queries.detach(), wanted)
+        return losses if own is None else losses + own
+
+    def _scores(self, queries: Tensor, table: Tensor, ids: Tensor, bias: Tensor | None) -> Tensor:
+        scores = class_logits(queries, table, ids, bias)
+        if isinstance(self.candidates, CandidateModel):
+            path = self.candidates.path_scores(queries, ids)
+            return scores if path is None else scores + path
+        return scores
+
+    @without_gradient
+    def _select(self, queries: Tensor, table: Tensor, wanted: Positives) -> _Selection:
+        wide = queries.detach().float()
+        with torch.autocast(queries.device.type, enabled=False):
+            ids = self.candidates(wide, table.detach())
+            self._check_candidates(ids, wide, len(table))
+            ids = ids.sort(dim=1).values  # a class is seen twice when its left neighbour is the same
+            present = ids >= 0
+            present[:, 1:] &= ids[:, 1:] != ids[:, :-1]
+            self.noise.observe(wanted.ids[wanted.present])
+            of_candidates = self.noise.log_prob(wide, ids.clamp(min=0)).double().exp()
+            outside = 1.0 - of_candidates.masked_fill(~present, 0.0).sum(dim=1, keepdim=True)
+            log_outside = outside.clamp(min=_LEAST_MASS).log().float()
+            noises, found = self._draw_outside(wide, ids, outside.squeeze(1) > _LEAST_MASS)
+            log_q = self._log_q_outside(wide, noises, log_outside)
+        return _Selection(ids, present, noises, log_q, found, log_outside)
+
+    def _draw_outside(self, queries: Tensor, candidates: Tensor, possible: Tensor) -> tuple[Tensor, Tensor]:
+        """For each query ``n_noises`` draws that aren't candidates, (batch, n_noises), and which were found."""
+        n = self.n_noises
+        ids = candidates.new_zeros(len(queries), n)
+        found = torch.zeros_like(ids, dtype=torch.bool)
+        draws = 2 * n + 2
+        for _ in range(_MOST_ROUNDS):
+            rows = (possible & ~found.all(dim=1)).nonzero().squeeze(1)
+            if len(rows) == 0:
+                break
+            drawn = self.noise.sample(queries[rows], draws).ids
+            outside = (drawn.unsqueeze(2) != candidates[rows].unsqueeze(1)).all(dim=2)
+            # What was found before stays first: these are then the first n outside of one sequence of draws.
+            pool, good = torch.cat([ids[rows], drawn], dim=1), torch.cat([found[rows], outside], dim=1)
+            first = (~good).byte().argsort(dim=1, stable=True)[:, :n]
+            ids[rows], found[rows] = pool.gather(1, first), good.gather(1, first)
+            draws = min(2 * draws, _MOST_DRAWS)
+        return ids, found
+
+    @without_gradient
+    def _log_q_outside(self, queries: Tensor, ids: Tensor, log_outside: Tensor) -> Tensor:
+        """log q_x of classes that aren't candidates, (batch, m)."""
+        return (self.noise.log_prob(queries.detach().float(), ids) - log_outside).clamp(min=_LOWEST_LOG_Q)
+
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
+        super()._check(queries, table, targets, bias)
+        if len(table) != self.noise.n_classes:
+            raise DataError(
+                f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its noise, "
+                f"{type(self.noise).__name__}, draws from {self.noise.n_classes} classes. Make the sampler for as many "
+                "classes as the table has rows."
+            )
+
+    def _check_candidates(self, ids: Any, queries: Tensor, n_classes: int) -> None:
+        if not isinstance(ids, Tensor) or ids.dtype != torch.int64 or ids.dim() != 2 or len(ids) != len(queries):
+            got = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
+            raise DataError(
+                f"The candidates of {type(self).__name__} must be an int64 tensor of the shape ({len(queries)}, c), "
+                f"one row a query. Got {got} instead."
+            )
+        if ids.shape[1] == 0:
+            raise DataError(f"The candidates of {type(self).__name__} must have at least one place a query. Got none.")
+        # On other devices looking would mean waiting; a class out of range fails there when its row is read.
+        if ids.device.type == "cpu" and (int(ids.max()) >= n_classes or int(ids.min()) < -1):
+            wrong = ids[(ids < -1) | (ids >= n_classes)]
+            raise DataError(
+                f"The candidates of {type(self).__name__} must lie in [0, {n_classes}), or be -1 where there is none. "
+                f"Got {int(wrong[0])} instead."
+            )
+
+
+def _is_in(ids: Tensor, chosen: _Selection) -> Tensor:
+    """Which of ``ids`` (batch, p) are candidates of their query."""
+    return (ids.unsqueeze(2) == chosen.candidates.unsqueeze(1)).any(dim=2)

@@ -1,0 +1,156 @@
+"""Adagrad for tables of embeddings: one step size a row, and only the rows that have a gradient are touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sylvan.errors import ParameterError
+from sylvan.params import Constraint, Flag, Number
+from sylvan.sampling.sparse_rows import distinct_rows
+
+__all__ = ["RowwiseAdagrad"]
+
+_RANGES: dict[str, Constraint] = {
+    "lr": Number(float, 0),
+    "eps": Number(float, 0),
+    "initial_accumulator": Number(float, 0),
+    "elementwise": Flag(),
+}
+
+
+class RowwiseAdagrad(torch.optim.Optimizer):
+    r"""Adagrad with one accumulator for each row of a table, for sparse gradients as the sampled losses give them.
+
+    A row :math:`w` with the gradient :math:`g` of :math:`D` numbers moves by
+
+    .. math:: s \leftarrow s + \tfrac{1}{D} \lVert g \rVert^2, \qquad
+              w \leftarrow w - \frac{\mathrm{lr}}{\sqrt{s} + \epsilon}\, g,
+
+    that is, Adagrad with the mean of the squares over the row in place of each square. The state is a number a class
+    instead of a second table, and a step reads and writes only the rows in the gradient: its cost and memory depend on
+    the number of classes drawn, not on the number of classes. Gradients that aren't sparse are taken too, and several
+    entries for a row count as their sum, as they would in a dense gradient.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, or of dict
+        As for any optimiser of :mod:`torch.optim`. Of a parameter with one dimension (a bias) each number is a row.
+    lr : float
+        Step size, in [0, inf).
+    eps : float
+        Added to the root, in [0, inf).
+    initial_accumulator : float
+        What :math:`s` begins with, in [0, inf).
+    elementwise : bool
+        One accumulator for each number instead: what :class:`torch.optim.Adagrad` computes, at the memory of a second
+        table, without its sorting of gradients that are sorted already.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+
+    See Also
+    --------
+    sylvan.sampling.check_optimizer : Warns of Adam on a class table with sampled losses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import RowwiseAdagrad, SampledSoftmaxLoss, Uniform
+    >>> table = torch.nn.Parameter(torch.randn(1000, 8))
+    >>> optimizer = RowwiseAdagrad([table], lr=0.1)
+    >>> before = table.detach().clone()
+    >>> loss = SampledSoftmaxLoss(Uniform(1000), 10)
+    >>> loss(torch.randn(4, 8), table, torch.tensor([1, 2, 3, 4])).backward()
+    >>> optimizer.step()
+    >>> bool(((table != before).any(dim=1).sum() <= 4 + 4 * 10).item())
+    True
+    >>> optimizer.state[table]["sum"].shape
+    torch.Size([1000])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 0.1,
+        *,
+        eps: float = 1e-10,
+        initial_accumulator: float = 0.0,
+        elementwise: bool = False,
+    ) -> None:
+        defaults = {"lr": lr, "eps": eps, "initial_accumulator": initial_accumulator, "elementwise": elementwise}
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for name, allowed in _RANGES.items():
+                if not allowed.accepts(group[name]):
+                    raise ParameterError(
+                        f"The {name!r} parameter of RowwiseAdagrad must be {allowed.describe()}. "
+                        f"Got {group[name]!r} instead."
+                    )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every row that has a gradient.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes the loss again and returns it, as in :meth:`torch.optim.Optimizer.step`.
+
+        Returns
+        -------
+        What ``closure`` returned, or None.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, parameter.grad, group)
+        return loss
+
+    def _move(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        sums = self._accumulator(parameter, group)
+        ids: Tensor | None = None
+        if gradient.is_sparse:
+            ids, gradient = distinct_rows(gradient)
+        gradient = gradient.to(sums.dtype)
+        each = _squares(gradient, sums.dim())
+        if ids is None:
+            sums += each
+            now = sums
+        else:
+            now = sums.index_select(0, ids).add_(each)
+            sums.index_copy_(0, ids, now)
+        sizes = now.sqrt().add_(group["eps"]).reciprocal_().mul_(-group["lr"])
+        move = gradient * sizes.view(sizes.shape + (1,) * (gradient.dim() - sizes.dim()))
+        if ids is None:
+            parameter += move.to(parameter.dtype)
+        else:
+            parameter.index_add_(0, ids, move.to(parameter.dtype))
+
+    def _accumulator(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
+        """The sums of squares, one a row or one a number; at least float32."""
+        state = self.state[parameter]
+        if "sum" not in state:
+            shape = parameter.shape if group["elementwise"] else parameter.shape[:1]
+            dtype = torch.promote_types(parameter.dtype, torch.float32)
+            state["sum"] = parameter.new_full(shape, group["initial_accumulator"], dtype=dtype)
+        found: Tensor = state["sum"]
+        return found
+
+
+def _squares(gradient: Tensor, dims: int) -> Tensor:
+    """Squares of the gradient, averaged over the dimensions beyond the first ``dims``."""
+    if gradient.dim() <= dims:
+        return gradient.square()
+    flat = gradient.flatten(dims)
+    norms: Tensor = torch.linalg.vector_norm(flat, dim=-1)
+    return norms.square_().div_(flat.shape[-1])

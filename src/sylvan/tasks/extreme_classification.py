@@ -1,0 +1,260 @@
+"""Extreme classification: the right few of very many labels for a row of sparse features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from sylvan import metrics, validate
+from sylvan.errors import DataError
+from sylvan.neural.bag_encoder import BagEncoder
+from sylvan.neural.refresh import RefreshSchedule
+from sylvan.neural.training import Job
+from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
+from sylvan.sampling import ClassLoss, Sampler
+from sylvan.tasks.full_ranking import top_classes
+from sylvan.tasks.objective import ClassObjective
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+from sylvan.topk import TopK
+
+__all__ = ["ExtremeClassification"]
+
+_ROWS = 1024  # encoded at a time in evaluation
+_IGNORED = -100
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+class ExtremeClassification(Parameterized, Job):
+    """Train a dense embedding of sparse features against class embeddings, with any sampler and loss.
+
+    Give it to :func:`sylvan.neural.train`. The vectors of features and classes are trained by ``optimizer``, with
+    sparse gradients, and what else there is by Adam. A row with several labels has them all as the positives of one
+    softmax.
+
+    Parameters
+    ----------
+    features : CSR, shape (n, n_features)
+        Each row is scaled to length 1 unless ``normalize`` is off.
+    labels : CSR of shape (n, n_classes), lists of label ids, or class ids
+        Rows without a label are left out of training.
+    validation, test : pair of features and labels, optional
+        Labels beyond the training's last column are dropped, and rows without a label left out. Without
+        ``validation``, a share ``validation_share`` of the training rows is kept apart for it; without ``test`` the
+        measures of the test are those of validation.
+    n_samples : int
+        Negatives for each row, or for a whole batch where ``shared``; no more than there are classes.
+    dim : int
+        Dimensions of queries and classes.
+    hidden : int, optional
+        Width of a hidden layer with ReLU; none by default. See :class:`~sylvan.neural.BagEncoder`.
+    sampler, loss, shared, codewords, optimizer, sampler_parameters, loss_parameters, refresh, seed, device
+        As in :class:`~sylvan.tasks.SequentialRecommendation`.
+    batch_size : int
+    learning_rate, table_learning_rate : float
+        Of Adam, and of ``optimizer`` on the vectors of features and classes.
+
+    Attributes
+    ----------
+    encoder_ : BagEncoder
+    n_classes_ : int
+
+    Notes
+    -----
+    The measures are P@1, P@3 and P@5 over all classes, exact, as :func:`sylvan.metrics.precision` has them.
+
+    References
+    ----------
+    Chen and others: Adaptive sampled softmax with inverted multi-index. Section 6.4.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from sylvan.neural import train
+    >>> from sylvan.tasks import ExtremeClassification
+    >>> classes = np.random.default_rng(0).integers(20, size=400)
+    >>> X = sp.csr_matrix((np.ones(400), (np.arange(400), classes)), shape=(400, 20))  # a feature a class
+    >>> job = ExtremeClassification(X, classes, sampler="uniform", n_samples=5, batch_size=16, dim=16)
+    >>> history = train(job, epochs=20)
+    >>> history.test["P@1"]
+    1.0
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        "n_samples": Number(int, 1),
+        "dim": Number(int, 1),
+        "hidden": Number(int, 1, optional=True),
+        "dropout": Number(float, 0, 1),
+        "batch_size": Number(int, 1),
+        "shared": Flag(),
+        "normalize": Flag(),
+        "codewords": Number(int, 1),
+        "optimizer": Choice(TABLE_OPTIMIZERS),
+        "learning_rate": Number(float, 0, open_low=True),
+        "table_learning_rate": Number(float, 0, open_low=True),
+        "validation_share": Number(float, 0, 0.9, open_low=True),
+        "seed": Number(int, 0),
+    }
+    metric = "P@1"
+    larger_is_better = True
+    cutoffs = (1, 3, 5)
+
+    def __init__(
+        self,
+        features: Any,
+        labels: Any,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        test: tuple[Any, Any] | None = None,
+        sampler: str | Sampler = "midx-rq",
+        loss: str | ClassLoss = "sampled-softmax",
+        n_samples: int = 1000,
+        shared: bool = False,
+        codewords: int = 64,
+        dim: int = 128,
+        hidden: int | None = None,
+        dropout: float = 0.0,
+        normalize: bool = True,
+        batch_size: int = 256,
+        optimizer: str = "adagrad",
+        learning_rate: float = 0.001,
+        table_learning_rate: float = 0.1,
+        validation_share: float = 0.1,
+        sampler_parameters: Mapping[str, Any] | None = None,
+        loss_parameters: Mapping[str, Any] | None = None,
+        refresh: RefreshSchedule | None = None,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.features, self.labels, self.validation, self.test = features, labels, validation, test
+        self.sampler, self.loss, self.n_samples = sampler, loss, n_samples
+        self.shared, self.codewords, self.optimizer = shared, codewords, optimizer
+        self.dim, self.hidden, self.dropout, self.normalize = dim, hidden, dropout, normalize
+        self.batch_size, self.learning_rate, self.table_learning_rate = batch_size, learning_rate, table_learning_rate
+        self.validation_share = validation_share
+        self.sampler_parameters, self.loss_parameters, self.refresh = sampler_parameters, loss_parameters, refresh
+        self.seed, self.device = seed, device
+        self.check_params()
+        self._take_data()
+        self._make_network()
+
+    def _take_data(self) -> None:
+        X, Y = self._checked(self.features, self.labels, "training")
+        self.n_classes_ = Y.shape[1]
+        labelled = np.flatnonzero(np.diff(Y.indptr))
+        if self.validation is None:
+            labelled = np.random.default_rng(self.seed).permutation(labelled)
+            n = max(1, round(len(labelled) * self.validation_share))
+            apart, labelled = np.sort(labelled[:n]), np.sort(labelled[n:])
+            held = X[apart], Y[apart]
+        else:
+            held = self._held_out(*self.validation, X.shape[1], "validation")
+        if not len(labelled):
+            raise DataError("No row is left for training: give more rows that have a label.")
+        self._X, self._Y = X[labelled], Y[labelled]
+        self._parts = {"validation": held, "test": held}
+        if self.test is not None:
+            self._parts["test"] = self._held_out(*self.test, X.shape[1], "test")
+
+    def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        X = validate.features(features).to_scipy()
+        Y = validate.labels(labels).to_scipy()
+        if X.shape[0] != Y.shape[0]:
+            raise DataError(f"The {part} part has {X.shape[0]} rows of features, but {Y.shape[0]} of labels.")
+        if self.normalize:
+            squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+            X = sp.csr_matrix(sp.diags(1 / np.sqrt(np.maximum(squares, 1e-30))) @ X)
+        return sp.csr_matrix(X, dtype=np.float32), sp.csr_matrix(Y)
+
+    def _held_out(self, features: Any, labels: Any, n_features: int, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        X, Y = self._checked(features, labels, part)
+        if X.shape[1] != n_features:
+            raise DataError(f"The {part} part has {X.shape[1]} features, but the training has {n_features}.")
+        known = Y.indices < self.n_classes_
+        counts = np.bincount(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))[known], minlength=Y.shape[0])
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        Y = sp.csr_matrix((Y.data[known], Y.indices[known], offsets), shape=(Y.shape[0], self.n_classes_))
+        kept = np.flatnonzero(np.diff(Y.indptr))
+        if not len(kept):
+            raise DataError(f"No row of the {part} part has a label that is known from training.")
+        return X[kept], Y[kept]
+
+    def _make_network(self) -> None:
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
+            self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
+            self._objective = ClassObjective(
+                self.n_classes_, self.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
+                counts=np.bincount(self._Y.indices, minlength=self.n_classes_),
+                sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters,
+                shared=self.shared, codewords=self.codewords, refresh=self.refresh,
+            )  # fmt: skip
+        self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective})
+        self.module.register_parameter("classes", self.classes_)
+        self.module.to(self.device)
+        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
+        self.optimizers = [
+            torch.optim.Adam([*self.encoder_.inner_parameters(), *self._objective.parameters()], lr=self.learning_rate),
+            table_optimizer(self.optimizer, self.encoder_.tables(), rate, sparse=True),
+            table_optimizer(self.optimizer, [self.classes_], rate, sparse=sampled, warn=sampled),
+        ]
+
+    # What the training loop asks.
+
+    def steps_per_epoch(self) -> int:
+        return -(-int(self._X.shape[0]) // self.batch_size)
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        order = np.random.default_rng((self.seed, epoch)).permutation(self._X.shape[0])
+        for first in range(0, len(order), self.batch_size):
+            rows = order[first : first + self.batch_size]
+            yield (*self._bags(self._X[rows]), _padded(self._Y[rows]).to(self.device))
+
+    def step(self, batch: Batch, step: int) -> Tensor:
+        *bags, targets = batch
+        loss: Tensor = self._objective(self.encoder_(*bags), self.classes_, targets, step)
+        return loss
+
+    def evaluate(self, split: str) -> dict[str, float]:
+        X, Y = self._parts[split]
+        at = [k for k in self.cutoffs if k <= self.n_classes_]
+        return {f"P@{k}": value for k, value in metrics.precision(Y, self._rank(X, max(at)), at).items()}
+
+    def settings(self) -> dict[str, Any]:
+        data = ("features", "labels", "validation", "test", "device")
+        found = {name: value for name, value in self.get_params(deep=False).items() if name not in data}
+        size = f"{self._X.shape[0]:,} rows, {self._X.shape[1]:,} features, {self.n_classes_:,} classes"
+        return {"task": "extreme-classification", "data": size, **found}
+
+    # Evaluation and use.
+
+    @torch.no_grad()
+    def rank(self, features: Any, k: int = 5) -> TopK:
+        """The ``k`` best classes of each row of a CSR matrix, best first."""
+        X, _ = self._checked(features, np.zeros(features.shape[0], np.int64), "given")
+        self.module.eval()
+        return self._rank(X, k)
+
+    def _rank(self, X: sp.csr_matrix, k: int) -> TopK:
+        found = []
+        for first in range(0, X.shape[0], _ROWS):
+            queries = self.encoder_(*self._bags(X[first : first + _ROWS]))
+            found.append(top_classes(queries, self.classes_, k))
+        return TopK(np.concatenate([top.labels for top in found]), np.concatenate([top.scores for top in found]))
+
+    def _bags(self, X: sp.csr_matrix) -> tuple[Tensor, Tensor, Tensor]:
+        ids, offsets = torch.from_numpy(X.indices.astype(np.int64)), torch.from_numpy(X.indptr.astype(np.int64))
+        return ids.to(self.device), offsets.to(self.device), torch.from_numpy(X.data).to(self.device)
+
+
+def _padded(Y: sp.csr_matrix) -> Tensor:
+    """The labels of each row, int64 (n, most labels of a row), padded on the right."""
+    counts = np.diff(Y.indptr)
+    targets = np.full((len(counts), int(counts.max())), _IGNORED, np.int64)
+    targets[np.arange(targets.shape[1]) < counts[:, None]] = Y.indices
+    return torch.from_numpy(targets)

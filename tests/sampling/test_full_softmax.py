@@ -1,0 +1,158 @@
+"""The chunked full softmax against PyTorch's cross-entropy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from made import LargestMade
+from torch import Tensor, nn
+
+from sylvan.errors import DataError, ParameterError
+from sylvan.sampling import FullSoftmaxLoss
+
+CLASSES, DIM, IGNORED = 23, 5, -100
+
+
+def problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, nn.Parameter, nn.Parameter]:
+    random = torch.Generator().manual_seed(0)
+    queries = torch.randn(6, DIM, generator=random, dtype=dtype).requires_grad_()
+    table = nn.Parameter(torch.randn(CLASSES, DIM, generator=random, dtype=dtype))
+    return queries, table, nn.Parameter(torch.randn(CLASSES, generator=random, dtype=dtype))
+
+
+ONE = torch.tensor([3, 22, IGNORED, 0, 3, 7])
+SEVERAL = torch.tensor(
+    [[3, 4, IGNORED], [22, 22, IGNORED], [IGNORED, IGNORED, IGNORED], [IGNORED, 0, 1], [2, 3, 4], [7, IGNORED, IGNORED]]
+)
+
+
+def naive(scores: Tensor, targets: Tensor, reduction: str) -> Tensor:
+    """Cross-entropy with probabilities for targets, the rows without a positive left out."""
+    wanted = torch.zeros_like(scores)
+    rows = targets.reshape(len(scores), -1).tolist()
+    for row, labels in enumerate(rows):
+        distinct = {label for label in labels if label != IGNORED}
+        for label in distinct:
+            wanted[row, label] = 1 / len(distinct)
+    each = F.cross_entropy(scores, wanted, reduction="none")
+    kept = sum(any(label != IGNORED for label in labels) for labels in rows)
+    return {"none": each, "sum": each.sum(), "mean": each.sum() / kept}[reduction]
+
+
+@pytest.mark.parametrize("chunk_size", [1, 7, 23, 100, None])
+@pytest.mark.parametrize("targets", [ONE, SEVERAL], ids=["one", "several"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_equals_cross_entropy(chunk_size: int | None, targets: Tensor, reduction: str, with_bias: bool) -> None:
+    queries, table, bias = problem()
+    loss = FullSoftmaxLoss(chunk_size=chunk_size, reduction=reduction)
+    got = loss(queries, table, targets, bias if with_bias else None)
+    expected = naive(queries @ table.t() + (bias if with_bias else 0), targets, reduction)
+    torch.testing.assert_close(got, expected, atol=1e-9, rtol=1e-9)
+    wrt = [queries, table, *([bias] if with_bias else [])]
+    slope = torch.linspace(-1, 2, 6, dtype=torch.float64) if reduction == "none" else None
+    for mine, other in zip(
+        torch.autograd.grad(got, wrt, slope), torch.autograd.grad(expected, wrt, slope), strict=True
+    ):
+        torch.testing.assert_close(mine, other, atol=1e-9, rtol=1e-9)
+
+
+def test_equals_cross_entropy_in_single_precision() -> None:
+    queries, table, bias = problem(torch.float32)
+    got = FullSoftmaxLoss(chunk_size=5)(queries, table, ONE, bias)
+    expected = F.cross_entropy(queries @ table.t() + bias, ONE)
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+    for mine, other in zip(
+        torch.autograd.grad(got, [queries, table, bias]),
+        torch.autograd.grad(expected, [queries, table, bias]),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
+
+
+def test_gradcheck() -> None:
+    queries, table, bias = problem()
+    loss = FullSoftmaxLoss(chunk_size=7)
+    assert torch.autograd.gradcheck(lambda q, w, b: loss(q, w, SEVERAL, b), (queries, table, bias))
+
+
+def test_only_wanted_gradients_are_made() -> None:
+    queries, table, bias = problem()
+    table.requires_grad_(False)
+    value = FullSoftmaxLoss(chunk_size=7)(queries, table, ONE, bias)
+    expected = F.cross_entropy(queries @ table.t() + bias, ONE)
+    for mine, other in zip(
+        torch.autograd.grad(value, [queries, bias]), torch.autograd.grad(expected, [queries, bias]), strict=True
+    ):
+        torch.testing.assert_close(mine, other)
+
+
+def test_the_scores_of_all_classes_are_never_held() -> None:
+    n_classes, dim, batch = 20_000, 4, 64
+    random = torch.Generator().manual_seed(0)
+    table = nn.Parameter(torch.randn(n_classes, dim, generator=random))
+    queries = torch.randn(batch, dim, generator=random).requires_grad_()
+    targets = torch.randint(n_classes, (batch,), generator=random)
+    with LargestMade() as watch:
+        FullSoftmaxLoss(chunk_size=100)(queries, table, targets).backward()
+    assert watch.largest == 4 * n_classes * dim, watch.by  # the table's own gradient; all scores have 16 times as many
+    with LargestMade() as watch:
+        F.cross_entropy(queries @ table.t(), targets).backward()
+    assert watch.largest == 4 * n_classes * batch
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_gives_no_nan(dtype: torch.dtype) -> None:
+    queries, table, bias = problem(torch.float32)
+    layer = nn.Linear(DIM, DIM)
+    with torch.autocast("cpu", dtype):
+        value = FullSoftmaxLoss(chunk_size=4)(layer(queries), table, SEVERAL, bias)
+    value.backward()
+    assert value.dtype == torch.float32 and torch.isfinite(value) and torch.isfinite(layer.weight.grad).all()
+    low = [queries.detach().to(dtype).requires_grad_(), nn.Parameter(table.detach().to(dtype)), bias.detach().to(dtype)]
+    value = FullSoftmaxLoss(chunk_size=4)(low[0], low[1], SEVERAL, low[2])
+    value.backward()
+    expected = naive(low[0].float() @ low[1].float().t() + low[2].float(), SEVERAL, "mean")
+    torch.testing.assert_close(value, expected, atol=1e-5, rtol=1e-5)
+    for mine, other in zip([low[0].grad, low[1].grad], torch.autograd.grad(expected, low[:2]), strict=True):
+        assert mine is not None and mine.dtype == dtype
+        torch.testing.assert_close(mine, other, atol=2e-3, rtol=2e-2)
+
+
+def test_huge_scores_give_no_nan() -> None:
+    queries, table, _ = problem(torch.float32)
+    wide, tall = (queries.detach() * 100).requires_grad_(), nn.Parameter(table.detach() * 100)
+    assert (wide @ tall.t()).abs().max() > 1e4
+    value = FullSoftmaxLoss(chunk_size=4)(wide, tall, ONE)
+    value.backward()
+    torch.testing.assert_close(value, F.cross_entropy(wide @ tall.t(), ONE))
+    assert torch.isfinite(wide.grad).all() and torch.isfinite(tall.grad).all()
+
+
+def test_a_batch_of_nothing_but_ignored_queries() -> None:
+    queries, table, _ = problem()
+    value = FullSoftmaxLoss()(queries, table, torch.full((6,), IGNORED))
+    value.backward()
+    assert value == 0 and (queries.grad == 0).all()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiles(backend: str) -> None:
+    queries, table, bias = problem(torch.float32)
+    loss = FullSoftmaxLoss(chunk_size=5)
+    found = []
+    for function in (loss, torch.compile(loss, backend=backend)):
+        value = function(queries, table, SEVERAL, bias)
+        found.append((value, *torch.autograd.grad(value, [queries, table, bias])))
+    for mine, other in zip(*found, strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_errors_are_sentences() -> None:
+    queries, table, _ = problem()
+    with pytest.raises(ParameterError, match="'chunk_size' parameter of FullSoftmaxLoss must be an int in"):
+        FullSoftmaxLoss(chunk_size=0)
+    with pytest.raises(DataError, match=r"targets of FullSoftmaxLoss must lie in \[0, 23\).*Got 23 instead"):
+        FullSoftmaxLoss()(queries, table, torch.tensor([23, 0, 0, 0, 0, 0]))
