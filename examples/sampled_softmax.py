@@ -1,4 +1,4 @@
-"""A plain PyTorch training loop whose softmax has 20,000 classes and whose steps don't: two lines take the place of one.
+"""A plain PyTorch training loop with a softmax over 20,000 classes whose steps only touch a few: two lines are new.
 
 Run it with ``python examples/sampled_softmax.py``; it takes a few seconds. Needs ``pip install "sylvan[neural]"``.
 """

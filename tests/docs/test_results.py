@@ -1,4 +1,4 @@
-"""The numbers in README.md and docs/sampling.md are those of benchmarks/results, as benchmarks/report.py writes them."""
+"""The numbers in README.md and docs/sampling.md are those of benchmarks/results, as report.py writes them."""
 
 from __future__ import annotations
 
