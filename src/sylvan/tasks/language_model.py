@@ -300,10 +300,10 @@ class LanguageModel(Parameterized, Job):
 
     def _surprise(self, queries: Tensor, targets: Tensor) -> Tensor:
         """Sum of ``-log p(target)`` under the full softmax, some rows at a time."""
-        rows = max(1, _CELLS // len(self.table_))
+        rows, table = max(1, _CELLS // len(self.table_)), self._objective.output_embeddings(self.table_)
         total = torch.zeros((), dtype=torch.float64, device=queries.device)
         for at in range(0, len(queries), rows):
-            scores = (queries[at : at + rows] @ self.table_.t()).float()
+            scores = (queries[at : at + rows] @ table.t()).float()
             wanted = targets[at : at + rows]
             total += F.cross_entropy(scores, wanted, ignore_index=_IGNORED, reduction="sum").double()
         return total
@@ -327,4 +327,5 @@ class LanguageModel(Parameterized, Job):
         carried, self._state = self._state, None
         queries = self._encode(inputs)[0]
         self._state = carried
-        return (queries @ self.table_.t()).float().log_softmax(1).gather(1, wanted.t()).squeeze(1)
+        table = self._objective.output_embeddings(self.table_)
+        return (queries @ table.t()).float().log_softmax(1).gather(1, wanted.t()).squeeze(1)
