@@ -25,7 +25,7 @@ sampler = MIDX(n_classes, dim, n_codewords=32, class_weights=frequency.sqrt())
 loss_fn = SampledSoftmaxLoss(sampler, n_samples=50, accidental="remove")
 optimizers = [torch.optim.Adam(encoder.parameters(), lr=0.01), RowwiseAdagrad([classes], lr=0.3)]
 
-for step in range(401):
+for step in range(301):
     if step % 50 == 0:
         sampler.refresh(classes)
     x, y = batch(256)
