@@ -145,6 +145,11 @@ class CANELoss(ClassLoss):
         self.check_params()
         self.coverage = torch.tensor(float("nan"))
 
+    @property
+    def sampler(self) -> Sampler:
+        """The noise's sampler, by the name that it has in other losses."""
+        return self.noise
+
     def output_embeddings(self, class_embeddings: Tensor) -> Tensor:
         """Class embeddings (n_classes, dim) whose inner products with queries are the model's whole scores."""
         if isinstance(self.candidates, CandidateModel):

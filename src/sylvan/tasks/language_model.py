@@ -289,8 +289,7 @@ class LanguageModel(Parameterized, Job):
 
     def _surprise(self, queries: Tensor, targets: Tensor) -> Tensor:
         """Sum of ``-log p(target)`` under the full softmax, some rows at a time."""
-        table = self._objective.class_embeddings(self.table_)
-        rows = max(1, _CELLS // len(table))
+        rows, table = max(1, _CELLS // len(self.table_)), self._objective.output_embeddings(self.table_)
         total = torch.zeros((), dtype=torch.float64, device=queries.device)
         for at in range(0, len(queries), rows):
             scores = (queries[at : at + rows] @ table.t()).float()
@@ -317,5 +316,5 @@ class LanguageModel(Parameterized, Job):
         carried, self._state = self._state, None
         queries = self._encode(inputs)[0]
         self._state = carried
-        table = self._objective.class_embeddings(self.table_)
+        table = self._objective.output_embeddings(self.table_)
         return (queries @ table.t()).float().log_softmax(1).gather(1, wanted.t()).squeeze(1)
