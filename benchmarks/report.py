@@ -17,6 +17,7 @@ from report_calibration import calibration_section
 from report_ensembles import ensembles_section
 from report_output_layer import output_layer_section, output_layer_summary
 from report_plan import plan_section
+from report_sampling import sampling_section
 
 HERE = Path(__file__).resolve().parent
 PEERS = ("libpecos", "omikuji", "napkinxc")
@@ -315,6 +316,7 @@ def document(folder: Path) -> str:
     lines += calibration_section(by_order(folder, "calibration"))
     lines += plan_section(by_order(folder, "plan"))
     lines += ablation_section(by_order(folder, "ablation"))
+    lines += sampling_section(folder)
     lines += output_layer_section(single(folder, "output_layer"))
     return "\n".join(lines) + "\n"
 
