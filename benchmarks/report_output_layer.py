@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 __all__ = ["output_layer_section", "output_layer_summary"]
@@ -12,6 +13,10 @@ NAMES = {
     "midx-rq": "MIDX-rq", "midx-rq-torch": "MIDX-rq, drawn by PyTorch",
 }  # fmt: skip
 WAYS = {"own": "{n_samples:,} negatives for each query", "shared": "{n_shared:,} negatives shared by the batch"}
+GOALS = (  # classes, with the optimiser's step, against whom, how many times faster
+    (100_000, False, PLAIN, 20), (100_000, False, CHUNKED, 12), (1_000_000, False, PLAIN, 250),
+    (1_000_000, False, CHUNKED, 100), (1_000_000, True, PLAIN, 70),
+)  # fmt: skip
 Record = dict[str, Any]
 
 
@@ -125,7 +130,29 @@ def output_layer_section(record: Record | None) -> list[str]:
             lines += ["", "With the optimiser's step (dense Adam for full softmax, row-wise Adagrad for the others):"]
             lines += ["", *step_table(figures, way, True)]
         lines += ["", f"### Drawing, refreshing and memory{where}", "", *drawing_table(figures), *notes(figures)]
+        if device == "cpu":
+            lines += goals(figures)
     return lines
+
+
+def goals(figures: Figures) -> list[str]:
+    """What was wanted of MIDX-rq, beside what it reaches with negatives of each query's own and with shared ones."""
+    rows = []
+    for n, update, other, least in GOALS:
+        full = figures.steps(other, n, "own", update)
+        found = [figures.steps("midx-rq", n, way, update) for way in WAYS]
+        if full is None or None in found:
+            continue
+        cells = " | ".join(f"{full / (own or math.inf):.0f}×" for own in found)
+        with_update = ", with the optimiser's step" if update else ""
+        rows.append(f"| {n:,} classes, against {other}{with_update} | {least}× | {cells} |")
+    draws = [[figures.get("midx-rq", n, way, "draw_ms") for n in (10_000, 1_000_000)] for way in WAYS]
+    if all(None not in pair for pair in draws):
+        cells = " | ".join(f"{(last or 0) / (first or 1):.2f}×" for first, last in draws)
+        rows.append(f"| drawing from 1,000,000 classes, against 10,000 | at most 1.3× | {cells} |")
+    if not rows:
+        return []
+    return ["", "| MIDX-rq | wanted | each query's own | shared by the batch |", "|---|---|---|---|", *rows]
 
 
 def notes(figures: Figures) -> list[str]:
@@ -157,10 +184,9 @@ def output_layer_summary(record: Record | None, tradeoff: list[str]) -> str:
     settings = record["settings"]
     lines = [
         f"A step's forward and backward pass on {record['threads']} thread of {record['machine']['cpu']}, "
-        f"{settings['dim']} dimensions, batch {settings['batch']}, {WAYS['own'].format(**settings)}; in brackets how "
-        "many times less than full softmax, plain and chunked:",
-        "",
-        *step_table(figures, "own", False),
-        *tradeoff,
+        f"{settings['dim']} dimensions, batch {settings['batch']}; in brackets how many times less than full softmax, "
+        "plain and chunked.",
     ]
-    return "\n".join(lines)
+    for way, words in WAYS.items():
+        lines += ["", f"With {words.format(**settings)}:", "", *step_table(figures, way, False)]
+    return "\n".join([*lines, *tradeoff])
