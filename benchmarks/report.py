@@ -1,5 +1,4 @@
-"""Writes docs/results.md, and the table in README.md, from the JSON files that ``peers.py``, ``defaults.py``
-and others left in results/.
+"""Writes docs/results.md, and the tables in README.md and docs/sampling.md, from the JSON files in results/.
 
 ``python benchmarks/report.py [--results DIR] [--out docs/results.md] [--readme README.md]``
 """
@@ -12,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tradeoff
 from report_ablation import ablation_section
 from report_calibration import calibration_section
 from report_ensembles import ensembles_section
+from report_output_layer import output_layer_section, output_layer_summary
 from report_plan import plan_section
+from report_sampling import sampling_section
 
 HERE = Path(__file__).resolve().parent
 PEERS = ("libpecos", "omikuji", "napkinxc")
@@ -240,6 +242,12 @@ def by_order(folder: Path, prefix: str) -> list[Record]:
     return sorted(found, key=lambda record: ORDER.index(record["set"]) if record["set"] in ORDER else len(ORDER))
 
 
+def single(folder: Path, name: str) -> Record | None:
+    """The JSON file of a benchmark that has no sets, if it ran."""
+    path = folder / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
 def document(folder: Path) -> str:
     """The whole of docs/results.md."""
     lines = [
@@ -308,6 +316,8 @@ def document(folder: Path) -> str:
     lines += calibration_section(by_order(folder, "calibration"))
     lines += plan_section(by_order(folder, "plan"))
     lines += ablation_section(by_order(folder, "ablation"))
+    lines += sampling_section(folder)
+    lines += output_layer_section(single(folder, "output_layer"))
     return "\n".join(lines) + "\n"
 
 
@@ -388,20 +398,26 @@ def worst_gap(record: Record, single: int) -> float | None:
     return min(gaps, default=None)
 
 
-def with_summary(text: str, table: str) -> str:
+def sampling_tables(folder: Path) -> str:
+    """What stands between docs/sampling.md's markers."""
+    return output_layer_summary(single(folder, "output_layer"), tradeoff.section(folder))
+
+
+def with_summary(text: str, table: str, name: str = "results") -> str:
     """A document with the table between its markers."""
-    begin, end = "<!-- results:begin -->\n", "\n<!-- results:end -->"
+    begin, end = f"<!-- {name}:begin -->\n", f"\n<!-- {name}:end -->"
     head, _, rest = text.partition(begin)
     _, found, tail = rest.partition(end)
     return f"{head}{begin}{table}{end}{tail}" if found else text
 
 
 def main() -> None:
-    """Writes both documents."""
+    """Writes the documents."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", default=str(HERE / "results"))
     parser.add_argument("--out", default=str(HERE.parent / "docs" / "results.md"))
     parser.add_argument("--readme", default=str(HERE.parent / "README.md"))
+    parser.add_argument("--sampling", default=str(HERE.parent / "docs" / "sampling.md"))
     options = parser.parse_args()
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     Path(options.out).write_text(document(Path(options.results)), encoding="utf-8")
@@ -409,6 +425,10 @@ def main() -> None:
     if readme.exists():
         text = readme.read_text(encoding="utf-8")
         readme.write_text(with_summary(text, summary(Path(options.results))), encoding="utf-8")
+    sampling = Path(options.sampling)
+    if sampling.exists():
+        table = sampling_tables(Path(options.results))
+        sampling.write_text(with_summary(sampling.read_text("utf-8"), table, "output-layer"), encoding="utf-8")
 
 
 if __name__ == "__main__":

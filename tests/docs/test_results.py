@@ -1,4 +1,4 @@
-"""The numbers in README.md are those of benchmarks/results, as benchmarks/report.py writes them."""
+"""The numbers in README.md and docs/sampling.md are those of benchmarks/results, as report.py writes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPORT = ROOT / "benchmarks" / "report.py"
 
 
 @pytest.mark.skipif(not REPORT.exists(), reason="no benchmarks beside these tests")
-def test_the_readme_s_table_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPORT.parent))  # where its parts lie
     spec = importlib.util.spec_from_file_location("benchmark_report", REPORT)
     assert spec is not None and spec.loader is not None
@@ -25,5 +25,9 @@ def test_the_readme_s_table_is_generated(monkeypatch: pytest.MonkeyPatch) -> Non
         table = report.summary(ROOT / "benchmarks" / "results")
         assert "<!-- results:begin -->" in readme
         assert report.with_summary(readme, table) == readme, "README.md is out of date: run benchmarks/report.py"
+        page = (ROOT / "docs" / "sampling.md").read_text("utf-8")
+        table = report.sampling_tables(ROOT / "benchmarks" / "results")
+        assert "<!-- output-layer:begin -->" in page
+        assert report.with_summary(page, table, "output-layer") == page, "docs/sampling.md: run benchmarks/report.py"
     finally:
         del sys.modules[spec.name]

@@ -14,6 +14,7 @@ import sylvan
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAYS = {
     "phase_by_phase.py": "beam 10: P@1 ",
+    "sampled_softmax.py": "right: ",
     "tag_books.py": "P@5 ",
 }
 

@@ -64,12 +64,12 @@ def outside(q: list[float], row: int, j: int) -> float:
 
 
 @pytest.mark.parametrize("targets", [ONE, SEVERAL], ids=["one", "several"])
-@pytest.mark.parametrize("n_noises", [1, 3])
+@pytest.mark.parametrize(("n_noises", "together"), [(1, False), (3, False), (1, True), (3, True)])
 @pytest.mark.parametrize("counts", [[1.0] * N, [40, 20, 10, 5, 5, 4, 3, 2, 2, 1]], ids=["even", "uneven"])
-def test_equals_equations_2_and_3(counts: list[float], n_noises: int, targets: Tensor) -> None:
+def test_equals_equations_2_and_3(counts: list[float], n_noises: int, together: bool, targets: Tensor) -> None:
     queries, table, bias = batch()
     noise = Recorded(counts)
-    loss = CANELoss(chosen, noise, n_noises=n_noises, reduction="none")
+    loss = CANELoss(chosen, noise, n_noises=n_noises, together=together, reduction="none")
     torch.manual_seed(1)
     got = loss(queries, table, targets, bias)
     noises = noises_of(noise.drawn, n_noises)
@@ -82,8 +82,12 @@ def test_equals_equations_2_and_3(counts: list[float], n_noises: int, targets: T
         wanted = {y for y in targets[row].reshape(-1).tolist() if y != IGNORED}
         losses = []
         for y in wanted:
-            if y in candidates_of(row):
-                seen += 1
+            seen += y in candidates_of(row)
+            if together:
+                stand_ins = noises[row] if y in candidates_of(row) else [y, *noises[row][:-1]]
+                others = sum(e[j] / outside(q, row, j) for j in stand_ins) / n_noises
+                losses.append(-math.log(e[y] / (total + others)))
+            elif y in candidates_of(row):
                 terms = [math.log(e[y] / (total + e[j] / outside(q, row, j))) for j in noises[row]]
                 losses.append(-sum(terms) / n_noises)
             else:

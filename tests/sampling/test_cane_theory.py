@@ -36,6 +36,33 @@ def noise_probabilities(candidates: Sequence[int], counts: Sequence[float]) -> d
     return {j: count / sum(others.values()) for j, count in others.items()}
 
 
+def test_noises_together_have_the_same_optimum() -> None:
+    """The extension for several noises: its expectation, over all pairs of them, is least at the log-odds too."""
+    log_odds = (P[:1] / P[:1, -1:]).log()
+
+    def expectation(scores: Tensor) -> tuple[float, Tensor]:
+        q = noise_probabilities(CANDIDATES[0].tolist(), COUNTS)
+        cases = [(y, i, j, float(P[0, y]) * q[i] * q[j]) for y in range(K) for i in q for j in q]
+        y, i, j, weight = (torch.tensor(column) for column in zip(*cases, strict=True))
+        noise = Forced(K, COUNTS)
+        noise.force(torch.stack([i, j], dim=1).tolist())
+        loss = CANELoss(
+            lambda queries, table: CANDIDATES[:1].expand(len(queries), -1),
+            noise, n_noises=2, together=True, reduction="none",
+        )  # fmt: skip
+        scores = scores.clone().requires_grad_()
+        value = (loss(torch.ones(len(y), 1, dtype=torch.float64), scores.t(), y) * weight).sum()
+        value.backward()
+        return float(value.detach()), scores.grad
+
+    best, gradient = expectation(log_odds)
+    assert float(gradient.abs().max()) < 1e-6
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        other = log_odds + 0.3 * torch.randn(1, K, generator=generator, dtype=torch.float64)
+        assert expectation(other)[0] > best
+
+
 def enumerated(p: Tensor, candidates: Tensor, counts: Sequence[float]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Every (query, label, noise): their numbers and probabilities."""
     found = []

@@ -27,7 +27,7 @@ def expected(sampler: RFF, table: torch.Tensor, queries: torch.Tensor) -> np.nda
     """Every class's probability by the definition of the sampler's structure, (batch, n_classes)."""
     frequencies = sampler.frequencies.numpy()
     kernel = rff_features(queries.double().numpy(), frequencies) @ rff_features(table.double().numpy(), frequencies).T
-    floor = sampler.floor or max(np.exp(-2 * sampler.temperature), 1e-6)
+    floor = sampler.floor or max(np.exp(-2 * sampler.temperature), 0.25 / np.sqrt(2 * sampler.n_features))
     if sampler.tree is None:
         mass = np.maximum(kernel, floor)
         return np.asarray(mass / mass.sum(axis=1, keepdims=True))

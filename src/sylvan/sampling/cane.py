@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sylvan.errors import DataError
-from sylvan.params import Constraint, Instance, Number
+from sylvan.params import Constraint, Flag, Instance, Number
 from sylvan.sampling.base import Sampler
 from sylvan.sampling.candidates import CandidateModel
 from sylvan.sampling.eager import without_gradient
@@ -67,6 +68,10 @@ class CANELoss(ClassLoss):
         \in C_x} q(k))`: draws that are candidates are drawn again, which gives exactly that.
     n_noises : int
         :math:`|T_x|` for each query.
+    together : bool
+        An extension; see the notes. Put all noises of a query into one sum, :math:`\sum_{k \in C_x} e^{s_k} +
+        \frac{1}{|T_x|} \sum_{j \in T_x} e^{s_j} / q_x(j)`, instead of averaging the losses that each would give; a
+        positive that is no candidate takes the place of one of the noises. With one noise it is the same.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't left out.
     ignore_index : int
@@ -89,6 +94,13 @@ class CANELoss(ClassLoss):
     A query with several positives has the mean of the losses that each distinct one would have alone, with the same
     candidates and noises; a noise may then be another positive, as the theory, for which labels are drawn one by one,
     wants it.
+
+    With ``together=True``, candidates and noises are the classes of a multinomial choice: the label is drawn from
+    :math:`p`, noises are added to it (or one fewer, when it is itself in a noise's place) and shuffled, and which of
+    them is the label has the probabilities that the sum above gives. Maximising their likelihood has the optimum of
+    Theorem 1, for the same reason as the ranking form of noise-contrastive estimation has. The sum varies less than
+    with one noise, and positives outside the candidates, which in Eq. (3) stand against candidates alone, stand
+    against noises too.
 
     Where the candidates hold all but a millionth of :math:`q`, there is no noise and the sum is the candidates' alone;
     likewise in the rare case that thousands of draws all hit candidates. A positive outside the candidates that the
@@ -127,6 +139,7 @@ class CANELoss(ClassLoss):
         "candidates": Instance((Callable,), "a callable (queries, class_embeddings) -> ids"),  # type: ignore[arg-type]
         "noise": Instance((Sampler,), "a sampler of sylvan.sampling"),
         "n_noises": Number(int, 1),
+        "together": Flag(),
     }
 
     def __init__(
@@ -135,6 +148,7 @@ class CANELoss(ClassLoss):
         noise: Sampler,
         *,
         n_noises: int = 1,
+        together: bool = False,
         reduction: str = "mean",
         ignore_index: int = -100,
     ) -> None:
@@ -142,8 +156,14 @@ class CANELoss(ClassLoss):
         self.candidates = candidates
         self.noise = noise
         self.n_noises = n_noises
+        self.together = together
         self.check_params()
         self.coverage = torch.tensor(float("nan"))
+
+    @property
+    def sampler(self) -> Sampler:
+        """The noise's sampler, by the name that it has in other losses."""
+        return self.noise
 
     def output_embeddings(self, class_embeddings: Tensor) -> Tensor:
         """Class embeddings (n_classes, dim) whose inner products with queries are the model's whole scores."""
@@ -166,13 +186,20 @@ class CANELoss(ClassLoss):
         as_noise = ours - self._log_q_outside(queries, wanted.ids, chosen.log_outside)
         covered = _is_in(wanted.ids, chosen)
         self.coverage = covered[wanted.present].float().mean()
-        if_covered = torch.logaddexp(total, of_noises).mean(dim=1, keepdim=True)  # (batch, 1)
-        losses = torch.where(covered, if_covered, torch.logaddexp(total, as_noise)) - ours
+        losses = torch.where(covered, *self._log_sums(total, of_noises, as_noise)) - ours
         losses = (losses * wanted.shares).sum(dim=1)
         own = None
         if isinstance(self.candidates, CandidateModel):
             own = self.candidates.selection_losses(queries.detach(), wanted)
         return losses if own is None else losses + own
+
+    def _log_sums(self, total: Tensor, of_noises: Tensor, as_noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithms of the denominators for positives that are candidates, (batch, 1), and others, (batch, p)."""
+        if not self.together or self.n_noises == 1:
+            return torch.logaddexp(total, of_noises).mean(dim=1, keepdim=True), torch.logaddexp(total, as_noise)
+        share = math.log(self.n_noises)
+        but_last = torch.logaddexp(total, torch.logsumexp(of_noises[:, :-1], dim=1, keepdim=True) - share)
+        return torch.logaddexp(but_last, of_noises[:, -1:] - share), torch.logaddexp(but_last, as_noise - share)
 
     def _scores(self, queries: Tensor, table: Tensor, ids: Tensor, bias: Tensor | None) -> Tensor:
         scores = class_logits(queries, table, ids, bias)

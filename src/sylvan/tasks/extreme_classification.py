@@ -247,7 +247,7 @@ class ExtremeClassification(Parameterized, Job):
         found = []
         for first in range(0, X.shape[0], _ROWS):
             queries = self.encoder_(*self._bags(X[first : first + _ROWS]))
-            found.append(top_classes(queries, self.classes_, k))
+            found.append(top_classes(queries, self._objective.output_embeddings(self.classes_), k))
         return TopK(np.concatenate([top.labels for top in found]), np.concatenate([top.scores for top in found]))
 
     def _bags(self, X: sp.csr_matrix) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.neural.refresh import RefreshSchedule
-from sylvan.sampling import ClassLoss, Sampler, make_loss, make_sampler
+from sylvan.sampling import CANELoss, ClassLoss, Sampler, make_loss, make_sampler
 
 __all__ = ["FULL", "ClassObjective"]
 
@@ -65,18 +65,23 @@ class ClassObjective(nn.Module):
         if loss == FULL:
             self.loss = make_loss(loss, **(loss_parameters or {}))
             return
+        kept = torch.from_numpy(np.asarray(counts))
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
-            parameters = {"counts": torch.from_numpy(np.asarray(counts)), **of_codes, **(sampler_parameters or {})}
+            parameters = {"counts": kept, **of_codes, **(sampler_parameters or {})}
             sampler = make_sampler(sampler, n_classes, dim, **parameters)
-        of_batch = {"shared": True} if shared else {}
-        self.loss = make_loss(loss, sampler, n_samples, **{**of_batch, **(loss_parameters or {})})
+        parameters = {"counts": kept, "dim": dim, **({"shared": True} if shared else {}), **(loss_parameters or {})}
+        self.loss = make_loss(loss, sampler, n_samples, **parameters)
 
     @property
     def sampler(self) -> Sampler | None:
-        """Where negatives come from; None for a loss without any."""
-        found = getattr(self.loss, "sampler", None)
+        """Where negatives come from, CANE's noises among them; None for a loss without any."""
+        found = getattr(self.loss, "sampler", getattr(self.loss, "noise", None))
         return found if isinstance(found, Sampler) else None
+
+    def output_embeddings(self, table: Tensor) -> Tensor:
+        """The table whose inner products with queries are the model's scores; other than ``table`` for some CANE."""
+        return self.loss.output_embeddings(table) if isinstance(self.loss, CANELoss) else table
 
     def forward(self, queries: Tensor, table: Tensor, targets: Tensor, step: int, bias: Tensor | None = None) -> Tensor:
         """The loss of a batch, after a refresh of the sampler when ``step`` is one for it."""

@@ -262,7 +262,8 @@ class SequentialRecommendation(Parameterized, Job):
         if self.exclude_seen:
             rows, items = questions.seen(data)
             seen = self._on_device(rows), self._on_device(items)
-        return target_ranks(queries, encoder.class_embeddings, self._on_device(questions.targets(data)), seen).cpu()
+        classes = self._objective.output_embeddings(encoder.class_embeddings)
+        return target_ranks(queries, classes, self._on_device(questions.targets(data)), seen).cpu()
 
     def _on_device(self, ids: np.ndarray[Any, Any]) -> Tensor:
         return torch.from_numpy(ids).to(self.device)
@@ -288,7 +289,8 @@ class SequentialRecommendation(Parameterized, Job):
         self.module.eval()
         queries = self.encoder_.last(self._on_device(rows))
         spare = max((len(set(ids)) for ids in known), default=0) if self.exclude_seen else 0
-        top = top_classes(queries, self.encoder_.class_embeddings, k + spare).labels.tolist()
+        classes = self._objective.output_embeddings(self.encoder_.class_embeddings)
+        top = top_classes(queries, classes, k + spare).labels.tolist()
         kept = (
             [i for i in best if not (self.exclude_seen and i in set(ids))][:k]
             for best, ids in zip(top, known, strict=True)

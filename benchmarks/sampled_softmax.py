@@ -1,0 +1,275 @@
+"""Reruns the comparisons of the MIDX paper (arXiv 2501.08563) on the sets at hand; JSON out, a row at a time.
+
+``python benchmarks/sampled_softmax.py --table 4 --data DATA --epochs 5 --seeds 0,1,2 --workers 2``
+
+Every contender trains the same network from the same seed for the same number of steps. A row that is finished is
+written to ``results/sampled_softmax_table4.json`` at once; the same command run again goes on with those that are
+missing, and a row that was interrupted goes on from its last checkpoint. At the end the table is printed beside the
+paper's, and the figures are drawn; ``--report`` does only that. Tables 4, 5, 7 and 9; figures ``sampling-time``,
+``samples``, ``codewords`` and ``distribution``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import measure
+import records
+import report_sampling
+import sampling_figures
+import sampling_runs
+from sampling_contenders import CHANGES, CONTENDERS, PLANS
+
+FIGURES = ("sampling-time", "samples", "codewords", "distribution")
+TIMED = ("uniform", "unigram", "lsh", "sphere", "rff", "midx-pq", "midx-rq", "softmax")
+SHOWN = ("full", "uniform", "unigram", "lsh", "sphere", "rff", "midx-pq", "midx-rq", "midx-rq-weighted")
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+
+
+def command_line() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--table", choices=("4", "5", "7", "9"))
+    what.add_argument("--figure", choices=FIGURES)
+    what.add_argument("--one", help="(a step of this script itself)")
+    parser.add_argument("--data", default="data", help="folder of ptb/, sequences/, eurlex57k/ and gutenberg/")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--max-steps", type=int, help="stop each training after so many steps")
+    parser.add_argument("--seeds", type=_numbers, default=[0, 1, 2])
+    parser.add_argument("--samplers", type=_names, help=f"of {', '.join(CONTENDERS)}; by default the table's")
+    parser.add_argument("--models", type=_words, help="lstm,transformer; sasrec,gru4rec")
+    parser.add_argument("--sets", type=_words)
+    parser.add_argument("--sizes", type=_numbers, default=list(SIZES), help="classes, for --figure sampling-time")
+    told = f"for all alike: {', '.join(CHANGES)}"
+    parser.add_argument("--set", dest="changes", type=_change, action="append", default=[], metavar="NAME=V", help=told)
+    parser.add_argument("--time-limit", type=float, help="minutes; rows on their way are stopped at a checkpoint")
+    parser.add_argument("--workers", type=int, default=1, help="rows at a time, a process each")
+    parser.add_argument("--threads", type=int, default=1, help="of each process")
+    parser.add_argument("--report", action="store_true", help="print and draw what there is")
+    parser.add_argument("--results", type=Path, default=records.HERE / "results")
+    parser.add_argument("--plots", type=Path, default=records.HERE.parent / "docs" / "figures")
+    parser.add_argument("--scratch", type=Path, default=records.HERE / "cache" / "sampled_softmax", help="checkpoints")
+    parser.add_argument("--cache", type=Path, default=records.HERE / "cache", help="prepared sets")
+    options = parser.parse_args()
+    options.changes = dict(options.changes)
+    options.what = f"table{options.table}" if options.table else options.figure
+    return options
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in CONTENDERS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no {', '.join(unknown)}; there are {', '.join(CONTENDERS)}")
+    return names
+
+
+def _change(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    if name not in CHANGES:
+        raise argparse.ArgumentTypeError(f"{name!r} can't be set")
+    return name, int(value) if name == "batch_size" else float(value)
+
+
+class Book:
+    """The JSON of one table or figure: its finished runs, written after each."""
+
+    def __init__(self, what: str, folder: Path) -> None:
+        self.path = folder / f"sampled_softmax_{what.replace('-', '_')}.json"
+        self.lock = threading.Lock()
+        self.runs: list[dict[str, Any]] = []
+        if self.path.exists():
+            self.runs = json.loads(self.path.read_text())["runs"]
+
+    def find(self, run: dict[str, Any]) -> dict[str, Any] | None:
+        """The record of such a run, if it was done."""
+        return next((record for record in self.runs if all(record.get(name) == run[name] for name in run)), None)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a record in, and write everything."""
+        with self.lock:
+            self.runs.append(record)
+            about = {"date": datetime.date.today().isoformat(), "machine": measure.processor()}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            waiting = self.path.with_suffix(f".{os.getpid()}")
+            waiting.write_text(json.dumps({**about, "runs": self.runs}, indent=1) + "\n")
+            os.replace(waiting, self.path)
+
+
+def other_books(options: argparse.Namespace) -> list[Book]:
+    """Those of the other tables and figures: their trainings count here too."""
+    return [Book(what, options.results) for what in PLANS if what != options.what]
+
+
+class Pool:
+    """Runs in processes of their own, a few at a time, until they are done or the time is over."""
+
+    def __init__(self, options: argparse.Namespace, book: Book) -> None:
+        self.options, self.book = options, book
+        self.waiting: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
+        self.total = self.failed = 0
+        self.end = time.monotonic() + options.time_limit * 60 if options.time_limit else None
+        self.begun = time.monotonic()
+
+    def work(self, runs: list[dict[str, Any]]) -> None:
+        """All ``runs``, in their order."""
+        self.total = len(runs)
+        for at, run in enumerate(runs):
+            self.waiting.put((at + 1, run))
+        workers = [threading.Thread(target=self._worker) for _ in range(self.options.workers)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    def _worker(self) -> None:
+        while not self._over():
+            try:
+                at, run = self.waiting.get_nowait()
+            except queue.Empty:
+                return
+            self._one(at, run)
+
+    def _over(self) -> bool:
+        return self.end is not None and time.monotonic() >= self.end
+
+    def _one(self, at: int, run: dict[str, Any]) -> None:
+        options = self.options
+        options.scratch.mkdir(parents=True, exist_ok=True)
+        told = json.dumps({"run": run, **{n: str(getattr(options, n)) for n in ("data", "cache", "scratch")}})
+        threads = str(options.threads)
+        environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        log = options.scratch / f"{sampling_runs.folder_name(run)}.log"
+        with open(log, "w", encoding="utf-8") as errors:
+            command = [sys.executable, __file__, "--one", told]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+            stopped = False
+            while True:
+                try:
+                    output, _ = process.communicate(timeout=1)
+                    break
+                except subprocess.TimeoutExpired:
+                    if self._over() and not stopped:
+                        process.terminate()
+                        stopped = True
+        words = f"[{at}/{self.total}] {describe(run)}"
+        if stopped:
+            print(f"{words}: stopped, the time is over", flush=True)
+        elif process.returncode:
+            self.failed += 1
+            last = log.read_text(encoding="utf-8").strip().splitlines()[-1:]
+            print(f"{words}: failed, see {log}: {' '.join(last)}", flush=True)
+        else:
+            record = json.loads(output.splitlines()[-1])
+            self.book.add(record)
+            minutes = (time.monotonic() - self.begun) / 60
+            print(f"{words}: {report_sampling.main_figure(record)} ({minutes:.1f} min so far)", flush=True)
+
+
+def describe(run: dict[str, Any]) -> str:
+    """The run in a few words."""
+    left_out = ("task", "epochs", "max_steps", "kind")
+    return ", ".join(f"{k} {v}" for k, v in run.items() if v is not None and k not in left_out)
+
+
+def wanted(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The runs of the table or figure that is asked for."""
+    if options.what == "sampling-time":
+        names = options.samplers or TIMED
+        return [{"kind": "time", "contender": name, "n_classes": n} for n in options.sizes for name in names]
+    if options.what == "distribution":
+        return [
+            {
+                "kind": "distribution",
+                "set": "ptb",
+                "seed": options.seeds[0],
+                "epochs": options.epochs,
+                "max_steps": options.max_steps,
+                "contenders": list(options.samplers or SHOWN),
+            }
+        ]
+    return sampling_runs.planned(options.what, options)
+
+
+def one(told: dict[str, Any]) -> dict[str, Any]:
+    """One run, in this process."""
+    import torch
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    run, data, cache, scratch = told["run"], Path(told["data"]), Path(told["cache"]), Path(told["scratch"])
+    if run.get("kind") == "time":
+        import sampling_distribution
+
+        settings = {"dim": 128, "batch": 256, "n": 100, "codewords": 64}
+        took = sampling_distribution.drawing_time(CONTENDERS[run["contender"]], run["n_classes"], **settings)
+        return {**run, **settings, **took, "threads": torch.get_num_threads()}
+    if run.get("kind") == "distribution":
+        return distribution(run, data, cache, scratch)
+    return sampling_runs.record_of(run, data, cache, scratch)
+
+
+def distribution(run: dict[str, Any], data: Path, cache: Path, scratch: Path) -> dict[str, Any]:
+    """Every sampler on the vectors of a network before training and after it by the full softmax."""
+    import sampling_distribution
+
+    training = {"task": "language-model", "set": run["set"], "model": "lstm", "contender": "full", "seed": run["seed"],
+                "epochs": run["epochs"], "max_steps": run["max_steps"]}  # fmt: skip
+    contenders = {name: CONTENDERS[name] for name in run["contenders"]}
+    found = {}
+    for stage in ("before", "after"):
+        if stage == "before":
+            job = sampling_runs.make_job(training, data, cache)
+        else:
+            job, _ = sampling_runs.trained(training, data, cache, scratch)
+        queries, table = sampling_distribution.validation_queries(job), job.table_.detach()
+        found[stage] = sampling_distribution.curves(contenders, queries, table, job.corpus.counts(), 32)
+    return {**run, **found}
+
+
+def main() -> None:
+    """Runs what the command line asks for."""
+    options = command_line()
+    if options.one:
+        print(json.dumps(one(json.loads(options.one))))
+        return
+    book = Book(options.what, options.results)
+    failed = 0
+    if not options.report:
+        others, missing = other_books(options), []
+        for run in wanted(options):
+            known = next((record for other in others if (record := other.find(run))), None)
+            if book.find(run) is None and known is not None:
+                book.add(known)
+            elif book.find(run) is None:
+                missing.append(run)
+        pool = Pool(options, book)
+        pool.work(missing)
+        failed = pool.failed
+    if book.runs:
+        print("\n".join(report_sampling.section(options.what, book.runs)))
+        for path in sampling_figures.draw(options.what, book.runs, options.plots):
+            print(path)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Who stands in the tables of ``sampled_softmax.py``, and what the papers report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+CHANGES = ("learning_rate", "table_learning_rate", "batch_size", "dropout", "clip_norm")  # a table's, for all alike
+UNWEIGHTED: dict[str, Any] = {"class_weights": None}  # the paper's k-means
+EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way of training the same network.
+
+    ``n_samples`` None takes the table's own; ``paper`` is the row of the paper's tables that it reruns, if any.
+    """
+
+    title: str
+    sampler: str = "uniform"
+    loss: str = "sampled-softmax"
+    n_samples: int | None = None
+    shared: bool = False
+    sampler_parameters: dict[str, Any] = field(default_factory=dict)
+    loss_parameters: dict[str, Any] = field(default_factory=dict)
+    refresh: dict[str, int] | None = None
+    paper: str | None = None
+
+
+CONTENDERS: dict[str, Contender] = {
+    "full": Contender("full softmax, chunked", loss="full", paper="Full"),
+    "softmax": Contender("draws from the exact softmax", "softmax", refresh=EVERY_STEP),
+    "uniform": Contender("uniform", "uniform", paper="Uniform"),
+    "unigram": Contender("unigram", "unigram", paper="Unigram"),
+    "lsh": Contender("LSH", "lsh", paper="LSH"),
+    "sphere": Contender("Sphere", "sphere", paper="Sphere"),
+    "rff": Contender("RFF", "rff", paper="RFF"),
+    "midx-pq": Contender("MIDX-pq", "midx-pq", sampler_parameters=UNWEIGHTED, paper="MIDX-pq"),
+    "midx-rq": Contender("MIDX-rq", "midx-rq", sampler_parameters=UNWEIGHTED, paper="MIDX-rq"),
+    "midx-pq-weighted": Contender("MIDX-pq, weighted by √frequency", "midx-pq"),
+    "midx-rq-weighted": Contender("MIDX-rq, weighted by √frequency", "midx-rq"),
+    "midx-learned-pq": Contender("MIDX-pq, weighted, learned", "midx-learned-pq", paper="MIDX-Learn-pq"),
+    "midx-learned-rq": Contender("MIDX-rq, weighted, learned", "midx-learned-rq", paper="MIDX-Learn-rq"),
+    "unigram-500-shared": Contender("500 unigram, shared by the batch", "unigram", n_samples=500, shared=True),
+    "midx-rq-500-shared": Contender("500 weighted MIDX-rq, shared by the batch", "midx-rq", n_samples=500, shared=True),
+    "nce-40": Contender("NCE, 40 unigram", "unigram", "nce", n_samples=40),
+    "blackout-40": Contender(
+        "BlackOut, 40 unigram^0.4", "unigram", "blackout", n_samples=40, sampler_parameters={"power": 0.4}
+    ),
+    "cane-40": Contender("CANE, 40 candidates, 1 uniform noise", "uniform", "cane", n_samples=40),
+    "cane-40-unigram": Contender("CANE, 40 candidates, 1 unigram noise", "unigram", "cane", n_samples=40),
+}  # fmt: skip
+RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
+INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted")
+LEARNED = ("midx-learned-pq", "midx-learned-rq")
+SHARED = ("unigram-500-shared", "midx-rq-500-shared")
+LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-40-unigram")
+
+# What each table or figure is made of: contenders, sets, models, and what is varied.
+PLANS: dict[str, dict[str, Any]] = {
+    "table4": {
+        "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
+        "contenders": (*RIVALS, *INDEXED, *LEARNED, *SHARED, *LOSSES),
+    },
+    "table5": {
+        "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
+        "contenders": ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff", *INDEXED, *LEARNED),
+    },
+    "table7": {
+        "task": "sequential-recommendation", "sets": ("beauty", "games"), "models": ("sasrec", "gru4rec"),
+        "contenders": (*RIVALS, *INDEXED, *SHARED),
+    },
+    "table9": {
+        "task": "extreme-classification", "sets": ("eurlex57k", "gutenberg"), "models": ("linear",),
+        "contenders": (*RIVALS, *INDEXED, "unigram-500-shared", "midx-rq-500-shared"),
+    },
+    "samples": {
+        "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
+        "contenders": ("full", "softmax", "uniform", "unigram", "sphere", *INDEXED),
+        "varied": ("n_samples", (5, 10, 20, 50, 100)),
+    },
+    "codewords": {
+        "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
+        "contenders": ("full", *INDEXED, *LEARNED),
+        "varied": ("codewords", (8, 16, 32, 64, 128)),
+    },
+}  # fmt: skip
+N_SAMPLES = {"language-model": 20, "sequential-recommendation": 90, "extreme-classification": 1000}
+
+# The papers' own figures. Chen et al. 2025 (arXiv 2501.08563), tables 4, 5, 7 and 9; up to 100 epochs.
+TABLE4 = {  # perplexity on Penn Treebank: LSTM, Transformer
+    "Full": (109.1965, 143.8422), "Uniform": (159.9701, 181.5720), "Unigram": (139.7837, 166.4322),
+    "LSH": (145.8054, 167.9671), "Sphere": (143.2146, 179.2362), "RFF": (145.5703, 189.1259),
+    "MIDX-pq": (121.5477, 149.6586), "MIDX-rq": (117.8317, 147.3405),
+}  # fmt: skip
+TABLE5 = {  # its KL loss, ln of the perplexity
+    "MIDX-pq": (2.2421, 4.8003), "MIDX-rq": (1.5551, 4.7693),
+    "MIDX-Learn-pq": (1.6625, 4.7320), "MIDX-Learn-rq": (1.2905, 4.7212),
+}  # fmt: skip
+TABLE7 = {  # Amazon-books, the set nearest to ours: N@10, N@50, R@10, R@50 for SASRec, then for GRU4Rec
+    "Full": (0.0644, 0.0881, 0.1035, 0.2126, 0.0608, 0.0849, 0.0995, 0.2108),
+    "Uniform": (0.0467, 0.0700, 0.0819, 0.1898, 0.0379, 0.0610, 0.0699, 0.1769),
+    "Unigram": (0.0473, 0.0704, 0.0824, 0.1897, 0.0401, 0.0629, 0.0738, 0.1798),
+    "LSH": (0.0497, 0.0736, 0.0857, 0.1963, 0.0440, 0.0670, 0.0793, 0.1859),
+    "Sphere": (0.0549, 0.0788, 0.0934, 0.2038, 0.0549, 0.0794, 0.0949, 0.2081),
+    "RFF": (0.0471, 0.0700, 0.0828, 0.1889, 0.0386, 0.0616, 0.0714, 0.1779),
+    "MIDX-pq": (0.0608, 0.0846, 0.0998, 0.2096, 0.0530, 0.0771, 0.0924, 0.2041),
+    "MIDX-rq": (0.0622, 0.0863, 0.1020, 0.2134, 0.0547, 0.0791, 0.0948, 0.2075),
+}
+TABLE9 = {  # AmazonCat-13K: P@1, P@3, P@5
+    "Full": (0.8478, 0.7169, 0.5770), "Uniform": (0.7242, 0.6284, 0.5152), "Unigram": (0.8105, 0.6819, 0.5502),
+    "LSH": (0.7936, 0.6704, 0.5405), "Sphere": (0.8176, 0.6950, 0.5602), "RFF": (0.7484, 0.6441, 0.5285),
+    "MIDX-pq": (0.8352, 0.7055, 0.5652), "MIDX-rq": (0.8478, 0.7166, 0.5739),
+}  # fmt: skip

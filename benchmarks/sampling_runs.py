@@ -1,0 +1,141 @@
+"""One training of ``sampled_softmax.py``: what it is (a plain dict), the task that it makes, and its record."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import datasets
+import sampling_distribution
+from sampling_contenders import CHANGES, CONTENDERS, N_SAMPLES, PLANS
+
+Run = dict[str, Any]
+
+
+def planned(what: str, options: Any) -> list[Run]:
+    """The trainings of a table or figure, seed by seed, so that those that finish first go across all contenders."""
+    plan = PLANS[what]
+    names = options.samplers or plan["contenders"]
+    changed, values = plan.get("varied", (None, (None,)))
+    runs = []
+    for seed in options.seeds:
+        for set_name in options.sets or plan["sets"]:
+            for model in options.models or plan["models"]:
+                for name in names:
+                    for value in values:
+                        run: Run = {
+                            "task": plan["task"], "set": set_name, "model": model, "contender": name, "seed": seed,
+                            "epochs": options.epochs, "max_steps": options.max_steps, **options.changes,
+                        }  # fmt: skip
+                        if changed and not (name == "full" or (changed == "codewords" and "midx" not in name)):
+                            run[changed] = value
+                        if run not in runs:
+                            runs.append(run)
+    return runs
+
+
+def folder_name(run: Run) -> str:
+    """A name for the run's checkpoints."""
+    words = [str(value) for name, value in run.items() if value is not None and name not in ("epochs", "task")]
+    return "-".join([*words, f"{run['epochs']}epochs"]).replace("/", "_").replace(" ", "")
+
+
+def make_job(run: Run, data: Path, cache: Path) -> Any:
+    """The task, ready for :func:`sylvan.neural.train`."""
+    from sylvan.neural import RefreshSchedule
+
+    contender = CONTENDERS[run["contender"]]
+    parameters = dict(contender.sampler_parameters)
+    if "midx" in contender.sampler:
+        parameters["n_codewords"] = run.get("codewords") or 32
+    settings: dict[str, Any] = {
+        "sampler": contender.sampler,
+        "loss": contender.loss,
+        "n_samples": run.get("n_samples") or contender.n_samples or N_SAMPLES[run["task"]],
+        "sampler_parameters": parameters,
+        "loss_parameters": {**contender.loss_parameters, **({"shared": True} if contender.shared else {})},
+        "refresh": RefreshSchedule(**(contender.refresh or {})),
+        "seed": run["seed"],
+    }
+    for name in CHANGES:
+        if run.get(name) is not None and name != "clip_norm":
+            settings[name] = run[name]
+    return {
+        "language-model": _language_model,
+        "sequential-recommendation": _recommendation,
+        "extreme-classification": _classification,
+    }[run["task"]](run, data, cache, settings)
+
+
+def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
+    from sylvan.tasks import LanguageModel
+    from sylvan.tasks.corpus import read_corpus
+
+    return LanguageModel(read_corpus(data / run["set"]), model=run["model"], length=35, **settings)
+
+
+def _recommendation(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
+    from sylvan.tasks import SequentialRecommendation
+
+    from sylvan.data import read_sequences
+
+    sequences = read_sequences(data / "sequences" / f"{run['set']}.txt.xz")
+    return SequentialRecommendation(sequences, encoder=run["model"], **settings)
+
+
+def _classification(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
+    from sylvan.tasks import ExtremeClassification
+
+    folder = datasets.prepare(run["set"], data, cache)
+    X, Y, X_test, Y_test = datasets.load(folder, *datasets.NAMES)
+    settings["n_samples"] = min(settings["n_samples"], Y.shape[1])
+    return ExtremeClassification(X, Y, test=(X_test, Y_test), dim=128, **settings)
+
+
+def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any]:
+    """The task after its training, which goes on from the checkpoint that an interrupted one left."""
+    from sylvan.neural import train
+
+    job = make_job(run, data, cache)
+    steps = min(job.steps_per_epoch() * run["epochs"], run["max_steps"] or 10**12)
+    history = train(
+        job,
+        epochs=run["epochs"],
+        max_steps=run["max_steps"],
+        seed=run["seed"],
+        folder=scratch / folder_name(run),
+        resume=True,
+        checkpoint_every=120.0,
+        evaluate_every=max(1, steps // 5) if run["epochs"] < 3 else None,
+        clip_norm=run.get("clip_norm"),
+    )
+    return job, history
+
+
+def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
+    """Train, measure, and tell."""
+    import torch
+
+    begun = time.perf_counter()
+    job, history = trained(run, data, cache, scratch)
+    record = {
+        **run,
+        "steps": history.epochs[-1]["step"] if history.epochs else 0,
+        "seconds": round(history.seconds, 1),
+        "stopped": history.stopped,
+        "validation": [
+            {name: round(value, 5) for name, value in entry.items() if isinstance(value, int | float)}
+            for entry in history.epochs
+        ],
+        "test": {name: round(value, 5) for name, value in history.test.items()},
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+    if run["task"] == "language-model":
+        contender = CONTENDERS[run["contender"]]
+        found = sampling_distribution.of_job(job, contender)
+        if found is not None:
+            record["distribution"] = found
+    record["wall_s"] = round(time.perf_counter() - begun, 1)
+    return record
