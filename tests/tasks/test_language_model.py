@@ -14,10 +14,10 @@ import torch
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import RefreshSchedule, load_tree, train
-from sylvan.sampling import SampledSoftmaxLoss, Uniform
+from sylvan.sampling import HarmfulOptimizerWarning, SampledSoftmaxLoss, Uniform
+from sylvan.sampling.by_name import LOSSES
 from sylvan.tasks import LanguageModel, build_corpus, read_corpus, run_task
 from sylvan.tasks.corpus import Corpus
-from sylvan.tasks.table_optimizer import AdamOnClassesWarning
 
 SMALL: dict[str, Any] = {
     "embedding": 12, "hidden": 10, "n_heads": 2, "feed_forward": 16, "length": 6, "batch_size": 4, "n_samples": 5,
@@ -201,11 +201,11 @@ def test_resumed_it_is_the_same_to_the_bit(given: dict[str, Any], corpus: Corpus
 
 
 def test_adam_on_the_class_table_of_a_sampled_loss_warns(corpus: Corpus) -> None:
-    with pytest.warns(AdamOnClassesWarning, match="Choose 'adagrad' or 'sgd'"):
+    with pytest.warns(HarmfulOptimizerWarning, match="trains the class table of a sampled loss"):
         LanguageModel(corpus, **{**SMALL, "optimizer": "adam"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for given in ({"optimizer": "sgd"}, {"optimizer": "adagrad"}):
+        for given in ({"optimizer": "sgd"}, {"optimizer": "adagrad"}, {"optimizer": "adam", "loss": "full"}):
             train(LanguageModel(corpus, **{**SMALL, **given}), epochs=1, max_steps=2)
 
 
@@ -214,6 +214,15 @@ def test_the_class_table_has_sparse_gradients(corpus: Corpus) -> None:
     job.step(next(job.batches(0)), 0).backward()  # type: ignore[no-untyped-call]
     for table in (job.table_, job.encoder_.inputs.weight):
         assert table.grad is not None and table.grad.is_sparse
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_lowers_the_perplexity(loss: str, corpus: Corpus) -> None:
+    given = {"loss_parameters": {"n_subsets": 4}} if loss == "cane" else {}
+    job = LanguageModel(corpus, **{**SMALL, "loss": loss, "learning_rate": 0.02, "table_learning_rate": 0.2, **given})
+    before = job.evaluate("test")["perplexity"]
+    after = train(job, epochs=1).test["perplexity"]
+    assert after < (30 if loss == "negative-sampling" else 20) < before  # its scores are no log-probabilities
 
 
 @pytest.mark.parametrize(

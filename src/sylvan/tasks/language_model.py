@@ -17,7 +17,7 @@ from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
 from sylvan.neural.transformer import TransformerEncoder
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
-from sylvan.sampling import ClassLoss, Sampler
+from sylvan.sampling import ClassLoss, FullSoftmaxLoss, Sampler
 from sylvan.tasks.corpus import END, Corpus
 from sylvan.tasks.objective import ClassObjective
 from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
@@ -168,8 +168,9 @@ class LanguageModel(Parameterized, Job):
             self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
             self._objective = ClassObjective(
                 n_words, dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
-                counts=self.corpus.counts(), sampler_parameters=self._sampler_parameters(),
-                loss_parameters=self._loss_parameters(), refresh=self.refresh,
+                counts=self.corpus.counts(), sampler_parameters=self.sampler_parameters,
+                loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
+                refresh=self.refresh,
             )  # fmt: skip
         self.module = nn.Module()
         self.module.add_module("encoder", self.encoder_)
@@ -178,7 +179,7 @@ class LanguageModel(Parameterized, Job):
         self.module.to(self.device)
         words = cast(nn.Parameter, self.encoder_.inputs.weight)
         trained = [*self.encoder_.parameters(), *self._objective.parameters()]
-        sampled = self._objective.sampler is not None
+        sampled = not isinstance(self._objective.loss, FullSoftmaxLoss)
         self.optimizers = [
             torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
             table_optimizer(self.optimizer, [words], self.table_learning_rate, sparse=True),
@@ -202,18 +203,6 @@ class LanguageModel(Parameterized, Job):
             self.dropout,
             sparse=True,
         )
-
-    def _sampler_parameters(self) -> dict[str, Any]:
-        given = dict(self.sampler_parameters or {})
-        if isinstance(self.sampler, str) and "midx" in self.sampler:
-            given.setdefault("n_codewords", self.codewords)
-        return given
-
-    def _loss_parameters(self) -> dict[str, Any]:
-        given = dict(self.loss_parameters or {})
-        if self.shared:
-            given.setdefault("shared", True)
-        return given
 
     # What the training loop asks.
 

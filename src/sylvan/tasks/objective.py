@@ -75,8 +75,8 @@ class ClassObjective(nn.Module):
 
     @property
     def sampler(self) -> Sampler | None:
-        """Where negatives come from; None for a loss without any."""
-        found = getattr(self.loss, "sampler", None)
+        """Where negatives come from, CANE's noises among them; None for a loss without any."""
+        found = getattr(self.loss, "sampler", getattr(self.loss, "noise", None))
         return found if isinstance(found, Sampler) else None
 
     def output_embeddings(self, table: Tensor) -> Tensor:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import torch
 from torch import nn
 
-__all__ = ["TABLE_OPTIMIZERS", "AdamOnClassesWarning", "table_optimizer"]
+from sylvan.sampling import RowwiseAdagrad, check_optimizer
+
+__all__ = ["TABLE_OPTIMIZERS", "table_optimizer"]
 
 TABLE_OPTIMIZERS = ("adagrad", "rowwise-adagrad", "sgd", "adam")
-
-
-class AdamOnClassesWarning(UserWarning):
-    """Adam was chosen for the class table of a sampled loss."""
 
 
 def table_optimizer(
@@ -29,24 +26,20 @@ def table_optimizer(
     tables : sequence of nn.Parameter
     rate : float
     sparse : bool
-        Whether their gradients are sparse.
+        Whether their gradients are sparse, which Adam has to know.
     warn : bool
-        Whether they are class tables of a sampled loss, for which Adam is a mistake.
+        Whether they are class tables of a sampled loss, which Adam ruins: see
+        :func:`sylvan.sampling.check_optimizer`.
     """
+    made: torch.optim.Optimizer
     if name == "adagrad":
-        return torch.optim.Adagrad(tables, lr=rate)
-    if name == "rowwise-adagrad":
-        from sylvan.sampling import RowwiseAdagrad
-
-        made: torch.optim.Optimizer = RowwiseAdagrad(tables, lr=rate)
-        return made
-    if name == "sgd":
-        return torch.optim.SGD(tables, lr=rate)
+        made = RowwiseAdagrad(tables, lr=rate, elementwise=True)
+    elif name == "rowwise-adagrad":
+        made = RowwiseAdagrad(tables, lr=rate)
+    elif name == "sgd":
+        made = torch.optim.SGD(tables, lr=rate)
+    else:
+        made = torch.optim.SparseAdam(tables, lr=rate) if sparse else torch.optim.Adam(tables, lr=rate)
     if warn:
-        warnings.warn(
-            "Adam on the class table of a sampled loss normalises the importance weights away on rarely drawn rows, "
-            "and the model becomes much worse. Choose 'adagrad' or 'sgd'.",
-            AdamOnClassesWarning,
-            stacklevel=5,
-        )
-    return torch.optim.SparseAdam(tables, lr=rate) if sparse else torch.optim.Adam(tables, lr=rate)
+        check_optimizer(made, tables[0])
+    return made
