@@ -156,3 +156,40 @@ def test_adam_on_the_class_table_is_warned_of_once(kind: type) -> None:
         assert check_optimizer(torch.optim.Adagrad([table]), table)
         assert check_optimizer(torch.optim.SGD([table], lr=0.1), table)
         assert check_optimizer(RowwiseAdagrad([table]), table)
+
+
+def distance(kind: type, every: int, steps: int = 1000) -> float:
+    """How far a row moves with a gradient of ``every`` in each ``every``-th step, which has the mean 1."""
+    table = nn.Parameter(torch.zeros(1, 4))
+    optimizer = kind([table], lr=0.01)
+    nothing = torch.sparse_coo_tensor(torch.empty(1, 0, dtype=torch.int64), torch.empty(0, 4), (1, 4))
+    for step in range(1, steps + 1):
+        drawn = torch.full((1, 4), float(every)).to_sparse(1)
+        gradient = drawn if step % every == 0 else nothing
+        table.grad = gradient.to_dense() if kind is torch.optim.Adam else gradient
+        optimizer.step()
+    return -float(table.detach()[0, 0])
+
+
+def test_adam_loses_the_weight_of_rare_draws() -> None:
+    """A mean gradient of 1 either way: SGD moves both rows alike, SparseAdam the rare one hardly."""
+    shares = {kind: distance(kind, 100) / distance(kind, 1) for kind in (torch.optim.SGD, torch.optim.SparseAdam)}
+    assert shares[torch.optim.SGD] == pytest.approx(1, rel=1e-3)
+    assert shares[torch.optim.SparseAdam] < 0.1
+    assert distance(torch.optim.Adam, 100) / distance(torch.optim.Adam, 1) < 0.2
+
+
+def spread(kind: type, steps: int) -> float:
+    """How far rows stray whose gradients have the mean zero."""
+    random = torch.Generator().manual_seed(0)
+    table = nn.Parameter(torch.zeros(200, 1))
+    optimizer = kind([table], lr=0.01)
+    for _ in range(steps):
+        table.grad = torch.randn(200, 1, generator=random)
+        optimizer.step()
+    return float(table.detach().std())
+
+
+def test_adam_keeps_the_noise_of_the_draws_and_adagrad_averages_it_out() -> None:
+    assert spread(torch.optim.Adam, 1600) > 3 * spread(torch.optim.Adam, 100)
+    assert spread(RowwiseAdagrad, 1600) < 1.5 * spread(RowwiseAdagrad, 100)

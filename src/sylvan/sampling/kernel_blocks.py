@@ -39,20 +39,26 @@ def draw_by_mass(masses: Tensor, n: int, last: int, generator: torch.Generator |
 
 
 def products(left: Tensor, right: Tensor) -> Tensor:
-    """``bmm(left, right.transpose(1, 2))`` of (k, n, dim) and (k, m, dim); the same bits for any number of threads.
+    """``left @ right.mT`` of (k, n, dim) and (k, m, dim) or (m, dim); the same bits for any number of threads.
 
     As found with MKL: many small products are dealt out whole, but few are cut to the threads, and the ends of rows
     and columns are then worked out differently. There are no ends when both sizes are multiples of 16.
     """
-    n, m = left.shape[1], right.shape[1]
+    n, m = left.shape[1], right.shape[-2]
     if len(left) < _MANY_PRODUCTS:
-        left, right = F.pad(left, (0, 0, 0, -n % 16)), F.pad(right, (0, 0, 0, -m % 16))
-    return torch.bmm(left, right.transpose(1, 2))[:, :n, :m]
+        left, right = _to_sixteens(left), _to_sixteens(right)
+    return torch.bmm(left, right.expand(len(left), -1, -1).transpose(1, 2))[:, :n, :m]
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """``left @ right.t()`` of (n, dim) and (m, dim), with the same bits for any number of threads."""
-    return products(left.unsqueeze(0), right.unsqueeze(0))[0]
+    return products(left.unsqueeze(0), right)[0]
+
+
+def _to_sixteens(rows: Tensor) -> Tensor:
+    """Zero rows added, where there is need, for a multiple of 16 rows (..., n, dim)."""
+    missing = -rows.shape[-2] % 16
+    return F.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def row_sums(masses: Tensor) -> Tensor:
@@ -90,8 +96,7 @@ class ClassBlocks(nn.Module):
         """Mass of every block for every query, float32 (batch, n_blocks): looks at every class."""
         totals = queries.new_empty(self.n_blocks, len(queries))
         for part in slices(self.n_blocks, len(queries) * self.size):
-            rows = self.rows[part]
-            masses = mass(products(rows, queries.expand(len(rows), -1, -1)))  # (blocks, size, batch)
+            masses = mass(products(self.rows[part], queries))  # (blocks, size, batch)
             if part.stop * self.size > self.n_classes:
                 places = torch.arange(part.start * self.size, part.stop * self.size, device=masses.device)
                 masses = masses.masked_fill((places >= self.n_classes).view(-1, self.size, 1), 0)

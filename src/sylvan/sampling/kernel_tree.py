@@ -104,7 +104,7 @@ class FeatureTree(nn.Module):
         first, after = 1 << level, 2 << level
         counts = self._counts(torch.arange(first, device=features.device), level)
         nodes = self.sums[first:after].view(-1, min(first, _NODES_AT_ONCE), self.sums.shape[1])
-        dots = products(nodes, features.expand(len(nodes), -1, -1))  # (parts of the level, nodes, batch)
+        dots = products(nodes, features)  # (parts of the level, nodes, batch)
         return node_mass(dots.flatten(0, 1).t(), counts)
 
     def _log_level(self, features: Tensor, level: int, node_mass: _NodeMass) -> Tensor:
