@@ -140,6 +140,23 @@ def test_every_task_has_an_example_and_lists_what_it_takes(call: Any) -> None:
         assert "midx-rq" in told and "n_samples=" in told and "nce" in told
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("sylvan task lang", ["plain,language-model"]),
+        ("sylvan task language-model --set emb", ["plain,embedding=", "plain,embedding_learning_rate="]),
+        ("sylvan task language-model --sampler midx-r", ["plain,midx-rq"]),
+        ("sylvan task language-model --loss nc", ["plain,nce"]),
+        ("sylvan task language-model texts --out ru", ["dir,ru"]),
+    ],
+)
+def test_completion(line: str, expected: list[str], call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    monkeypatch.setenv("_SYLVAN_COMPLETE", "bash_complete")
+    assert call().out.split() == expected
+
+
 def test_a_task_without_a_name_shows_its_help(call: Any) -> None:
     outcome = call("task")
     assert outcome.code == 2 and "language-model" in outcome.err and "Error" not in outcome.err

@@ -32,7 +32,7 @@ HELD = made_up(80, seed=1)
 
 
 def job(**given: Any) -> ExtremeClassification:
-    defaults = {"sampler": "uniform", "n_samples": 12, "batch_size": 32, "dim": 16}
+    defaults = {"sampler": "uniform", "n_samples": 12, "batch_size": 32, "dim": 16, "optimizer": "adagrad"}
     return ExtremeClassification(X, Y, **{**defaults, **given})
 
 

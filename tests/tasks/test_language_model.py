@@ -222,7 +222,8 @@ def test_every_loss_lowers_the_perplexity(loss: str, corpus: Corpus) -> None:
     job = LanguageModel(corpus, **{**SMALL, "loss": loss, "learning_rate": 0.02, "table_learning_rate": 0.2, **given})
     before = job.evaluate("test")["perplexity"]
     after = train(job, epochs=1).test["perplexity"]
-    assert after < (30 if loss == "negative-sampling" else 20) < before  # its scores are no log-probabilities
+    most = {"negative-sampling": 30, "cane": 25}.get(loss, 20)  # the former's scores are no log-probabilities
+    assert after < most < before
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,11 @@ def chain(n_users: int = 60, n_items: int = 30, length: int = 7, seed: int = 0) 
 
 
 DATA = chain()
+ADAGRAD: dict[str, Any] = {"optimizer": "adagrad", "table_learning_rate": 0.1}
 
 
 def job(**given: Any) -> SequentialRecommendation:
-    defaults = {"sampler": "uniform", "n_samples": 8, "batch_size": 16, **SMALL}
+    defaults = {"sampler": "uniform", "n_samples": 8, "batch_size": 16, **ADAGRAD, **SMALL}
     return SequentialRecommendation(DATA, **{**defaults, **given})
 
 
@@ -152,6 +153,18 @@ def test_recommendations_have_names_and_leave_out_what_was_seen() -> None:
 def test_parameters_are_checked(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):
         job(**given)
+
+
+@pytest.mark.parametrize("optimizer", ["rowwise-adagrad", "sgd", "adagrad"])
+@pytest.mark.parametrize("loss", ["full", "sampled-softmax"])
+def test_every_optimizer_of_the_tables_moves_them(optimizer: str, loss: str) -> None:
+    made = job(optimizer=optimizer, loss=loss, tied=False)
+    before = [table.detach().clone() for table in made.encoder_.tables()]
+    train(made, epochs=1, max_steps=1)
+    moved = [(table - old).abs().sum(dim=1) > 0 for table, old in zip(made.encoder_.tables(), before, strict=True)]
+    assert all(rows.any() for rows in moved)
+    if loss != "full":  # only items that were there
+        assert moved[0].sum() <= 16 * 5
 
 
 def test_adam_on_the_item_table_of_a_sampled_loss_is_warned_of() -> None:

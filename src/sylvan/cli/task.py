@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from sylvan.cli.app import BAD_USAGE
 from sylvan.cli.options import describe_parameters, shared_options
@@ -77,7 +78,7 @@ class _Tasks(click.Group):
         if ctx.resilient_parsing:  # a shell asks what may follow
             from sylvan.cli.completion import complete_values
 
-            complete_values(found, {"settings": _owner_of(cmd_name)})
+            complete_values(found)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -99,6 +100,21 @@ def command(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(BAD_USAGE)
+
+
+def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of samplers, losses and parameters; PyTorch is loaded for them, so only where they are asked for."""
+    try:
+        from sylvan.sampling.by_name import LOSSES, SAMPLERS
+
+        if parameter.name == "settings":
+            named = [(words.partition("=")[0] + "=", allowed) for words, allowed in
+                     describe_parameters(_owner_of(str(ctx.command.name)))]  # fmt: skip
+        else:
+            named = list((SAMPLERS if parameter.name == "sampler" else LOSSES).items())
+    except (ImportError, ParameterError):
+        return []
+    return [CompletionItem(name, help=line) for name, line in named if name.startswith(incomplete)]
 
 
 def _training_options(function: Any) -> Any:
@@ -128,12 +144,12 @@ def _model_options(function: Any) -> Any:
                      help="A parameter of the loss; give it again for several."),
         click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
                      help="A parameter of the sampler; give it again for several."),
-        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=_complete,
                      help="A parameter of the task (below); give it again for several."),
         click.option("--samples", type=int, metavar="N", help="The same as --set n_samples=N."),
-        click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True,
+        click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
                      help="What is minimised (below); full needs no sampler."),
-        click.option("--sampler", metavar="NAME", default="midx-rq", show_default=True,
+        click.option("--sampler", metavar="NAME", default="midx-rq", show_default=True, shell_complete=_complete,
                      help="Where negatives come from (below)."),
     ):  # fmt: skip
         function = option(function)

@@ -80,6 +80,7 @@ class ExactMIDX(Sampler):
     }
     adaptive: ClassVar[bool] = True
     dim: int
+    weights: Tensor | None
     residuals: Tensor
 
     def __init__(
@@ -113,13 +114,12 @@ class ExactMIDX(Sampler):
         self.register_buffer("residuals", torch.zeros(n_classes, dim))  # sorted by cell, like the index
 
     def _refresh(self, table: Tensor) -> None:
-        weights = self.weights
         books = fit_codebooks(
             table,
             self.n_codewords,
             quantizer=self.quantizer,
             n_codebooks=self.n_codebooks,
-            weights=weights if isinstance(weights, Tensor) else None,
+            weights=self.weights,
             start=self.index.codewords if self._refreshed else None,
             n_iterations=self.n_iterations,
             sample_size=self.sample_size,

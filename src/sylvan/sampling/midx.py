@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sylvan.errors import ParameterError
+from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import fit_codebooks
 from sylvan.params import Choice, Flag, Number
 from sylvan.sampling.base import Draw, Sampler
@@ -23,6 +23,7 @@ from sylvan.sampling.cell_draws import (
     invert,
     within,
 )
+from sylvan.sampling.codeword_learning import CodewordLearner, Learnable, heaviest_codes, joint_loss
 from sylvan.sampling.counts import class_counts
 from sylvan.sampling.multi_index import MultiIndex
 from sylvan.sampling.native_draws import kernel_is_there, native_draw
@@ -59,6 +60,17 @@ class MIDX(Sampler):
         Lloyd iterations at each refresh at most, in [1, inf); those after the first go on from the last codewords.
     sample_size : int, optional
         Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
+    learnable : bool or {"refresh", "joint"}
+        Whether the codewords are learned for the queries there are, an aim that k-means doesn't know of. True is
+        ``"refresh"``: some of the queries drawn for are kept, and at each refresh the codewords are fitted to the
+        softmax of these by minimising KL(P‖Q), the cells staying those of the (weighted) k-means. ``"joint"`` is
+        the paper's way: codewords are parameters, trained beside the model by :meth:`learning_loss`; see there for
+        how it fares.
+    n_queries : int
+        How many queries ``"refresh"`` keeps and learns from, in [1, inf); its cost at each refresh is a product of
+        them with all class embeddings.
+    n_steps : int
+        Steps of L-BFGS at each refresh, in [1, inf).
     native : bool, optional
         Whether draws on a CPU go through Sylvan's compiled code; when None, where it is there. The same draws come
         out of PyTorch's operations, more slowly.
@@ -104,10 +116,14 @@ class MIDX(Sampler):
         "n_codebooks": Number(int, 1, 10),
         "n_iterations": Number(int, 1),
         "sample_size": Number(int, 1, optional=True),
+        "learnable": Learnable(),
+        "n_queries": Number(int, 1),
+        "n_steps": Number(int, 1),
         "native": Flag(optional=True),
     }
     adaptive: ClassVar[bool] = True
     dim: int
+    weights: Tensor | None
 
     def __init__(
         self,
@@ -120,6 +136,9 @@ class MIDX(Sampler):
         class_weights: Any = None,
         n_iterations: int = 10,
         sample_size: int | None = 65_536,
+        learnable: bool | str = False,
+        n_queries: int = 256,
+        n_steps: int = 20,
         native: bool | None = None,
         stale_after: int | None = None,
     ) -> None:
@@ -131,6 +150,9 @@ class MIDX(Sampler):
         self.class_weights = class_weights
         self.n_iterations = n_iterations
         self.sample_size = sample_size
+        self.learnable = learnable
+        self.n_queries = n_queries
+        self.n_steps = n_steps
         self.native = native
         self.check_params()
         check_books(type(self).__name__, dim, n_codewords, n_codebooks, quantizer)
@@ -140,24 +162,80 @@ class MIDX(Sampler):
         if class_weights is not None:
             weights = class_counts(class_weights, n_classes, owner=type(self).__name__, name="class_weights").float()
         self.register_buffer("weights", weights, persistent=False)
-        self.index = MultiIndex(n_classes, dim, n_codewords, n_codebooks, quantizer)
+        joint = learnable == "joint"
+        self.index = MultiIndex(n_classes, dim, n_codewords, n_codebooks, quantizer, trained=joint)
+        self.learner: CodewordLearner | None = None
+        if learnable and not joint:
+            self.learner = CodewordLearner(dim, n_queries, n_steps, self.index.sizes, n_codewords)
 
     # The index.
 
     def _refresh(self, table: Tensor) -> None:
-        weights = self.weights
+        if self._refreshed and self.learnable == "joint":
+            self.index.rebuild(heaviest_codes(table, self.index.codewords, self.index))
+            return
+        means = self.index.codewords if self.learner is None else self.learner.means
         books = fit_codebooks(
             table,
             self.n_codewords,
             quantizer=self.quantizer,
             n_codebooks=self.n_codebooks,
-            weights=weights if isinstance(weights, Tensor) else None,
-            start=self.index.codewords if self._refreshed else None,
+            weights=self.weights,
+            start=means if self._refreshed else None,
             n_iterations=self.n_iterations,
             sample_size=self.sample_size,
         )
-        self.index.set_codewords(books.codewords)
         self.index.rebuild(books.codes)
+        if self.learner is None:
+            self.index.set_codewords(books.codewords)
+        else:
+            self.learner.learn(self.index, books.codewords, table, warm=self._refreshed)
+
+    def learning_loss(self, queries: Tensor, class_embeddings: Tensor, reconstruction_weight: float = 1.0) -> Tensor:
+        """The paper's loss of codewords (section 6.2.3), to be added to the model's; for ``learnable="joint"``.
+
+        As read here: an embedding is the mixture of each codebook's codewords by the softmax of its inner products
+        with them (residual codebooks mix for what those before leave over), and from the second ``refresh`` on a
+        class goes to the cell of the codewords with the largest weights; k-means gives the first codewords. Brings
+        plain k-means nearer to the softmax and codewords weighted by frequency away from it; ``"refresh"`` is
+        nearer than both, at a fraction of the cost (``benchmarks/codeword_learning.py`` measures all of them).
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (..., dim)
+        class_embeddings : Tensor of float, shape (n_classes, dim)
+        reconstruction_weight : float
+            Of the mean over classes of the squared distance of an embedding from its mixture of codewords; the
+            paper adds their sum, which is a weight of ``n_classes``.
+
+        Returns
+        -------
+        Tensor of float32
+            A scalar whose gradient goes to the codewords alone. It costs as much as a full softmax.
+
+        Raises
+        ------
+        UnsupportedError
+            When the codewords aren't parameters.
+        """
+        if self.learnable != "joint":
+            raise UnsupportedError(
+                f"MIDX.learning_loss needs codewords that are parameters: learnable='joint'. This one has "
+                f"learnable={self.learnable!r}."
+            )
+        self._check_queries(queries)
+        self._check_refreshed()
+        return joint_loss(queries, class_embeddings, self.index, reconstruction_weight)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What the base tells, and how many queries were kept to learn from."""
+        return {**super().get_extra_state(), "queries_seen": self.learner.n_seen if self.learner else 0}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """What :meth:`get_extra_state` told, taken back."""
+        super().set_extra_state(state)
+        if self.learner is not None:
+            self.learner.n_seen = int(state.get("queries_seen", 0))
 
     @property
     def _counts(self) -> Tensor:
@@ -166,6 +244,8 @@ class MIDX(Sampler):
     # Draws for each query.
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        if self.learner is not None:
+            self.learner.keep(queries)
         coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
         scores = self.index.log_scores(queries)
         if self.n_codebooks != 2:
@@ -237,6 +317,8 @@ class MIDX(Sampler):
     # Draws for the whole batch: from the mean over its queries of the probabilities of cells.
 
     def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        if self.learner is not None:
+            self.learner.keep(queries)
         coins = torch.rand(n, generator=generator, device=queries.device, dtype=torch.float64)
         mixture = self._mixture(queries)
         cells, rest = invert((mixture * self._counts).cumsum(dim=0), coins)

@@ -38,7 +38,9 @@ class MultiIndex(nn.Module):
     cell_codes: Tensor
     unused: Tensor
 
-    def __init__(self, n_classes: int, dim: int, n_codewords: int, n_codebooks: int, quantizer: str) -> None:
+    def __init__(
+        self, n_classes: int, dim: int, n_codewords: int, n_codebooks: int, quantizer: str, *, trained: bool = False
+    ) -> None:
         super().__init__()
         self.n_codewords = n_codewords
         self.n_codebooks = n_codebooks
@@ -50,7 +52,11 @@ class MultiIndex(nn.Module):
             n_cells = min(n_classes, n_cells)
         self.n_cells = n_cells
         for book, size in enumerate(self.sizes):
-            self.register_buffer(f"codewords_{book}", torch.zeros(n_codewords, size))
+            words = torch.zeros(n_codewords, size)
+            if trained:  # by whoever optimises the module's parameters
+                self.register_parameter(f"codewords_{book}", nn.Parameter(words))
+            else:
+                self.register_buffer(f"codewords_{book}", words)
         whole = torch.int32 if max(n_classes, n_cells) < 2**31 else torch.int64
         self.register_buffer("order", torch.arange(n_classes, dtype=whole))
         self.register_buffer("offsets", torch.zeros(n_cells + 1, dtype=torch.int64))

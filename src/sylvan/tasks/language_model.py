@@ -65,8 +65,8 @@ class LanguageModel(Parameterized, Job):
         When an adaptive sampler sees the class table.
     optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
         Of the class table and of the words' embeddings. Adam ruins sampled losses there.
-    learning_rate, table_learning_rate : float
-        Of Adam on the encoder's layers, and of ``optimizer``.
+    learning_rate, embedding_learning_rate, table_learning_rate : float
+        Of Adam on the encoder's layers, and of ``optimizer`` on the embeddings and on the class table.
     seed : int
         Decides the first parameters and the order of windows.
     device : str or torch.device
@@ -115,6 +115,7 @@ class LanguageModel(Parameterized, Job):
         "codewords": Number(int, 1),
         "optimizer": Choice(TABLE_OPTIMIZERS),
         "learning_rate": Number(float, 0, open_low=True),
+        "embedding_learning_rate": Number(float, 0, open_low=True),
         "table_learning_rate": Number(float, 0, open_low=True),
         "seed": Number(int, 0),
     }
@@ -144,7 +145,8 @@ class LanguageModel(Parameterized, Job):
         refresh: RefreshSchedule | None = None,
         optimizer: str = "adagrad",
         learning_rate: float = 0.003,
-        table_learning_rate: float = 0.1,
+        embedding_learning_rate: float = 0.1,
+        table_learning_rate: float = 0.03,
         seed: int = 0,
         device: str | torch.device = "cpu",
     ) -> None:
@@ -154,7 +156,8 @@ class LanguageModel(Parameterized, Job):
         self.sampler, self.loss, self.n_samples, self.shared = sampler, loss, n_samples, shared
         self.codewords, self.sampler_parameters, self.loss_parameters = codewords, sampler_parameters, loss_parameters
         self.refresh, self.optimizer = refresh, optimizer
-        self.learning_rate, self.table_learning_rate = learning_rate, table_learning_rate
+        self.learning_rate, self.embedding_learning_rate = learning_rate, embedding_learning_rate
+        self.table_learning_rate = table_learning_rate
         self.seed, self.device = seed, device
         self.check_params()
         self._prepare()
@@ -182,7 +185,7 @@ class LanguageModel(Parameterized, Job):
         sampled = not isinstance(self._objective.loss, FullSoftmaxLoss)
         self.optimizers = [
             torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
-            table_optimizer(self.optimizer, [words], self.table_learning_rate, sparse=True),
+            table_optimizer(self.optimizer, [words], self.embedding_learning_rate, sparse=True),
             table_optimizer(self.optimizer, [self.table_], self.table_learning_rate, sparse=sampled, warn=sampled),
         ]
         first = np.int32(self.corpus.words.index(END))

@@ -110,10 +110,10 @@ def split_sequences(data: SequenceData, split: Split = "users", seed: int = 0) -
     --------
     >>> from sylvan.data import build_sequences
     >>> from sylvan.tasks.sequence_split import split_sequences
-    >>> found = build_sequences("aaabbb", "xyzxyz", min_interactions=1)
+    >>> found = build_sequences("aaaabbbb", "wxyzwxyz", min_interactions=1)
     >>> parts = split_sequences(found, "last")
     >>> parts.train_ends.tolist(), parts.test.targets(found).tolist()
-    ([1, 1], [2, 2])
+    ([2, 2], [3, 3])
     """
     if split not in SPLITS:
         raise ParameterError(f"The 'split' parameter must be one of {', '.join(map(repr, SPLITS))}. Got {split!r}.")

@@ -46,7 +46,7 @@ class SequentialRecommendation(Parameterized, Job):
     """Train SASRec or GRU4Rec to foretell each user's next item, with any sampler and loss.
 
     Give it to :func:`sylvan.neural.train`. Adam trains the encoder's layers; the item tables have an optimiser of their
-    own, Adagrad by default, whose steps touch only rows that have a gradient.
+    own, row-wise Adagrad by default, whose steps touch only rows that have a gradient.
 
     Parameters
     ----------
@@ -94,6 +94,10 @@ class SequentialRecommendation(Parameterized, Job):
     is the mean of ``1 / log2(rank + 1)`` over the questions whose rank is at most k and recall the share of these;
     both agree with :mod:`sylvan.metrics`.
 
+    Of table rates 0.05, 0.1 and 0.2, tried with full softmax and uniform negatives on a small set of Amazon reviews
+    (2,816 users, 2,141 items), 0.05 learned fastest and 0.2 was clearly too high; Adagrad and row-wise Adagrad were
+    alike.
+
     References
     ----------
     Chen and others: Adaptive sampled softmax with inverted multi-index. Section 6.3.
@@ -103,12 +107,13 @@ class SequentialRecommendation(Parameterized, Job):
     >>> from sylvan.data import build_sequences
     >>> from sylvan.neural import train
     >>> from sylvan.tasks import SequentialRecommendation
-    >>> users = [user for user in range(30) for _ in range(6)]
-    >>> items = [(user + place) % 6 for user in range(30) for place in range(6)]  # each item has one that follows
-    >>> job = SequentialRecommendation(build_sequences(users, items), sampler="uniform", n_samples=4, batch_size=8)
-    >>> history = train(job, epochs=20)
-    >>> history.test["recall@10"]
-    1.0
+    >>> users = [user for user in range(60) for _ in range(12)]
+    >>> items = [(user + place) % 20 for user in range(60) for place in range(12)]  # each item has one that follows
+    >>> sequences = build_sequences(users, items)
+    >>> job = SequentialRecommendation(sequences, sampler="uniform", n_samples=5, batch_size=8, learning_rate=0.01)
+    >>> history = train(job, epochs=5)
+    >>> history.test["ndcg@10"] > 0.9
+    True
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {
@@ -151,10 +156,10 @@ class SequentialRecommendation(Parameterized, Job):
         codewords: int = 64,
         split: Literal["users", "interactions", "last"] = "users",
         exclude_seen: bool = True,
-        batch_size: int = 256,
-        optimizer: str = "adagrad",
+        batch_size: int = 128,
+        optimizer: str = "rowwise-adagrad",
         learning_rate: float = 0.001,
-        table_learning_rate: float = 0.1,
+        table_learning_rate: float = 0.05,
         sampler_parameters: Mapping[str, Any] | None = None,
         loss_parameters: Mapping[str, Any] | None = None,
         refresh: RefreshSchedule | None = None,

@@ -1,0 +1,129 @@
+"""``sylvan task sequential-recommendation`` and ``extreme-classification``: from files to results, and wrong usage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sylvan import data
+
+RECOMMENDER = (
+    "--sampler", "uniform", "--samples", "4", "--set", "dim=8", "--set", "hidden=8", "--set", "max_length=4",
+    "--set", "batch_size=16", "--min-interactions", "1",
+)  # fmt: skip
+CLASSIFIER = ("--sampler", "uniform", "--samples", "3", "--set", "dim=8", "--set", "batch_size=16")
+
+
+def results(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    rows = [(user, int(item), time) for user in range(30) for time, item in enumerate(rng.integers(9, size=5))]
+    rng.shuffle(rows)
+    (folder / "log.tsv").write_text("".join(f"u{user}\ti{item}\t{time}\n" for user, item, time in rows))
+    (folder / "users.txt").write_text(
+        "".join(f"{u} {' '.join(map(str, rng.integers(9, size=6)))}\n" for u in range(30))
+    )
+    words = ["red", "green", "blue", "black", "white", "pink"]
+    for name, n in (("train", 60), ("dev", 15), ("test", 15)):
+        lines = []
+        for _ in range(n):
+            chosen = rng.choice(6, 2, replace=False)
+            lines.append(json.dumps({"text": " ".join(words[i] for i in chosen), "labels": [f"L{i}" for i in chosen]}))
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    for name, n in (("trn", 40), ("tst", 10)):
+        classes = rng.integers(6, size=n)
+        data.save_npz(folder / f"X.{name}.npz", sp.csr_matrix(np.eye(6, dtype=np.float32)[classes]))
+        data.save_npz(folder / f"Y.{name}.npz", sp.csr_matrix(np.eye(6, dtype=np.float32)[classes]))
+    return folder
+
+
+@pytest.mark.parametrize("words", [("log.tsv",), ("users.txt", "--set", "encoder=gru4rec", "--set", "split=last")])
+def test_a_recommender(call: Any, files: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    out = tmp_path / "run"
+    command = ("task", "sequential-recommendation", str(files / words[0]), *words[1:], *RECOMMENDER, "--out", str(out))
+    outcome = call(*command, "--epochs", "1")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith(f"Read 30 users, 9 items, {150 if words[0] == 'log.tsv' else 180} interactions.")
+    assert "validation ndcg@10" in outcome.out and "test ndcg@10" in outcome.out
+    assert call(*command, "--epochs", "2", "--resume", "-q").out == ""
+    written = results(out)
+    assert [entry["epoch"] for entry in written["epochs"]] == [1, 2]
+    assert set(written["test"]) == {f"{name}@{k}" for name in ("ndcg", "recall") for k in (10, 20, 50)}
+    assert written["settings"]["task"] == "sequential-recommendation" and written["training"]["patience"] == 10
+    assert (out / "convergence.png").exists() and (out / "convergence.svg").exists()
+
+
+def test_a_classifier_of_texts(call: Any, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    parts = ("--validation", str(files / "dev.jsonl"), "--test", str(files / "test.jsonl"))
+    command = ("task", "extreme-classification", str(files / "train.jsonl"), *parts, *CLASSIFIER, "--out", str(out))
+    outcome = call(*command, "--epochs", "1", "--set-text", "sublinear_tf=true")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("Read 60 texts from") and "test P@1" in outcome.out
+    assert call(*command, "--epochs", "12", "--resume", "-q", "--set-text", "sublinear_tf=true").code == 0
+    written = results(out)
+    assert set(written["test"]) == {"P@1", "P@3", "P@5"} and written["test"]["P@1"] > 0.6
+    assert written["settings"]["data"] == "60 rows, 6 features, 6 classes"
+
+
+def test_a_classifier_of_matrices(call: Any, files: Path, tmp_path: Path) -> None:
+    held = ("--test", str(files / "X.tst.npz"), "--test-labels", str(files / "Y.tst.npz"))
+    source = (str(files / "X.trn.npz"), "--labels", str(files / "Y.trn.npz"))
+    words = (*CLASSIFIER, "--epochs", "1", "--seed", "0", "--seed", "1", "--out")
+    outcome = call("task", "extreme-classification", *source, *held, *words, str(tmp_path / "apart"))
+    assert outcome.code == 0, outcome.err
+    assert "Read 40 rows" in outcome.out and "Over 2 seeds: test P@1" in outcome.out
+    whole = call(
+        "task", "extreme-classification", str(files), "--test", str(files), *words, str(tmp_path / "folder"), "-q"
+    )
+    assert whole.code == 0, whole.err
+    assert results(tmp_path / "folder")["test"] == results(tmp_path / "apart")["test"]
+
+
+WRONG = {
+    "two logs": (("sequential-recommendation", "{in}/log.tsv", "{in}/log.tsv"), "must be one file of interactions"),
+    "no log": (("sequential-recommendation", "{in}/nothing.tsv"), "There is no file"),
+    "no such split": (
+        ("sequential-recommendation", "{in}/log.tsv", "--set", "split=half"), "'users', 'interactions', 'last'"),
+    "no such encoder": (
+        ("sequential-recommendation", "{in}/log.tsv", "--set", "encoder=lstm"),
+        "must be one of 'sasrec', 'gru4rec', or a SequenceEncoder"),
+    "lines in the wrong layout": (
+        ("sequential-recommendation", "{in}/log.tsv", "--layout", "users"), "the user"),
+    "too few interactions": (
+        ("sequential-recommendation", "{in}/log.tsv", "--min-interactions", "99"), "Lower min_interactions"),
+    "two trainings": (("extreme-classification", "{in}/train.jsonl", "{in}/dev.jsonl"), "must be one file to train on"),
+    "labels of nothing": (
+        ("extreme-classification", "{in}/train.jsonl", "--test-labels", "{in}/Y.tst.npz"),
+        "--test-labels goes with --test"),
+    "a matrix for texts": (
+        ("extreme-classification", "{in}/train.jsonl", "--test", "{in}/X.tst.npz"), "must be like the training file"),
+    "text settings of a matrix": (
+        ("extreme-classification", "{in}/X.trn.npz", "--labels", "{in}/Y.trn.npz", "--set-text", "min_df=2"),
+        "--set-text is for text"),
+    "no such text setting": (
+        ("extreme-classification", "{in}/train.jsonl", "--set-text", "ngram=1,2"), "Did you mean 'ngrams'"),
+    "a matrix without labels": (("extreme-classification", "{in}/X.trn.npz"), "give them with --labels Y.npz"),
+    "more samples than classes": (
+        ("extreme-classification", "{in}/train.jsonl", "--sampler", "uniform", "--samples", "100"), "100"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_usage(case: str, call: Any, files: Path, tmp_path: Path) -> None:
+    words, piece = WRONG[case]
+    outcome = call("task", *(word.replace("{in}", str(files)) for word in words), "--out", str(tmp_path / "out"), "-q")
+    assert outcome.code == 2 and "Traceback" not in outcome.err
+    assert outcome.err.startswith("Error: ") and piece in outcome.err, outcome.err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,208 @@
+"""Learned codewords: the shares and divergences against naive sums, and that learning brings MIDX nearer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from sylvan.errors import ParameterError, UnsupportedError
+from sylvan.indexing.codebooks import reconstruct
+from sylvan.sampling import MIDX, codeword_learning, make_sampler
+from sylvan.sampling.codeword_learning import CodewordLearner, codeword_masses, heaviest_codes
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def made(n: int = 300, dim: int = 8, **parameters: object) -> tuple[MIDX, torch.Tensor, torch.Tensor]:
+    """A sampler, embeddings longer for frequent classes, and queries in few of the directions."""
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(n, dim, generator=generator) * 3 / (1 + torch.arange(n)[:, None]).log1p()
+    queries = torch.randn(400, 3, generator=generator) @ torch.randn(3, dim, generator=generator)
+    torch.manual_seed(1)
+    return MIDX(n, dim, **{"n_codewords": 6, **parameters}), table, queries  # type: ignore[arg-type]
+
+
+def divergence(sampler: MIDX, queries: torch.Tensor, table: torch.Tensor) -> float:
+    log_p = torch.log_softmax(queries @ table.t(), dim=1)
+    log_q = sampler.log_prob(queries, torch.arange(len(table)))
+    return float((log_p.exp() * (log_p - log_q)).sum(dim=1).mean())
+
+
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+def test_masses_are_the_softmax_s_sums_over_classes(n_codebooks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sylvan.sampling.cell_draws._HELD", 1000)  # several blocks
+    sampler, table, queries = made(n_codebooks=n_codebooks)
+    sampler.refresh(table)
+    queries = queries[:20] * 5
+    softmax = torch.softmax(queries.double() @ table.double().t(), dim=1).numpy()
+    codes = sampler.index.cell_codes[sampler.index.class_cells.long()].numpy()
+    for book, mass in enumerate(codeword_masses(queries, table, sampler.index)):
+        for row in range(20):
+            expected = np.bincount(codes[:, book], softmax[row], minlength=6)
+            np.testing.assert_allclose(mass[row].numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+def test_the_divergence_and_its_gradient_are_those_of_a_sum_over_classes(quantizer: str, n_codebooks: int) -> None:
+    sampler, table, queries = made(quantizer=quantizer, n_codebooks=n_codebooks)
+    sampler.refresh(table)
+    index, queries = sampler.index, queries[:30]
+    words = [word.clone().requires_grad_() for word in index.codewords]
+    counts = index.counts.double()
+    found = codeword_learning._divergence(
+        index.log_scores(queries, words), codeword_masses(queries, table, index), counts, index
+    )
+    gradients = torch.autograd.grad(found, words)
+    codes = index.cell_codes[index.class_cells.long()]
+    log_q = torch.log_softmax(queries.double() @ reconstruct(words, codes, quantizer).double().t(), dim=1)
+    log_p = torch.log_softmax(queries.double() @ table.double().t(), dim=1)
+    naive = -(log_p.exp() * log_q).sum(dim=1).mean()
+    for gradient, expected in zip(gradients, torch.autograd.grad(naive, words), strict=True):
+        torch.testing.assert_close(gradient, expected, atol=2e-5, rtol=1e-3)
+    assert float(found.detach()) == pytest.approx(float(naive.detach()), abs=1e-4)
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+def test_a_refresh_learns_from_the_queries_before_it(quantizer: str, n_codebooks: int) -> None:
+    results = []
+    for learnable in (False, True):
+        sampler, table, queries = made(learnable=learnable, quantizer=quantizer, n_codebooks=n_codebooks)
+        torch.manual_seed(5)
+        sampler.refresh(table)
+        first = divergence(sampler, queries[300:], table)
+        for batch in queries[:300].split(25):
+            sampler.sample(batch, 3)
+        sampler.refresh(table)
+        results.append((first, divergence(sampler, queries[300:], table), sampler.index.class_cells.clone()))
+    assert results[0][0] == results[1][0]  # nothing was seen before the first
+    assert results[1][1] < 0.8 * results[0][1]
+    assert torch.equal(results[0][2], results[1][2])  # the cells are k-means's
+
+
+def test_learning_goes_on_from_refresh_to_refresh() -> None:
+    sampler, table, queries = made(learnable="refresh", n_steps=1)
+    sampler.refresh(table)
+    sampler.sample(queries[:32], 1, shared=True)
+    found = []
+    for _ in range(6):
+        sampler.refresh(table)
+        found.append(divergence(sampler, queries[:32], table))
+    assert found[-1] < 0.97 * found[0]
+
+
+def test_the_oldest_queries_are_overwritten() -> None:
+    learner = CodewordLearner(1, 5, 1, [1], 2)
+    learner.keep(torch.tensor([[1.0], [2.0], [3.0]]))
+    assert learner.n_kept == 3
+    learner.keep(torch.tensor([[4.0], [5.0], [6.0]], dtype=torch.bfloat16))
+    assert learner.n_kept == 5
+    assert learner.queries.flatten().tolist() == [6.0, 2.0, 3.0, 4.0, 5.0]
+    learner.keep(torch.arange(100.0)[:, None])
+    assert sorted(learner.queries.flatten().tolist()) == [0.0, 20.0, 40.0, 60.0, 80.0]
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, 1e30])
+def test_queries_that_are_no_numbers_spoil_nothing(value: float) -> None:
+    sampler, table, queries = made(learnable=True)
+    sampler.refresh(table)
+    spoilt = queries[:20].clone()
+    spoilt[::2] = value
+    sampler.sample(spoilt, 2)
+    sampler.refresh(table)
+    assert torch.isfinite(sampler.log_prob(queries, torch.arange(300))).all()
+
+
+def test_learned_codewords_are_the_same_bits_on_any_number_of_threads_and_after_a_checkpoint(threads: None) -> None:
+    found = []
+    for n_threads, through_state in ((1, False), (2, False), (1, True)):
+        torch.set_num_threads(n_threads)
+        sampler, table, queries = made(learnable=True, n_steps=3, n_iterations=2)
+        sampler.refresh(table)
+        sampler.sample(queries[:100], 2)
+        if through_state:
+            state = sampler.state_dict()
+            sampler = made(learnable=True, n_steps=3, n_iterations=2)[0]
+            sampler.load_state_dict(state)
+        sampler.refresh(table)
+        sampler.refresh(table)
+        found.append(sampler.index.codewords)
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+def test_the_paper_s_loss_by_loops(quantizer: str) -> None:
+    sampler, table, queries = made(40, 5, learnable="joint", quantizer=quantizer, n_codewords=3)
+    sampler.refresh(table)
+    words = [word.detach().double().numpy() for word in sampler.index.codewords]
+    rows, zs = table.double().numpy(), queries[:4, :5].double().numpy()
+    mixed = np.zeros_like(rows)
+    for i, row in enumerate(rows):
+        begin = 0
+        for book in words:
+            part = row - mixed[i] if quantizer == "rq" else row[begin : begin + book.shape[1]]
+            weight = np.exp(book @ part)
+            mixture = (weight / weight.sum()) @ book
+            if quantizer == "rq":
+                mixed[i] += mixture
+            else:
+                mixed[i, begin : begin + book.shape[1]] = mixture
+            begin += book.shape[1]
+    kl = []
+    for z in zs:
+        p, q = np.exp(rows @ z), np.exp(mixed @ z)
+        p, q = p / p.sum(), q / q.sum()
+        kl.append(np.log((p * p / q).sum()))
+    expected = np.mean(kl) + 0.5 * ((mixed - rows) ** 2).sum(axis=1).mean()
+    found = sampler.learning_loss(queries[:4, :5].view(2, 2, 5), table, reconstruction_weight=0.5)
+    assert float(found.detach()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_joint_codewords_are_parameters_that_only_their_loss_moves() -> None:
+    sampler, table, queries = made(learnable="joint", n_codewords=4)
+    with pytest.raises(Exception, match="never seen"):
+        sampler.learning_loss(queries, table)
+    sampler.refresh(table)
+    assert len(list(sampler.parameters())) == 2
+    table.requires_grad_()
+    queries.requires_grad_()
+    optimizer = torch.optim.Adam(sampler.parameters(), lr=0.05)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = sampler.learning_loss(queries[:64], table)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert table.grad is None and queries.grad is None
+    assert losses[-1] < 0.7 * losses[0]
+    learned = [word.detach().clone() for word in sampler.index.codewords]
+    sampler.refresh(table)
+    assert all(torch.equal(a, b) for a, b in zip(learned, sampler.index.codewords, strict=True))
+    codes = sampler.index.cell_codes[sampler.index.class_cells.long()]
+    assert torch.equal(codes, heaviest_codes(table.detach(), learned, sampler.index))
+    draw = sampler.sample(queries[:5], 7)
+    torch.testing.assert_close(draw.log_q, sampler.log_prob(queries[:5], draw.ids))
+
+
+def test_ways_that_there_are() -> None:
+    sampler, table, queries = made(learnable=True, n_steps=3, n_iterations=2)
+    sampler.refresh(table)
+    with pytest.raises(UnsupportedError, match="learnable='joint'"):
+        sampler.learning_loss(queries, table)
+    with pytest.raises(ParameterError, match=r"must be True, False, 'refresh' or 'joint'\. Got 'soft'"):
+        MIDX(10, 4, learnable="soft")
+    assert MIDX.constraints["learnable"].parse("joint") == "joint"
+    assert MIDX.constraints["learnable"].parse("true") is True
+    learned = make_sampler("midx-learned-rq", 50, 4, counts=range(50))
+    assert isinstance(learned, MIDX) and learned.learner is not None
