@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.3, help="spent on each figure in each process")
-    parser.add_argument("--slow", type=float, default=12, help="seconds of a process that isn't repeated at a million")
+    parser.add_argument("--slow", type=float, default=20, help="seconds of a process that isn't repeated at a million")
     parser.add_argument("--quick", action="store_true", help="small sizes, one repeat: a smoke run")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "output_layer.json")
     options = parser.parse_args()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.sampling import logits
@@ -167,3 +168,14 @@ def test_distinct_rows_of_any_sparse_gradient(shape: tuple[int, ...]) -> None:
     unmarked = torch.sparse_coo_tensor(once.indices(), once.values(), shape, check_invariants=True)
     assert distinct_rows(unmarked)[1].data_ptr() == once.values().data_ptr()
     torch.testing.assert_close(sparse_rows(rows, sums, torch.Size(shape)).to_dense(), repeated.to_dense())
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_table_that_is_the_input_embedding_too(sparse: bool) -> None:
+    """Tied weights: what the embedding gives and what the scores give add up, sparse only if both are."""
+    _, table, ids, _ = problem(shared=False)
+    words = torch.tensor([1, 2, 2, 10, 0])
+    class_logits(F.embedding(words, table, sparse=sparse), table, ids).pow(2).sum().backward()
+    assert table.grad is not None and table.grad.is_sparse == sparse
+    (expected,) = torch.autograd.grad(naive(table[words], table, ids, None).pow(2).sum(), table)
+    torch.testing.assert_close(table.grad.to_dense(), expected)

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sylvan.errors import DataError, ParameterError
-from sylvan.sampling import SampledSoftmaxLoss, Sampler
+from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Sampler, Softmax
 from sylvan.sampling.base import Draw
 from sylvan.sampling.loss import positives
 from sylvan.sampling.sampled_loss import accidental_hits
@@ -225,6 +225,20 @@ def test_corrected_comes_nearest_to_the_full_gradient() -> None:
     assert bias["corrected"] < 0.5 * bias["paper"], bias
     assert bias["corrected"] < 0.5 * bias["keep"], bias
     assert bias["corrected"] < 0.8 * bias["remove"], bias
+
+
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_corrected_with_draws_from_the_softmax_is_the_full_loss(kind: str) -> None:
+    """Every negative's term is then the same share of the others' sum, whichever were drawn."""
+    queries, table, _, _ = problem()
+    sampler = Softmax(CLASSES, DIM)
+    loss = SampledSoftmaxLoss(sampler, CLASSES, corrected_positive=True, reduction="none")
+    with pytest.raises(NotFittedError, match="refresh"):
+        loss(queries, table, TARGETS[kind])
+    sampler.refresh(table)
+    torch.manual_seed(0)
+    full = FullSoftmaxLoss(reduction="none")(queries, table, TARGETS[kind])
+    torch.testing.assert_close(loss(queries, table, TARGETS[kind]), full, atol=1e-5, rtol=1e-5)
 
 
 def test_shared_draws_of_an_adaptive_sampler_are_corrected_by_the_mixture() -> None:

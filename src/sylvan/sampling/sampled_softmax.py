@@ -70,8 +70,9 @@ class SampledSoftmaxLoss(SampledLoss):
     ``corrected_positive=True`` computes, and why its value remains an estimate of the cross-entropy. What it changes:
     against ``"paper"`` and ``"keep"``, no hit makes the positive look more probable than it is, which matters where a
     positive is drawn often (popular classes with a frequency sampler, negatives from the batch, good adaptive
-    samplers); against ``"remove"``, the number of hits, which is chance, no longer scales the sum. It asks the sampler
-    for the probability of every positive, which costs about as much as one more draw for each.
+    samplers); against ``"remove"``, the number of hits, which is chance, no longer scales the sum: drawn from the exact
+    softmax, the loss equals the full one whatever was drawn. It asks the sampler for the probability of every positive,
+    which costs about as much as one more draw for each.
 
     Scores, corrections and the sum are float32 (float64 for float64 inputs) under autocast too. The gradient of a
     class table that is a leaf is sparse; see :func:`~sylvan.sampling.logits.class_logits` and
