@@ -177,7 +177,8 @@ class Pool:
         elif process.returncode:
             self.failed += 1
             last = log.read_text(encoding="utf-8").strip().splitlines()[-1:]
-            print(f"{words}: failed, see {log}: {' '.join(last)}", flush=True)
+            why = f"killed by signal {-process.returncode}" if process.returncode < 0 else " ".join(last)
+            print(f"{words}: failed, see {log}: {why}", flush=True)
         else:
             record = json.loads(output.splitlines()[-1])
             self.book.add(record)

@@ -49,7 +49,7 @@ def divergences(log_q: Any, log_p: Any) -> dict[str, float | None]:
         "kl_p_q": torch.where(p > 0, p * (log_p - log_q), zero).sum(1).mean(),
         "ln_d2": torch.logsumexp(2 * log_p - log_q, 1).mean(),
     }
-    return {name: round(float(value), 4) if math.isfinite(value) else None for name, value in found.items()}
+    return {name: round(float(value), 4) + 0.0 if math.isfinite(value) else None for name, value in found.items()}
 
 
 def log_softmax(queries: Any, table: Any) -> Any:

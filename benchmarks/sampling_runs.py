@@ -36,9 +36,10 @@ def planned(what: str, options: Any) -> list[Run]:
 
 
 def folder_name(run: Run) -> str:
-    """A name for the run's checkpoints."""
-    words = [str(value) for name, value in run.items() if value is not None and name not in ("epochs", "task")]
-    return "-".join([*words, f"{run['epochs']}epochs"]).replace("/", "_").replace(" ", "")
+    """A name for the run's checkpoints and its log."""
+    words = [f"{value}" for name, value in run.items() if isinstance(value, str) and name != "task"]
+    numbers = [f"{name}{value}" for name, value in run.items() if isinstance(value, int | float)]
+    return "-".join([*words, *numbers]).replace("/", "_").replace(" ", "")
 
 
 def make_job(run: Run, data: Path, cache: Path) -> Any:
@@ -76,9 +77,8 @@ def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any])
 
 
 def _recommendation(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
-    from sylvan.tasks import SequentialRecommendation
-
     from sylvan.data import read_sequences
+    from sylvan.tasks import SequentialRecommendation
 
     sequences = read_sequences(data / "sequences" / f"{run['set']}.txt.xz")
     return SequentialRecommendation(sequences, encoder=run["model"], **settings)

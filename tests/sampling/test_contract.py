@@ -127,8 +127,8 @@ def test_the_same_bits_for_any_number_of_threads(case: Case) -> None:
         sampler = large.ready()
         torch.manual_seed(5)
         for shared in (False, True):
-            draws += [sampler.sample(large.queries(12), 300, shared=shared)]
-        log_probs.append(sampler.log_prob(large.queries(12), all_ids(large)))
+            draws += [sampler.sample(large.queries(8), 200, shared=shared)]
+        log_probs.append(sampler.log_prob(large.queries(8), all_ids(large)))
     for one, two in zip(draws[:2], draws[2:], strict=True):
         assert torch.equal(one.ids, two.ids)
         assert torch.equal(one.log_q, two.log_q)
