@@ -5,14 +5,27 @@ Needs the extra ``neural`` (``pip install "sylvan[neural]"``); ``import sylvan``
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from typing import Any
+from typing import TYPE_CHECKING
 
-try:
-    import torch  # noqa: F401
-except ImportError as error:
-    raise ImportError('sylvan.neural needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
+from sylvan.lazy import lazy_names, need_torch
+
+need_torch("sylvan.neural")
+
+if TYPE_CHECKING:
+    from sylvan.neural.bag_encoder import BagEncoder as BagEncoder
+    from sylvan.neural.checkpoint import load_tree as load_tree
+    from sylvan.neural.checkpoint import save_tree as save_tree
+    from sylvan.neural.clip import clip_gradients as clip_gradients
+    from sylvan.neural.convergence import draw_convergence as draw_convergence
+    from sylvan.neural.gru4rec import GRU4Rec as GRU4Rec
+    from sylvan.neural.history import History as History
+    from sylvan.neural.lstm import LSTMEncoder as LSTMEncoder
+    from sylvan.neural.refresh import RefreshSchedule as RefreshSchedule
+    from sylvan.neural.sasrec import SASRec as SASRec
+    from sylvan.neural.sequence_encoder import SequenceEncoder as SequenceEncoder
+    from sylvan.neural.training import Job as Job
+    from sylvan.neural.training import train as train
+    from sylvan.neural.transformer import TransformerEncoder as TransformerEncoder
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
@@ -34,14 +47,4 @@ _PLACES = {
 
 __all__ = sorted(_PLACES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'sylvan.neural' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"sylvan.neural.{_PLACES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__ = lazy_names("sylvan.neural", _PLACES)

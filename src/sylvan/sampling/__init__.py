@@ -8,14 +8,40 @@ load this package.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from typing import Any
+from typing import TYPE_CHECKING
 
-try:
-    import torch  # noqa: F401
-except ImportError as error:
-    raise ImportError('sylvan.sampling needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
+from sylvan.lazy import lazy_names, need_torch
+
+need_torch("sylvan.sampling")
+
+if TYPE_CHECKING:
+    from sylvan.sampling.base import Draw as Draw
+    from sylvan.sampling.base import Sampler as Sampler
+    from sylvan.sampling.base import StaleSamplerWarning as StaleSamplerWarning
+    from sylvan.sampling.black_out import BlackOutLoss as BlackOutLoss
+    from sylvan.sampling.by_name import make_loss as make_loss
+    from sylvan.sampling.by_name import make_sampler as make_sampler
+    from sylvan.sampling.cane import CANELoss as CANELoss
+    from sylvan.sampling.exact_midx import ExactMIDX as ExactMIDX
+    from sylvan.sampling.frequency_subsets import FrequencySubsets as FrequencySubsets
+    from sylvan.sampling.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
+    from sylvan.sampling.in_batch import InBatch as InBatch
+    from sylvan.sampling.log_uniform import LogUniform as LogUniform
+    from sylvan.sampling.loss import ClassLoss as ClassLoss
+    from sylvan.sampling.lsh import LSH as LSH
+    from sylvan.sampling.midx import MIDX as MIDX
+    from sylvan.sampling.nce import NCELoss as NCELoss
+    from sylvan.sampling.negative_sampling import NegativeSamplingLoss as NegativeSamplingLoss
+    from sylvan.sampling.one_vs_each import OneVsEachLoss as OneVsEachLoss
+    from sylvan.sampling.optimizer_check import HarmfulOptimizerWarning as HarmfulOptimizerWarning
+    from sylvan.sampling.optimizer_check import check_optimizer as check_optimizer
+    from sylvan.sampling.rff import RFF as RFF
+    from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad as RowwiseAdagrad
+    from sylvan.sampling.sampled_softmax import SampledSoftmaxLoss as SampledSoftmaxLoss
+    from sylvan.sampling.softmax import Softmax as Softmax
+    from sylvan.sampling.sphere import Sphere as Sphere
+    from sylvan.sampling.uniform import Uniform as Uniform
+    from sylvan.sampling.unigram import Unigram as Unigram
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
@@ -48,16 +74,6 @@ _PLACES = {
     "make_sampler": "by_name",
 }
 
-__all__ = sorted(name for name, place in _PLACES.items() if importlib.util.find_spec(f"sylvan.sampling.{place}"))
+__all__ = sorted(_PLACES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'sylvan.sampling' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"sylvan.sampling.{_PLACES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__ = lazy_names("sylvan.sampling", _PLACES)

@@ -173,9 +173,9 @@ def _with_candidates(
     parameters: Mapping[str, Any], counts: Any, dim: int | None, n_candidates: int | None
 ) -> dict[str, Any]:
     """The parameters of CANE with those of its candidates replaced by the candidates."""
-    for word, value in (("counts", counts), ("dim", dim), ("n_samples", n_candidates)):
-        if value is None:
-            raise ParameterError(f"The loss 'cane' needs {word!r} for its candidates, or 'candidates' itself.")
+    if counts is None or dim is None or n_candidates is None:
+        missing = next(word for word, value in (("counts", counts), ("dim", dim), ("n_samples", None)) if value is None)
+        raise ParameterError(f"The loss 'cane' needs {missing!r} for its candidates, or 'candidates' itself.")
     theirs = set(inspect.signature(sampling.FrequencySubsets).parameters) & set(parameters)
     given = {"n_subsets": max(1, min(100, len(counts) // 2)), **{word: parameters[word] for word in theirs}}
     candidates = sampling.FrequencySubsets(counts, n_candidates=n_candidates, dim=dim, **given)

@@ -43,13 +43,13 @@ class SampledSoftmaxLoss(SampledLoss):
     shared : bool
         Draw once for the whole batch. Scores are then one matrix product, so that many more negatives cost the same;
         they fit each query less.
-    accidental : {"paper", "remove", "keep"}
-        What becomes of a draw that is a positive of its query. ``"paper"``, the second case of Eq. (1): its logit stays
+    accidental : {"remove", "paper", "keep"}
+        What becomes of a draw that is a positive of its query. ``"remove"``: left out of the sum, which then estimates
+        its part of the softmax's denominator without bias. ``"paper"``, the second case of Eq. (1): its logit stays
         uncorrected, :math:`o_y`. The label vector, projected onto the places, then has mass on several of them; it is
         read as summing to one, which alone gives the right-hand side that the paper prints, so a hit only adds another
-        :math:`e^{o_y}` to the sum. ``"remove"``: left out of the sum, which then estimates its part of the softmax's
-        denominator without bias. ``"keep"``: corrected like any other draw, so that the positive is counted about
-        twice.
+        :math:`e^{o_y}` to the sum, and the bias grows with the number of hits. ``"keep"``: corrected like any other
+        draw, so that the positive is counted about twice.
     corrected_positive : bool
         Take account of that the positive is never sampled: hits are left out whatever ``accidental`` says, and the
         others are taken as draws from :math:`q` without the positives, :math:`q_j / (1 - q_y)`, of which there are as
@@ -118,7 +118,7 @@ class SampledSoftmaxLoss(SampledLoss):
         n_samples: int,
         *,
         shared: bool = False,
-        accidental: str = "paper",
+        accidental: str = "remove",
         corrected_positive: bool = False,
         reduction: str = "mean",
         ignore_index: int = -100,

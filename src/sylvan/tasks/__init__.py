@@ -7,9 +7,20 @@ this package.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from typing import Any
+from typing import TYPE_CHECKING
+
+from sylvan.lazy import lazy_names, need_torch
+
+need_torch("sylvan.tasks")
+
+if TYPE_CHECKING:
+    from sylvan.tasks.corpus import build_corpus as build_corpus
+    from sylvan.tasks.corpus import read_corpus as read_corpus
+    from sylvan.tasks.extreme_classification import ExtremeClassification as ExtremeClassification
+    from sylvan.tasks.language_model import LanguageModel as LanguageModel
+    from sylvan.tasks.running import run_task as run_task
+    from sylvan.tasks.sequence_split import split_sequences as split_sequences
+    from sylvan.tasks.sequential_recommendation import SequentialRecommendation as SequentialRecommendation
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
@@ -22,16 +33,6 @@ _PLACES = {
     "split_sequences": "sequence_split",
 }
 
-__all__ = sorted(name for name, place in _PLACES.items() if importlib.util.find_spec(f"sylvan.tasks.{place}"))
+__all__ = sorted(_PLACES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'sylvan.tasks' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"sylvan.tasks.{_PLACES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__ = lazy_names("sylvan.tasks", _PLACES)

@@ -1,0 +1,40 @@
+"""Packages whose public names are loaded when they are first asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["lazy_names", "need_torch"]
+
+
+def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package: each public name and the module of the package that has it."""
+
+    def find(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+        vars(sys.modules[package])[name] = value
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *places})
+
+    return find, names
+
+
+def need_torch(package: str) -> None:
+    """Load PyTorch, or say how to get it.
+
+    Raises
+    ------
+    ImportError
+        When PyTorch isn't installed.
+    """
+    try:
+        importlib.import_module("torch")
+    except ImportError as error:
+        raise ImportError(f'{package} needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
