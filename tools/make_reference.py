@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import sylvan
-from sylvan import data, errors, importers, indexing, metrics, text
+from sylvan import data, errors, importers, indexing, metrics, neural, sampling, tasks, text
 
 HEAD = """# Reference
 
@@ -30,10 +30,16 @@ MODULES = [
     (indexing, "sylvan.indexing", None),
     (metrics, "sylvan.metrics", None),
     (importers, "sylvan.importers", None),
+    (sampling, "sylvan.sampling", None),
+    (neural, "sylvan.neural", None),
+    (tasks, "sylvan.tasks", None),
     (errors, "sylvan.errors", None),
 ]
 # What every estimator has, told once; what only the house itself calls.
-INNER = {"check_params", "constraints", "from_state", "parameter_names", "to_state"}
+INNER = {
+    "check_params", "constraints", "from_state", "get_extra_state", "parameter_names", "set_extra_state", "to_state",
+}  # fmt: skip
+BASES = [sampling.Sampler, sampling.ClassLoss, neural.Job, neural.SequenceEncoder]  # told of by themselves
 SHOWN = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Notes", "References")
 
 
@@ -61,10 +67,12 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 def members(owner: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties of a class, its own first in the order of their names."""
+    """Public methods and properties of a class in the order of their names, without those that a base tells of."""
     for name in sorted(dir(owner)):
         value = inspect.getattr_static(owner, name)
         if name.startswith("_") or name in INNER:
+            continue
+        if any(inspect.getattr_static(base, name, None) is value for base in BASES if base is not owner):
             continue
         if isinstance(value, (classmethod, staticmethod)):
             value = value.__func__
