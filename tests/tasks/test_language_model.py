@@ -183,6 +183,7 @@ OF_SAMPLERS: dict[str, dict[str, Any]] = {"rff": {"n_features": 8}}
     [
         {"model": "lstm", "dropout": 0.2},
         {"model": "transformer"},
+        {"sampler": "midx-rq", "codewords": 4, "sampler_parameters": {"learnable": "joint"}},
         *({"sampler": name, "codewords": 4, "sampler_parameters": OF_SAMPLERS.get(name)} for name in there()),
     ],
     ids=str,
@@ -198,6 +199,14 @@ def test_resumed_it_is_the_same_to_the_bit(given: dict[str, Any], corpus: Corpus
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, trees[1]["module"][name]), name
     assert torch.equal(trees[0]["random"]["cpu"], trees[1]["random"]["cpu"])
+
+
+def test_codewords_that_are_parameters_are_trained(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **{**SMALL, "sampler": "midx-rq", "codewords": 4,
+                                   "sampler_parameters": {"learnable": "joint"}})  # fmt: skip
+    job.step(next(job.batches(0)), 0).backward()  # type: ignore[no-untyped-call]
+    gradients = [parameter.grad for parameter in job._objective.parameters()]
+    assert len(gradients) == 2 and all(g is not None and bool(g.abs().sum() > 0) for g in gradients)
 
 
 def test_adam_on_the_class_table_of_a_sampled_loss_warns(corpus: Corpus) -> None:

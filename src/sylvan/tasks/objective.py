@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -89,4 +89,7 @@ class ClassObjective(nn.Module):
         if sampler is not None and sampler.adaptive and self.refresh.due(step):
             sampler.refresh(table)
         loss: Tensor = self.loss(queries, table, targets, bias)
+        if getattr(sampler, "learnable", None) == "joint":  # MIDX with codewords that are parameters
+            learning: Callable[[Tensor, Tensor], Tensor] = getattr(sampler, "learning_loss")  # noqa: B009
+            loss = loss + learning(queries.reshape(-1, queries.shape[-1]), table)
         return loss
