@@ -343,6 +343,8 @@ def test_wrong_weights_and_calls() -> None:
     sampler.refresh(torch.randn(10, 4))
     with pytest.raises(DataError, match=r"must be in \[0, 10\)"):
         sampler.shared_log_prob(torch.randn(2, 4), torch.tensor([10]))
+    with pytest.raises(DataError, match=r"must have the shape \(m,\)"):
+        sampler.shared_log_prob(torch.randn(2, 4), torch.tensor([[1, 2]]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sampler.sample(torch.randn(2, 4), 3)

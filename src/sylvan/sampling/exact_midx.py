@@ -14,6 +14,7 @@ from sylvan.sampling.cell_draws import blocks, invert
 from sylvan.sampling.counts import class_counts
 from sylvan.sampling.midx import check_books
 from sylvan.sampling.multi_index import MultiIndex
+from sylvan.sampling.products import product
 
 __all__ = ["ExactMIDX"]
 
@@ -163,7 +164,7 @@ class ExactMIDX(Sampler):
         """Codeword scores plus residual scores of all classes sorted by cell, less the largest, float64."""
         cell_scores = self.index.cell_scores(self.index.log_scores(queries))
         scores = cell_scores.repeat_interleave(self.index.counts, dim=1, output_size=self.n_classes)
-        scores += queries.float() @ self.residuals.t()
+        scores += product(queries.float(), self.residuals)
         return scores - scores.amax(dim=1, keepdim=True)
 
     def _masses(self, weights: Tensor) -> Tensor:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["ClassBlocks", "draw_by_mass", "product", "products", "row_sums", "slices"]
+from sylvan.sampling.products import product, products
+
+__all__ = ["ClassBlocks", "draw_by_mass", "row_sums", "slices"]
 
 # Numbers held at once by the loops below; 2**22 float32 are 16 MiB.
 _AT_ONCE = 1 << 22
 # Draws of the same block that share one copy of its rows.
 _SHARING = 8
-
-# Products from which on they are dealt out whole, however many threads there may be.
-_MANY_PRODUCTS = 128
 
 _Mass = Callable[[Tensor], Tensor]
 
@@ -36,29 +34,6 @@ def draw_by_mass(masses: Tensor, n: int, last: int, generator: torch.Generator |
     ends = masses.double().cumsum(dim=1)  # (batch, columns)
     uniform = torch.rand((len(masses), n), generator=generator, device=masses.device, dtype=torch.float64)
     return torch.searchsorted(ends, uniform * ends[:, -1:], right=True).clamp_(max=last)
-
-
-def products(left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right.mT`` of (k, n, dim) and (k, m, dim) or (m, dim); the same bits for any number of threads.
-
-    As found with MKL: many small products are dealt out whole, but few are cut to the threads, and the ends of rows
-    and columns are then worked out differently. There are no ends when both sizes are multiples of 16.
-    """
-    n, m = left.shape[1], right.shape[-2]
-    if len(left) < _MANY_PRODUCTS:
-        left, right = _to_sixteens(left), _to_sixteens(right)
-    return torch.bmm(left, right.expand(len(left), -1, -1).transpose(1, 2))[:, :n, :m]
-
-
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right.t()`` of (n, dim) and (m, dim), with the same bits for any number of threads."""
-    return products(left.unsqueeze(0), right)[0]
-
-
-def _to_sixteens(rows: Tensor) -> Tensor:
-    """Zero rows added, where there is need, for a multiple of 16 rows (..., n, dim)."""
-    missing = -rows.shape[-2] % 16
-    return F.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def row_sums(masses: Tensor) -> Tensor:

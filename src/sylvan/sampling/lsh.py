@@ -9,7 +9,8 @@ from torch import Tensor
 
 from sylvan.params import Constraint, Flag, Number
 from sylvan.sampling.base import Draw, Sampler
-from sylvan.sampling.kernel_blocks import product, slices
+from sylvan.sampling.kernel_blocks import slices
+from sylvan.sampling.products import product
 
 __all__ = ["LSH"]
 

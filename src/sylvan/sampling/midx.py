@@ -336,6 +336,8 @@ class MIDX(Sampler):
         See :meth:`Sampler.shared_log_prob`.
         """
         rows = queries.reshape(-1, queries.shape[-1])
+        if ids.dim() != 1:
+            return super().shared_log_prob(rows, ids)  # tells why not
         self.log_prob(rows[:1], ids)  # holds the contract: shapes, dtypes, ranges
         with torch.autocast(rows.device.type, enabled=False):
             found = self._mixture(rows)[self.index.class_cells[ids].long()].log().float()

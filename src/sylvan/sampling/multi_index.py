@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.indexing.codebooks import codeword_sizes
+from sylvan.sampling.products import product
 
 __all__ = ["MultiIndex"]
 
@@ -119,7 +120,7 @@ class MultiIndex(nn.Module):
         parts = list(torch.split(rows, self.sizes, dim=1)) if self.quantizer == "pq" else [rows] * self.n_codebooks
         scores = []
         for book, words in enumerate(self.codewords if codewords is None else codewords):
-            score = (parts[book] @ words.t()).masked_fill(self.unused[book], -torch.inf)
+            score = product(parts[book], words).masked_fill(self.unused[book], -torch.inf)
             scores.append(score - score.amax(dim=1, keepdim=True).detach())
         return scores
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sylvan.params import Constraint, Number
-from sylvan.sampling.kernel_blocks import product
 from sylvan.sampling.kernel_sampler import KernelSampler
+from sylvan.sampling.products import product
 
 __all__ = ["RFF"]
 

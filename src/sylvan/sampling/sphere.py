@@ -9,8 +9,8 @@ from torch import Tensor
 
 from sylvan.params import Constraint, Number
 from sylvan.sampling.base import Draw
-from sylvan.sampling.kernel_blocks import products
 from sylvan.sampling.kernel_sampler import KernelSampler
+from sylvan.sampling.products import products
 
 __all__ = ["Sphere"]
 
