@@ -49,13 +49,16 @@ CONTENDERS: dict[str, Contender] = {
         "BlackOut, 40 unigram^0.4", "unigram", "blackout", n_samples=40, sampler_parameters={"power": 0.4}
     ),
     "cane-40": Contender("CANE, 40 candidates, 1 uniform noise", "uniform", "cane", n_samples=40),
-    "cane-40-unigram": Contender("CANE, 40 candidates, 1 unigram noise", "unigram", "cane", n_samples=40),
+    "cane-20-20": Contender(
+        "CANE, 20 candidates, 20 unigram noises in one sum", "unigram", "cane", n_samples=20,
+        loss_parameters={"n_noises": 20, "together": True},
+    ),
 }  # fmt: skip
 RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
 INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted")
 LEARNED = ("midx-learned-pq", "midx-learned-rq")
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
-LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-40-unigram")
+LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 
 # What each table or figure is made of: contenders, sets, models, and what is varied.
 PLANS: dict[str, dict[str, Any]] = {
