@@ -114,6 +114,9 @@ def cases(counts: Tensor, n_codewords: tuple[int, ...]) -> Iterator[tuple[str, S
                     words += {False: [], True: ["learned"], "joint": ["joint"]}[learnable]
                     settings: dict[str, Any] = {"n_codewords": size, "quantizer": quantizer, "learnable": learnable}
                     yield " ".join(words), MIDX(n, DIM, class_weights=weights, **settings)
+                    if learnable != "joint":
+                        aware = MIDX(n, DIM, class_weights=weights, query_aware=True, **settings)
+                        yield " ".join([*words, "query-aware"]), aware
 
 
 def main() -> None:

@@ -42,6 +42,11 @@ CONTENDERS: dict[str, Contender] = {
     "midx-rq-weighted": Contender("MIDX-rq, weighted by √frequency", "midx-rq"),
     "midx-learned-pq": Contender("MIDX-pq, weighted, learned", "midx-learned-pq", paper="MIDX-Learn-pq"),
     "midx-learned-rq": Contender("MIDX-rq, weighted, learned", "midx-learned-rq", paper="MIDX-Learn-rq"),
+    "midx-aware-pq": Contender("MIDX-pq, query-aware", "midx-aware-pq"),
+    "midx-aware-rq": Contender("MIDX-rq, query-aware", "midx-aware-rq"),
+    "midx-aware-learned-rq": Contender(
+        "MIDX-rq, query-aware and learned", "midx-aware-rq", sampler_parameters={"learnable": True}
+    ),
     "unigram-500-shared": Contender("500 unigram, shared by the batch", "unigram", n_samples=500, shared=True),
     "midx-rq-500-shared": Contender("500 weighted MIDX-rq, shared by the batch", "midx-rq", n_samples=500, shared=True),
     "nce-40": Contender("NCE, 40 unigram", "unigram", "nce", n_samples=40),
@@ -55,8 +60,8 @@ CONTENDERS: dict[str, Contender] = {
     ),
 }  # fmt: skip
 RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
-INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted")
-LEARNED = ("midx-learned-pq", "midx-learned-rq")
+INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-aware-pq", "midx-aware-rq")
+LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-aware-learned-rq")
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
 LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 

@@ -16,6 +16,7 @@ COLOURS = {
     "full": "#000000", "softmax": "#767676", "uniform": "#999999", "unigram": "#0072B2", "lsh": "#56B4E9",
     "sphere": "#009E73", "rff": "#80C9B0", "midx-pq": "#E69F00", "midx-rq": "#D55E00", "midx-pq-weighted": "#E69F00",
     "midx-rq-weighted": "#D55E00", "midx-learned-pq": "#F0C040", "midx-learned-rq": "#A02000",
+    "midx-aware-pq": "#F0E442", "midx-aware-rq": "#CC0000", "midx-aware-learned-rq": "#800000",
     "unigram-500-shared": "#0072B2", "midx-rq-500-shared": "#D55E00", "nce-40": "#CC79A7", "blackout-40": "#8B3A6B",
     "cane-40": "#B8A000", "cane-20-20": "#6B6000",
 }  # fmt: skip

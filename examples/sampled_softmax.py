@@ -21,7 +21,7 @@ def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 encoder, classes = nn.Linear(64, dim), nn.Parameter(torch.randn(n_classes, dim) * 0.1)
 # loss_fn = nn.CrossEntropyLoss()
-sampler = MIDX(n_classes, dim, n_codewords=32, class_weights=frequency.sqrt())
+sampler = MIDX(n_classes, dim, n_codewords=32, query_aware=True)
 loss_fn = SampledSoftmaxLoss(sampler, n_samples=50)
 optimizers = [torch.optim.Adam(encoder.parameters(), lr=0.01), RowwiseAdagrad([classes], lr=0.3)]
 

@@ -35,13 +35,26 @@ SYLVAN_INLINE Place invert(const double* SYLVAN_RESTRICT heights, int64_t n, dou
 }
 
 // Running sums of one first codeword's row of cells.
-SYLVAN_INLINE void fill_row(const int64_t* SYLVAN_RESTRICT offsets, const double* SYLVAN_RESTRICT second,
+SYLVAN_INLINE void fill_row(const double* SYLVAN_RESTRICT masses, const double* SYLVAN_RESTRICT second,
                             int64_t n, double* SYLVAN_RESTRICT row) {
   double sum = 0.0;
   for (int64_t i = 0; i < n; ++i) {
-    sum += static_cast<double>(offsets[i + 1] - offsets[i]) * second[i];
+    sum += masses[i] * second[i];
     row[i] = sum;
   }
+}
+
+// Which of a cell's classes, which lie from `begin` to before `begin + count` in the order, `rest` falls on.
+SYLVAN_INLINE int64_t within(const double* in_cells, int64_t begin, int64_t count, double rest) {
+  int64_t inside = 0;
+  if (in_cells == nullptr) {
+    inside = static_cast<int64_t>(rest * static_cast<double>(count));
+  } else if (count > 0) {
+    const double below = begin > 0 ? in_cells[begin - 1] : 0.0;
+    const double mark = below + rest * (in_cells[begin + count - 1] - below);
+    inside = std::upper_bound(in_cells + begin, in_cells + begin + count, mark) - (in_cells + begin);
+  }
+  return begin + std::max<int64_t>(std::min(inside, count - 1), 0);
 }
 
 }  // namespace
@@ -63,21 +76,25 @@ void midx_draw(const MidxDraw& draw, const Id* order, int64_t* ids, float* out_l
       const Place first = invert(heights, k, draw.coins[query * draw.n_draws + i]);
       double* row = rows.data() + first.part * k;
       const int64_t* offsets = draw.offsets + first.part * k;
+      const double* masses = draw.masses + first.part * k;
       if (filled_by[static_cast<size_t>(first.part)] != query) {
         filled_by[static_cast<size_t>(first.part)] = query;
-        fill_row(offsets, second, k, row);
+        fill_row(masses, second, k, row);
       }
       const Place cell = invert(row, k, first.rest);
       const int64_t begin = offsets[cell.part], count = offsets[cell.part + 1] - begin;
-      const auto inside = static_cast<int64_t>(cell.rest * static_cast<double>(count));
-      const int64_t at = begin + std::max<int64_t>(std::min(inside, count - 1), 0);
-      query_ids[i] = std::min(at, draw.n_classes - 1);
+      query_ids[i] = std::min(within(draw.in_cells, begin, count, cell.rest), draw.n_classes - 1);
       const double log_q = static_cast<double>(log_first[first.part]) +
                            static_cast<double>(log_second[cell.part]) - log_partition;
       query_log_q[i] = static_cast<float>(std::max(std::min(log_q, kLargest), -kLargest));
     }
     // In a loop of its own: each of these reads may miss the cache, and here many are under way at once.
     for (int64_t i = 0; i < draw.n_draws; ++i) query_ids[i] = static_cast<int64_t>(order[query_ids[i]]);
+    if (draw.own_scores == nullptr) continue;
+    for (int64_t i = 0; i < draw.n_draws; ++i) {
+      const int64_t id = query_ids[i];
+      if (0 <= id && id < draw.n_classes) query_log_q[i] += draw.own_scores[id];
+    }
   }
 }
 

@@ -17,6 +17,10 @@ struct MidxDraw {
   const float* log_first;   // (n_queries, n_codewords) log-scores, first codebook
   const float* log_second;  // (n_queries, n_codewords) log-scores, second codebook
   const int64_t* offsets;   // (n_codewords * n_codewords + 1) of each cell in `order`
+  const double* masses;     // (n_codewords * n_codewords) what each cell weighs beside its scores
+  const double*
+      in_cells;  // (n_classes) running sums along `order`, each cell 1 high; null: classes are alike
+  const float* own_scores;  // (n_classes) what is added to a class's log-probability; null with in_cells
   const double* coins;      // (n_queries, n_draws) uniform from 0 to below 1
 };
 

@@ -47,7 +47,7 @@ def test_nothing_to_clip() -> None:
 
 
 def test_the_schedule() -> None:
-    schedule = RefreshSchedule()
+    schedule = RefreshSchedule(every=50)
     due = [step for step in range(400) if schedule.due(step)]
     assert due == [*range(0, 200, 10), 200, 250, 300, 350]
     with pytest.raises(ParameterError, match="'every' parameter of RefreshSchedule"):

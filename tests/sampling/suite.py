@@ -110,6 +110,8 @@ CASES = [
     Case("midx-rq", {"n_codewords": 3, "n_codebooks": 3}),
     Case("midx-learned-pq", {"n_codewords": 5}),
     Case("midx-learned-rq", {"n_codewords": 5}),
+    Case("midx-aware-pq", {"n_codewords": 5}),
+    Case("midx-aware-rq", {"n_codewords": 5}),
 ]
 
 

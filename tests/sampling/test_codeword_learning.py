@@ -11,7 +11,7 @@ import torch
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, codeword_learning, make_sampler
-from sylvan.sampling.codeword_learning import CodewordLearner, codeword_masses, heaviest_codes
+from sylvan.sampling.codeword_learning import codeword_masses, heaviest_codes
 
 
 @pytest.fixture
@@ -98,17 +98,6 @@ def test_learning_goes_on_from_refresh_to_refresh() -> None:
         sampler.refresh(table)
         found.append(divergence(sampler, queries[:32], table))
     assert found[-1] < 0.97 * found[0]
-
-
-def test_the_oldest_queries_are_overwritten() -> None:
-    learner = CodewordLearner(1, 5, 1, [1], 2)
-    learner.keep(torch.tensor([[1.0], [2.0], [3.0]]))
-    assert learner.n_kept == 3
-    learner.keep(torch.tensor([[4.0], [5.0], [6.0]], dtype=torch.bfloat16))
-    assert learner.n_kept == 5
-    assert learner.queries.flatten().tolist() == [6.0, 2.0, 3.0, 4.0, 5.0]
-    learner.keep(torch.arange(100.0)[:, None])
-    assert sorted(learner.queries.flatten().tolist()) == [0.0, 20.0, 40.0, 60.0, 80.0]
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, 1e30])

@@ -149,7 +149,7 @@ def _model_options(function: Any) -> Any:
         click.option("--samples", type=int, metavar="N", help="The same as --set n_samples=N."),
         click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
                      help="What is minimised (below); full needs no sampler."),
-        click.option("--sampler", metavar="NAME", default="midx-rq", show_default=True, shell_complete=_complete,
+        click.option("--sampler", metavar="NAME", default="midx-aware-rq", show_default=True, shell_complete=_complete,
                      help="Where negatives come from (below)."),
     ):  # fmt: skip
         function = option(function)

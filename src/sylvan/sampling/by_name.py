@@ -29,6 +29,7 @@ def _midx(line: str, **fixed: Any) -> _Known:
     return _Known("MIDX", line, fixed)
 
 
+_AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
     "uniform": _Known("Uniform", "every class alike"),
     "log-uniform": _Known("LogUniform", "Zipf's law, for ids sorted by falling frequency"),
@@ -41,9 +42,11 @@ _SAMPLERS = {
     "exact-midx-pq": _Known("ExactMIDX", "inverted multi-index, product codes, exact", {"quantizer": "pq"}),
     "exact-midx-rq": _Known("ExactMIDX", "inverted multi-index, residual codes, exact", {"quantizer": "rq"}),
     "midx-pq": _midx("inverted multi-index, product codes", quantizer="pq"),
-    "midx-rq": _midx("inverted multi-index, residual codes: the best at its cost", quantizer="rq"),
+    "midx-rq": _midx("inverted multi-index, residual codes", quantizer="rq"),
     "midx-learned-pq": _midx("the same with learned product codes", quantizer="pq", learnable=True),
     "midx-learned-rq": _midx("the same with learned residual codes", quantizer="rq", learnable=True),
+    "midx-aware-pq": _midx("the same, product codes made for recent queries", quantizer="pq", **_AWARE),
+    "midx-aware-rq": _midx("the same, residual codes made for recent queries: the nearest", quantizer="rq", **_AWARE),
 }
 _LOSSES = {
     "full": _Known("FullSoftmaxLoss", "softmax over all classes, in chunks; without a sampler"),
@@ -101,7 +104,7 @@ def make_sampler(
         arguments["counts"] = counts
         if counts is None and known["counts"].default is inspect.Parameter.empty:
             raise ParameterError(f"The sampler {name!r} needs 'counts', how often each class occurs.")
-    if "class_weights" in known and counts is not None and "class_weights" not in parameters:
+    if "class_weights" in known and counts is not None and "class_weights" not in {**arguments, **parameters}:
         arguments["class_weights"] = class_counts(counts, n_classes, owner=kind.__name__).sqrt()
     sampler: Sampler = _made(kind, name, known, arguments, parameters)
     return sampler

@@ -78,12 +78,22 @@ def invert(heights: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
     return places, ((marks - below) / width).clamp_(0, 1 - 2**-53)
 
 
-def within(rest: Tensor, cells: Tensor, offsets: Tensor) -> Tensor:
-    """Positions in the classes sorted by cell: the one of each cell's classes that ``rest`` falls on."""
+def within(rest: Tensor, cells: Tensor, offsets: Tensor, heights: Tensor) -> Tensor:
+    """Positions in the classes sorted by cell: the one of each cell's classes that ``rest`` falls on.
+
+    ``heights`` are running sums of the classes' parts of their cells, each of which is 1 high; empty when the classes
+    of a cell are alike.
+    """
     begin = offsets[cells]
     count = offsets[cells + 1] - begin
-    inside = torch.minimum((rest.nan_to_num(0.0) * count).long(), count - 1).clamp_(min=0)
-    return torch.minimum(begin + inside, offsets[-1] - 1)
+    rest = rest.nan_to_num(0.0)
+    if len(heights):
+        below = torch.where(begin > 0, heights[(begin - 1).clamp_(min=0)], 0.0)
+        above = heights[(begin + count - 1).clamp_(min=0)]
+        inside = torch.searchsorted(heights, below + rest * (above - below), right=True) - begin
+    else:
+        inside = (rest * count).long()
+    return torch.minimum(begin + torch.minimum(inside.clamp_(min=0), (count - 1).clamp_(min=0)), offsets[-1] - 1)
 
 
 def draw_in_stages(stage: FirstStage, counts: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:

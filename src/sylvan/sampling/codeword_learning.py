@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,8 +13,6 @@ from sylvan.sampling.cell_draws import THIN, blocks
 from sylvan.sampling.multi_index import MultiIndex
 
 __all__ = ["CodewordLearner", "Learnable", "codeword_masses", "heaviest_codes", "joint_loss", "soft_reconstruction"]
-
-_FROM_A_BATCH = 32  # rows of a batch that are kept, so that several batches stand behind a refresh
 
 
 class Learnable(Constraint):
@@ -31,27 +29,16 @@ class Learnable(Constraint):
 
 
 class CodewordLearner(nn.Module):
-    """Keeps some recent queries, and at each refresh fits the codewords to the softmax of these.
+    """At each refresh fits the codewords to the softmax of recent queries.
 
     Which cell a class is in stays what k-means made of it. Given that, KL(P‖Q) is convex in the codewords: of the
     softmax P it needs no more than each codeword's share, found once in blocks over the classes, after which a step
     of L-BFGS costs O(queries · n_codewords · (n_codewords + dim)) at any number of classes.
-
-    Attributes
-    ----------
-    queries : Tensor of float32, shape (n_queries, dim)
-        Those kept; the first ``n_kept`` of them are real.
-    n_seen : int
-        How many rows were ever kept; the oldest are overwritten.
     """
 
-    queries: Tensor
-
-    def __init__(self, dim: int, n_queries: int, n_steps: int, sizes: Sequence[int], n_codewords: int) -> None:
+    def __init__(self, n_steps: int, sizes: Sequence[int], n_codewords: int) -> None:
         super().__init__()
         self.n_steps = n_steps
-        self.n_seen = 0
-        self.register_buffer("queries", torch.zeros(n_queries, dim))
         for book, size in enumerate(sizes):
             self.register_buffer(f"means_{book}", torch.zeros(n_codewords, size))
         self.n_codebooks = len(sizes)
@@ -61,44 +48,36 @@ class CodewordLearner(nn.Module):
         """The codewords of the last k-means, which the next one goes on from."""
         return [getattr(self, f"means_{book}") for book in range(self.n_codebooks)]
 
-    @property
-    def n_kept(self) -> int:
-        """How many queries there are to learn from."""
-        return min(self.n_seen, len(self.queries))
+    def learn(
+        self,
+        index: MultiIndex,
+        means: Sequence[Tensor],
+        masses: Callable[[], list[Tensor]],
+        queries: Tensor,
+        warm: bool,
+    ) -> None:
+        """Give the index, rebuilt with the codewords ``means``, codewords nearer to the softmax of queries.
 
-    def keep(self, queries: Tensor) -> None:
-        """Put some of a batch's rows, evenly spread over it, in the place of the oldest."""
-        n = min(len(queries), _FROM_A_BATCH, len(self.queries))
-        chosen = torch.arange(n, device=queries.device) * len(queries) // n
-        places = (torch.arange(n, device=queries.device) + self.n_seen) % len(self.queries)
-        self.queries[places] = queries[chosen].float()
-        self.n_seen += n
-
-    def learn(self, index: MultiIndex, means: Sequence[Tensor], table: Tensor, warm: bool) -> None:
-        """Give the index, rebuilt with the codewords ``means``, codewords nearer to the softmax of the kept queries."""
+        ``masses`` gives the queries' :func:`codeword_masses`; ``queries`` (n, dim) are as the index scores them.
+        """
         start = [mean.clone() for mean in means]
         if warm:  # what was learned so far is how far the codewords lie from their means
             for word, learned, mean in zip(start, index.codewords, self.means, strict=True):
                 word += learned - mean
         for own, mean in zip(self.means, means, strict=True):
             own.copy_(mean)
-        if self.n_kept:
-            start = self._minimise(index, start, table)
+        if len(queries):
+            start = self._minimise(index, start, masses(), queries)
         index.set_codewords(start)
 
-    def _minimise(self, index: MultiIndex, start: list[Tensor], table: Tensor) -> list[Tensor]:
-        queries = self.queries[: self.n_kept]
-        queries = queries[torch.isfinite(queries).all(dim=1)]
-        if len(queries) == 0:
-            return start
-        masses = codeword_masses(queries, table, index)
-        counts = index.counts.double()
+    def _minimise(self, index: MultiIndex, start: list[Tensor], masses: list[Tensor], queries: Tensor) -> list[Tensor]:
+        weights = index.masses()
         words = [word.clone().requires_grad_() for word in start]
         optimizer = torch.optim.LBFGS(words, max_iter=self.n_steps, line_search_fn="strong_wolfe")
 
         def closure() -> Tensor:
             optimizer.zero_grad()
-            loss = _divergence(index.log_scores(queries, words), masses, counts, index)
+            loss = _divergence(index.log_scores(queries, words), masses, weights, index)
             loss.backward()  # type: ignore[no-untyped-call]
             return loss
 
@@ -129,17 +108,17 @@ def codeword_masses(queries: Tensor, table: Tensor, index: MultiIndex) -> list[T
     return [(total / total.sum(dim=0)).t() for total in sums]
 
 
-def _divergence(scores: list[Tensor], masses: list[Tensor], counts: Tensor, index: MultiIndex) -> Tensor:
+def _divergence(scores: list[Tensor], masses: list[Tensor], weights: Tensor, index: MultiIndex) -> Tensor:
     """Mean over queries of KL(P‖Q) less what doesn't depend on the codewords: log Z - Σ P(codeword) · score."""
     wide = [score.double() for score in scores]
     if index.n_codebooks == 2:
-        second = wide[1].exp() @ counts.view(index.n_codewords, index.n_codewords).t()
+        second = wide[1].exp() @ weights.view(index.n_codewords, index.n_codewords).t()
         partition = (wide[0].exp() * second).sum(dim=1)
         # Queries of which all cells would underflow say nothing: their gradient wouldn't be finite.
         log_partition = partition.clamp_min(THIN).log()
     else:
-        scored = index.cell_scores(scores).masked_fill(counts == 0, -torch.inf)
-        log_partition = torch.logsumexp(scored + counts.clamp_min(1).log(), dim=1)
+        scored = index.cell_scores(scores).masked_fill(weights == 0, -torch.inf)
+        log_partition = torch.logsumexp(scored + weights.log().clamp_min(-1e3), dim=1)
     expected = torch.zeros_like(log_partition)
     for score, mass in zip(wide, masses, strict=True):
         expected = expected + (mass * score.masked_fill(mass == 0, 0.0)).sum(dim=1)

@@ -23,10 +23,18 @@ from sylvan.sampling.cell_draws import (
     invert,
     within,
 )
-from sylvan.sampling.codeword_learning import CodewordLearner, Learnable, heaviest_codes, joint_loss
+from sylvan.sampling.codeword_learning import (
+    CodewordLearner,
+    Learnable,
+    codeword_masses,
+    heaviest_codes,
+    joint_loss,
+)
 from sylvan.sampling.counts import class_counts
 from sylvan.sampling.multi_index import MultiIndex
 from sylvan.sampling.native_draws import kernel_is_there, native_draw
+from sylvan.sampling.query_space import QuerySpace
+from sylvan.sampling.recent_queries import RecentQueries, mean_softmax
 
 __all__ = ["MIDX"]
 
@@ -66,9 +74,18 @@ class MIDX(Sampler):
         softmax of these by minimising KL(P‖Q), the cells staying those of the (weighted) k-means. ``"joint"`` is
         the paper's way: codewords are parameters, trained beside the model by :meth:`learning_loss`; see there for
         how it fares.
+    query_aware : bool
+        Whether the index is made for the queries there are; an extension to the paper. Some of the queries drawn for
+        are kept, and at each refresh (but the first, before any draw) three things follow from them. Classes are
+        quantised where distances tell how much scores differ from query to query, the coordinates in which the
+        queries have unit covariance. What a class scores at the mean query, and on average by what quantisation left
+        over, is its own and kept exactly, so that the classes of a cell are drawn by it instead of all alike. And
+        without ``class_weights`` each counts in the k-means by its mean probability. Costs O(dim²) a query besides, a
+        step of binary search within the cell a draw, and at each refresh a product of ``n_queries`` queries (of
+        each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
     n_queries : int
-        How many queries ``"refresh"`` keeps and learns from, in [1, inf); its cost at each refresh is a product of
-        them with all class embeddings.
+        How many queries ``"refresh"`` and ``query_aware`` keep and learn from, in [1, inf); their cost at each
+        refresh is a product of them with all class embeddings.
     n_steps : int
         Steps of L-BFGS at each refresh, in [1, inf).
     native : bool, optional
@@ -93,7 +110,8 @@ class MIDX(Sampler):
     ln d₂(P‖Q), which bounds the gradient's bias (Theorem 6 of the paper; mean over held-out queries of a language
     model on Penn Treebank trained for 400 steps; rq, K = 32): plain k-means 1.27, weighted by the square root of
     frequency 0.57, that learned at refresh 0.41, that trained jointly 1.17 (plain ones trained jointly: 0.96);
-    unigram 1.18. ``benchmarks/codeword_learning.py`` measures them, and pq, K = 16 and both divergences.
+    query-aware 0.14, that learned at refresh 0.12; unigram 1.18. ``benchmarks/codeword_learning.py`` measures them,
+    and pq, K = 16 and both divergences.
 
     References
     ----------
@@ -122,6 +140,7 @@ class MIDX(Sampler):
         "n_iterations": Number(int, 1),
         "sample_size": Number(int, 1, optional=True),
         "learnable": Learnable(),
+        "query_aware": Flag(),
         "n_queries": Number(int, 1),
         "n_steps": Number(int, 1),
         "native": Flag(optional=True),
@@ -142,6 +161,7 @@ class MIDX(Sampler):
         n_iterations: int = 10,
         sample_size: int | None = 65_536,
         learnable: bool | str = False,
+        query_aware: bool = False,
         n_queries: int = 256,
         n_steps: int = 20,
         native: bool | None = None,
@@ -156,6 +176,7 @@ class MIDX(Sampler):
         self.n_iterations = n_iterations
         self.sample_size = sample_size
         self.learnable = learnable
+        self.query_aware = query_aware
         self.n_queries = n_queries
         self.n_steps = n_steps
         self.native = native
@@ -168,10 +189,21 @@ class MIDX(Sampler):
             weights = class_counts(class_weights, n_classes, owner=type(self).__name__, name="class_weights").float()
         self.register_buffer("weights", weights, persistent=False)
         joint = learnable == "joint"
-        self.index = MultiIndex(n_classes, dim, n_codewords, n_codebooks, quantizer, trained=joint)
+        if joint and query_aware:
+            raise ParameterError(
+                "The 'query_aware' parameter of MIDX must be False where learnable='joint', whose codewords stand for "
+                "the embeddings as they are. Got True instead."
+            )
+        self.index = MultiIndex(
+            n_classes, dim, n_codewords, n_codebooks, quantizer, trained=joint, weighted=query_aware
+        )
+        self.space = QuerySpace(dim) if query_aware else None
+        self.recent: RecentQueries | None = None
         self.learner: CodewordLearner | None = None
+        if query_aware or (learnable and not joint):
+            self.recent = RecentQueries(n_queries, dim)
         if learnable and not joint:
-            self.learner = CodewordLearner(dim, n_queries, n_steps, self.index.sizes, n_codewords)
+            self.learner = CodewordLearner(n_steps, self.index.sizes, n_codewords)
 
     # The index.
 
@@ -180,21 +212,36 @@ class MIDX(Sampler):
             self.index.rebuild(heaviest_codes(table, self.index.codewords, self.index))
             return
         means = self.index.codewords if self.learner is None else self.learner.means
+        queries = table.new_zeros(0, self.dim) if self.recent is None else self.recent.sound()
+        moved, weights = table, self.weights
+        if self.space is not None and len(queries) > 1:
+            self.space.fit(queries)
+            moved = self.space.classes(table)
+            weights = mean_softmax(queries, table) if weights is None else weights
         books = fit_codebooks(
-            table,
+            moved,
             self.n_codewords,
             quantizer=self.quantizer,
             n_codebooks=self.n_codebooks,
-            weights=self.weights,
+            weights=weights,
             start=means if self._refreshed else None,
             n_iterations=self.n_iterations,
             sample_size=self.sample_size,
         )
         self.index.rebuild(books.codes)
+        if self.space is not None and len(queries) > 1:
+            self.index.set_own_scores(self.space.own_scores(table, moved, books.codewords, books.codes, self.quantizer))
         if self.learner is None:
             self.index.set_codewords(books.codewords)
         else:
-            self.learner.learn(self.index, books.codewords, table, warm=self._refreshed)
+            seen = queries if self.space is None else self.space.queries(queries)
+            self.learner.learn(
+                self.index, books.codewords, lambda: codeword_masses(queries, table, self.index), seen, self._refreshed
+            )
+
+    def _scores(self, queries: Tensor) -> list[Tensor]:
+        """Each codebook's log-scores of the queries, in the coordinates that the index was made in."""
+        return self.index.log_scores(queries if self.space is None else self.space.queries(queries))
 
     def learning_loss(self, queries: Tensor, class_embeddings: Tensor, reconstruction_weight: float = 1.0) -> Tensor:
         """The paper's loss of codewords (section 6.2.3), to be added to the model's; for ``learnable="joint"``.
@@ -234,36 +281,32 @@ class MIDX(Sampler):
 
     def get_extra_state(self) -> dict[str, Any]:
         """What the base tells, and how many queries were kept to learn from."""
-        return {**super().get_extra_state(), "queries_seen": self.learner.n_seen if self.learner else 0}
+        return {**super().get_extra_state(), "queries_seen": self.recent.n_seen if self.recent else 0}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """What :meth:`get_extra_state` told, taken back."""
         super().set_extra_state(state)
-        if self.learner is not None:
-            self.learner.n_seen = int(state.get("queries_seen", 0))
-
-    @property
-    def _counts(self) -> Tensor:
-        return self.index.counts.double()
+        if self.recent is not None:
+            self.recent.n_seen = int(state.get("queries_seen", 0))
 
     # Draws for each query.
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        if self.learner is not None:
-            self.learner.keep(queries)
+        if self.recent is not None:
+            self.recent.keep(queries)
         coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
-        scores = self.index.log_scores(queries)
+        scores = self._scores(queries)
         if self.n_codebooks != 2:
             return self._draw_from_list(scores, coins)
-        counts = self._counts.view(self.n_codewords, self.n_codewords)
+        counts = self.index.masses().view(self.n_codewords, self.n_codewords)
         stage = first_stage(scores, counts)
         kernel = self._kernel(queries)
         if kernel is not None:
             draw = kernel(stage, scores, self.index, coins)
         else:
             cells, rest = draw_in_stages(stage, counts, coins)
-            log_q = self._cell_log_q(scores, cells, stage.partition.log())
-            draw = Draw(self._classes(cells, rest), log_q)
+            ids = self._classes(cells, rest)
+            draw = Draw(ids, self._log_q(self._cell_scores(scores, cells) - stage.partition.log()[:, None], ids))
         thin = stage.partition < THIN
         if bool(thin.any()):
             again = self._draw_from_list([score[thin] for score in scores], coins[thin])
@@ -271,14 +314,14 @@ class MIDX(Sampler):
         return draw
 
     def _draw_from_list(self, scores: list[Tensor], coins: Tensor) -> Draw:
-        counts = self._counts
+        counts = self.index.masses()
         ids, log_q = [], []
         for rows in blocks(len(coins), self.index.n_cells):
             part = [score[rows] for score in scores]
             cell_scores = self.index.cell_scores(part)
             cells, rest, log_partition = draw_cells(cell_scores, counts, coins[rows])
             ids.append(self._classes(cells, rest))
-            log_q.append((cell_scores.gather(1, cells) - log_partition[:, None]).float())
+            log_q.append(self._log_q(cell_scores.gather(1, cells) - log_partition[:, None], ids[-1]))
         return Draw(torch.cat(ids), torch.cat(log_q))
 
     def _kernel(self, queries: Tensor) -> Callable[[FirstStage, list[Tensor], MultiIndex, Tensor], Draw] | None:
@@ -286,24 +329,27 @@ class MIDX(Sampler):
         return native_draw if self.native is not False and queries.is_cpu and kernel_is_there() else None
 
     def _classes(self, cells: Tensor, rest: Tensor) -> Tensor:
-        return self.index.order[within(rest, cells, self.index.offsets)].long()
+        return self.index.order[within(rest, cells, self.index.offsets, self.index.heights)].long()
 
-    def _cell_log_q(self, scores: list[Tensor], cells: Tensor, log_partition: Tensor) -> Tensor:
+    def _cell_scores(self, scores: list[Tensor], cells: Tensor) -> Tensor:
         first = scores[0].gather(1, cells // self.n_codewords).double()
-        second = scores[1].gather(1, cells % self.n_codewords)
-        return (first + second - log_partition[:, None]).float()
+        return first + scores[1].gather(1, cells % self.n_codewords)
+
+    def _log_q(self, of_cells: Tensor, ids: Tensor) -> Tensor:
+        """Log-probabilities of classes from those of their cells, which leave out what is the classes' own."""
+        return (of_cells + self.index.own_scores[ids] if self.index.weighted else of_cells).float()
 
     # Probabilities.
 
     def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
-        scores = self.index.log_scores(queries)
+        scores = self._scores(queries)
         return (self.index.class_scores(scores, ids) - self._log_partition(scores)[:, None]).float()
 
     def _log_partition(self, scores: list[Tensor]) -> Tensor:
         """Log of the sum of exp(log-scores) over all classes, float64 (batch,)."""
         if self.n_codebooks != 2:
             return self._log_partition_from_list(scores)
-        stage = first_stage(scores, self._counts.view(self.n_codewords, self.n_codewords))
+        stage = first_stage(scores, self.index.masses().view(self.n_codewords, self.n_codewords))
         log_partition = stage.partition.log()
         thin = stage.partition < THIN
         if bool(thin.any()):
@@ -311,7 +357,7 @@ class MIDX(Sampler):
         return log_partition
 
     def _log_partition_from_list(self, scores: list[Tensor]) -> Tensor:
-        counts = self._counts
+        counts = self.index.masses()
         return torch.cat(
             [
                 heights_of_cells(self.index.cell_scores([score[rows] for score in scores]), counts)[1]
@@ -322,12 +368,13 @@ class MIDX(Sampler):
     # Draws for the whole batch: from the mean over its queries of the probabilities of cells.
 
     def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        if self.learner is not None:
-            self.learner.keep(queries)
+        if self.recent is not None:
+            self.recent.keep(queries)
         coins = torch.rand(n, generator=generator, device=queries.device, dtype=torch.float64)
         mixture = self._mixture(queries)
-        cells, rest = invert((mixture * self._counts).cumsum(dim=0), coins)
-        return Draw(self._classes(cells, rest), mixture[cells].log().float())
+        cells, rest = invert((mixture * self.index.masses()).cumsum(dim=0), coins)
+        ids = self._classes(cells, rest)
+        return Draw(ids, self._log_q(mixture[cells].log(), ids))
 
     @torch.no_grad()
     def shared_log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
@@ -340,15 +387,15 @@ class MIDX(Sampler):
             return super().shared_log_prob(rows, ids)  # tells why not
         self.log_prob(rows[:1], ids)  # holds the contract: shapes, dtypes, ranges
         with torch.autocast(rows.device.type, enabled=False):
-            found = self._mixture(rows)[self.index.class_cells[ids].long()].log().float()
+            found = self._log_q(self._mixture(rows)[self.index.class_cells[ids].long()].log(), ids)
         lost = torch.isinf(found)  # underflown: so rare for all of the batch that float64 hasn't a number for it
         if bool(lost.any()):
             found[lost] = super().shared_log_prob(rows, ids[lost])
         return found
 
     def _mixture(self, queries: Tensor) -> Tensor:
-        """Mean over the queries of the probability of one class of each cell, float64 (n_cells,)."""
-        scores = self.index.log_scores(queries)
+        """Mean over the queries of the probability of a class of each cell whose own score is 0, float64 (n_cells,)."""
+        scores = self._scores(queries)
         log_partition = self._log_partition(scores)
         if self.n_codebooks != 2:
             return self._mixture_from_list(scores, log_partition) / len(queries)
@@ -361,7 +408,7 @@ class MIDX(Sampler):
         return total / len(queries)
 
     def _mixture_from_list(self, scores: list[Tensor], log_partition: Tensor) -> Tensor:
-        empty = self._counts == 0
+        empty = self.index.masses() == 0
         total = log_partition.new_zeros(self.index.n_cells)
         for rows in blocks(len(log_partition), self.index.n_cells):
             cell_scores = self.index.cell_scores([score[rows] for score in scores]) - log_partition[rows, None]

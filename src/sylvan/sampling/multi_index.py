@@ -31,6 +31,12 @@ class MultiIndex(nn.Module):
         The codewords of each cell.
     unused : Tensor of bool, shape (n_codebooks, n_codewords)
         Codewords that stand for no class at all.
+    own_scores : Tensor of float32, shape (n_classes,), or (0,) where ``weighted`` is False
+        What is added to each class's scores, the largest of them 0.
+    heights : Tensor of float64, shape (n_classes,), or (0,)
+        Running sums, along ``order``, of the classes' parts of their cells: each cell with classes is 1 high.
+    cell_masses : Tensor of float64, shape (n_cells,), or (0,)
+        Sum over each cell's classes of exp(own score).
     """
 
     order: Tensor
@@ -38,11 +44,23 @@ class MultiIndex(nn.Module):
     class_cells: Tensor
     cell_codes: Tensor
     unused: Tensor
+    own_scores: Tensor
+    heights: Tensor
+    cell_masses: Tensor
 
     def __init__(
-        self, n_classes: int, dim: int, n_codewords: int, n_codebooks: int, quantizer: str, *, trained: bool = False
+        self,
+        n_classes: int,
+        dim: int,
+        n_codewords: int,
+        n_codebooks: int,
+        quantizer: str,
+        *,
+        trained: bool = False,
+        weighted: bool = False,
     ) -> None:
         super().__init__()
+        self.weighted = weighted
         self.n_codewords = n_codewords
         self.n_codebooks = n_codebooks
         self.quantizer = quantizer
@@ -63,6 +81,9 @@ class MultiIndex(nn.Module):
         self.register_buffer("offsets", torch.zeros(n_cells + 1, dtype=torch.int64))
         self.register_buffer("class_cells", torch.zeros(n_classes, dtype=whole))
         self.register_buffer("unused", torch.zeros(n_codebooks, n_codewords, dtype=torch.bool))
+        self.register_buffer("own_scores", torch.zeros(n_classes if weighted else 0))
+        self.register_buffer("heights", torch.zeros(n_classes if weighted else 0, dtype=torch.float64))
+        self.register_buffer("cell_masses", torch.zeros(n_cells if weighted else 0, dtype=torch.float64))
         codes = torch.zeros(n_cells, n_codebooks, dtype=torch.int64)
         if self.complete:
             codes = self._unpack(torch.arange(n_cells))
@@ -77,6 +98,10 @@ class MultiIndex(nn.Module):
     def counts(self) -> Tensor:
         """How many classes each cell holds, int64 (n_cells,)."""
         return self.offsets.diff()
+
+    def masses(self) -> Tensor:
+        """What each cell weighs beside its codewords' scores, float64 (n_cells,): its classes, or their weights."""
+        return self.cell_masses if self.weighted else self.counts.double()
 
     def set_codewords(self, codewords: Sequence[Tensor]) -> None:
         """Score with other codewords; which classes a cell holds stays as it is."""
@@ -101,6 +126,24 @@ class MultiIndex(nn.Module):
         self.offsets[1:] = torch.cumsum(counts, 0)
         self.unused.fill_(True)
         self.unused.scatter_(1, codes.t(), False)
+        if self.weighted:
+            self.set_own_scores(torch.zeros_like(self.own_scores))
+
+    def set_own_scores(self, scores: Tensor) -> None:
+        """Add ``scores`` (n_classes,) to what the codewords give: classes of a cell are then not all alike.
+
+        Those more than 300 below the largest are taken as just that, so that nothing underflows.
+        """
+        self.own_scores.copy_((scores - scores.amax()).clamp_min(-300.0))
+        cells, order = self.class_cells.long(), self.order.long()
+        tops = torch.full_like(self.cell_masses, -torch.inf)
+        tops.scatter_reduce_(0, cells, self.own_scores.double(), "amax")
+        # Relative to the heaviest class of its own cell a weight can't be lost beside those of other cells.
+        parts = (self.own_scores.double() - tops[cells]).exp()[order]
+        runs = torch.cat([parts.new_zeros(1), parts.cumsum(0)])
+        totals = runs[self.offsets[1:]] - runs[self.offsets[:-1]]
+        self.heights.copy_((parts / totals[cells[order]]).cumsum(0))
+        self.cell_masses.copy_(torch.where(totals > 0, totals * tops.exp(), 0.0))
 
     def log_scores(self, queries: Tensor, codewords: Sequence[Tensor] | None = None) -> list[Tensor]:
         """Inner products of the queries with each codebook's codewords, less the largest of each row.
@@ -125,9 +168,11 @@ class MultiIndex(nn.Module):
         return scores
 
     def class_scores(self, log_scores: Sequence[Tensor], ids: Tensor) -> Tensor:
-        """Sum over the codebooks of the log-scores of the codewords of classes (batch, m), in float64."""
+        """Log-scores of the codewords of classes (batch, m), summed with the classes' own scores in float64."""
         codes = self.cell_codes[self.class_cells[ids].long()]  # (batch, m, n_codebooks)
         picked = [scores.gather(1, codes[..., book]).double() for book, scores in enumerate(log_scores)]
+        if self.weighted:
+            picked.append(self.own_scores[ids].double())
         return torch.stack(picked).sum(dim=0)
 
     def cell_scores(self, log_scores: Sequence[Tensor]) -> Tensor:

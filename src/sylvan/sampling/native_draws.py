@@ -43,6 +43,7 @@ def native_draw(stage: FirstStage, scores: list[Tensor], index: MultiIndex, coin
     """
     ids = torch.empty(coins.shape, dtype=torch.int64)
     log_q = torch.empty(coins.shape, dtype=torch.float32)
-    tensors = [stage.heights, stage.second, *scores, index.offsets, index.order, coins, ids, log_q]
+    cells = [index.offsets, index.masses(), index.order, index.heights, index.own_scores]
+    tensors = [stage.heights, stage.second, *scores, *cells, coins, ids, log_q]
     _kernels().midx_draw(*(tensor.contiguous().numpy() for tensor in tensors))
     return Draw(ids, log_q)

@@ -113,7 +113,7 @@ class ExtremeClassification(Parameterized, Job):
         *,
         validation: tuple[Any, Any] | None = None,
         test: tuple[Any, Any] | None = None,
-        sampler: str | Sampler = "midx-rq",
+        sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
         n_samples: int = 1000,
         shared: bool = False,

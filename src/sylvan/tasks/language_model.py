@@ -67,8 +67,7 @@ class LanguageModel(Parameterized, Job):
         Of the class table and of the words' embeddings. Adam ruins sampled losses there.
     learning_rate, embedding_learning_rate, table_learning_rate : float
         Of Adam on the encoder's layers, and of ``optimizer`` on the embeddings and on the class table. The best rate of
-        the class table isn't that of every sampler: after an epoch of Penn Treebank unigram draws did best at 0.03
-        (perplexity 211; 232 at 0.06, 254 at 0.1), MIDX from 0.06 to 0.2 (175 to 176).
+        the class table isn't that of every sampler: those far from the softmax want smaller ones.
     seed : int
         Decides the first parameters and the order of windows.
     device : str or torch.device
@@ -137,7 +136,7 @@ class LanguageModel(Parameterized, Job):
         dropout: float = 0.0,
         length: int = 35,
         batch_size: int = 20,
-        sampler: str | Sampler = "midx-rq",
+        sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
         n_samples: int = 20,
         shared: bool = False,
@@ -148,7 +147,7 @@ class LanguageModel(Parameterized, Job):
         optimizer: str = "adagrad",
         learning_rate: float = 0.003,
         embedding_learning_rate: float = 0.1,
-        table_learning_rate: float = 0.06,
+        table_learning_rate: float = 0.1,
         seed: int = 0,
         device: str | torch.device = "cpu",
     ) -> None:

@@ -149,7 +149,7 @@ class SequentialRecommendation(Parameterized, Job):
         max_length: int = 20,
         dropout: float = 0.2,
         tied: bool = True,
-        sampler: str | Sampler = "midx-rq",
+        sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
         n_samples: int = 90,
         shared: bool = False,

@@ -1,0 +1,81 @@
+"""Classes as the queries see them: distances that tell how much scores differ, and what each class scores by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sylvan.indexing.codebooks import reconstruct
+from sylvan.sampling.cell_draws import blocks
+from sylvan.sampling.products import product
+
+__all__ = ["QuerySpace"]
+
+_SHRINKAGE = 0.02  # of the covariance towards a multiple of the identity: there are few queries beside dimensions
+
+
+class QuerySpace(nn.Module):
+    r"""A change of coordinates in which queries have mean zero and, as nearly as their number allows, unit covariance.
+
+    With :math:`\mu` and :math:`\Sigma` the mean and covariance of recent queries, a score is
+    :math:`z \cdot q = \mu \cdot q + y \cdot u` with :math:`y = \Sigma^{-1/2} (z - \mu)` and
+    :math:`u = \Sigma^{1/2} q`. The first term is the class's own, whatever the query; in the second a distance of
+    :math:`u` is how much scores differ from query to query. The symmetric root keeps the coordinates nearly the same
+    from one fit to the next, so that codewords remain good ones to start from.
+
+    Attributes
+    ----------
+    center : Tensor of float32, shape (dim,)
+    root, inverse_root : Tensor of float32, shape (dim, dim)
+    """
+
+    center: Tensor
+    root: Tensor
+    inverse_root: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(dim))
+        self.register_buffer("root", torch.eye(dim))
+        self.register_buffer("inverse_root", torch.eye(dim))
+
+    def fit(self, queries: Tensor) -> None:
+        """Take mean and covariance from queries (n, dim), at least one and all finite."""
+        rows = queries.double()
+        center = rows.mean(dim=0)
+        rows = rows - center
+        covariance = rows.t() @ rows / len(rows)
+        spread = covariance.diagonal().mean()
+        if not bool(spread > 0):
+            return  # all queries alike tell nothing of directions
+        identity = torch.eye(len(center), dtype=rows.dtype, device=rows.device)
+        covariance = (1 - _SHRINKAGE) * covariance + _SHRINKAGE * spread * identity
+        values, vectors = torch.linalg.eigh(covariance)
+        roots = values.clamp_min(1e-6 * spread).sqrt()
+        self.center.copy_(center)
+        self.root.copy_((vectors * roots) @ vectors.t())
+        self.inverse_root.copy_((vectors / roots) @ vectors.t())
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """Queries (batch, dim) in the new coordinates."""
+        return product(queries.float() - self.center, self.inverse_root)  # symmetric: its own transpose
+
+    def classes(self, table: Tensor) -> Tensor:
+        """Class embeddings (n, dim) in the new coordinates, float32."""
+        return product(table.float(), self.root)
+
+    def own_scores(
+        self, table: Tensor, moved: Tensor, codewords: Sequence[Tensor], codes: Tensor, quantizer: str
+    ) -> Tensor:
+        r"""What each class scores beyond the codewords, (n,): at the mean query, and for what quantisation left over.
+
+        The second is :math:`\tfrac12 |u - \hat u|^2`, the logarithm of the mean of :math:`e^{y \cdot (u - \hat u)}`
+        over normally distributed :math:`y`.
+        """
+        scores = torch.empty(len(table), device=table.device)
+        for rows in blocks(len(table), table.shape[1]):
+            left = moved[rows] - reconstruct(codewords, codes[rows], quantizer)
+            scores[rows] = product(table[rows].float(), self.center[None])[:, 0] + 0.5 * left.square().sum(dim=1)
+        return scores

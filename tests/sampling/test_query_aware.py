@@ -1,0 +1,207 @@
+"""MIDX made for the queries there are: against sums over classes, and nearer to the softmax than without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sylvan.errors import ParameterError
+from sylvan.indexing.codebooks import reconstruct
+from sylvan.sampling import MIDX
+from sylvan.sampling.multi_index import MultiIndex
+from sylvan.sampling.query_space import QuerySpace
+from sylvan.sampling.recent_queries import RecentQueries, mean_softmax
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def embeddings(n: int = 300, dim: int = 8) -> torch.Tensor:
+    """Longer for frequent classes."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(n, dim, generator=generator) * 3 / (1 + torch.arange(n)[:, None]).log1p()
+
+
+def asked(n: int = 200, dim: int = 8) -> torch.Tensor:
+    """Queries with a mean of their own, in few of the directions."""
+    generator = torch.Generator().manual_seed(3)
+    return 1 + torch.randn(n, 2, generator=generator) @ torch.randn(2, dim, generator=generator)
+
+
+def made(n: int = 300, dim: int = 8, **parameters: object) -> MIDX:
+    """A sampler that has drawn for queries and was refreshed thereafter."""
+    torch.manual_seed(1)
+    sampler = MIDX(n, dim, **{"n_codewords": 6, "query_aware": True, **parameters})  # type: ignore[arg-type]
+    sampler.refresh(embeddings(n, dim))
+    queries = asked(dim=dim)
+    for start in range(0, len(queries), 40):
+        sampler.sample(queries[start : start + 40], 2)
+    sampler.refresh(embeddings(n, dim))
+    return sampler
+
+
+def naive_log_q(sampler: MIDX, queries: torch.Tensor) -> np.ndarray:
+    """Log-probabilities of all classes from the definition: mean and covariance, codewords, what is left over."""
+    index, table = sampler.index, embeddings(sampler.n_classes, sampler.dim).double().numpy()
+    assert sampler.space is not None
+    mean, root = sampler.space.center.double().numpy(), sampler.space.root.double().numpy()
+    codes = index.cell_codes[index.class_cells.long()]
+    quantised = reconstruct([words.detach() for words in index.codewords], codes, sampler.quantizer).double().numpy()
+    moved = table @ root
+    own = table @ mean + 0.5 * ((moved - quantised) ** 2).sum(axis=1)
+    seen = (queries.double().numpy() - mean) @ np.linalg.inv(root)
+    scores = seen @ quantised.T + own
+    scores -= scores.max(axis=1, keepdims=True)
+    return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+def test_probabilities_are_those_of_the_definition(quantizer: str, n_codebooks: int) -> None:
+    sampler = made(quantizer=quantizer, n_codebooks=n_codebooks)
+    queries = asked()[::10]
+    found = sampler.log_prob(queries, torch.arange(300)).numpy()
+    np.testing.assert_allclose(found, naive_log_q(sampler, queries), atol=2e-4)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+def test_draws_are_as_frequent_as_they_say(n_codebooks: int, native: bool) -> None:
+    sampler = made(n=40, n_codewords=3, n_codebooks=n_codebooks, native=native)
+    query = asked()[5:6]
+    expected = sampler.log_prob(query, torch.arange(40)).double().exp()[0].numpy() * 100_000
+    for shared in (False, True):
+        draw = sampler.sample(query, 100_000, shared=shared, generator=torch.Generator().manual_seed(4))
+        ids = draw.ids.flatten()
+        torch.testing.assert_close(draw.log_q.flatten(), sampler.log_prob(query, ids)[0], atol=1e-5, rtol=1e-5)
+        counts = np.bincount(ids.numpy(), minlength=40)
+        many = expected >= 5
+        seen, hoped = np.append(counts[many], counts[~many].sum()), np.append(expected[many], expected[~many].sum())
+        kept = hoped > 0
+        assert stats.chisquare(seen[kept], hoped[kept] * seen.sum() / hoped[kept].sum()).pvalue > 1e-4
+
+
+@given(
+    n=st.integers(1, 60), dim=st.integers(2, 5), n_codewords=st.integers(1, 9), scale=st.sampled_from([0.01, 1.0, 40.0])
+)
+@settings(max_examples=40, deadline=None)
+def test_compiled_code_and_pytorch_draw_the_same(n: int, dim: int, n_codewords: int, scale: float) -> None:
+    draws = []
+    for native in (True, False):
+        sampler = made(n, dim, n_codewords=n_codewords, native=native)
+        queries = asked(7, dim) * scale
+        draws.append(sampler.sample(queries, 9, generator=torch.Generator().manual_seed(2)))
+    assert torch.equal(draws[0].ids, draws[1].ids)
+    torch.testing.assert_close(draws[0].log_q, draws[1].log_q, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+def test_it_is_nearer_to_the_softmax(quantizer: str) -> None:
+    table, queries = embeddings(), asked()
+    log_p = torch.log_softmax(queries @ table.t(), dim=1)
+    ln_d2 = []
+    for sampler in (made(quantizer=quantizer, query_aware=False), made(quantizer=quantizer)):
+        log_q = sampler.log_prob(queries, torch.arange(300))
+        ln_d2.append(float(torch.logsumexp(2 * log_p - log_q, dim=1).mean()))
+    assert ln_d2[1] < 0.5 * ln_d2[0]
+
+
+def test_learning_goes_on_from_there() -> None:
+    table, queries = embeddings(), asked()
+    log_p = torch.log_softmax(queries @ table.t(), dim=1)
+    divergences = []
+    for learnable in (False, True):
+        log_q = made(n_codewords=3, learnable=learnable).log_prob(queries, torch.arange(300))
+        divergences.append(float((log_p.exp() * (log_p - log_q)).sum(dim=1).mean()))
+    assert divergences[1] < divergences[0]
+
+
+def test_the_space_keeps_scores_and_makes_queries_round() -> None:
+    table, queries = embeddings(), asked() + 0.3 * torch.randn(200, 8, generator=torch.Generator().manual_seed(9))
+    space = QuerySpace(8)
+    space.fit(queries)
+    seen, moved = space.queries(queries), space.classes(table)
+    torch.testing.assert_close(seen @ moved.t() + table @ space.center, queries @ table.t(), atol=1e-3, rtol=1e-4)
+    assert float((seen.t() @ seen / 200 - torch.eye(8)).abs().max()) < 0.3  # shrunk towards its mean
+    torch.testing.assert_close(space.root @ space.inverse_root, torch.eye(8), atol=1e-4, rtol=1e-4)
+    before = space.root.clone()
+    space.fit(torch.ones(5, 8))
+    assert torch.equal(space.root, before)
+
+
+def test_mean_probabilities_are_those_of_all_classes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sylvan.sampling.cell_draws._HELD", 1000)  # several blocks
+    table, queries = embeddings(), asked(30) * 4
+    expected = torch.softmax(queries.double() @ table.double().t(), dim=1).mean(dim=0)
+    torch.testing.assert_close(mean_softmax(queries, table).double(), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_own_scores_far_below_weigh_next_to_nothing_but_something() -> None:
+    index = MultiIndex(6, 2, 2, 2, "rq", weighted=True)
+    index.rebuild(torch.tensor([[0, 0], [0, 0], [0, 1], [1, 0], [1, 0], [1, 0]]))
+    index.set_own_scores(torch.tensor([5.0, 4.0, -1e30, 5.0, -1e30, 5.0]))
+    assert index.own_scores.tolist() == [0.0, -1.0, -300.0, 0.0, -300.0, 0.0]
+    expected = [1 + np.exp(-1), np.exp(-300), 2 + np.exp(-300), 0]
+    np.testing.assert_allclose(index.masses().numpy(), expected)
+    np.testing.assert_allclose(index.heights.numpy(), [1 / (1 + np.exp(-1)), 1, 2, 2.5, 2.5, 3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("spoilt", [torch.nan, torch.inf, 1e30])
+def test_queries_that_are_no_numbers_spoil_nothing(spoilt: float) -> None:
+    sampler = made()
+    queries = asked().clone()
+    queries[::2] = spoilt
+    sampler.sample(queries[:40], 2)
+    sampler.refresh(embeddings())
+    assert torch.isfinite(sampler.log_prob(asked(), torch.arange(300))).all()
+
+
+@pytest.mark.parametrize("n_queries", [1, 2])
+def test_few_or_equal_queries(n_queries: int) -> None:
+    sampler = MIDX(30, 4, n_codewords=4, query_aware=True)
+    sampler.refresh(embeddings(30, 4))
+    sampler.sample(torch.ones(n_queries, 4), 3)
+    sampler.refresh(embeddings(30, 4))
+    assert float(sampler.log_prob(torch.ones(1, 4), torch.arange(30)).exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_same_bits_on_any_number_of_threads_and_after_a_checkpoint(threads: None) -> None:
+    found = []
+    for n in (1, 2):
+        torch.set_num_threads(n)
+        sampler = made()
+        again = MIDX(300, 8, n_codewords=6, query_aware=True)
+        again.load_state_dict(sampler.state_dict())
+        for one in (sampler, again):
+            torch.manual_seed(7)
+            one.refresh(embeddings())
+            found.append(one.sample(asked(), 20))
+    for draw in found[1:]:
+        assert torch.equal(draw.ids, found[0].ids) and torch.equal(draw.log_q, found[0].log_q)
+
+
+def test_codewords_trained_beside_the_model_cannot_be_made_for_queries() -> None:
+    with pytest.raises(ParameterError, match="'query_aware' parameter of MIDX must be False"):
+        MIDX(10, 4, learnable="joint", query_aware=True)
+
+
+def test_the_oldest_queries_are_overwritten() -> None:
+    recent = RecentQueries(5, 1)
+    recent.keep(torch.tensor([[1.0], [2.0], [3.0]]))
+    assert recent.n_kept == 3
+    recent.keep(torch.tensor([[4.0], [5.0], [6.0]], dtype=torch.bfloat16))
+    assert recent.n_kept == 5
+    assert recent.queries.flatten().tolist() == [6.0, 2.0, 3.0, 4.0, 5.0]
+    recent.keep(torch.arange(100.0)[:, None])
+    assert sorted(recent.queries.flatten().tolist()) == [0.0, 20.0, 40.0, 60.0, 80.0]
