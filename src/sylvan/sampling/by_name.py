@@ -74,9 +74,9 @@ def make_sampler(
     dim : int, optional
         Number of dimensions of queries and class embeddings; only adaptive samplers need it.
     counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
-        How often each class occurs. ``"unigram"`` needs it, ``"in-batch"`` takes it, and the MIDX samplers weight
-        their k-means by its square root unless ``class_weights`` is among the parameters (None for unweighted).
-        The others ignore it.
+        How often each class occurs. ``"unigram"`` needs it, ``"in-batch"`` takes it, and the MIDX samplers that
+        aren't query-aware weight their k-means by its square root unless ``class_weights`` is among the parameters
+        (None for unweighted). The others ignore it.
     **parameters
         What else the sampler's class takes.
 
