@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 THIN = 1e-200  # below this partition a product of two scores may have underflown beside ones that count
-_HELD = 1 << 18  # numbers held at once: what fits the cache is twice as fast as four times that
+_HELD = 1 << 18  # numbers held at once, which fit the cache
 
 
 class FirstStage(NamedTuple):
