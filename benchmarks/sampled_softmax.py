@@ -88,10 +88,12 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _change(text: str) -> tuple[str, float]:
+def _change(text: str) -> tuple[str, str | float]:
     name, _, value = text.partition("=")
     if name not in CHANGES:
         raise argparse.ArgumentTypeError(f"{name!r} can't be set")
+    if name == "optimizer":
+        return name, value
     return name, int(value) if name == "batch_size" else float(value)
 
 
