@@ -21,7 +21,7 @@ import measure
 
 HERE = Path(__file__).resolve().parent
 FULL = ("full softmax", "full softmax, chunked")
-SAMPLERS = ("uniform", "unigram", "lsh", "sphere", "rff", "midx-pq", "midx-rq", "midx-rq-torch")
+SAMPLERS = ("uniform", "unigram", "lsh", "sphere", "rff", "midx-pq", "midx-rq", "midx-aware-rq", "midx-rq-torch")
 SETTINGS = {"dim": 128, "batch": 256, "n_samples": 100, "n_shared": 1000, "codewords": 64}
 QUICK = {"dim": 16, "batch": 8, "n_samples": 5, "n_shared": 20, "codewords": 4}
 CLASSES = (10_000, 100_000, 1_000_000)

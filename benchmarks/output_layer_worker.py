@@ -92,10 +92,14 @@ def make_sampler(name: str, layer: Layer, job: dict[str, Any]) -> sampling.Sampl
     if name == "unigram":
         return sampling.Unigram(layer.n, counts=layer.counts)
     if name.startswith("midx"):
-        _, quantizer, *rest = name.split("-")
+        words = name.split("-")
         # "-torch": as where Sylvan's compiled code isn't there.
-        native = False if rest else None
-        return sampling.MIDX(layer.n, layer.dim, n_codewords=job["codewords"], quantizer=quantizer, native=native)
+        native = False if "torch" in words else None
+        quantizer = "pq" if "pq" in words else "rq"
+        return sampling.MIDX(
+            layer.n, layer.dim, n_codewords=job["codewords"], quantizer=quantizer, native=native,
+            query_aware="aware" in words,
+        )  # fmt: skip
     kind: Any = getattr(sampling, {"lsh": "LSH", "sphere": "Sphere", "rff": "RFF"}[name])
     made: sampling.Sampler = kind(layer.n, layer.dim)
     return made
@@ -144,7 +148,8 @@ def sampled(layer: Layer, job: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if sampler.adaptive:
         found["refresh_ms"] = layer.times(lambda: sampler.refresh(layer.table), 0)
-        # A second one starts from the first one's codebooks, as it does in training.
+        # A second one starts from the first one's codebooks, as it does in training, and has seen queries by then.
+        sampler.sample(layer.queries.detach(), job["n_samples"])
         found["refresh_again_ms"] = layer.times(lambda: sampler.refresh(layer.table), 0)
     if job["contender"] == "midx-rq":
         found["lloyd_ms"] = lloyd(layer, job["codewords"])

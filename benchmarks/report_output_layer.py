@@ -10,7 +10,7 @@ __all__ = ["output_layer_section", "output_layer_summary"]
 PLAIN, CHUNKED = "full softmax", "full softmax, chunked"
 NAMES = {
     "uniform": "uniform", "unigram": "unigram", "lsh": "LSH", "sphere": "Sphere", "rff": "RFF", "midx-pq": "MIDX-pq",
-    "midx-rq": "MIDX-rq", "midx-rq-torch": "MIDX-rq, drawn by PyTorch",
+    "midx-rq": "MIDX-rq", "midx-aware-rq": "MIDX-rq, query-aware", "midx-rq-torch": "MIDX-rq, drawn by PyTorch",
 }  # fmt: skip
 WAYS = {"own": "{n_samples:,} negatives for each query", "shared": "{n_shared:,} negatives shared by the batch"}
 GOALS = (  # classes, with the optimiser's step, against whom, how many times faster

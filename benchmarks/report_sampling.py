@@ -69,7 +69,8 @@ def section(what: str, runs: list[Record]) -> list[str]:
 
 def _budget(run: Record) -> tuple[Any, ...]:
     """What runs must agree in to stand in one table."""
-    return (run["task"], run["set"], run["epochs"], run.get("max_steps"), *(run.get(name) for name in CHANGES))
+    changed = [run.get(name) for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
+    return (run["task"], run["set"], run["epochs"], run.get("max_steps"), run.get("tuned"), *changed)
 
 
 def _sentence(group: list[Record]) -> str:
@@ -80,8 +81,21 @@ def _sentence(group: list[Record]) -> str:
     words = f"{run['set']}: {epochs}" + (f" ({steps[-1]:,} steps)" if steps else "")
     words += f", {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
     words += f", {N_SAMPLES[run['task']]} samples a query where the row doesn't say otherwise"
-    changed = [f"{name} {run[name]:g}" for name in CHANGES if run.get(name) is not None]
+    told = [name for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
+    values = {name: run[name] for name in told if run.get(name) is not None}
+    changed = [f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values.items()]
+    if run.get("tuned"):
+        changed.append(
+            "the class table's learning rate of each row (in brackets) chosen by doubles and halves on the validation "
+            f"set after {run['tuned']} steps of seed 0"
+        )
     return words + "".join(f", {word}" for word in changed) + "."
+
+
+def _title(name: str, group: list[Record]) -> str:
+    """A row's name, with its own learning rate where it was chosen for it."""
+    rates = sorted({run["table_learning_rate"] for run in group if run["contender"] == name and run.get("tuned")})
+    return CONTENDERS[name].title + (f" ({', '.join(f'{rate:g}' for rate in rates)})" if rates else "")
 
 
 def _in_order(group: list[Record]) -> list[str]:
@@ -134,7 +148,7 @@ def _language_models(group: list[Record]) -> list[str]:
             took = [run["seconds"] / 60 for run in group if run["contender"] == name and run["model"] == model]
             cells += [spread(found), against(found, full), *paper, f"{statistics.mean(took):.1f}" if took else "–"]
         seeds = len({run["seed"] for run in group if run["contender"] == name})
-        lines.append(f"| {contender.title} | {seeds} | " + " | ".join(cells) + " |")
+        lines.append(f"| {_title(name, group)} | {seeds} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -155,7 +169,7 @@ def _distances(group: list[Record]) -> list[str]:
         cells += [spread(perplexities), spread([math.log(p) if p > 0 else math.inf for p in perplexities], 3)]
         theirs = TABLE5.get(contender.paper or "")
         cells += [f"{value:.4f}" for value in theirs] if theirs else ["–", "–"]
-        lines.append(f"| {contender.title} | " + " | ".join(cells) + " |")
+        lines.append(f"| {_title(name, group)} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -169,7 +183,7 @@ def _ranked(group: list[Record], paper: dict[str, tuple[float, ...]], theirs: st
         found = paper.get(CONTENDERS[name].paper or "")
         cells.append(" / ".join(f"{value:.4f}" for value in found) if found else "–")
         seeds = len({run["seed"] for run in group if run["contender"] == name})
-        lines.append(f"| {CONTENDERS[name].title} | {seeds} | " + " | ".join(cells) + " |")
+        lines.append(f"| {_title(name, group)} | {seeds} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -245,6 +259,9 @@ def _distributions(runs: list[Record]) -> list[str]:
 
 def main_figure(record: Record) -> str:
     """The first measure of a record, for the progress lines."""
+    if "trials" in record:
+        trials = ", ".join(f"{rate:g}: {value}" for rate, value in record["trials"])
+        return f"table_learning_rate {record['best']:g} of {trials}"
     if "draw_ms" in record:
         return f"{record['draw_ms']:.2f} ms"
     if "test" not in record:

@@ -7,6 +7,9 @@ written to ``results/sampled_softmax_table4.json`` at once; the same command run
 missing, and a row that was interrupted goes on from its last checkpoint. At the end the table is printed beside the
 paper's, and the figures are drawn; ``--report`` does only that. Tables 4, 5, 7 and 9; figures ``sampling-time``,
 ``samples``, ``codewords`` and ``distribution``.
+
+With ``--tune-steps 400`` each contender's rate for the class table is chosen first, on the validation set after so
+many steps (``results/sampled_softmax_tuning.json``): samplers differ in the rate that serves them best.
 """
 
 from __future__ import annotations
@@ -53,6 +56,8 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--sizes", type=_numbers, default=list(SIZES), help="classes, for --figure sampling-time")
     told = f"for all alike: {', '.join(CHANGES)}"
     parser.add_argument("--set", dest="changes", type=_change, action="append", default=[], metavar="NAME=V", help=told)
+    tune = "choose every contender's table_learning_rate by trainings of so many steps"
+    parser.add_argument("--tune-steps", type=int, help=tune)
     parser.add_argument("--time-limit", type=float, help="minutes; rows on their way are stopped at a checkpoint")
     parser.add_argument("--workers", type=int, default=1, help="rows at a time, a process each")
     parser.add_argument("--threads", type=int, default=1, help="of each process")
@@ -83,10 +88,12 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _change(text: str) -> tuple[str, float]:
+def _change(text: str) -> tuple[str, str | float]:
     name, _, value = text.partition("=")
     if name not in CHANGES:
         raise argparse.ArgumentTypeError(f"{name!r} can't be set")
+    if name == "optimizer":
+        return name, value
     return name, int(value) if name == "batch_size" else float(value)
 
 
@@ -225,6 +232,8 @@ def one(told: dict[str, Any]) -> dict[str, Any]:
         return {**run, **settings, **took, "threads": torch.get_num_threads()}
     if run.get("kind") == "distribution":
         return distribution(run, data, cache, scratch)
+    if run.get("kind") == "tuning":
+        return sampling_runs.tuned(run, data, cache)
     return sampling_runs.record_of(run, data, cache, scratch)
 
 
@@ -246,6 +255,40 @@ def distribution(run: dict[str, Any], data: Path, cache: Path, scratch: Path) ->
     return {**run, **found}
 
 
+def with_rates(runs: list[dict[str, Any]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The runs with the class table's rate that was found best for each; what isn't found yet is searched for now."""
+    book = Book("tuning", options.results)
+    searches: list[dict[str, Any]] = []
+    for run in runs:
+        search = sampling_runs.tuning_of(run, options.tune_steps)
+        if search not in searches and book.find(search) is None:
+            searches.append(search)
+    Pool(options, book).work(searches)
+    chosen = []
+    for run in runs:
+        record = book.find(sampling_runs.tuning_of(run, options.tune_steps))
+        if record is not None:
+            chosen.append({**run, "table_learning_rate": record["best"], "tuned": options.tune_steps})
+    return chosen
+
+
+def train_missing(options: argparse.Namespace, book: Book) -> int:
+    """Do what isn't in the book yet; how many runs failed."""
+    runs = wanted(options)
+    if options.tune_steps:
+        runs = with_rates(runs, options)
+    others, missing = other_books(options), []
+    for run in runs:
+        known = next((record for other in others if (record := other.find(run))), None)
+        if book.find(run) is None and known is not None:
+            book.add(known)
+        elif book.find(run) is None:
+            missing.append(run)
+    pool = Pool(options, book)
+    pool.work(missing)
+    return pool.failed
+
+
 def main() -> None:
     """Runs what the command line asks for."""
     options = command_line()
@@ -253,18 +296,7 @@ def main() -> None:
         print(json.dumps(one(json.loads(options.one))))
         return
     book = Book(options.what, options.results)
-    failed = 0
-    if not options.report:
-        others, missing = other_books(options), []
-        for run in wanted(options):
-            known = next((record for other in others if (record := other.find(run))), None)
-            if book.find(run) is None and known is not None:
-                book.add(known)
-            elif book.find(run) is None:
-                missing.append(run)
-        pool = Pool(options, book)
-        pool.work(missing)
-        failed = pool.failed
+    failed = 0 if options.report else train_missing(options, book)
     if book.runs:
         print("\n".join(report_sampling.section(options.what, book.runs)))
         for path in sampling_figures.draw(options.what, book.runs, options.plots):

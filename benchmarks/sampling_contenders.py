@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-CHANGES = ("learning_rate", "table_learning_rate", "batch_size", "dropout", "clip_norm")  # a table's, for all alike
+# What can be set for all of a table alike.
+RATES = ("learning_rate", "table_learning_rate", "embedding_learning_rate")
+CHANGES = ("optimizer", *RATES, "batch_size", "dropout", "clip_norm")
 UNWEIGHTED: dict[str, Any] = {"class_weights": None}  # the paper's k-means
 EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
 

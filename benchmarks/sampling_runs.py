@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,47 @@ def _classification(run: Run, data: Path, cache: Path, settings: dict[str, Any])
     return ExtremeClassification(X, Y, test=(X_test, Y_test), dim=128, **settings)
 
 
+def tuning_of(run: Run, steps: int) -> Run:
+    """The search for the class table's rate that ``run`` is to be trained with: the same for every seed and length."""
+    kept = ("task", "set", "model", "contender", "n_samples", "codewords", *CHANGES)
+    return {"kind": "tuning", **{name: run[name] for name in kept if name in run}, "steps": steps}
+
+
+def tuned(run: Run, data: Path, cache: Path) -> Run:
+    """The class table's learning rate that serves a contender best on the validation set after a few steps of seed 0.
+
+    From the task's default by doubles and, where doubling didn't help, by halves, until the measure gets worse. The
+    test set isn't looked at.
+    """
+    from sylvan.neural import train
+
+    trials: dict[float, float] = {}
+
+    def value_of(exponent: int) -> float:
+        job = make_job({**run, "seed": 0}, data, cache)
+        sign, rate = (1.0 if job.larger_is_better else -1.0), job.table_learning_rate * 2.0**exponent
+        job = make_job({**run, "seed": 0, "table_learning_rate": rate}, data, cache)
+        measure = job.evaluate
+        job.evaluate = lambda split: measure(split) if split == "validation" else {}
+        history = train(job, epochs=10**6, max_steps=run["steps"], seed=0, clip_norm=run.get("clip_norm"))
+        lasted = bool(history.epochs) and history.stopped != "diverged"
+        found = trials[rate] = history.epochs[-1].get(job.metric, math.nan) if lasted else math.nan
+        return sign * found if math.isfinite(found) else -math.inf
+
+    best, value = 0, value_of(0)
+    for step in (1, -1):
+        while abs(best) < 6 and (found := value_of(best + step)) > value:
+            best, value = best + step, found
+        if best:
+            break
+    rates = list(trials)
+    return {**run, "best": rates[0] * 2.0**best, "trials": [[rate, _number(trials[rate])] for rate in rates]}
+
+
+def _number(value: float) -> float | None:
+    return round(value, 5) if math.isfinite(value) else None  # JSON has no NaN
+
+
 def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any]:
     """The task after its training, which goes on from the checkpoint that an interrupted one left."""
     from sylvan.neural import train
@@ -107,7 +149,7 @@ def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any]
         folder=scratch / folder_name(run),
         resume=True,
         checkpoint_every=120.0,
-        evaluate_every=max(1, steps // 5) if run["epochs"] < 3 else None,
+        evaluate_every=math.ceil(steps / 3) if run["epochs"] < 3 else None,
         clip_norm=run.get("clip_norm"),
     )
     return job, history

@@ -30,6 +30,8 @@ SAME = {
     "midx-rq": ("midx-rq", "MIDX-rq"),
     "midx-pq-weighted": ("midx-pq", "MIDX-pq, weighted"),
     "midx-rq-weighted": ("midx-rq", "MIDX-rq, weighted"),
+    "midx-aware-rq": ("midx-aware-rq", "MIDX-rq, query-aware"),
+    "midx-aware-learned-rq": ("midx-aware-rq", "MIDX-rq, query-aware, learned"),
 }
 
 

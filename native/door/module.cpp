@@ -4,6 +4,7 @@ NB_MODULE(_native, m) {
   m.doc() = "Sylvan's native kernels; imported by sylvan.kernels alone.";
   nb::set_leak_warnings(false);  // a model that a script still holds when the interpreter ends is no leak
   bind_arrays(m);
+  bind_buckets(m);
   bind_importers(m);
   bind_indexing(m);
   bind_joining(m);

@@ -342,3 +342,44 @@ def vote(
     out_scores: npt.NDArray[np.float32],
     listed: ListedLabels | None = None,
 ) -> None: ...
+
+class BucketCounters:
+    def __init__(self, n_labels: int, n_buckets: int, n_repetitions: int) -> None: ...
+
+class BucketLists:
+    def __init__(
+        self, offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32], n_labels: int
+    ) -> None: ...
+
+def bucket_candidates(
+    lists: BucketLists,
+    counters: BucketCounters,
+    chosen: npt.NDArray[np.int32],
+    probabilities: npt.NDArray[np.float32],
+    first: int,
+    last: int,
+    min_votes: int,
+    by_votes: bool,
+    limit: int,
+    sorted: bool,
+) -> tuple[
+    int,
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.float32],
+]: ...
+def least_loaded(
+    best: npt.NDArray[np.int32],
+    current: npt.NDArray[np.int32] | None,
+    room: int,
+    loads: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int32],
+) -> tuple[int, int]: ...
+def list_members(
+    assignment: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32]
+) -> bool: ...
+def same_members(
+    assignment: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32]
+) -> bool: ...

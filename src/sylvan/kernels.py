@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from sylvan._native import (
+    BucketCounters,
+    BucketLists,
     LabelPaths,
     Layer,
     ListedLabels,
@@ -10,6 +12,7 @@ from sylvan._native import (
     TfidfTerms,
     aggregate_features,
     bound_lines,
+    bucket_candidates,
     canonical_rows,
     cbor_numbers,
     check_compressed,
@@ -17,11 +20,14 @@ from sylvan._native import (
     fill_dense,
     format_lines,
     join_rankings,
+    least_loaded,
+    list_members,
     midx_draw,
     nearest_rows,
     parse_lines,
     rank,
     renumber_features,
+    same_members,
     search_layer,
     solve_group,
     solver_scratch_floats,
@@ -40,6 +46,8 @@ from sylvan._native import (
 )
 
 __all__ = [
+    "BucketCounters",
+    "BucketLists",
     "LabelPaths",
     "Layer",
     "ListedLabels",
@@ -47,6 +55,7 @@ __all__ = [
     "TfidfTerms",
     "aggregate_features",
     "bound_lines",
+    "bucket_candidates",
     "canonical_rows",
     "cbor_numbers",
     "check_compressed",
@@ -54,11 +63,14 @@ __all__ = [
     "fill_dense",
     "format_lines",
     "join_rankings",
+    "least_loaded",
+    "list_members",
     "midx_draw",
     "nearest_rows",
     "parse_lines",
     "rank",
     "renumber_features",
+    "same_members",
     "search_layer",
     "solve_group",
     "solver_scratch_floats",

@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import data
+import sylvan
+from sylvan import data, metrics
+from sylvan.errors import ModelError
+from sylvan.neural import load_best
+from sylvan.tasks import ExtremeClassification
 
 RECOMMENDER = (
     "--sampler", "uniform", "--samples", "4", "--set", "dim=8", "--set", "hidden=8", "--set", "max_length=4",
@@ -75,6 +79,16 @@ def test_a_classifier_of_texts(call: Any, files: Path, tmp_path: Path) -> None:
     written = results(out)
     assert set(written["test"]) == {"P@1", "P@3", "P@5"} and written["test"]["P@1"] > 0.6
     assert written["settings"]["data"] == "60 rows, 6 features, 6 classes"
+    # What ranks new texts: the vectorizer, the labels' names, and the best model in a job of the same settings.
+    rows = [json.loads(line) for line in (files / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    vectorizer, names = sylvan.load(out / "vectorizer"), sylvan.load(out / "labels")
+    X, Y = vectorizer.transform([row["text"] for row in rows]), names.encode([row["labels"] for row in rows])
+    settings = {name: written["settings"][name] for name in ("sampler", "n_samples", "dim", "batch_size")}
+    job = ExtremeClassification(X, Y, **settings)
+    load_best(out, job.module)
+    assert metrics.precision(Y, job.rank(X, 1), (1,))[1] > 0.6
+    with pytest.raises(ModelError, match="of another network than this one"):
+        load_best(out, ExtremeClassification(X, Y, **{**settings, "dim": settings["dim"] + 1}).module)
 
 
 def test_a_classifier_of_matrices(call: Any, files: Path, tmp_path: Path) -> None:

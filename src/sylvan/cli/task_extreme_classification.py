@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ HELP = """Train embeddings of sparse features and of labels, and measure P@1, P@
 
 DATA is whatever 'sylvan train' reads: texts with labels (JSONL, CSV, TSV, fastText's or PECOS's lines, Annif's corpora,
 Parquet), which become TF-IDF features, or a matrix (the XMC repository's text format, svmlight, .npz with --labels
-Y.npz). Without --validation a tenth of the rows is kept apart; without --test the figures are those of validation.
+Y.npz). Without --validation a tenth of the rows is kept apart; without --test the figures are those of validation. Of
+texts, the vectorizer and the labels' names are kept in the folder of the results, for sylvan.load.
 
 \b
 Examples:
@@ -106,6 +108,8 @@ def _read_texts(
         click.echo(f"Read {len(texts):,} texts from {source.name}.")
     vocabulary, Y = encode_labels(rows)
     X = vectorizer.fit_transform(texts)
+    vectorizer.save(os.path.join(given["folder"], "vectorizer"))
+    vocabulary.save(os.path.join(given["folder"], "labels"))
     parts = {}
     for part, other in held.items():
         texts, rows = other.read()

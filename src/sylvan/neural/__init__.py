@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sylvan.neural.convergence import draw_convergence as draw_convergence
     from sylvan.neural.gru4rec import GRU4Rec as GRU4Rec
     from sylvan.neural.history import History as History
+    from sylvan.neural.keeping import load_best as load_best
     from sylvan.neural.lstm import LSTMEncoder as LSTMEncoder
     from sylvan.neural.refresh import RefreshSchedule as RefreshSchedule
     from sylvan.neural.sasrec import SASRec as SASRec
@@ -40,6 +41,7 @@ _PLACES = {
     "TransformerEncoder": "transformer",
     "clip_gradients": "clip",
     "draw_convergence": "convergence",
+    "load_best": "keeping",
     "load_tree": "checkpoint",
     "save_tree": "checkpoint",
     "train": "training",

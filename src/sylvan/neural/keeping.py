@@ -17,7 +17,7 @@ from sylvan.errors import ModelError
 from sylvan.neural.checkpoint import load_tree, save_tree
 from sylvan.neural.history import History, to_json, write_json
 
-__all__ = ["Keeper", "has_checkpoint", "results_of"]
+__all__ = ["Keeper", "has_checkpoint", "load_best", "results_of"]
 
 _CHECKPOINT, _BEST, _RESULTS = "checkpoint", "best", "results.json"
 _KINDS = {_CHECKPOINT: "neural-checkpoint", _BEST: "neural-model"}
@@ -26,6 +26,42 @@ _KINDS = {_CHECKPOINT: "neural-checkpoint", _BEST: "neural-model"}
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     """Whether a training has left a checkpoint in its folder."""
     return os.path.isfile(os.path.join(store.folder_path(folder), _CHECKPOINT, "manifest.json"))
+
+
+def load_best(folder: str | os.PathLike[str], module: nn.Module) -> None:
+    """Put the best model of a training that wrote to ``folder`` into ``module``.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`~sylvan.neural.train` or ``sylvan task`` was given.
+    module : nn.Module
+        The ``module`` of a job that was made with the same settings.
+
+    Raises
+    ------
+    ModelError
+        When no best model lies there, it is damaged, or it is of another network.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> from sylvan.neural import load_best
+    >>> load_best(tempfile.mkdtemp(), torch.nn.Linear(2, 2))
+    Traceback (most recent call last):
+    ...
+    sylvan.errors.ModelError: ... holds no best model of a training.
+    """
+    path = os.path.join(store.folder_path(folder), _BEST)
+    if not os.path.isfile(os.path.join(path, "manifest.json")):
+        raise ModelError(f"{os.fspath(folder)!r} holds no best model of a training.")
+    try:
+        module.load_state_dict(load_tree(path, kind=_KINDS[_BEST]))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(
+            f"The best model in {os.fspath(folder)!r} is of another network than this one: {reason}"
+        ) from error
 
 
 class Keeper:
@@ -98,13 +134,10 @@ class Keeper:
     def restore_best(self, module: nn.Module) -> None:
         """Put the best model's values into ``module``; they stay as they are where none was kept."""
         if self.folder is None:
-            best = self._best
+            if self._best is not None:
+                module.load_state_dict(self._best)
         elif os.path.isfile(os.path.join(self._path(_BEST), "manifest.json")):
-            best = load_tree(self._path(_BEST), kind=_KINDS[_BEST])
-        else:
-            best = None
-        if best is not None:
-            module.load_state_dict(best)
+            load_best(self.folder, module)
 
     def write_results(self, settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> None:
         """Write ``results.json``."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from sylvan.params import Choice, Constraint
-from sylvan.sampling.base import Sampler
-from sylvan.sampling.noise_loss import Contrast, NoiseLoss
+from sylvan.sampling.noise_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["BlackOutLoss"]
 
@@ -17,7 +13,7 @@ __all__ = ["BlackOutLoss"]
 _ABSENT = -1e30
 
 
-class BlackOutLoss(NoiseLoss):
+class BlackOutLoss(MaskedNoiseLoss):
     r"""Discriminative loss of a weighted softmax over the positive and :math:`k` drawn classes.
 
     With scores :math:`s`, draws :math:`j_1 \dots j_k` and the weights :math:`w_j = 1 / q_j`, the positive :math:`y` and
@@ -77,25 +73,7 @@ class BlackOutLoss(NoiseLoss):
     (torch.Size([]), True)
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **NoiseLoss.constraints,
-        "accidental": Choice(("remove", "keep")),
-    }
     _needs_positive_log_q = True
-
-    def __init__(
-        self,
-        sampler: Sampler,
-        n_samples: int,
-        *,
-        shared: bool = False,
-        accidental: str = "remove",
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
-        self.accidental = accidental
-        self.check_params()
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
         ours = contrast.positive - contrast.positive_log_q  # (batch, p)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sylvan.indexing.codebooks import fit_codebooks, reconstruct
-from sylvan.params import Choice, Number
-from sylvan.sampling.base import Draw, Sampler
+from sylvan.sampling.base import Draw
 from sylvan.sampling.cell_draws import blocks, invert
-from sylvan.sampling.counts import class_counts
-from sylvan.sampling.midx import check_books
 from sylvan.sampling.multi_index import MultiIndex
+from sylvan.sampling.multi_index_sampler import MultiIndexSampler
 from sylvan.sampling.products import product
 
 __all__ = ["ExactMIDX"]
 
 
-class ExactMIDX(Sampler):
+class ExactMIDX(MultiIndexSampler):
     """Draws from the softmax, whatever the codebooks, as a cell and then a class of it by its residual's score.
 
     The classes of a cell aren't drawn alike, as :class:`MIDX` does, but by exp(query · what the codewords leave over
@@ -71,17 +69,6 @@ class ExactMIDX(Sampler):
     True
     """
 
-    constraints: ClassVar = {
-        **Sampler.constraints,
-        "n_codewords": Number(int, 1),
-        "quantizer": Choice(("rq", "pq")),
-        "n_codebooks": Number(int, 1, 10),
-        "n_iterations": Number(int, 1),
-        "sample_size": Number(int, 1, optional=True),
-    }
-    adaptive: ClassVar[bool] = True
-    dim: int
-    weights: Tensor | None
     residuals: Tensor
 
     def __init__(
@@ -97,20 +84,10 @@ class ExactMIDX(Sampler):
         sample_size: int | None = 65_536,
         stale_after: int | None = None,
     ) -> None:
-        super().__init__(n_classes, stale_after=stale_after)
-        self.dim = dim
-        self.n_codewords = n_codewords
-        self.quantizer = quantizer
-        self.n_codebooks = n_codebooks
-        self.class_weights = class_weights
-        self.n_iterations = n_iterations
-        self.sample_size = sample_size
-        self.check_params()
-        check_books(type(self).__name__, dim, n_codewords, n_codebooks, quantizer)
-        weights = None
-        if class_weights is not None:
-            weights = class_counts(class_weights, n_classes, owner=type(self).__name__, name="class_weights").float()
-        self.register_buffer("weights", weights, persistent=False)
+        super().__init__(
+            n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
+            class_weights=class_weights, n_iterations=n_iterations, sample_size=sample_size, stale_after=stale_after,
+        )  # fmt: skip
         self.index = MultiIndex(n_classes, dim, n_codewords, n_codebooks, quantizer)
         self.register_buffer("residuals", torch.zeros(n_classes, dim))  # sorted by cell, like the index
 

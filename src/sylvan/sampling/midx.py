@@ -10,8 +10,8 @@ from torch import Tensor
 
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import fit_codebooks
-from sylvan.params import Choice, Flag, Number
-from sylvan.sampling.base import Draw, Sampler
+from sylvan.params import Flag, Number
+from sylvan.sampling.base import Draw
 from sylvan.sampling.cell_draws import (
     THIN,
     FirstStage,
@@ -30,8 +30,8 @@ from sylvan.sampling.codeword_learning import (
     heaviest_codes,
     joint_loss,
 )
-from sylvan.sampling.counts import class_counts
 from sylvan.sampling.multi_index import MultiIndex
+from sylvan.sampling.multi_index_sampler import MultiIndexSampler
 from sylvan.sampling.native_draws import kernel_is_there, native_draw
 from sylvan.sampling.query_space import QuerySpace
 from sylvan.sampling.recent_queries import RecentQueries, mean_softmax
@@ -39,7 +39,7 @@ from sylvan.sampling.recent_queries import RecentQueries, mean_softmax
 __all__ = ["MIDX"]
 
 
-class MIDX(Sampler):
+class MIDX(MultiIndexSampler):
     """Draws a class with probability proportional to exp(query · the codewords that stand for its embedding).
 
     The classes' embeddings are quantised by ``n_codebooks`` codebooks of ``n_codewords`` codewords; classes with the
@@ -133,21 +133,13 @@ class MIDX(Sampler):
     """
 
     constraints: ClassVar = {
-        **Sampler.constraints,
-        "n_codewords": Number(int, 1),
-        "quantizer": Choice(("rq", "pq")),
-        "n_codebooks": Number(int, 1, 10),
-        "n_iterations": Number(int, 1),
-        "sample_size": Number(int, 1, optional=True),
+        **MultiIndexSampler.constraints,
         "learnable": Learnable(),
         "query_aware": Flag(),
         "n_queries": Number(int, 1),
         "n_steps": Number(int, 1),
         "native": Flag(optional=True),
     }
-    adaptive: ClassVar[bool] = True
-    dim: int
-    weights: Tensor | None
 
     def __init__(
         self,
@@ -167,27 +159,18 @@ class MIDX(Sampler):
         native: bool | None = None,
         stale_after: int | None = None,
     ) -> None:
-        super().__init__(n_classes, stale_after=stale_after)
-        self.dim = dim
-        self.n_codewords = n_codewords
-        self.quantizer = quantizer
-        self.n_codebooks = n_codebooks
-        self.class_weights = class_weights
-        self.n_iterations = n_iterations
-        self.sample_size = sample_size
+        super().__init__(
+            n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
+            class_weights=class_weights, n_iterations=n_iterations, sample_size=sample_size, stale_after=stale_after,
+        )  # fmt: skip
         self.learnable = learnable
         self.query_aware = query_aware
         self.n_queries = n_queries
         self.n_steps = n_steps
         self.native = native
         self.check_params()
-        check_books(type(self).__name__, dim, n_codewords, n_codebooks, quantizer)
         if native and not kernel_is_there():
             raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
-        weights = None
-        if class_weights is not None:
-            weights = class_counts(class_weights, n_classes, owner=type(self).__name__, name="class_weights").float()
-        self.register_buffer("weights", weights, persistent=False)
         joint = learnable == "joint"
         if joint and query_aware:
             raise ParameterError(

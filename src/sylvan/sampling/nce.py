@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sylvan.params import Choice, Constraint, Flag, Number
+from sylvan.params import Constraint, Flag, Number
 from sylvan.sampling.base import Sampler
-from sylvan.sampling.noise_loss import Contrast, NoiseLoss
+from sylvan.sampling.noise_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["NCELoss"]
 
 
-class NCELoss(NoiseLoss):
+class NCELoss(MaskedNoiseLoss):
     r"""Logistic loss of the positive against :math:`k` noise classes, with scores corrected by the noise's probability.
 
     With scores :math:`s`, noise classes :math:`j_1 \dots j_k` of probability :math:`q` and the log-normaliser
@@ -83,10 +83,9 @@ class NCELoss(NoiseLoss):
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {
-        **NoiseLoss.constraints,
+        **MaskedNoiseLoss.constraints,
         "log_normalizer": Number(float, optional=True),
         "learn_normalizer": Flag(),
-        "accidental": Choice(("keep", "remove")),
     }
     _needs_positive_log_q = True
 
@@ -102,10 +101,11 @@ class NCELoss(NoiseLoss):
         reduction: str = "mean",
         ignore_index: int = -100,
     ) -> None:
-        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
+        super().__init__(
+            sampler, n_samples, shared=shared, accidental=accidental, reduction=reduction, ignore_index=ignore_index
+        )
         self.log_normalizer = log_normalizer
         self.learn_normalizer = learn_normalizer
-        self.accidental = accidental
         self.check_params()
         if learn_normalizer:
             self.learned_log_normalizer = nn.Parameter(torch.tensor(self._constant()))
@@ -118,6 +118,5 @@ class NCELoss(NoiseLoss):
         offset = log_normalizer + math.log(self.n_samples)
         of_positive = F.softplus(offset + contrast.positive_log_q - contrast.positive)  # (batch, p)
         of_noise = F.softplus(contrast.noise - offset - contrast.noise_log_q)  # (batch, n_samples)
-        if self.accidental == "remove":
-            of_noise = of_noise.masked_fill(contrast.hits, 0.0)
+        of_noise = self._counting(of_noise, contrast)
         return of_positive + of_noise.sum(dim=1, keepdim=True)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch.nn.functional as F
 from torch import Tensor
 
-from sylvan.params import Choice, Constraint
-from sylvan.sampling.base import Sampler
-from sylvan.sampling.noise_loss import Contrast, NoiseLoss
+from sylvan.sampling.noise_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["NegativeSamplingLoss"]
 
 
-class NegativeSamplingLoss(NoiseLoss):
+class NegativeSamplingLoss(MaskedNoiseLoss):
     r"""Binary cross-entropy of scores: the positive is one, :math:`k` drawn classes are zero.
 
     With scores :math:`s` and negatives :math:`j_1 \dots j_k`, the loss of a query with the positive :math:`y` is
@@ -67,27 +63,6 @@ class NegativeSamplingLoss(NoiseLoss):
     4.1589
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **NoiseLoss.constraints,
-        "accidental": Choice(("remove", "keep")),
-    }
-
-    def __init__(
-        self,
-        sampler: Sampler,
-        n_samples: int,
-        *,
-        shared: bool = False,
-        accidental: str = "remove",
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
-        self.accidental = accidental
-        self.check_params()
-
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
-        of_noise = F.softplus(contrast.noise)
-        if self.accidental == "remove":
-            of_noise = of_noise.masked_fill(contrast.hits, 0.0)
+        of_noise = self._counting(F.softplus(contrast.noise), contrast)
         return F.softplus(-contrast.positive) + of_noise.sum(dim=1, keepdim=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from sylvan.params import Choice, Constraint
+from sylvan.sampling.base import Sampler
 from sylvan.sampling.eager import without_gradient
 from sylvan.sampling.logits import class_logits
 from sylvan.sampling.loss import Positives, positives
 from sylvan.sampling.sampled_loss import SampledLoss, accidental_hits
 
-__all__ = ["Contrast", "NoiseLoss"]
+__all__ = ["Contrast", "MaskedNoiseLoss", "NoiseLoss"]
 
 # A class that the sampler never draws has the log-probability minus infinity, which would make NaN of differences;
 # one over this one is still a float32.
@@ -78,3 +80,30 @@ class NoiseLoss(SampledLoss):
         else:
             log_q = self.sampler.log_prob(wide, wanted.ids)
         return log_q.clamp(min=_LOWEST_LOG_Q)
+
+
+class MaskedNoiseLoss(NoiseLoss):
+    """Base of those that let the user choose whether draws that hit a positive count."""
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        **NoiseLoss.constraints,
+        "accidental": Choice(("remove", "keep")),
+    }
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        n_samples: int,
+        *,
+        shared: bool = False,
+        accidental: str = "remove",
+        reduction: str = "mean",
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
+        self.accidental = accidental
+        self.check_params(tuple(MaskedNoiseLoss.constraints))
+
+    def _counting(self, of_noise: Tensor, contrast: Contrast) -> Tensor:
+        """Losses of noise (…, n_samples) with zeros for the draws that don't count."""
+        return of_noise.masked_fill(contrast.hits, 0.0) if self.accidental == "remove" else of_noise

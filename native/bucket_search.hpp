@@ -1,0 +1,86 @@
+// The labels of the buckets that a query chose in every repetition: counted, ordered, the best of them kept.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sylvan {
+
+// R partitions of labels as inverted lists; a label stands once in each.
+struct BucketView {
+  int64_t n_labels;
+  int64_t n_repetitions;
+  int64_t n_buckets;
+  int64_t n_members;       // of each repetition
+  const int64_t* offsets;  // (n_repetitions, n_buckets + 1), into the repetition's own members
+  const int32_t* members;  // (n_repetitions, n_members)
+};
+
+// The buckets that queries look into; -1 is none, and one named twice in a repetition counts once.
+struct Probes {
+  int64_t n_queries;
+  int64_t n_probes;
+  const int32_t* chosen;       // (n_queries, n_repetitions, n_probes)
+  const float* probabilities;  // of each
+};
+
+struct Selection {
+  uint32_t min_votes;
+  bool by_votes;  // votes, then the sum of probabilities, then the lower label; else the sum, then the label
+  int64_t limit;  // the first so many in that order
+  bool sorted;    // best first; else whichever order comes cheapest, which is the same every time
+};
+
+struct FoundLabels {
+  std::vector<int64_t> counts;   // of each query
+  std::vector<int64_t> touched;  // increments of each query
+  std::vector<int32_t> labels;
+  std::vector<int32_t> votes;
+  std::vector<float> scores;
+};
+
+// What counting needs, kept from call to call: all counters are 0 between queries.
+class BucketCounters {
+ public:
+  BucketCounters(int64_t n_labels, int64_t n_buckets, int64_t n_repetitions);
+
+  int64_t n_labels() const { return static_cast<int64_t>(cells_.size()); }
+  int64_t n_buckets() const { return static_cast<int64_t>(stamps_.size()); }
+  int64_t n_repetitions() const { return static_cast<int64_t>(vote_bins_.size()) - 1; }
+
+  // Appends what the queries find. Returns -1, or the first query that names a bucket out of range or holds a
+  // probability that is no number from 0; throws std::bad_alloc.
+  int64_t find(const BucketView& buckets, const Probes& probes, const Selection& selection,
+               FoundLabels& found);
+
+ private:
+  struct Cell {
+    float sum;
+    uint32_t votes;
+  };
+  struct Item {
+    uint32_t votes;
+    uint32_t score;  // the sum's bits, rising with it
+    int32_t label;
+  };
+
+  bool sound(const BucketView& buckets, const Probes& probes, int64_t query) const;
+  int64_t bound(const BucketView& buckets, const Probes& probes, int64_t query) const;
+  int64_t count(const BucketView& buckets, const Probes& probes, int64_t query, int64_t* increments);
+  void collect(int64_t n_touched, uint32_t min_votes);
+  void select(const Selection& selection);
+  template <typename First, typename Second>
+  void drop(int64_t limit, std::vector<int32_t>& first_bins, First first, Second second);
+
+  std::vector<Cell> cells_;      // one a label
+  std::vector<int64_t> stamps_;  // one a bucket: when it was last looked into
+  int64_t now_ = 0;
+  std::vector<int32_t> touched_;
+  std::vector<Item> items_;
+  int64_t n_items_ = 0;
+  std::vector<int32_t> vote_bins_;
+  std::vector<int32_t> score_bins_;
+  std::vector<int32_t> finer_bins_;
+};
+
+}  // namespace sylvan
