@@ -397,4 +397,11 @@ def _matrix(X: Any) -> Any:
     """Sparse matrices as scipy's, dense ones as they are."""
     if isinstance(X, Csr):
         return X.to_scipy()
-    return sp.csr_matrix(X) if sp.issparse(X) else X
+    if not sp.issparse(X):
+        return X
+    matrix: Any = X
+    found = matrix.tocsr()
+    if found.nnz and (found.data == 0).any():  # a stored 0 is no label
+        found = found.copy()
+        found.eliminate_zeros()
+    return found
