@@ -3,8 +3,9 @@
 // which processors with AVX-512 could, would live in memory everywhere else.
 //
 // Vector arithmetic must stand in the body of the SYLVAN_CLONES function itself: GCC breaks wide vectors up
-// in a helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, * and
-// scalar * vector are used; comparisons and selections are broken up even there, and are plain loops instead.
+// in a helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, -, *
+// and scalar * vector are used; comparisons and selections are broken up even there, and are plain loops
+// instead.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,18 @@ template <int N>
 inline Floats<N> operator+(const Floats<N>& a, const Floats<N>& b) {
   Floats<N> r;
   for (int i = 0; i < N; ++i) r.v[i] = a.v[i] + b.v[i];
+  return r;
+}
+template <int N>
+inline Floats<N> operator-(const Floats<N>& a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] - b.v[i];
+  return r;
+}
+template <int N>
+inline Floats<N> operator*(const Floats<N>& a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] * b.v[i];
   return r;
 }
 template <int N>

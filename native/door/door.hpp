@@ -31,3 +31,4 @@ void bind_ranking(nb::module_& m);
 void bind_readers(nb::module_& m);
 void bind_sampling(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_vectors(nb::module_& m);

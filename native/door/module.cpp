@@ -15,4 +15,5 @@ NB_MODULE(_native, m) {
   bind_readers(m);
   bind_sampling(m);
   bind_text(m);
+  bind_vectors(m);
 }

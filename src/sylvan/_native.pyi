@@ -383,3 +383,24 @@ def list_members(
 def same_members(
     assignment: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32]
 ) -> bool: ...
+def nearest_candidates(
+    queries: npt.NDArray[np.float32],
+    base: npt.NDArray[np.float32],
+    offsets: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int32],
+    first: int,
+    last: int,
+    metric: int,
+    out_ids: npt.NDArray[np.int32],
+    out_distances: npt.NDArray[np.float32],
+) -> None: ...
+def nearest_vectors(
+    queries: npt.NDArray[np.float32],
+    base: npt.NDArray[np.float32],
+    leave_out: npt.NDArray[np.int32] | None,
+    first: int,
+    last: int,
+    metric: int,
+    out_ids: npt.NDArray[np.int32],
+    out_distances: npt.NDArray[np.float32],
+) -> None: ...

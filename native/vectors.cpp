@@ -1,0 +1,149 @@
+#include "vectors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "best.hpp"
+#include "lanes.hpp"
+
+namespace sylvan {
+namespace {
+
+constexpr int kWidth = 8;
+constexpr int kRows = 4;  // measured at once against one query: enough sums to hide an addition's latency
+constexpr int64_t kTile = 256;  // rows that stay in the cache while queries pass
+
+// How near each row is to the query, more being nearer: the negated distance, or the inner product. Rows are
+// those named by ids, or where that is null the n rows from the first on. Four at a time; a group that lacks
+// some repeats its last row, so that no sum depends on its neighbours.
+SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* base, int64_t dim, Metric metric,
+                           const int32_t* ids, int64_t n, float* SYLVAN_RESTRICT out) {
+  const int64_t wide = dim - dim % (2 * kWidth);
+  for (int64_t i = 0; i < n; i += kRows) {
+    const float* rows[kRows];
+    for (int j = 0; j < kRows; ++j) {
+      const int64_t at = i + j < n ? i + j : n - 1;
+      rows[j] = base + (ids ? static_cast<int64_t>(ids[at]) : at) * dim;
+    }
+    if (ids) {
+      for (int64_t at = i + kRows; at < std::min(n, i + 2 * kRows); ++at) {
+        const float* next = base + static_cast<int64_t>(ids[at]) * dim;
+        for (int64_t d = 0; d < dim; d += 16) SYLVAN_PREFETCH(next + d);
+      }
+    }
+    Floats<kWidth> sums[kRows][2];
+    std::memset(sums, 0, sizeof sums);
+    float rest[kRows] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (metric == Metric::euclidean) {
+      for (int64_t d = 0; d < wide; d += 2 * kWidth) {
+        Floats<kWidth> q[2];
+        std::memcpy(q, query + d, sizeof q);
+        for (int j = 0; j < kRows; ++j) {
+          Floats<kWidth> x[2];
+          std::memcpy(x, rows[j] + d, sizeof x);
+          x[0] = x[0] - q[0];
+          x[1] = x[1] - q[1];
+          sums[j][0] = sums[j][0] + x[0] * x[0];
+          sums[j][1] = sums[j][1] + x[1] * x[1];
+        }
+      }
+      for (int64_t d = wide; d < dim; ++d) {
+        for (int j = 0; j < kRows; ++j) {
+          const float difference = rows[j][d] - query[d];
+          rest[j] += difference * difference;
+        }
+      }
+    } else {
+      for (int64_t d = 0; d < wide; d += 2 * kWidth) {
+        Floats<kWidth> q[2];
+        std::memcpy(q, query + d, sizeof q);
+        for (int j = 0; j < kRows; ++j) {
+          Floats<kWidth> x[2];
+          std::memcpy(x, rows[j] + d, sizeof x);
+          sums[j][0] = sums[j][0] + x[0] * q[0];
+          sums[j][1] = sums[j][1] + x[1] * q[1];
+        }
+      }
+      for (int64_t d = wide; d < dim; ++d) {
+        for (int j = 0; j < kRows; ++j) rest[j] += rows[j][d] * query[d];
+      }
+    }
+    for (int j = 0; j < kRows && i + j < n; ++j) {
+      const Floats<kWidth> both = sums[j][0] + sums[j][1];
+      float lanes[kWidth];
+      std::memcpy(lanes, &both, sizeof lanes);
+      for (int half = kWidth / 2; half > 0; half /= 2) {
+        for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+      }
+      out[i + j] = lanes[0] + rest[j];
+    }
+  }
+  if (metric == Metric::euclidean) {
+    for (int64_t i = 0; i < n; ++i) out[i] = -std::sqrt(out[i]);
+  } else if (metric == Metric::angular) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float distance = 1.0f - out[i];
+      out[i] = distance < 0.0f ? 0.0f : -distance;
+    }
+  }
+}
+
+// Scores become distances where they are: +inf where nothing was found.
+void finish(Best& best, Metric metric, int64_t k, float* scores) {
+  best.finish();
+  if (metric == Metric::inner_product) return;
+  for (int64_t i = 0; i < k; ++i) scores[i] = 0.0f - scores[i];
+}
+
+}  // namespace
+
+bool nearest_candidates(const Vectors& queries, const Vectors& base, const int64_t* offsets,
+                        const int32_t* ids, int64_t k, Metric metric, int32_t* out_ids,
+                        float* out_distances) try {
+  Best best(out_ids, out_distances, k);
+  float scores[kTile];
+  for (int64_t query = 0; query < queries.n; ++query) {
+    best.restart(out_ids + query * k, out_distances + query * k);
+    for (int64_t first = offsets[query]; first < offsets[query + 1]; first += kTile) {
+      const int64_t n = std::min(kTile, offsets[query + 1] - first);
+      measure(queries.values + query * queries.dim, base.values, base.dim, metric, ids + first, n, scores);
+      for (int64_t i = 0; i < n; ++i) best.offer(ids[first + i], scores[i]);
+    }
+    finish(best, metric, k, out_distances + query * k);
+  }
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+bool nearest_vectors(const Vectors& queries, const Vectors& base, const int32_t* leave_out, int64_t k,
+                     Metric metric, int32_t* out_ids, float* out_distances) try {
+  std::vector<Best> best;
+  best.reserve(static_cast<size_t>(queries.n));
+  for (int64_t query = 0; query < queries.n; ++query) {
+    best.emplace_back(out_ids + query * k, out_distances + query * k, k);
+  }
+  float scores[kTile];
+  for (int64_t first = 0; first < base.n; first += kTile) {
+    const int64_t n = std::min(kTile, base.n - first);
+    for (int64_t query = 0; query < queries.n; ++query) {
+      measure(queries.values + query * queries.dim, base.values + first * base.dim, base.dim, metric, nullptr,
+              n, scores);
+      const int64_t own = leave_out ? leave_out[query] - first : -1;
+      for (int64_t i = 0; i < n; ++i) {
+        if (i != own) best[query].offer(static_cast<int32_t>(first + i), scores[i]);
+      }
+    }
+  }
+  for (int64_t query = 0; query < queries.n; ++query) {
+    finish(best[query], metric, k, out_distances + query * k);
+  }
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+}  // namespace sylvan

@@ -1,0 +1,173 @@
+"""The nearest vectors by true distance: of each query's candidates, or of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels
+from sylvan.errors import DataError
+from sylvan.indexing.buckets import whole_numbers
+from sylvan.indexing.checks import check_number
+from sylvan.matching.candidates import Candidates
+from sylvan.parallel import map_parallel, split_ranges
+from sylvan.params import Choice, Number
+
+__all__ = ["METRICS", "Nearest", "exact_neighbors", "nearest_candidates"]
+
+METRICS = ("euclidean", "angular", "inner_product")
+ROWS = 64  # queries that a thread takes at a time
+
+Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+
+
+def nearest_candidates(
+    queries: Any, base: Any, candidates: Candidates, k: int, metric: str, n_jobs: int = 1
+) -> Nearest:
+    """The ``k`` candidates of each query that are truly nearest.
+
+    Parameters
+    ----------
+    queries : array of float32, shape (n, dim)
+    base : array of float32, shape (L, dim)
+        The vectors that the candidates' labels name. For ``"angular"`` both arrays hold vectors of length one.
+    candidates : Candidates
+        Of n queries, in any order.
+    k : int
+    metric : {"euclidean", "angular", "inner_product"}
+        The length of the difference, one minus the inner product (never below 0), or the inner product itself, of
+        which the largest is nearest.
+    n_jobs : int
+        Number of threads; the answer doesn't depend on it.
+
+    Returns
+    -------
+    ids : ndarray of int32, shape (n, k)
+        Nearest first, the lower id first among equals; -1 where there are no more candidates.
+    distances : ndarray of float32, shape (n, k)
+        At -1 infinity, for ``"inner_product"`` minus infinity.
+
+    Raises
+    ------
+    DataError
+        When the arrays' shapes don't agree, or a candidate is no row of ``base``.
+    ParameterError
+        When a parameter is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.indexing.buckets import Buckets
+    >>> from sylvan.matching.candidates import find_candidates
+    >>> from sylvan.ranking.vectors import nearest_candidates
+    >>> base = np.array([[0, 0], [0, 3], [4, 0]], np.float32)
+    >>> found = find_candidates(Buckets.from_assignment([[0, 1, 1]], 2), [[[1]]], [[[1.0]]])
+    >>> ids, distances = nearest_candidates(base[:1], base, found, 3, "euclidean")
+    >>> ids.tolist(), distances.tolist()
+    ([[1, 2, -1]], [[3.0, 4.0, inf]])
+    """
+    kind, (rows, vectors) = _checked(k, metric), _pair(queries, base)
+    if len(candidates) != len(rows):
+        raise DataError(f"The candidates of {len(rows)} queries are needed. Got those of {len(candidates)} instead.")
+    labels = candidates.labels
+    if len(labels) and not (labels.min() >= 0 and labels.max() < len(vectors)):
+        worst = int(labels.min() if labels.min() < 0 else labels.max())
+        raise DataError(f"The candidates must be rows of the base, in [0, {len(vectors) - 1}]. Got {worst} instead.")
+    ids, distances = np.empty((len(rows), int(k)), np.int32), np.empty((len(rows), int(k)), np.float32)
+
+    def search(part: tuple[int, int]) -> None:
+        kernels.nearest_candidates(rows, vectors, candidates.offsets, labels, *part, kind, ids, distances)
+
+    map_parallel(search, split_ranges(len(rows), ROWS), n_jobs)
+    return ids, distances
+
+
+def exact_neighbors(
+    queries: Any,
+    base: Any,
+    k: int,
+    metric: str,
+    *,
+    leave_out: Any = None,
+    n_jobs: int = 1,
+    description: str | None = None,
+) -> Nearest:
+    """The ``k`` rows of ``base`` nearest to each query, found by looking at every one of them.
+
+    Blocks of queries meet blocks of rows that fit the processor's cache; no distances are kept but the k best. A
+    distance has the same bits here and in :func:`nearest_candidates`.
+
+    Parameters
+    ----------
+    queries : array of float32, shape (n, dim)
+    base : array of float32, shape (L, dim)
+        For ``"angular"`` both arrays hold vectors of length one.
+    k : int
+    metric : {"euclidean", "angular", "inner_product"}
+    leave_out : array of int, shape (n,), optional
+        A row of ``base`` that isn't named, for each query, such as the query itself; -1 for none.
+    n_jobs : int
+        Number of threads; the answer doesn't depend on it.
+    description : str, optional
+        Title of a progress bar; none is drawn without it.
+
+    Returns
+    -------
+    ids : ndarray of int32, shape (n, k)
+    distances : ndarray of float32, shape (n, k)
+        As :func:`nearest_candidates` gives them.
+
+    Raises
+    ------
+    DataError
+        When the arrays' shapes don't agree, or a row to leave out is out of range.
+    ParameterError
+        When a parameter is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.ranking.vectors import exact_neighbors
+    >>> base = np.array([[0, 0], [0, 3], [4, 0]], np.float32)
+    >>> exact_neighbors(base, base, 1, "euclidean", leave_out=[0, 1, 2])[0].tolist()
+    [[1], [0], [0]]
+    """
+    kind, (rows, vectors) = _checked(k, metric), _pair(queries, base)
+    own = None
+    if leave_out is not None:
+        own = whole_numbers(leave_out, "leave_out", (len(rows),), -1, len(vectors) - 1)
+    ids, distances = np.empty((len(rows), int(k)), np.int32), np.empty((len(rows), int(k)), np.float32)
+
+    def search(part: tuple[int, int]) -> None:
+        kernels.nearest_vectors(rows, vectors, own, *part, kind, ids, distances)
+
+    map_parallel(search, split_ranges(len(rows), ROWS), n_jobs, description=description)
+    return ids, distances
+
+
+def _checked(k: int, metric: str) -> int:
+    """The kernel's number of a metric, after both parameters were looked at."""
+    check_number("k", k, Number(int, 1, 2**31 - 1))
+    check_number("metric", metric, Choice(METRICS))
+    return METRICS.index(metric)
+
+
+def _pair(queries: Any, base: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Queries and base as contiguous matrices of float32 of one width; no copy where they are."""
+    matrices = []
+    for name, values in (("queries", queries), ("base", base)):
+        array = np.asarray(values)
+        if array.ndim != 2 or array.dtype.kind not in "fiu":
+            raise DataError(
+                f"'{name}' must be a matrix of numbers, a vector a row. "
+                f"Got {array.dtype} of shape {array.shape} instead."
+            )
+        matrices.append(np.ascontiguousarray(array, np.float32))
+    rows, vectors = matrices
+    if rows.shape[1] != vectors.shape[1]:
+        raise DataError(
+            f"'queries' must have {vectors.shape[1]} dimensions as 'base' has. Got {rows.shape[1]} instead."
+        )
+    return rows, vectors

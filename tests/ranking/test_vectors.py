@@ -1,0 +1,158 @@
+"""True distances and the nearest of them, against NumPy in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan import kernels
+from sylvan.errors import DataError, ParameterError
+from sylvan.matching.candidates import Candidates
+from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
+
+
+def measured(queries: np.ndarray, base: np.ndarray, metric: str) -> np.ndarray:
+    """All distances in double precision, (n, L)."""
+    rows, vectors = queries.astype(np.float64), base.astype(np.float64)
+    if metric == "euclidean":
+        return np.sqrt(((rows[:, None] - vectors[None]) ** 2).sum(axis=2))
+    products = rows @ vectors.T
+    return np.maximum(1 - products, 0) if metric == "angular" else products
+
+
+def candidates_of(lists: list[list[int]]) -> Candidates:
+    offsets = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64)
+    labels = np.array([label for one in lists for label in one], np.int32)
+    ones = np.ones(len(labels), np.int32)
+    return Candidates(offsets, labels, ones, ones.astype(np.float32), np.diff(offsets))
+
+
+def nearest_slowly(distances: np.ndarray, among: list[int], k: int, metric: str) -> tuple[list[int], list[float]]:
+    sign = -1 if metric == "inner_product" else 1
+    best = sorted(among, key=lambda i: (sign * distances[i], i))[:k]
+    missing = k - len(best)
+    return best + [-1] * missing, [float(distances[i]) for i in best] + [sign * np.inf] * missing
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 2**32), st.sampled_from(METRICS), st.integers(0, 5), st.integers(1, 600), st.integers(0, 37),
+    st.sampled_from([1, 2, 10, 700]),
+)  # fmt: skip
+def test_whole_numbers_are_ranked_exactly(seed: int, metric: str, n: int, n_base: int, dim: int, k: int) -> None:
+    """Small whole numbers leave no rounding, except in the root: ties, ids and distances must be exact."""
+    random = np.random.default_rng(seed)
+    queries, base = (random.integers(-2, 3, (rows, dim)).astype(np.float32) for rows in (n, n_base))
+    distances = measured(queries, base, metric).astype(np.float32)
+    lists = [random.permutation(n_base)[: random.integers(0, n_base + 1)].tolist() for _ in range(n)]
+    ids, found = nearest_candidates(queries, base, candidates_of(lists), k, metric)
+    assert ids.dtype == np.int32 and found.dtype == np.float32 and ids.shape == found.shape == (n, k)
+    for i in range(n):
+        assert (ids[i].tolist(), found[i].tolist()) == nearest_slowly(distances[i], lists[i], k, metric)
+    own = random.integers(-1, n_base, n)
+    ids, found = exact_neighbors(queries, base, k, metric, leave_out=own)
+    for i in range(n):
+        others = [j for j in range(n_base) if j != own[i]]
+        assert (ids[i].tolist(), found[i].tolist()) == nearest_slowly(distances[i], others, k, metric)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dim", [1, 7, 16, 100, 769])
+def test_real_numbers_are_ranked_within_rounding(metric: str, dim: int) -> None:
+    random = np.random.default_rng(dim)
+    queries, base = (random.normal(size=(rows, dim)).astype(np.float32) for rows in (20, 1000))
+    if metric == "angular":
+        queries, base = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (queries, base))
+    sign = -1 if metric == "inner_product" else 1
+    expected = sign * measured(queries, base, metric)
+    ids, distances = exact_neighbors(queries, base, 10, metric)
+    scale = 3e-6 * max(1, np.abs(expected).max())
+    np.testing.assert_allclose(sign * distances, np.sort(expected, axis=1)[:, :10], atol=scale)
+    np.testing.assert_allclose(sign * distances, np.take_along_axis(expected, ids, axis=1), atol=scale)
+    assert (np.diff(sign * distances, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_distance_has_the_same_bits_however_it_is_met(metric: str) -> None:
+    random = np.random.default_rng(7)
+    queries, base = (random.normal(size=(rows, 101)).astype(np.float32) for rows in (150, 777))
+    exact = exact_neighbors(queries, base, 25, metric)
+    lists = [random.permutation(777).tolist() for _ in range(150)]
+    for n_jobs in (1, 2, 5):
+        for found in (
+            exact_neighbors(queries, base, 25, metric, n_jobs=n_jobs),
+            nearest_candidates(queries, base, candidates_of(lists), 25, metric, n_jobs=n_jobs),
+        ):
+            np.testing.assert_array_equal(found[0], exact[0])
+            np.testing.assert_array_equal(found[1].view(np.int32), exact[1].view(np.int32))
+    alone = nearest_candidates(queries[3:4], base, candidates_of([[int(exact[0][3, 0])]]), 1, metric)
+    assert alone[1][0, 0] == exact[1][3, 0]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_duplicates_stand_in_the_order_of_their_ids(metric: str) -> None:
+    row = np.array([[0.3, -0.7, 0.648074]], np.float32)
+    base = np.repeat(row, 9, axis=0)
+    ids, distances = exact_neighbors(row, base, 12, metric, leave_out=[4])
+    assert ids[0].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, -1, -1, -1, -1]
+    if metric != "inner_product":
+        assert (distances[0, :8] >= 0).all() and not np.signbit(distances[0, :8]).any()
+    assert np.isinf(distances[0, 8:]).all()
+
+
+def test_what_is_no_number_is_nobodys_neighbour() -> None:
+    base = np.array([[0.0], [np.nan], [1.0]], np.float32)
+    ids, _ = exact_neighbors(np.zeros((1, 1), np.float32), base, 3, "euclidean")
+    assert ids.tolist() == [[0, 2, -1]]
+
+
+def test_nothing_to_search_is_an_answer() -> None:
+    empty = np.empty((0, 3), np.float32)
+    ids, distances = exact_neighbors(np.zeros((2, 3)), empty, 2, "euclidean")
+    assert ids.tolist() == [[-1, -1]] * 2 and np.isposinf(distances).all()
+    assert exact_neighbors(empty, np.zeros((2, 3)), 2, "angular")[0].shape == (0, 2)
+    ids, distances = nearest_candidates(np.zeros((1, 3)), np.zeros((2, 3)), candidates_of([[]]), 2, "inner_product")
+    assert ids.tolist() == [[-1, -1]] and np.isneginf(distances).all()
+
+
+def test_what_cannot_be_is_refused_in_a_sentence() -> None:
+    queries, base = np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)
+    good = candidates_of([[0], [3]])
+    with pytest.raises(DataError, match=r"'queries' must have 3 dimensions as 'base' has. Got 2 instead"):
+        nearest_candidates(queries[:, :2], base, good, 1, "angular")
+    with pytest.raises(DataError, match=r"rows of the base, in \[0, 3\]. Got 4 instead"):
+        nearest_candidates(queries, base, candidates_of([[0], [4]]), 1, "angular")
+    with pytest.raises(DataError, match="Got -1 instead"):
+        nearest_candidates(queries, base, candidates_of([[0], [-1]]), 1, "angular")
+    with pytest.raises(DataError, match=r"candidates of 2 queries are needed. Got those of 1"):
+        nearest_candidates(queries, base, candidates_of([[0]]), 1, "angular")
+    with pytest.raises(DataError, match="'base' must be a matrix of numbers"):
+        exact_neighbors(queries, base[0], 1, "angular")
+    with pytest.raises(DataError, match="'queries' must be a matrix of numbers"):
+        exact_neighbors([["a", "b", "c"]], base, 1, "angular")
+    with pytest.raises(DataError, match=r"'leave_out' must hold whole numbers in \[-1, 3\]. Got 4"):
+        exact_neighbors(queries, base, 1, "angular", leave_out=[0, 4])
+    with pytest.raises(ParameterError, match="The 'metric' parameter must be one of 'euclidean', 'angular'"):
+        exact_neighbors(queries, base, 1, "cosine")
+    with pytest.raises(ParameterError, match="The 'k' parameter must be an int"):
+        exact_neighbors(queries, base, 0, "angular")
+
+
+def test_the_door_holds_the_sizes() -> None:
+    queries, base = np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)
+    out = np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32)
+    offsets, ids = np.array([0, 1, 2]), np.array([0, 3], np.int32)
+    good = (queries, base, offsets, ids, 0, 2, 0, *out)
+    kernels.nearest_candidates(*good)
+    for at, value in (
+        (0, queries[:, :2].copy()), (2, offsets[:2].copy()), (2, np.array([0, 2, 1])), (2, np.array([0, 1, 3])),
+        (2, np.array([-1, 1, 2])), (3, np.array([0, 4], np.int32)), (3, np.array([-1, 0], np.int32)), (4, -1), (5, 3),
+        (6, 3), (6, -1), (7, np.zeros((1, 1), np.int32)), (8, np.zeros((2, 2), np.float32)),
+        (7, np.zeros((2, 0), np.int32)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"disagree|out of range|offsets|metric"):
+            kernels.nearest_candidates(*good[:at], value, *good[at + 1 :])
+    with pytest.raises(ValueError, match="one row to leave out is needed"):
+        kernels.nearest_vectors(queries, base, np.zeros(1, np.int32), 0, 2, 0, *out)
