@@ -1,8 +1,9 @@
 """The estimators: each puts the three phases together."""
 
 from sylvan.models.ensemble import Ensemble
+from sylvan.models.irli import IRLIClassifier
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
 from sylvan.models.xr_linear import XRLinear
 
-__all__ = ["Ensemble", "NeighborRanker", "TextModel", "XRLinear"]
+__all__ = ["Ensemble", "IRLIClassifier", "NeighborRanker", "TextModel", "XRLinear"]
