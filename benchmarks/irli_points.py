@@ -8,8 +8,8 @@ from typing import Any
 import irli_plan
 
 __all__ = [
-    "NAMES", "TARGET", "WAYS", "at_recall", "candidates_of", "frontier", "groups", "number", "of_way", "spread", "timed",
-    "title", "ways",
+    "NAMES", "TARGET", "WAYS", "at_recall", "candidates_of", "frontier", "groups", "number", "of_way", "spread",
+    "timed", "title", "ways",
 ]  # fmt: skip
 
 Record = dict[str, Any]

@@ -76,8 +76,8 @@ def _round_by_round(rounds: list[Record]) -> list[str]:
     """The paper's table 4 and figure 4, of one training."""
     if not rounds:
         return []
-    heads = ("round", *(f"candidates {words}" for words in WAYS.values()), "in four or more", "moved", "affinity before",
-             "affinity after", "load deviation")  # fmt: skip
+    heads = ("round", *(f"candidates {words}" for words in WAYS.values()), "in four or more", "moved",
+             "affinity before", "affinity after", "load deviation")  # fmt: skip
     lines = ["", "One training, looked at after each round, before the final epochs; 10 probes. Round 0 is the hashed "
              "partition.", "", "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]  # fmt: skip
     for one in rounds:
