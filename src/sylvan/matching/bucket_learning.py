@@ -1,0 +1,407 @@
+"""Partitions and bucket networks learned in turns: train, re-partition by affinity and load, train again (IRLI)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan.canonical import Csr
+from sylvan.errors import DataError
+from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded
+from sylvan.indexing.checks import check_number
+from sylvan.lazy import need_torch
+from sylvan.matching.bucket_affinity import best_buckets_by_instances, best_buckets_by_vectors, expected_affinity
+from sylvan.matching.bucket_judge import Judge, recall_judge
+from sylvan.matching.bucket_network import BucketNetwork, Float32
+from sylvan.parallel import Progress, map_parallel, progress
+from sylvan.params import Choice, Number
+
+if TYPE_CHECKING:
+    from sylvan.matching.bucket_training import GroupTrainer
+
+__all__ = ["LearnedPartitions", "LearningRound", "learn_partitions"]
+
+_MOST_ROUNDS = 10  # of rounds="auto"
+_GROUP_WIDTH = 512  # hidden values that are trained together, at least one repetition's
+_SAMPLE = 10_000  # labels or rows from which expected affinity is estimated
+_SETTLED = 0.001  # share of labels newly assigned below which nothing is to be gained by another round
+_FEWEST_HELD_OUT, _MOST_HELD_OUT = 20, 1000
+
+
+@dataclass(frozen=True, eq=False)
+class LearningRound:
+    """What one round of learning did.
+
+    Attributes
+    ----------
+    number : int
+        0 for the training on the hashed partition; each later round begins with a re-partition.
+    moved : ndarray of float64, shape (n_repetitions,)
+        Share of labels that were assigned to another bucket.
+    affinity_before, affinity_after : float
+        Theorem 1's quantity before the re-partition and after the training that follows it: the mean probability that
+        the networks give the bucket that a label is in, over labels and their inputs; see
+        :func:`~sylvan.matching.bucket_affinity.expected_affinity`.
+    load_deviation : ndarray of float64, shape (n_repetitions,)
+        Standard deviation of the buckets' loads.
+    loss : float
+        Mean binary cross-entropy of a row and a repetition, summed over buckets, in the round's last epoch.
+    seconds : float
+    held_out : dict of str to float, optional
+        What the judge said; its "score" decides which round is the best.
+    """
+
+    number: int
+    moved: npt.NDArray[np.float64]
+    affinity_before: float
+    affinity_after: float
+    load_deviation: npt.NDArray[np.float64]
+    loss: float
+    seconds: float
+    held_out: dict[str, float] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedPartitions:
+    """What :func:`learn_partitions` learned.
+
+    Attributes
+    ----------
+    buckets : Buckets
+    network : BucketNetwork
+    rounds : tuple of LearningRound
+        All that were tried.
+    best_round : int
+        The number of the one that was kept.
+    """
+
+    buckets: Buckets
+    network: BucketNetwork
+    rounds: tuple[LearningRound, ...]
+    best_round: int
+
+
+def learn_partitions(
+    X: Float32 | Csr | sp.csr_matrix,
+    truths: Csr | sp.csr_matrix,
+    n_labels: int,
+    *,
+    n_buckets: int,
+    n_repetitions: int = 16,
+    hidden: int = 1024,
+    choices: int = 10,
+    rounds: int | str = "auto",
+    epochs_per_round: int = 5,
+    final_epochs: int = 5,
+    learning_rate: float = 0.001,
+    row_learning_rate: float = 0.1,
+    batch_size: int = 256,
+    dropout: float = 0.0,
+    label_vectors: Float32 | None = None,
+    held_out: tuple[Any, Any] | None = None,
+    judge: Judge | None = None,
+    room: float = 0.0,
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> LearnedPartitions:
+    """Learn partitions of the labels and networks that find an input's buckets, in turns.
+
+    Labels are hashed into buckets, with a function for each repetition. Then, round by round, the networks are trained
+    for some epochs to say which buckets hold a label of an input, and each label is moved to the least loaded of the
+    buckets that it has most affinity to.
+
+    Parameters
+    ----------
+    X : ndarray of float32, or CSR matrix, of shape (n, n_features)
+        Inputs; of sparse ones the first layer is an embedding bag.
+    truths : CSR matrix of shape (n, n_labels)
+        The labels of each input; for vectors, its nearest neighbours in the base. Values don't matter.
+    n_labels : int
+    n_buckets, n_repetitions : int
+        The paper's B and R.
+    hidden : int
+        Width of each network's hidden layer.
+    choices : int
+        Buckets of most affinity from which the least loaded is chosen; the paper's K. Where there are fewer buckets,
+        all of them.
+    rounds : int or "auto"
+        Re-partitions. "auto" goes on until the held-out score no longer rises or hardly a label moves, and keeps the
+        round of the best score. With a number, too, the best of so many is kept where there is a judge or are rows
+        held out; otherwise the last.
+    epochs_per_round, final_epochs : int
+        Epochs of training after each re-partition, and at last on the partition that is kept, with a learning rate
+        that falls to nothing.
+    learning_rate, row_learning_rate : float
+        Of Adam; and of Adagrad on the first layer of sparse inputs.
+    batch_size : int
+    dropout : float in [0, 1)
+        Of hidden values, in training.
+    label_vectors : ndarray of float32, shape (n_labels, n_features), optional
+        Where labels are vectors of the inputs' space, the networks' answers to these are their affinity (Definition 2).
+        Without them a label's affinity is the sum over its inputs (Definition 1), and labels without any stay where
+        hashing put them.
+    held_out : pair of X and truths, optional
+        Inputs to choose the round by. With rounds="auto" and neither these nor a judge, a tenth of the rows, at most
+        1,000, is held out from all but the final epochs; fewer than 200 rows have none to spare, and one round is
+        made.
+    judge : callable, optional
+        Given Buckets and BucketNetwork, gives measures of which "score" decides, larger being better; by default
+        recall against the number of candidates, see :func:`~sylvan.matching.bucket_judge.recall_judge`.
+    room : float
+        Soft capacity: buckets of less than so many times the mean load take the labels that like them best at once.
+        With 0, as in the paper, the least loaded is always chosen.
+    seed : int
+    n_jobs : int
+        Threads; groups of repetitions are trained beside each other, each group on one thread, so that the bits are
+        the same for any number.
+
+    Returns
+    -------
+    LearnedPartitions
+
+    Raises
+    ------
+    ImportError
+        When PyTorch isn't installed.
+    DataError, ParameterError
+
+    References
+    ----------
+    Gupta et al. (2021), "IRLI", sections 3.1 and 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from sylvan.matching.bucket_learning import learn_partitions
+    >>> X = np.eye(8, dtype=np.float32).repeat(20, axis=0)  # 8 groups of inputs, 3 labels each
+    >>> truths = sp.csr_matrix(np.kron(np.eye(8), np.ones((20, 3))))
+    >>> learned = learn_partitions(X, truths, 24, n_buckets=8, n_repetitions=2, hidden=16, choices=2, rounds=2)
+    >>> learned.rounds[-1].affinity_after > learned.rounds[0].affinity_after
+    True
+    """
+    need_torch("Learning partitions")
+    for name, value, allowed in (
+        ("hidden", hidden, Number(int, 1)),
+        ("choices", choices, Number(int, 1)),
+        ("rounds", rounds, Choice(("auto",)) if isinstance(rounds, str) else Number(int, 0)),
+        ("epochs_per_round", epochs_per_round, Number(int, 1)),
+        ("final_epochs", final_epochs, Number(int, 0)),
+        ("learning_rate", learning_rate, Number(float, 0, open_low=True)),
+        ("row_learning_rate", row_learning_rate, Number(float, 0, open_low=True)),
+        ("batch_size", batch_size, Number(int, 1)),
+        ("dropout", dropout, Number(float, 0, 0.99)),
+        ("room", room, Number(float, 0, 1000)),
+    ):
+        check_number(name, value, allowed)
+    from sylvan.matching.bucket_training import TrainingOptions
+
+    options = TrainingOptions(hidden, learning_rate, batch_size, row_learning_rate, dropout, seed)
+    learning = _Learning(X, truths, n_labels, label_vectors, n_buckets, n_repetitions, options, n_jobs)
+    learning.choices, learning.room, learning.epochs = min(choices, n_buckets), room, epochs_per_round
+    judge = learning.judged_by(judge, held_out, rounds == "auto")
+    most = rounds if isinstance(rounds, int) else _MOST_ROUNDS if judge is not None else 1
+    return learning.run(most, rounds == "auto", final_epochs, judge)
+
+
+class _Learning:
+    """Inputs, partitions and networks on their way."""
+
+    choices: int
+    room: float
+    epochs: int
+
+    def __init__(
+        self,
+        X: Any,
+        truths: Any,
+        n_labels: int,
+        label_vectors: Float32 | None,
+        n_buckets: int,
+        n_repetitions: int,
+        options: Any,
+        n_jobs: int,
+    ) -> None:
+        self.X, self.truths = _matrix(X), _matrix(truths)
+        if self.X.shape[0] != self.truths.shape[0] or self.truths.shape[1] != n_labels:
+            raise DataError(
+                f"Partitions of {n_labels} labels are learned from inputs and truths with equal numbers of rows and "
+                f"{n_labels} columns of truths. Got shapes {self.X.shape} and {self.truths.shape} instead."
+            )
+        if label_vectors is not None and label_vectors.shape != (n_labels, self.X.shape[1]):
+            raise DataError(
+                f"'label_vectors' must have shape {(n_labels, self.X.shape[1])}. Got {label_vectors.shape} instead."
+            )
+        labelled = np.flatnonzero(np.diff(self.truths.indptr))
+        if not len(labelled):
+            raise DataError("No row has a label: there is nothing to learn.")
+        if len(labelled) < self.X.shape[0]:
+            self.X, self.truths = self.X[labelled], self.truths[labelled]
+        self.vectors, self.n_buckets, self.options, self.n_jobs = label_vectors, n_buckets, options, n_jobs
+        self.assignment = hash_partition(n_labels, n_buckets, n_repetitions, options.seed)
+        size = max(_GROUP_WIDTH // options.hidden, 1)
+        self.groups = [range(i, min(i + size, n_repetitions)) for i in range(0, n_repetitions, size)]
+        self.shown: npt.NDArray[np.int64] | None = None  # the rows that aren't held out
+        self.rounds: list[LearningRound] = []
+
+    def judged_by(self, judge: Judge | None, held_out: tuple[Any, Any] | None, automatic: bool) -> Judge | None:
+        """Who chooses the round; rows are held out where that is needed."""
+        if judge is not None:
+            return judge
+        if held_out is not None:
+            return recall_judge(*held_out, n_jobs=self.n_jobs)
+        n = self.X.shape[0]
+        size = min(n // 10, _MOST_HELD_OUT)
+        if not automatic or size < _FEWEST_HELD_OUT:
+            return None
+        order = np.random.default_rng([self.options.seed, 0]).permutation(n)
+        self.shown = np.sort(order[size:])
+        apart = np.sort(order[:size])
+        return recall_judge(self.X[apart], self.truths[apart], n_jobs=self.n_jobs)
+
+    def run(self, most: int, automatic: bool, final_epochs: int, judge: Judge | None) -> LearnedPartitions:
+        """All rounds and the final epochs."""
+        from sylvan.matching.bucket_training import GroupTrainer, InputScale, one_thread
+
+        scale = InputScale.of(self.X)
+        with one_thread():
+            trainers = map_parallel(
+                lambda group: GroupTrainer(self.X, self.truths, group, self.n_buckets, scale, self.options),
+                self.groups,
+                self.n_jobs,
+            )
+            network = _join(trainers)
+            affinity, best, best_score, kept = self._affinity(network), 0, -np.inf, None
+            for number in range(most + 1):
+                start = time.monotonic()
+                moved = np.zeros(len(self.assignment))
+                if number:
+                    before, self.assignment = self.assignment, self._repartition(network)
+                    moved = (before != self.assignment).mean(axis=1)
+                loss = self._train(trainers, self.epochs, f"round {number}")
+                network = _join(trainers)
+                buckets = Buckets.from_assignment(self.assignment, self.n_buckets)
+                found = None if judge is None else judge(buckets, network)
+                previous, affinity = affinity, self._affinity(network)
+                seconds = time.monotonic() - start
+                deviation = buckets.load_deviation()
+                self.rounds.append(LearningRound(number, moved, previous, affinity, deviation, loss, seconds, found))
+                score = float(number) if found is None else found["score"]
+                if score > best_score:
+                    best, best_score = number, score
+                    kept = buckets, network, [trainer.state() for trainer in trainers]
+                elif automatic:
+                    break
+                if automatic and number and moved.mean() < _SETTLED:
+                    break
+            assert kept is not None
+            buckets, network = kept[:2]
+            if final_epochs:
+                for trainer, state in zip(trainers, kept[2], strict=True):
+                    trainer.load_state(state)
+                self.assignment, self.shown = buckets.assignment, None
+                self._train(trainers, final_epochs, "final epochs", fade=True)
+                network = _join(trainers)
+        return LearnedPartitions(buckets, network, tuple(self.rounds), best)
+
+    def _train(self, trainers: list[GroupTrainer], epochs: int, name: str, *, fade: bool = False) -> float:
+        """Some epochs of all networks; the mean loss."""
+        total = sum(trainer.n_batches(self.shown) for trainer in trainers) * epochs
+        with progress(f"Learning, {name}", total, "batch") as bar, _ticking(bar) as (tick, ending):
+
+            def work(trainer: GroupTrainer) -> float:
+                with ending():
+                    part = self.assignment[trainer.repetitions.start : trainer.repetitions.stop]
+                    return trainer.train(part, epochs, rows=self.shown, fade=fade, tick=tick)
+
+            losses = map_parallel(work, trainers, self.n_jobs)
+        return float(np.average(losses, weights=[len(group) for group in self.groups]))
+
+    def _repartition(self, network: BucketNetwork) -> npt.NDArray[np.int32]:
+        """Where each label goes, by affinity and load."""
+        room = int(self.room * self.assignment.shape[1] / self.n_buckets)
+
+        def work(repetition: int) -> npt.NDArray[np.int32]:
+            one = network.only(repetition)
+            if self.vectors is not None:
+                best = best_buckets_by_vectors(one, self.vectors, self.choices)
+            else:
+                X = self.X if self.shown is None else self.X[self.shown]
+                truths = self.truths if self.shown is None else self.truths[self.shown]
+                best = best_buckets_by_instances(one, X, truths, self.choices)
+            return least_loaded(best, self.n_buckets, current=self.assignment[repetition], room=room)
+
+        found = map_parallel(work, range(network.n_repetitions), self.n_jobs, description="Re-partitioning")
+        return np.stack(found)
+
+    def _affinity(self, network: BucketNetwork) -> float:
+        """Theorem 1's quantity, of some labels or rows."""
+        random = np.random.default_rng([self.options.seed, 4])
+        if self.vectors is not None:
+            n = len(self.vectors)
+            some = np.sort(random.permutation(n)[:_SAMPLE])
+            truths = sp.csr_matrix((np.ones(len(some)), some, np.arange(len(some) + 1)), shape=(len(some), n))
+            return expected_affinity(network, self.vectors[some], truths, self.assignment, self.n_jobs)
+        rows = np.arange(self.X.shape[0]) if self.shown is None else self.shown
+        some = np.sort(random.permutation(rows)[:_SAMPLE])
+        return expected_affinity(network, self.X[some], self.truths[some], self.assignment, self.n_jobs)
+
+
+@contextmanager
+def _ticking(bar: Progress) -> Iterator[tuple[Callable[[], bool], Any]]:
+    """A callable for every batch, which several threads call, and a block in which an error ends all of them.
+
+    Otherwise a Ctrl-C would have to wait until the other threads have finished their round.
+    """
+    lock, over = threading.Lock(), threading.Event()
+
+    def tick() -> bool:
+        with lock:
+            bar.update()
+        return not over.is_set()
+
+    @contextmanager
+    def ending() -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            over.set()
+            raise
+
+    yield tick, ending
+
+
+def _join(trainers: list[GroupTrainer]) -> BucketNetwork:
+    """The networks of all repetitions."""
+    parts = [trainer.network() for trainer in trainers]
+    return BucketNetwork(
+        np.concatenate([part.first for part in parts], axis=1),
+        np.concatenate([part.first_bias for part in parts]),
+        np.concatenate([part.second for part in parts]),
+        np.concatenate([part.second_bias for part in parts]),
+    )
+
+
+def _matrix(X: Any) -> Any:
+    """Sparse matrices as scipy's, dense ones as they are."""
+    if isinstance(X, Csr):
+        return X.to_scipy()
+    if not sp.issparse(X):
+        return X
+    matrix: Any = X
+    found = matrix.tocsr()
+    if found.nnz and (found.data == 0).any():  # a stored 0 is no label
+        found = found.copy()
+        found.eliminate_zeros()
+    return found

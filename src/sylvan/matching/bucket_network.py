@@ -1,0 +1,244 @@
+"""BucketNetwork: which buckets of every repetition an input's labels are in, by one network a repetition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import store
+from sylvan.canonical import Csr
+from sylvan.errors import DataError
+from sylvan.parallel import map_parallel, split_ranges
+
+__all__ = ["BucketNetwork", "Inputs", "rows_of", "sigmoid"]
+
+Float32 = npt.NDArray[np.float32]
+Inputs = Float32 | Csr | sp.csr_matrix
+_BLOCK_VALUES = 1 << 22  # logits held at once by one thread
+_MOST_ROWS = 512
+_FEWEST_ROWS = 2  # a product of one row goes another way through BLAS, to other bits
+
+
+class BucketNetwork:
+    """R networks of one hidden layer with ReLU, each with a score for every bucket of its repetition.
+
+    Parameters
+    ----------
+    first : ndarray of float32, shape (n_features, n_repetitions * hidden)
+        First layers of all repetitions side by side, so that one product serves them all.
+    first_bias : ndarray of float32, shape (n_repetitions * hidden,)
+    second : ndarray of float32, shape (n_repetitions, hidden, n_buckets)
+    second_bias : ndarray of float32, shape (n_repetitions, n_buckets)
+
+    Raises
+    ------
+    DataError
+        When the shapes don't fit together.
+
+    Notes
+    -----
+    The f_r of the IRLI paper (Section 3.2): the sigmoid of a logit is the probability that the bucket holds a label of
+    the input. Sparse inputs take the rows of ``first`` that belong to their features, as an embedding bag does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.matching.bucket_network import BucketNetwork
+    >>> first = np.eye(2, dtype=np.float32)
+    >>> second = np.array([[[4, 0, 2], [0, 4, 2]]], np.float32)  # one repetition of three buckets
+    >>> network = BucketNetwork(first, np.zeros(2, np.float32), second, np.full((1, 3), -2, np.float32))
+    >>> chosen, probabilities = network.top(np.array([[0.0, 1.0]], np.float32), 2)
+    >>> chosen.tolist(), probabilities.round(2).tolist()
+    ([[[1, 2]]], [[[0.8799999952316284, 0.5]]])
+    """
+
+    def __init__(self, first: Float32, first_bias: Float32, second: Float32, second_bias: Float32) -> None:
+        self.first, self.first_bias, self.second, self.second_bias = first, first_bias, second, second_bias
+        shapes = [array.shape for array in (first, first_bias, second, second_bias)]
+        n_repetitions, hidden, n_buckets = shapes[2] if len(shapes[2]) == 3 else (-1, -1, -1)
+        width = n_repetitions * hidden
+        if shapes != [(len(first), width), (width,), (n_repetitions, hidden, n_buckets), (n_repetitions, n_buckets)]:
+            raise DataError(
+                "A BucketNetwork needs arrays of the shapes (n_features, n_repetitions * hidden), "
+                "(n_repetitions * hidden,), (n_repetitions, hidden, n_buckets) and (n_repetitions, n_buckets). Got "
+                f"{', '.join(map(str, shapes))} instead."
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Width of an input."""
+        return int(self.first.shape[0])
+
+    @property
+    def n_repetitions(self) -> int:
+        """How many networks there are."""
+        return int(self.second.shape[0])
+
+    @property
+    def hidden(self) -> int:
+        """Width of a hidden layer."""
+        return int(self.second.shape[1])
+
+    @property
+    def n_buckets(self) -> int:
+        """Outputs of one network."""
+        return int(self.second.shape[2])
+
+    @property
+    def multiplications(self) -> int:
+        """Multiplications for one dense input."""
+        return self.n_repetitions * self.hidden * (self.n_features + self.n_buckets)
+
+    def only(self, repetition: int) -> BucketNetwork:
+        """The network of one repetition, sharing the weights."""
+        part = slice(repetition * self.hidden, (repetition + 1) * self.hidden)
+        one = slice(repetition, repetition + 1)
+        return BucketNetwork(self.first[:, part], self.first_bias[part], self.second[one], self.second_bias[one])
+
+    def hidden_values(self, X: Inputs) -> Float32:
+        """The hidden layers of all repetitions, (n, n_repetitions * hidden)."""
+        if isinstance(X, Csr):
+            X = X.to_scipy()
+        if X.shape[1] != self.n_features:
+            raise DataError(f"X has {X.shape[1]} columns, but the networks take {self.n_features}.")
+        with np.errstate(all="ignore"):  # weights from a damaged file
+            if sp.issparse(X):
+                values = np.asarray(X @ self.first, dtype=np.float32)
+            else:
+                values = _enough_rows(X) @ self.first
+            values += self.first_bias
+            np.maximum(values, 0, out=values)
+        return values[: X.shape[0]]
+
+    def logits(self, X: Inputs) -> Float32:
+        """The logit of every bucket.
+
+        Parameters
+        ----------
+        X : ndarray of float32, or CSR matrix, of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, n_repetitions, n_buckets)
+
+        Raises
+        ------
+        DataError
+            When X has another width.
+        """
+        hidden = self.hidden_values(X)
+        found = np.empty((X.shape[0], self.n_repetitions, self.n_buckets), np.float32)
+        for repetition in range(self.n_repetitions):
+            found[:, repetition] = self.bucket_logits(hidden, repetition)
+        return found
+
+    def bucket_logits(self, hidden: Float32, repetition: int) -> Float32:
+        """The logits of one repetition, (n, n_buckets), from :meth:`hidden_values`."""
+        part = hidden[:, repetition * self.hidden : (repetition + 1) * self.hidden]
+        with np.errstate(all="ignore"):
+            found: Float32 = _enough_rows(part) @ self.second[repetition]
+            found += self.second_bias[repetition]
+        return found[: len(hidden)]
+
+    def top(self, X: Inputs, m: int, n_jobs: int = 1) -> tuple[npt.NDArray[np.int32], Float32]:
+        """The ``m`` best buckets of every repetition.
+
+        Parameters
+        ----------
+        X : ndarray of float32, or CSR matrix, of shape (n, n_features)
+        m : int
+            Buckets a repetition, n_buckets at most.
+        n_jobs : int
+            Threads; the answer doesn't depend on it, nor on which rows are asked for together.
+
+        Returns
+        -------
+        chosen : ndarray of int32, shape (n, n_repetitions, m)
+            Best first, lower number first among equals.
+        probabilities : ndarray of float32, shape (n, n_repetitions, m)
+
+        Raises
+        ------
+        DataError
+            When X has another width, or ``m`` is not in [1, n_buckets].
+        """
+        if not 1 <= m <= self.n_buckets:
+            raise DataError(f"The best {m} buckets were asked for, but a repetition has {self.n_buckets}.")
+        if isinstance(X, Csr):
+            X = X.to_scipy()
+        n = X.shape[0]
+        chosen = np.empty((n, self.n_repetitions, m), np.int32)
+        probabilities = np.empty((n, self.n_repetitions, m), np.float32)
+
+        def work(rows: tuple[int, int]) -> None:
+            part = slice(*rows)
+            hidden = self.hidden_values(X[part])
+            for repetition in range(self.n_repetitions):
+                best, values = best_columns(self.bucket_logits(hidden, repetition), m)
+                chosen[part, repetition], probabilities[part, repetition] = best, sigmoid(values)
+
+        map_parallel(work, split_ranges(n, self.block_rows()), n_jobs)
+        return chosen, probabilities
+
+    def block_rows(self) -> int:
+        """How many rows are computed at once: by the networks' sizes alone, so that threads change no bit."""
+        widest = max(self.n_buckets, self.n_repetitions * self.hidden)
+        return int(min(max(_BLOCK_VALUES // widest, 16), _MOST_ROWS))
+
+    def arrays(self, prefix: str = "network") -> dict[str, npt.NDArray[Any]]:
+        """The weights by name, for a :class:`~sylvan.store.State`."""
+        return {f"{prefix}.{name}": getattr(self, name) for name in ("first", "first_bias", "second", "second_bias")}
+
+    @classmethod
+    def from_arrays(
+        cls, state: store.State, n_features: int, n_repetitions: int, n_buckets: int, prefix: str = "network"
+    ) -> BucketNetwork:
+        """The networks that :meth:`arrays` gave to a State.
+
+        Raises
+        ------
+        ModelError
+            When an array is missing, or of another type or shape. Values aren't looked at: a NaN gives a probability
+            of 0.
+        """
+        second = store.need_array(state, f"{prefix}.second", np.float32, (n_repetitions, None, n_buckets))
+        width = second.shape[1] * n_repetitions
+        return cls(
+            store.need_array(state, f"{prefix}.first", np.float32, (n_features, width)),
+            store.need_array(state, f"{prefix}.first_bias", np.float32, (width,)),
+            second,
+            store.need_array(state, f"{prefix}.second_bias", np.float32, (n_repetitions, n_buckets)),
+        )
+
+
+def best_columns(values: Float32, m: int) -> tuple[npt.NDArray[np.int32], Float32]:
+    """The columns of the ``m`` largest values of each row and these, largest first, lower column among equals."""
+    if m < values.shape[1]:
+        columns = np.argpartition(-values, m - 1, axis=1)[:, :m]
+        columns.sort(axis=1)
+    else:
+        columns = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+    found = np.take_along_axis(values, columns, axis=1)
+    order = np.argsort(-found, axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1).astype(np.int32), np.take_along_axis(found, order, axis=1)
+
+
+def sigmoid(logits: Float32) -> Float32:
+    """Probabilities of logits; of a NaN 0."""
+    with np.errstate(all="ignore"):
+        found = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+    return np.nan_to_num(found.astype(np.float32, copy=False), copy=False)
+
+
+def rows_of(X: Inputs, rows: npt.NDArray[np.int64]) -> Any:
+    """Some rows of dense or sparse inputs."""
+    return (X.to_scipy() if isinstance(X, Csr) else X)[rows]
+
+
+def _enough_rows(X: Float32) -> Float32:
+    if 0 < len(X) < _FEWEST_ROWS:
+        return np.concatenate([X, np.zeros((_FEWEST_ROWS - len(X), X.shape[1]), np.float32)])
+    return X
