@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <vector>
 
 #include "best.hpp"
 #include "lanes.hpp"
+#include "reaching.hpp"
 
 namespace sylvan {
 namespace {
@@ -114,17 +116,13 @@ SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* SYLV
   }
 }
 
-// Which of at most kTile scores reach the floor; mostly none, which is seen at once.
-SYLVAN_CLONES int64_t reaching(const float* scores, int64_t n, float floor, int32_t* out) {
-  int32_t any = 0;
-  for (int64_t i = 0; i < n; ++i) any |= scores[i] >= floor;
-  if (!any) return 0;
-  int64_t found = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    out[found] = static_cast<int32_t>(i);
-    found += scores[i] >= floor;
+template <typename Name>
+void offer(Best& best, const float* scores, int64_t n, Name name) {
+  int32_t near[kReaching];
+  for (int64_t first = 0; first < n; first += kReaching) {
+    const int64_t n_near = reaching(scores + first, std::min(kReaching, n - first), best.floor(), near);
+    for (int64_t i = 0; i < n_near; ++i) best.offer(name(first + near[i]), scores[first + near[i]]);
   }
-  return found;
 }
 
 // Scores become distances where they are: +inf where nothing was found.
@@ -141,14 +139,12 @@ bool nearest_candidates(const Vectors& queries, const Vectors& base, const int64
                         float* out_distances) try {
   Best best(out_ids, out_distances, k);
   float scores[kTile];
-  int32_t near[kTile];
   for (int64_t query = 0; query < queries.n; ++query) {
     best.restart(out_ids + query * k, out_distances + query * k);
     for (int64_t first = offsets[query]; first < offsets[query + 1]; first += kTile) {
       const int64_t n = std::min(kTile, offsets[query + 1] - first);
       measure(queries.values + query * queries.dim, base.values, base.dim, metric, ids + first, n, scores);
-      const int64_t n_near = reaching(scores, n, best.floor(), near);
-      for (int64_t i = 0; i < n_near; ++i) best.offer(ids[first + near[i]], scores[near[i]]);
+      offer(best, scores, n, [&](int64_t i) { return ids[first + i]; });
     }
     finish(best, metric, k, out_distances + query * k);
   }
@@ -165,17 +161,14 @@ bool nearest_vectors(const Vectors& queries, const Vectors& base, const int32_t*
     best.emplace_back(out_ids + query * k, out_distances + query * k, k);
   }
   float scores[kTile];
-  int32_t near[kTile];
   for (int64_t first = 0; first < base.n; first += kTile) {
     const int64_t n = std::min(kTile, base.n - first);
     for (int64_t query = 0; query < queries.n; ++query) {
       measure(queries.values + query * queries.dim, base.values + first * base.dim, base.dim, metric, nullptr,
               n, scores);
       const int64_t own = leave_out ? leave_out[query] - first : -1;
-      const int64_t n_near = reaching(scores, n, best[query].floor(), near);
-      for (int64_t i = 0; i < n_near; ++i) {
-        if (near[i] != own) best[query].offer(static_cast<int32_t>(first + near[i]), scores[near[i]]);
-      }
+      if (own >= 0 && own < n) scores[own] = std::numeric_limits<float>::quiet_NaN();
+      offer(best[query], scores, n, [&](int64_t i) { return static_cast<int32_t>(first + i); });
     }
   }
   for (int64_t query = 0; query < queries.n; ++query) {
