@@ -64,9 +64,10 @@ def _lengths(rows: Vectors, name: str) -> Iterator[tuple[slice, npt.NDArray[np.f
 
 def kept(rows: Vectors, given: Any) -> Vectors:
     """``rows`` to be kept: a copy where they are what a user gave and may change; what is mapped for reading isn't."""
-    if rows.flags.writeable and isinstance(given, np.ndarray) and np.may_share_memory(rows, given):
-        return rows.copy()
     plain: Vectors = rows.view(np.ndarray)  # not NumPy's own class of mapped arrays, whose every slice is another such
+    theirs = isinstance(given, np.ndarray) and np.may_share_memory(plain, given)
+    if theirs and plain.flags.writeable:
+        plain = plain.copy()
     return plain
 
 
