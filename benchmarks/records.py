@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,3 +41,30 @@ def write(kind: str, set_name: str, options: argparse.Namespace, **figures: Any)
     target = Path(options.results) / f"{kind}-{set_name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(record, indent=1) + "\n")
+
+
+class Book:
+    """The JSON of one table or figure: its finished rows, written anew after each; a row that is there stays."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = threading.Lock()
+        self.runs: list[dict[str, Any]] = []
+        if self.path.exists():
+            self.runs = json.loads(self.path.read_text())["runs"]
+
+    def find(self, run: dict[str, Any]) -> dict[str, Any] | None:
+        """The record of such a row, if it was done."""
+        return next((record for record in self.runs if all(record.get(name) == run[name] for name in run)), None)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a record in, and write everything; what another process wrote meanwhile is kept."""
+        with self.lock:
+            if self.path.exists():
+                self.runs = json.loads(self.path.read_text())["runs"]
+            self.runs.append(record)
+            about = {"date": datetime.date.today().isoformat(), "machine": measure.processor()}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            waiting = self.path.with_suffix(f".{os.getpid()}")
+            waiting.write_text(json.dumps({**about, "runs": self.runs}, indent=1) + "\n")
+            os.replace(waiting, self.path)

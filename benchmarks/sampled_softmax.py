@@ -15,7 +15,6 @@ many steps (``results/sampled_softmax_tuning.json``): samplers differ in the rat
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import queue
@@ -26,11 +25,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import measure
 import records
 import report_sampling
 import sampling_figures
 import sampling_runs
+from records import Book
 from sampling_contenders import CHANGES, CONTENDERS, PLANS
 
 FIGURES = ("sampling-time", "samples", "codewords", "distribution")
@@ -97,34 +96,14 @@ def _change(text: str) -> tuple[str, str | float]:
     return name, int(value) if name == "batch_size" else float(value)
 
 
-class Book:
-    """The JSON of one table or figure: its finished runs, written after each."""
-
-    def __init__(self, what: str, folder: Path) -> None:
-        self.path = folder / f"sampled_softmax_{what.replace('-', '_')}.json"
-        self.lock = threading.Lock()
-        self.runs: list[dict[str, Any]] = []
-        if self.path.exists():
-            self.runs = json.loads(self.path.read_text())["runs"]
-
-    def find(self, run: dict[str, Any]) -> dict[str, Any] | None:
-        """The record of such a run, if it was done."""
-        return next((record for record in self.runs if all(record.get(name) == run[name] for name in run)), None)
-
-    def add(self, record: dict[str, Any]) -> None:
-        """Take a record in, and write everything."""
-        with self.lock:
-            self.runs.append(record)
-            about = {"date": datetime.date.today().isoformat(), "machine": measure.processor()}
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            waiting = self.path.with_suffix(f".{os.getpid()}")
-            waiting.write_text(json.dumps({**about, "runs": self.runs}, indent=1) + "\n")
-            os.replace(waiting, self.path)
+def book_of(what: str, folder: Path) -> Book:
+    """The finished runs of a table or figure."""
+    return Book(folder / f"sampled_softmax_{what.replace('-', '_')}.json")
 
 
 def other_books(options: argparse.Namespace) -> list[Book]:
     """Those of the other tables and figures: their trainings count here too."""
-    return [Book(what, options.results) for what in PLANS if what != options.what]
+    return [book_of(what, options.results) for what in PLANS if what != options.what]
 
 
 class Pool:
@@ -257,7 +236,7 @@ def distribution(run: dict[str, Any], data: Path, cache: Path, scratch: Path) ->
 
 def with_rates(runs: list[dict[str, Any]], options: argparse.Namespace) -> list[dict[str, Any]]:
     """The runs with the class table's rate that was found best for each; what isn't found yet is searched for now."""
-    book = Book("tuning", options.results)
+    book = book_of("tuning", options.results)
     searches: list[dict[str, Any]] = []
     for run in runs:
         search = sampling_runs.tuning_of(run, options.tune_steps)
@@ -295,7 +274,7 @@ def main() -> None:
     if options.one:
         print(json.dumps(one(json.loads(options.one))))
         return
-    book = Book(options.what, options.results)
+    book = book_of(options.what, options.results)
     failed = 0 if options.report else train_missing(options, book)
     if book.runs:
         print("\n".join(report_sampling.section(options.what, book.runs)))

@@ -3,7 +3,15 @@
 from sylvan import data, indexing, metrics
 from sylvan.errors import SylvanError
 from sylvan.indexing import LabelTree
-from sylvan.models import Ensemble, IRLIClassifier, NeighborRanker, TextModel, XRLinear
+from sylvan.models import (
+    Ensemble,
+    IRLIClassifier,
+    IRLIIndex,
+    NeighborRanker,
+    ShardedIRLIIndex,
+    TextModel,
+    XRLinear,
+)
 from sylvan.registry import load
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
@@ -11,8 +19,10 @@ from sylvan.topk import TopK
 __all__ = [
     "Ensemble",
     "IRLIClassifier",
+    "IRLIIndex",
     "LabelTree",
     "NeighborRanker",
+    "ShardedIRLIIndex",
     "SylvanError",
     "TextModel",
     "TfidfVectorizer",

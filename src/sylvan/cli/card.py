@@ -29,6 +29,8 @@ _SUMMARIES = {
     "neighbor-ranker": "the labels of the most similar training rows",
     "irli": "labels in learned buckets, found by networks",
     "ensemble": "several models in one",
+    "irli-index": "vectors in learned buckets",
+    "irli-shards": "vectors in learned buckets, in disjoint parts",
     "label-tree": "a tree over the labels",
     "tfidf-vectorizer": "from texts to features",
     "vocabulary": "the names of labels",
@@ -39,6 +41,8 @@ _FACTS = (
     ("features", "n_features_"),
     ("training rows", "n_rows_"),
     ("terms", "n_terms_"),
+    ("vectors", "n_vectors_"),
+    ("dimensions", "n_dimensions_"),
     ("labels", "n_labels"),
 )
 

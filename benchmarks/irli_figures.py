@@ -1,0 +1,145 @@
+"""The figures of ``irli.py``: PNG and SVG, the same bytes for the same results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import irli_points
+import report_irli_ablation
+
+__all__ = ["draw"]
+
+Record = dict[str, Any]
+# Okabe and Ito's colours, told apart by people who see few; a dashed line is a threshold of votes.
+COLOURS = {"irli": "#D55E00", "kmeans": "#0072B2", "ivf": "#000000", "hnsw": "#009E73", "ivf-pq": "#CC79A7"}
+STYLES = {"probability": "-", "votes": ":", "min_votes": "--", None: "-"}
+
+
+def draw(part: str, runs: list[Record], folder: Path, prefix: str = "irli") -> list[Path]:
+    """Draws a part's figure; nothing where there is none, or matplotlib is missing."""
+    if part not in _DRAWN:
+        return []
+    try:
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("no figures: matplotlib is missing")
+        return []
+    figure = Figure(layout="constrained")
+    FigureCanvasAgg(figure)
+    _DRAWN[part](figure, runs)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{prefix}_{part}.{suffix}" for suffix in ("png", "svg")]
+    for path in paths:
+        with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
+            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return paths
+
+
+def _neighbors(figure: Any, runs: list[Record]) -> None:
+    """Recall against candidates, a panel a set and number of buckets."""
+    shown = [run for run in runs if run["seed"] == 0 and run["contender"] != "exact"]
+    ours = [run for run in shown if run["contender"] == "irli"]
+    panels = sorted({(run["set"], run["n_buckets"]) for run in ours}, reverse=True)
+    if not panels:
+        return
+    figure.set_size_inches(4.8 * len(panels), 4.6)
+    for axes, (name, n_buckets) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for run in shown:
+            alike = run.get("n_buckets") == n_buckets or run["contender"] == "hnsw"
+            if run["set"] != name or not alike or run["contender"] == "ivf-pq":
+                continue
+            for way in irli_points.ways(run):
+                _curve(axes, run, way)
+        axes.set(xscale="log", xlabel="candidates", title=f"{name}, {n_buckets:,} buckets", ylim=(0.5, 1.0))
+        axes.axhline(irli_points.TARGET, color="#BBBBBB", linewidth=0.7, zorder=0)
+        axes.legend(fontsize=6, frameon=False, loc="lower right")
+        _plain(axes)
+    figure.axes[0].set_ylabel("recall10@10")
+
+
+def _curve(axes: Any, run: Record, way: str | None) -> None:
+    if way == "votes":
+        return  # between the other two
+    points = irli_points.frontier(irli_points.of_way(run, way))
+    words = irli_points.title(run) + (f", {irli_points.WAYS[way]}" if way else "")
+    thin = run.get("hidden", 512) < 512 or run.get("links", 32) < 32
+    axes.plot([point["candidates"] for point in points], [point["recall"] for point in points], STYLES[way],
+              color=COLOURS[run["contender"]], linewidth=0.8 if thin else 1.6, alpha=0.6 if thin else 1.0,
+              label=words)  # fmt: skip
+
+
+def _ablation(figure: Any, runs: list[Record]) -> None:
+    """Candidates at the target, a panel for each thing that is changed."""
+    rows = {name: report_irli_ablation.varied(runs, name) for name in report_irli_ablation.ABLATED}
+    names = [name for name in rows if len(rows[name]) > 1]
+    if not names:
+        return
+    rounds = report_irli_ablation.watched(runs)
+    figure.set_size_inches(3 * (len(names) + bool(rounds)) + 0.6, 3.4)
+    panels = figure.subplots(1, len(names) + bool(rounds), sharey=True, squeeze=False)[0]
+    if rounds:
+        _rounds(panels[-1], rounds)
+    for axes, name in zip(panels, names, strict=False):
+        for way, words in irli_points.WAYS.items():
+            found = [(run[name], irli_points.at_recall(irli_points.of_way(run, way))) for run in rows[name]]
+            points = [(value, point["candidates"]) for value, point in found if point is not None]
+            if points:
+                axes.plot(*zip(*points, strict=True), STYLES[way], color=COLOURS["irli"], marker="o", markersize=3,
+                          label=words)  # fmt: skip
+        if name not in ("rounds", "room"):
+            axes.set_xscale("log")
+        values = [run[name] for run in rows[name]]
+        axes.set_xticks(values, [str(value) for value in values], fontsize=7)
+        axes.minorticks_off()
+        axes.set(xlabel=report_irli_ablation.ABLATED[name][1], yscale="log")
+        _plain(axes)
+    panels[0].set_ylabel(f"candidates at recall {irli_points.TARGET:g}")
+    panels[0].legend(fontsize=7, frameon=False)
+
+
+def _rounds(axes: Any, rounds: list[Record]) -> None:
+    """Candidates after each round of one training."""
+    for way in irli_points.WAYS:
+        found = [(one["number"], irli_points.at_recall([p for p in one["points"] if p["by"] == way])) for one in rounds]
+        points = [(place, point["candidates"]) for place, point in found if point is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), STYLES[way], color=COLOURS["irli"], marker="o", markersize=3)
+    axes.set(xlabel="round of one training", yscale="log")
+    _plain(axes)
+
+
+def _scaling(figure: Any, runs: list[Record]) -> None:
+    """Time and memory against the number of vectors."""
+    figure.set_size_inches(12.5, 3.6)
+    build, anew, memory, query = figure.subplots(1, 4)
+    for contender in ("ivf", "irli"):
+        rows = sorted((run for run in runs if run["contender"] == contender), key=lambda run: run["base"])
+        style = {"color": COLOURS[contender], "marker": "o", "markersize": 3, "label": irli_points.NAMES[contender]}
+        sizes = [run["base"] for run in rows]
+        build.plot(sizes, [run["build"]["wall_s"] for run in rows], **style)
+        memory.plot(sizes, [run["build"]["peak_mb"] for run in rows], **style)
+        way = "probability" if contender == "irli" else None
+        times = [(run["base"], irli_points.timed(irli_points.of_way(run, way), "ms")) for run in rows]
+        known = [(size, point["ms"]) for size, point in times if point is not None]
+        if known:
+            query.plot(*zip(*known, strict=True), **style)
+        placed = [run for run in rows if "repartition" in run]
+        for key, dashes, words in (("affinity_s", "-", "the networks"), ("placing_s", ":", "the least loaded")):
+            if placed:
+                values = [run["repartition"][key] for run in placed]
+                anew.plot([run["base"] for run in placed], values, **{**style, "label": words, "linestyle": dashes})
+    labels = ("building, s", "placing all anew, s", "peak memory of building, MB", "milliseconds of a query")
+    for axes, label in zip((build, anew, memory, query), labels, strict=True):
+        axes.set(xscale="log", yscale="log", xlabel="vectors", ylabel=label)
+        axes.legend(fontsize=7, frameon=False)
+        _plain(axes)
+
+
+def _plain(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+_DRAWN = {"neighbors": _neighbors, "ablation": _ablation, "scaling": _scaling}

@@ -1,0 +1,114 @@
+"""The rows of ``irli.py``: a plain dict each, which is what a finished row is found by."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+__all__ = ["KEYS", "PLANS", "describe", "planned"]
+
+Row = dict[str, Any]
+KEYS = (  # what a row may say beside its seed
+    "set", "base", "contender", "n_buckets", "n_repetitions", "hidden", "choices", "rounds", "width", "links",
+    "breadth", "room", "n_queries", "n_neighbors", "epochs_per_round",
+)  # fmt: skip
+SETS = ("title-vectors", "fashion-mnist")
+WIDTHS = {"title-vectors": (2, 4), "fashion-mnist": (8, 16), "synthetic": (4,)}  # dimensions of a code of IVF-PQ
+LISTS = (64, 128, 256, 512, 1000, 2000, 4000)  # of IVF, of which its own best count is found
+OURS: Row = {"n_buckets": 256, "n_repetitions": 16, "hidden": 512}
+SIZES = (10_000, 31_623, 100_000, 316_228, 1_000_000)
+
+
+def planned(part: str, *, quick: bool = False) -> list[Row]:
+    """The rows of a part, those first that all tables need."""
+    rows = [{**row, "seed": row.get("seed", 0)} for row in PLANS[part]()]
+    if not quick:
+        return rows
+    small = [_quick(row) for row in rows]
+    return [row for at, row in enumerate(small) if row not in small[:at]]
+
+
+def describe(row: Row) -> str:
+    """The row in a few words."""
+    settings = {**row, **row.get("settings", {})}
+    left_out = ("set", "contender", "settings", "rankings", "features")
+    words = ", ".join(f"{name} {value}" for name, value in settings.items() if name not in left_out)
+    return f"{row['set']}: {row['contender']}" + (f", {words}" if words else "")
+
+
+def _neighbors() -> list[Row]:
+    """First what the goals compare, then the other contenders, other numbers of buckets, and other seeds."""
+    count = OURS["n_repetitions"]
+    rows: list[Row] = []
+    for name in SETS:
+        at = {"set": name, "n_buckets": 256}
+        rows.append({**at, "contender": "ivf"})
+        rows.append({**at, "contender": "kmeans", "n_repetitions": count})
+        rows.append({**OURS, **at, "contender": "irli"})
+        rows.append({**OURS, **at, "contender": "irli", "hidden": 128})
+    for name in SETS:
+        rows += [{"set": name, "contender": "hnsw", "links": links, "breadth": 200} for links in (16, 32)]
+        rows += [{"set": name, "contender": "ivf", "n_buckets": lists} for lists in LISTS if lists != 256]
+        for width in WIDTHS[name]:
+            rows += [{"set": name, "contender": "ivf-pq", "n_buckets": lists, "width": width} for lists in (256, 1000)]
+        rows.append({"set": name, "contender": "exact"})
+    at = {"set": "title-vectors", "n_buckets": 1000}
+    rows.append({**at, "contender": "kmeans", "n_repetitions": count})
+    rows.append({**OURS, **at, "contender": "irli", "hidden": 128})
+    rows.append({**OURS, **at, "contender": "irli"})
+    rows += [{**OURS, "set": name, "contender": "irli", "hidden": 128, "room": 1.3} for name in SETS]
+    for seed in (1, 2):  # how much of it is chance
+        for name in SETS:
+            at = {"set": name, "n_buckets": 256, "seed": seed}
+            rows.append({**at, "contender": "kmeans", "n_repetitions": count})
+            rows.append({**OURS, **at, "contender": "irli"})
+    return rows
+
+
+def _ablation() -> list[Row]:
+    """One thing is changed at a time; two rounds where rounds aren't what is changed."""
+    shared = {**OURS, "set": "title-vectors", "contender": "irli", "choices": 10, "room": 0.0, "rounds": 2}
+    changes: list[Row] = [{}, {"contender": "irli-rounds", "rounds": 8}]
+    changes += [{"rounds": rounds} for rounds in (0, 1, 3, 5)]
+    changes += [{"choices": choices} for choices in (1, 2, 5, 25)]
+    changes += [{"room": room} for room in (1.1, 1.3, 2.0)]
+    changes += [{"n_repetitions": count} for count in (1, 2, 4, 8, 32)]
+    changes += [{"hidden": hidden} for hidden in (64, 128, 256, 1024)]
+    changes += [{"n_buckets": count} for count in (64, 128, 512, 1000)]
+    return [{**shared, **change} for change in changes]
+
+
+def _scaling() -> list[Row]:
+    rows: list[Row] = []
+    for size in SIZES:
+        at = {"set": "synthetic", "base": size, "n_buckets": 2 ** round(math.log2(0.8 * math.sqrt(size)))}
+        rows.append({**at, "contender": "ivf"})
+        rows.append({**at, "contender": "irli", "n_repetitions": 16, "hidden": 128, "rounds": 2})
+    return rows
+
+
+def _multilabel() -> list[Row]:
+    rows: list[Row] = []
+    for name in ("eurlex57k", "gutenberg"):
+        at = {"set": name, "features": "tf-idf"}
+        rows.append({**at, "contender": "XRLinear"})
+        probes = [{}, *({"probes": count} for count in (5, 10))]
+        rows.append({**at, "contender": "IRLIClassifier", "rankings": probes})
+    return rows
+
+
+def _quick(row: Row) -> Row:
+    """A small version of a row."""
+    if "features" in row:
+        return {**row, "rows": 2000}
+    small: Row = {"base": min(row.get("base", 5000), 5000)}
+    if "n_buckets" in row:
+        small["n_buckets"] = min(row["n_buckets"], 64)
+    if row["contender"] == "irli":
+        small |= {"n_queries": 1000, "n_neighbors": 20}
+    if row["contender"] in ("irli", "irli-rounds"):
+        small |= {"hidden": min(row["hidden"], 64), "epochs_per_round": 2}
+    return {**row, **small}
+
+
+PLANS = {"neighbors": _neighbors, "ablation": _ablation, "scaling": _scaling, "multilabel": _multilabel}
