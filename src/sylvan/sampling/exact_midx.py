@@ -9,9 +9,10 @@ from torch import Tensor
 
 from sylvan.indexing.codebooks import fit_codebooks, reconstruct
 from sylvan.sampling.base import Draw
-from sylvan.sampling.cell_draws import blocks, invert
+from sylvan.sampling.cell_draws import invert
 from sylvan.sampling.multi_index import MultiIndex
 from sylvan.sampling.multi_index_sampler import MultiIndexSampler
+from sylvan.sampling.parts import blocks
 from sylvan.sampling.products import product
 
 __all__ = ["ExactMIDX"]

@@ -15,7 +15,6 @@ from sylvan.sampling.base import Draw
 from sylvan.sampling.cell_draws import (
     THIN,
     FirstStage,
-    blocks,
     draw_cells,
     draw_in_stages,
     first_stage,
@@ -33,6 +32,7 @@ from sylvan.sampling.codeword_learning import (
 from sylvan.sampling.multi_index import MultiIndex
 from sylvan.sampling.multi_index_sampler import MultiIndexSampler
 from sylvan.sampling.native_draws import kernel_is_there, native_draw
+from sylvan.sampling.parts import blocks
 from sylvan.sampling.query_space import QuerySpace
 from sylvan.sampling.recent_queries import RecentQueries, mean_softmax
 
@@ -85,7 +85,8 @@ class MIDX(MultiIndexSampler):
         each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
     n_queries : int
         How many queries ``"refresh"`` and ``query_aware`` keep and learn from, in [1, inf); their cost at each
-        refresh is a product of them with all class embeddings.
+        refresh is a product of them with all class embeddings. Those drawn for in evaluation mode (``eval()``) are
+        not kept.
     n_steps : int
         Steps of L-BFGS at each refresh, in [1, inf).
     native : bool, optional
@@ -222,6 +223,11 @@ class MIDX(MultiIndexSampler):
                 self.index, books.codewords, lambda: codeword_masses(queries, table, self.index), seen, self._refreshed
             )
 
+    def _keep(self, queries: Tensor) -> None:
+        """Note queries to learn from, but for those of an evaluation."""
+        if self.recent is not None and self.training:
+            self.recent.keep(queries)
+
     def _scores(self, queries: Tensor) -> list[Tensor]:
         """Each codebook's log-scores of the queries, in the coordinates that the index was made in."""
         return self.index.log_scores(queries if self.space is None else self.space.queries(queries))
@@ -252,6 +258,10 @@ class MIDX(MultiIndexSampler):
         ------
         UnsupportedError
             When the codewords aren't parameters.
+        DataError
+            When queries or class embeddings have another shape or dtype.
+        NotFittedError
+            When the sampler was never refreshed.
         """
         if self.learnable != "joint":
             raise UnsupportedError(
@@ -259,6 +269,7 @@ class MIDX(MultiIndexSampler):
                 f"learnable={self.learnable!r}."
             )
         self._check_queries(queries)
+        self._check_table(class_embeddings, "learning_loss")
         self._check_refreshed()
         return joint_loss(queries, class_embeddings, self.index, reconstruction_weight)
 
@@ -275,8 +286,7 @@ class MIDX(MultiIndexSampler):
     # Draws for each query.
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        if self.recent is not None:
-            self.recent.keep(queries)
+        self._keep(queries)
         coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
         scores = self._scores(queries)
         if self.n_codebooks != 2:
@@ -351,8 +361,7 @@ class MIDX(MultiIndexSampler):
     # Draws for the whole batch: from the mean over its queries of the probabilities of cells.
 
     def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        if self.recent is not None:
-            self.recent.keep(queries)
+        self._keep(queries)
         coins = torch.rand(n, generator=generator, device=queries.device, dtype=torch.float64)
         mixture = self._mixture(queries)
         cells, rest = invert((mixture * self.index.masses()).cumsum(dim=0), coins)
@@ -365,8 +374,9 @@ class MIDX(MultiIndexSampler):
 
         See :meth:`Sampler.shared_log_prob`.
         """
+        self._check_queries(queries)
         rows = queries.reshape(-1, queries.shape[-1])
-        if ids.dim() != 1:
+        if not isinstance(ids, Tensor) or ids.dim() != 1:
             return super().shared_log_prob(rows, ids)  # tells why not
         self.log_prob(rows[:1], ids)  # holds the contract: shapes, dtypes, ranges
         with torch.autocast(rows.device.type, enabled=False):
@@ -397,16 +407,3 @@ class MIDX(MultiIndexSampler):
             cell_scores = self.index.cell_scores([score[rows] for score in scores]) - log_partition[rows, None]
             total += cell_scores.masked_fill_(empty, -torch.inf).exp_().sum(dim=0)
         return total
-
-
-def check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quantizer: str) -> None:
-    """What the numbers of codebooks and codewords must hold together."""
-    if quantizer == "pq" and n_codebooks > dim:
-        raise ParameterError(
-            f"The 'n_codebooks' parameter of {name} must be an int in [1, {dim}], the number of dimensions, for the "
-            f"quantizer 'pq'. Got {n_codebooks!r} instead."
-        )
-    if n_codewords**n_codebooks >= 2**62:
-        raise ParameterError(
-            f"{name} needs n_codewords ** n_codebooks below 2 ** 62. Got {n_codewords!r} ** {n_codebooks!r} instead."
-        )

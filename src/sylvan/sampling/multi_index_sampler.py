@@ -13,6 +13,8 @@ from sylvan.sampling.counts import class_counts
 
 __all__ = ["MultiIndexSampler"]
 
+_MOST_CELLS = 1 << 28  # some GiB of offsets and codes
+
 
 class MultiIndexSampler(Sampler):
     """Base of the samplers with codebooks: the parameters of these, and the classes' weights in the k-means."""
@@ -64,6 +66,11 @@ def _check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quanti
         raise ParameterError(
             f"The 'n_codebooks' parameter of {name} must be an int in [1, {dim}], the number of dimensions, for the "
             f"quantizer 'pq'. Got {n_codebooks!r} instead."
+        )
+    if n_codebooks <= 2 and n_codewords**n_codebooks > _MOST_CELLS:
+        raise ParameterError(
+            f"{name} lists every cell of up to two codebooks, of which there may be {_MOST_CELLS:,} at most: "
+            f"n_codewords ** n_codebooks. Got {n_codewords!r} ** {n_codebooks!r} instead."
         )
     if n_codewords**n_codebooks >= 2**62:
         raise ParameterError(
