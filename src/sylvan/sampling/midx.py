@@ -65,7 +65,9 @@ class MIDX(MultiIndexSampler):
         How much each class counts in the k-means; an extension to the paper. The square root of the class frequency
         serves best: what is frequent is nearly alone in its cell then. All alike when None.
     n_iterations : int
-        Lloyd iterations at each refresh at most, in [1, inf); those after the first go on from the last codewords.
+        Lloyd iterations at most of the first refresh, in [1, inf).
+    warm_iterations : int
+        Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
     sample_size : int, optional
         Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
     learnable : bool or {"refresh", "joint"}
@@ -152,6 +154,7 @@ class MIDX(MultiIndexSampler):
         n_codebooks: int = 2,
         class_weights: Any = None,
         n_iterations: int = 10,
+        warm_iterations: int = 2,
         sample_size: int | None = 65_536,
         learnable: bool | str = False,
         query_aware: bool = False,
@@ -162,7 +165,8 @@ class MIDX(MultiIndexSampler):
     ) -> None:
         super().__init__(
             n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
-            class_weights=class_weights, n_iterations=n_iterations, sample_size=sample_size, stale_after=stale_after,
+            class_weights=class_weights, n_iterations=n_iterations, warm_iterations=warm_iterations,
+            sample_size=sample_size, stale_after=stale_after,
         )  # fmt: skip
         self.learnable = learnable
         self.query_aware = query_aware
@@ -209,7 +213,7 @@ class MIDX(MultiIndexSampler):
             n_codebooks=self.n_codebooks,
             weights=weights,
             start=means if self._refreshed else None,
-            n_iterations=self.n_iterations,
+            n_iterations=self._iterations,
             sample_size=self.sample_size,
         )
         self.index.rebuild(books.codes)

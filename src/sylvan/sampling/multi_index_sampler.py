@@ -25,6 +25,7 @@ class MultiIndexSampler(Sampler):
         "quantizer": Choice(("rq", "pq")),
         "n_codebooks": Number(int, 1, 10),
         "n_iterations": Number(int, 1),
+        "warm_iterations": Number(int, 1),
         "sample_size": Number(int, 1, optional=True),
     }
     adaptive: ClassVar[bool] = True
@@ -41,6 +42,7 @@ class MultiIndexSampler(Sampler):
         n_codebooks: int,
         class_weights: Any,
         n_iterations: int,
+        warm_iterations: int,
         sample_size: int | None,
         stale_after: int | None,
     ) -> None:
@@ -51,6 +53,7 @@ class MultiIndexSampler(Sampler):
         self.n_codebooks = n_codebooks
         self.class_weights = class_weights
         self.n_iterations = n_iterations
+        self.warm_iterations = warm_iterations
         self.sample_size = sample_size
         self.check_params(tuple(MultiIndexSampler.constraints))
         _check_books(type(self).__name__, dim, n_codewords, n_codebooks, quantizer)
@@ -58,6 +61,11 @@ class MultiIndexSampler(Sampler):
         if class_weights is not None:
             weights = class_counts(class_weights, n_classes, owner=type(self).__name__, name="class_weights").float()
         self.register_buffer("weights", weights, persistent=False)
+
+    @property
+    def _iterations(self) -> int:
+        """Lloyd iterations of the refresh to come: fewer when there are codebooks to start from."""
+        return self.warm_iterations if self._refreshed else self.n_iterations
 
 
 def _check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quantizer: str) -> None:
