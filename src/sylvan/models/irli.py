@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,16 +11,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store, validate
-from sylvan.canonical import take_rows
+from sylvan.canonical import Csr, take_rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.buckets import Buckets
 from sylvan.matching.bucket_learning import learn_partitions
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.bucket_report import BucketReport, Rounds
+from sylvan.models.kept_rounds import kept_rounds
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
+from sylvan.ranking.checkpoint import Checkpoint, identity_of
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.topk import TopK
 
@@ -171,7 +174,14 @@ class IRLIClassifier(Estimator):
         self.n_jobs = n_jobs
         self.seed = seed
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> IRLIClassifier:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    ) -> IRLIClassifier:
         """Learn the partitions and their networks.
 
         Parameters
@@ -181,6 +191,10 @@ class IRLIClassifier(Estimator):
             A label is there or not; by how much is not asked.
         sample_weight : array of shape (n,), optional
             Factor of each row's loss; rows of weight 0 are left out.
+        checkpoint : path or Checkpoint, optional
+            A folder for what has been learned at the end of each round, from which the same call goes on after an
+            interruption, to the same bits. Nothing is written in the first minute; a path is removed when ``fit`` is
+            done.
 
         Raises
         ------
@@ -190,6 +204,8 @@ class IRLIClassifier(Estimator):
             When an array is malformed, or the arrays' shapes don't agree.
         ParameterError
             When a parameter is out of its range.
+        ModelError
+            When ``checkpoint`` is another training's, or can't be written.
         """
         self.check_params()
         jobs = resolve_jobs(self.n_jobs)
@@ -205,17 +221,19 @@ class IRLIClassifier(Estimator):
         inputs: Any = take_rows(features, rows).to_scipy()
         inputs, truths = inputs.toarray() if dense else inputs, take_rows(labels, rows).to_scipy()
         held_out = self._held_out(len(rows))
-        learned = learn_partitions(
-            inputs,
-            truths,
-            labels.shape[1],
-            n_buckets=buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else self.n_buckets,
-            row_weights=None if weight is None else weight[rows],
-            left_out=held_out,
-            judge=None if held_out is None else self._judge(inputs[held_out], truths[held_out], jobs),
-            n_jobs=jobs,
-            **{name: getattr(self, name) for name in _LEARNING},
-        )
+        with kept_rounds(checkpoint, lambda: self._identity(features, labels, weight)) as keeper:
+            learned = learn_partitions(
+                inputs,
+                truths,
+                labels.shape[1],
+                n_buckets=buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else self.n_buckets,
+                row_weights=None if weight is None else weight[rows],
+                left_out=held_out,
+                judge=None if held_out is None else self._judge(inputs[held_out], truths[held_out], jobs),
+                keeper=keeper,
+                n_jobs=jobs,
+                **{name: getattr(self, name) for name in _LEARNING},
+            )
         self.buckets_, self.network_ = learned.buckets, learned.network
         self._rounds, self._dense = Rounds.of(learned.rounds, learned.best_round), bool(dense)
         self.n_rows_, self.n_features_ = features.shape
@@ -223,6 +241,11 @@ class IRLIClassifier(Estimator):
         self._keep_names(X, vocabulary)
         self.n_labels_ = labels.shape[1]
         return self
+
+    def _identity(self, features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None) -> dict[str, Any]:
+        """What tells this training from others, for its checkpoint."""
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
+        return identity_of(type(self).__name__, parameters, X=features, Y=labels, sample_weight=weight)
 
     def _held_out(self, n_rows: int) -> npt.NDArray[np.int64] | None:
         """The rows by which the round is chosen; None where there is nothing to choose, or too little to choose by."""
