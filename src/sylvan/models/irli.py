@@ -33,7 +33,6 @@ _MOST_BUCKETS = 1 << 24
 _MOST_REPETITIONS = 65_535
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
 _FEWEST_JUDGED, _MOST_JUDGED = 200, 2000
-_FEWEST_BUCKETS, _MOST_AUTOMATIC = 16, 4096
 # The parameters that learning takes as they are.
 _LEARNING = (
     "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round", "final_epochs", "learning_rate",
@@ -52,11 +51,11 @@ class IRLIClassifier(Estimator):
     Parameters
     ----------
     n_buckets : int or "auto", default "auto"
-        Buckets of each repetition, the paper's B. "auto" takes the power of two that is nearest to a sixteenth of the
-        number of labels, from 16 to 4,096.
+        Buckets of each repetition, the paper's B. "auto" takes the power of two that is nearest to six times the
+        square root of the number of labels, 16 at least.
     n_repetitions : int, default 8
         The paper's R, which it found to be worth raising up to 32.
-    hidden : int, default 128
+    hidden : int, default 256
         Width of each network's hidden layer; the paper has 1,024.
     choices : int, default 10
         Buckets of most affinity among which a label goes to the least loaded; the paper's K.
@@ -70,9 +69,9 @@ class IRLIClassifier(Estimator):
         probabilities, where a bucket that wasn't looked into has 1 in 10,000.
     rounds : int or "auto", default "auto"
         Times that labels move; "auto" goes on while P@1, P@3 and P@5 of rows held out improve, and keeps the best.
-    epochs_per_round, final_epochs : int, default 4 and 6
+    epochs_per_round, final_epochs : int, default 4 and 8
         Passes over the rows after each move, and at last on the partitions that are kept.
-    learning_rate, row_learning_rate : float, default 0.001 and 0.1
+    learning_rate, row_learning_rate : float, default 0.002 and 0.1
         Of Adam; and of Adagrad on the first layer of sparse features.
     batch_size : int, default 256
     dropout : float in [0, 1), default 0.0
@@ -96,6 +95,11 @@ class IRLIClassifier(Estimator):
     -----
     Features of which less than a quarter are stored are taken as sparse: the first layer is then an embedding bag.
     Its size is n_features * n_repetitions * hidden, which is most of the model.
+
+    The defaults were chosen on parts of two sets of real texts: more buckets than "auto" takes were learned slower and
+    no better, and the epochs of a falling learning rate at the end gave more than repetitions beyond eight. The order
+    matters more: where labels share buckets, "likelihood" puts the right ones of a row first far more often than sums
+    or votes do, from the second label on.
 
     References
     ----------
@@ -140,15 +144,15 @@ class IRLIClassifier(Estimator):
         self,
         n_buckets: int | str = "auto",
         n_repetitions: int = 8,
-        hidden: int = 128,
+        hidden: int = 256,
         choices: int = 10,
         probes: int = 50,
         min_votes: int = 1,
         order: str = "likelihood",
         rounds: int | str = "auto",
         epochs_per_round: int = 4,
-        final_epochs: int = 6,
-        learning_rate: float = 0.001,
+        final_epochs: int = 8,
+        learning_rate: float = 0.002,
         row_learning_rate: float = 0.1,
         batch_size: int = 256,
         dropout: float = 0.0,
@@ -420,7 +424,7 @@ class IRLIClassifier(Estimator):
 
 def buckets_for(n_labels: int) -> int:
     """The number of buckets that "auto" means."""
-    return int(min(max(2 ** round(np.log2(max(n_labels, 1) / 16)), _FEWEST_BUCKETS), _MOST_AUTOMATIC))
+    return int(max(2 ** round(np.log2(6 * np.sqrt(max(n_labels, 1)))), 16))
 
 
 store.register(KIND, IRLIClassifier.from_state)
