@@ -18,8 +18,9 @@ __all__ = ["TASKS", "command"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each is a module beside this one that holds: OWNER, the job's module and class in sylvan.tasks; HELP, what DATA may
-# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings); DEFAULTS,
-# where there are any, of the options that all have.
+# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings); and
+# where there is need of them DEFAULTS, of the options that all have, and save_beside(given), called when the first
+# training begins, which writes what belongs to all of them.
 TASKS = {
     "language-model": "Foretell the next word: an LSTM or a Transformer on plain text.",
     "sequential-recommendation": "Foretell a user's next item: SASRec or GRU4Rec on ordered interactions.",
@@ -178,7 +179,7 @@ def _task_command(task: str) -> click.Command:
         owner = _owner_of(task)  # says what is missing where PyTorch isn't there
         from sylvan.cli.task_runs import run
 
-        run(ctx, owner, module.make_job, given)
+        run(ctx, owner, module, given)
 
     for parameter in run_task.params:
         if isinstance(parameter, click.Option) and parameter.name in getattr(module, "DEFAULTS", {}):

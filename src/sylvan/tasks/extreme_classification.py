@@ -17,9 +17,10 @@ from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
 from sylvan.sampling import ClassLoss, Sampler
+from sylvan.tasks.checksum import checksum_of_matrices
 from sylvan.tasks.full_ranking import top_classes
 from sylvan.tasks.objective import ClassObjective
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 from sylvan.topk import TopK
 
 __all__ = ["ExtremeClassification"]
@@ -148,6 +149,8 @@ class ExtremeClassification(Parameterized, Job):
     def _take_data(self) -> None:
         X, Y = self._checked(self.features, self.labels, "training")
         self.n_classes_ = Y.shape[1]
+        # Of the rows as they were given: what a seed keeps apart of them has another name already.
+        self._checksums = {"training": checksum_of_matrices(X, Y)}
         labelled = np.flatnonzero(np.diff(Y.indptr))
         if self.validation is None:
             labelled = np.random.default_rng(self.seed).permutation(labelled)
@@ -156,12 +159,14 @@ class ExtremeClassification(Parameterized, Job):
             held = X[apart], Y[apart]
         else:
             held = self._held_out(*self.validation, X.shape[1], "validation")
+            self._checksums["validation"] = checksum_of_matrices(*held)
         if not len(labelled):
             raise DataError("No row is left for training: give more rows that have a label.")
         self._X, self._Y = X[labelled], Y[labelled]
         self._parts = {"validation": held, "test": held}
         if self.test is not None:
             self._parts["test"] = self._held_out(*self.test, X.shape[1], "test")
+            self._checksums["test"] = checksum_of_matrices(*self._parts["test"])
 
     def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         X = validate.features(features).to_scipy()
@@ -202,9 +207,12 @@ class ExtremeClassification(Parameterized, Job):
         self.module.to(self.device)
         rate, sampled = self.table_learning_rate, self._objective.sampler is not None
         self.optimizers = [
-            torch.optim.Adam([*self.encoder_.inner_parameters(), *self._objective.parameters()], lr=self.learning_rate),
+            torch.optim.Adam(
+                [*self.encoder_.inner_parameters(), *self._objective.inner_parameters()], lr=self.learning_rate
+            ),
             table_optimizer(self.optimizer, self.encoder_.tables(), rate, sparse=True),
             table_optimizer(self.optimizer, [self.classes_], rate, sparse=sampled, warn=sampled),
+            *objective_optimizers(self.optimizer, self._objective, rate),
         ]
 
     # What the training loop asks.
@@ -232,7 +240,7 @@ class ExtremeClassification(Parameterized, Job):
         data = ("features", "labels", "validation", "test", "device")
         found = {name: value for name, value in self.get_params(deep=False).items() if name not in data}
         size = f"{self._X.shape[0]:,} rows, {self._X.shape[1]:,} features, {self.n_classes_:,} classes"
-        return {"task": "extreme-classification", "data": size, **found}
+        return {"task": "extreme-classification", "data": size, "data_checksum": self._checksums, **found}
 
     # Evaluation and use.
 

@@ -20,7 +20,7 @@ from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameteri
 from sylvan.sampling import ClassLoss, FullSoftmaxLoss, Sampler
 from sylvan.tasks.corpus import END, Corpus
 from sylvan.tasks.objective import ClassObjective
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 
 __all__ = ["LanguageModel"]
 
@@ -182,12 +182,13 @@ class LanguageModel(Parameterized, Job):
         self.module.register_parameter("table", self.table_)
         self.module.to(self.device)
         words = cast(nn.Parameter, self.encoder_.inputs.weight)
-        trained = [*self.encoder_.parameters(), *self._objective.parameters()]
+        trained = [*self.encoder_.parameters(), *self._objective.inner_parameters()]
         sampled = not isinstance(self._objective.loss, FullSoftmaxLoss)
         self.optimizers = [
             torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
             table_optimizer(self.optimizer, [words], self.embedding_learning_rate, sparse=True),
             table_optimizer(self.optimizer, [self.table_], self.table_learning_rate, sparse=sampled, warn=sampled),
+            *objective_optimizers(self.optimizer, self._objective, self.table_learning_rate),
         ]
         first = np.int32(self.corpus.words.index(END))
         stream = np.concatenate([[first], self.corpus.train])  # every word is foretold from the one before

@@ -19,10 +19,11 @@ from sylvan.neural.sequence_encoder import PADDING, SequenceEncoder
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling import ClassLoss, Sampler
+from sylvan.tasks.checksum import checksum
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks, top_classes
 from sylvan.tasks.objective import ClassObjective
 from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 
 __all__ = ["ENCODERS", "SequentialRecommendation"]
 
@@ -177,6 +178,7 @@ class SequentialRecommendation(Parameterized, Job):
 
     def _prepare(self) -> None:
         data = self.sequences
+        self._checksum = checksum((data.offsets, data.ids))
         self.split_ = split_sequences(data, self.split, self.seed)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
@@ -193,8 +195,9 @@ class SequentialRecommendation(Parameterized, Job):
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
         self.optimizers = [
-            torch.optim.Adam([*self.encoder_.inner_parameters(), *objective.parameters()], lr=self.learning_rate),
+            torch.optim.Adam([*self.encoder_.inner_parameters(), *objective.inner_parameters()], lr=self.learning_rate),
             *self._table_optimizers(objective.sampler is not None),
+            *objective_optimizers(self.optimizer, objective, self.table_learning_rate),
         ]
 
     def _table_optimizers(self, sampled: bool) -> list[torch.optim.Optimizer]:
@@ -237,7 +240,8 @@ class SequentialRecommendation(Parameterized, Job):
         return ranking_measures(self.ranks(split), self.cutoffs)
 
     def settings(self) -> dict[str, Any]:
-        return {"task": "sequential-recommendation", "data": self.sequences.describe(), **self._plain_settings()}
+        data = {"data": self.sequences.describe(), "data_checksum": self._checksum}
+        return {"task": "sequential-recommendation", **data, **self._plain_settings()}
 
     def _plain_settings(self) -> dict[str, Any]:
         found = {
