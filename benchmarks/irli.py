@@ -65,7 +65,7 @@ def run(python: str, step: str, row: dict[str, Any], options: argparse.Namespace
         import datasets
 
         job["set"] = str(datasets.prepare(row["set"], Path(options.data), Path(options.cache)))
-    threads = str(options.threads if step == "rank" or row["contender"] == "irli" else 1)
+    threads = str(options.threads if step == "rank" or row["contender"] in ("irli", "irli-rounds") else 1)
     environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
     with tempfile.TemporaryDirectory() as scratch:
         job["out"], log = str(Path(scratch) / "out.json"), Path(scratch) / "log"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import report_irli
+import irli_points
+import report_irli_ablation
 
 __all__ = ["draw"]
 
@@ -50,10 +51,10 @@ def _neighbors(figure: Any, runs: list[Record]) -> None:
             alike = run.get("n_buckets") == n_buckets or run["contender"] == "hnsw"
             if run["set"] != name or not alike or run["contender"] == "ivf-pq":
                 continue
-            for way in report_irli.ways(run):
+            for way in irli_points.ways(run):
                 _curve(axes, run, way)
         axes.set(xscale="log", xlabel="candidates", title=f"{name}, {n_buckets:,} buckets", ylim=(0.5, 1.0))
-        axes.axhline(report_irli.TARGET, color="#BBBBBB", linewidth=0.7, zorder=0)
+        axes.axhline(irli_points.TARGET, color="#BBBBBB", linewidth=0.7, zorder=0)
         axes.legend(fontsize=6, frameon=False, loc="lower right")
         _plain(axes)
     figure.axes[0].set_ylabel("recall10@10")
@@ -62,8 +63,8 @@ def _neighbors(figure: Any, runs: list[Record]) -> None:
 def _curve(axes: Any, run: Record, way: str | None) -> None:
     if way == "votes":
         return  # between the other two
-    points = report_irli.frontier(report_irli.of_way(run, way))
-    words = report_irli.title(run) + (f", {report_irli.WAYS[way]}" if way else "")
+    points = irli_points.frontier(irli_points.of_way(run, way))
+    words = irli_points.title(run) + (f", {irli_points.WAYS[way]}" if way else "")
     thin = run.get("hidden", 512) < 512 or run.get("links", 32) < 32
     axes.plot([point["candidates"] for point in points], [point["recall"] for point in points], STYLES[way],
               color=COLOURS[run["contender"]], linewidth=0.8 if thin else 1.6, alpha=0.6 if thin else 1.0,
@@ -72,15 +73,18 @@ def _curve(axes: Any, run: Record, way: str | None) -> None:
 
 def _ablation(figure: Any, runs: list[Record]) -> None:
     """Candidates at the target, a panel for each thing that is changed."""
-    rows = {name: report_irli.varied(runs, name) for name in report_irli.ABLATED}
+    rows = {name: report_irli_ablation.varied(runs, name) for name in report_irli_ablation.ABLATED}
     names = [name for name in rows if len(rows[name]) > 1]
     if not names:
         return
-    figure.set_size_inches(3 * len(names) + 0.6, 3.4)
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
-        for way, words in report_irli.WAYS.items():
-            found = [(run[name], report_irli.at_recall(report_irli.of_way(run, way))) for run in rows[name]]
+    rounds = report_irli_ablation.watched(runs)
+    figure.set_size_inches(3 * (len(names) + bool(rounds)) + 0.6, 3.4)
+    panels = figure.subplots(1, len(names) + bool(rounds), sharey=True, squeeze=False)[0]
+    if rounds:
+        _rounds(panels[-1], rounds)
+    for axes, name in zip(panels, names, strict=False):
+        for way, words in irli_points.WAYS.items():
+            found = [(run[name], irli_points.at_recall(irli_points.of_way(run, way))) for run in rows[name]]
             points = [(value, point["candidates"]) for value, point in found if point is not None]
             if points:
                 axes.plot(*zip(*points, strict=True), STYLES[way], color=COLOURS["irli"], marker="o", markersize=3,
@@ -90,10 +94,21 @@ def _ablation(figure: Any, runs: list[Record]) -> None:
         values = [run[name] for run in rows[name]]
         axes.set_xticks(values, [str(value) for value in values], fontsize=7)
         axes.minorticks_off()
-        axes.set(xlabel=report_irli.ABLATED[name][1], yscale="log")
+        axes.set(xlabel=report_irli_ablation.ABLATED[name][1], yscale="log")
         _plain(axes)
-    panels[0].set_ylabel(f"candidates at recall {report_irli.TARGET:g}")
+    panels[0].set_ylabel(f"candidates at recall {irli_points.TARGET:g}")
     panels[0].legend(fontsize=7, frameon=False)
+
+
+def _rounds(axes: Any, rounds: list[Record]) -> None:
+    """Candidates after each round of one training."""
+    for way in irli_points.WAYS:
+        found = [(one["number"], irli_points.at_recall([p for p in one["points"] if p["by"] == way])) for one in rounds]
+        points = [(place, point["candidates"]) for place, point in found if point is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), STYLES[way], color=COLOURS["irli"], marker="o", markersize=3)
+    axes.set(xlabel="round of one training", yscale="log")
+    _plain(axes)
 
 
 def _scaling(figure: Any, runs: list[Record]) -> None:
@@ -102,12 +117,12 @@ def _scaling(figure: Any, runs: list[Record]) -> None:
     build, anew, memory, query = figure.subplots(1, 4)
     for contender in ("ivf", "irli"):
         rows = sorted((run for run in runs if run["contender"] == contender), key=lambda run: run["base"])
-        style = {"color": COLOURS[contender], "marker": "o", "markersize": 3, "label": report_irli.NAMES[contender]}
+        style = {"color": COLOURS[contender], "marker": "o", "markersize": 3, "label": irli_points.NAMES[contender]}
         sizes = [run["base"] for run in rows]
         build.plot(sizes, [run["build"]["wall_s"] for run in rows], **style)
         memory.plot(sizes, [run["build"]["peak_mb"] for run in rows], **style)
         way = "probability" if contender == "irli" else None
-        times = [(run["base"], report_irli.timed(report_irli.of_way(run, way), "ms")) for run in rows]
+        times = [(run["base"], irli_points.timed(irli_points.of_way(run, way), "ms")) for run in rows]
         known = [(size, point["ms"]) for size, point in times if point is not None]
         if known:
             query.plot(*zip(*known, strict=True), **style)

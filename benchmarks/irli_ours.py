@@ -18,19 +18,23 @@ import irli_sets
 import measure
 import numpy as np
 import threadpoolctl
+from sylvan.models.query_sample import sampled_queries
 
 import sylvan
 from sylvan.indexing.buckets import Buckets, least_loaded
+from sylvan.matching.bucket_learning import learn_partitions
+from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import find_candidates
 from sylvan.ranking.vectors import nearest_candidates
 
-__all__ = ["irli", "kmeans"]
+__all__ = ["irli", "kmeans", "watched"]
 
 PROBES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 LEVELS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.875, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99)
 TARGET = 0.9
 PATIENCE = 2  # more numbers of probes that are tried when one saved nothing
 MOST_TIMED = 8
+WATCHED_PROBES = 10
 BLOCK = 100  # queries whose candidates are held at a time
 SOFTNESS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # of k-means's bucket probabilities
 Point = dict[str, Any]
@@ -274,17 +278,13 @@ def irli(row: dict[str, Any], found: irli_sets.VectorSet, folder: Path, n_jobs: 
     index.n_jobs = 1
     threadpoolctl.threadpool_limits(1)  # from here to the end
 
-    def top(X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-        found_buckets: tuple[np.ndarray, np.ndarray] = index.network_.top(index._scaling(X), m)
-        return found_buckets
-
     def search_with(point: Point) -> Search:
         options = _limits(point)
         options["candidates"] = options.pop("limit", "all")
         return lambda queries: index.search(queries, irli_sets.K, probes=point["probes"], **options)[0]
 
     scoring = index.network_.multiplications / found.base.shape[1]
-    return figures | followed(top, index.buckets_, found, search_with, scoring)
+    return figures | followed(index.network_.top, index.buckets_, found, search_with, scoring)
 
 
 def repartition(index: Any, base: np.ndarray, choices: int) -> dict[str, float]:
@@ -295,7 +295,7 @@ def repartition(index: Any, base: np.ndarray, choices: int) -> dict[str, float]:
     for first in range(0, len(base), 1 << 17):
         part = slice(first, first + (1 << 17))
         with measure.Clock() as clock:
-            best, _ = index.network_.top(index._scaling(base[part]), choices, n_jobs=index.n_jobs)
+            best, _ = index.network_.top(base[part], choices, n_jobs=index.n_jobs)
         spent["affinity_s"] += clock.wall
         for repetition in range(buckets.n_repetitions):
             own, current = np.ascontiguousarray(best[:, repetition]), buckets.assignment[repetition, part]
@@ -307,6 +307,29 @@ def repartition(index: Any, base: np.ndarray, choices: int) -> dict[str, float]:
 
 def _round(one: Any) -> dict[str, Any]:
     """A learning round in numbers: what is told of each repetition is averaged."""
-    told = one if isinstance(one, dict) else vars(one)
-    means = {name: float(np.mean(value)) for name, value in told.items() if isinstance(value, (list, np.ndarray))}
-    return {name: value for name, value in told.items() if isinstance(value, (int, float, dict))} | means
+    means = {name: float(np.mean(value)) for name, value in vars(one).items() if np.ndim(value) and len(value)}
+    numbers = {name: value for name, value in vars(one).items() if isinstance(value, (int, float, dict))}
+    return {name: value for name, value in numbers.items() if value == value} | means  # which leaves out NaN
+
+
+def watched(row: dict[str, Any], found: irli_sets.VectorSet, n_jobs: int) -> dict[str, Any]:
+    """Learning for a fixed number of rounds, looked at after each of them on the queries of the benchmark."""
+    ways = {"metric": found.metric, "n_queries": 30_000, "n_neighbors": 100, "seed": row["seed"], "n_jobs": n_jobs}
+    sample = sampled_queries(found.base, **ways)
+    seen: list[dict[str, Any]] = []
+
+    def judge(buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
+        places = look(network.top, buckets, found, WATCHED_PROBES)
+        points = [point for point in points_of(places, WATCHED_PROBES) if point["recall"] > 0.5]
+        seen.append({"in_four": float(places.at_least[4]), "points": thinned(points)})
+        return {"score": float(len(seen))}
+
+    names = ("n_buckets", "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round")
+    options = {name: row[name] for name in names if name in row}
+    with measure.Clock() as clock:
+        learned = learn_partitions(
+            sample.queries, sample.truths, len(found.base), label_vectors=found.base, judge=judge, final_epochs=0,
+            seed=row["seed"], n_jobs=n_jobs, **options,
+        )  # fmt: skip
+    rounds = [{**_round(one), **own} for one, own in zip(learned.rounds, seen, strict=True)]
+    return {"version": sylvan.__version__, "build": {"wall_s": clock.wall, "cpu_s": clock.cpu}, "watched": rounds}

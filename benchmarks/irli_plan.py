@@ -62,8 +62,8 @@ def _neighbors() -> list[Row]:
 def _ablation() -> list[Row]:
     """One thing is changed at a time; two rounds where rounds aren't what is changed."""
     shared = {**OURS, "set": "title-vectors", "contender": "irli", "choices": 10, "rounds": 2}
-    changes: list[Row] = [{}]
-    changes += [{"rounds": rounds} for rounds in (0, 1, 3, 4, 6)]
+    changes: list[Row] = [{}, {"contender": "irli-rounds", "rounds": 8}]
+    changes += [{"rounds": rounds} for rounds in (0, 1, 3, 5)]
     changes += [{"choices": choices} for choices in (1, 2, 5, 25)]
     changes += [{"n_repetitions": count} for count in (1, 2, 4, 8, 32)]
     changes += [{"hidden": hidden} for hidden in (64, 128, 256, 1024)]
@@ -98,7 +98,9 @@ def _quick(row: Row) -> Row:
     if "n_buckets" in row:
         small["n_buckets"] = min(row["n_buckets"], 64)
     if row["contender"] == "irli":
-        small |= {"hidden": min(row["hidden"], 64), "n_queries": 1000, "n_neighbors": 20, "epochs_per_round": 2}
+        small |= {"n_queries": 1000, "n_neighbors": 20}
+    if row["contender"] in ("irli", "irli-rounds"):
+        small |= {"hidden": min(row["hidden"], 64), "epochs_per_round": 2}
     return {**row, **small}
 
 

@@ -65,22 +65,23 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def synthetic(n: int, n_queries: int, dim: int = 96, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors near curved sheets of twelve dimensions around a thousand centres of unequal size, and queries alike."""
+    """Vectors on a curved sheet of ten dimensions, denser here and there, with a little noise; queries alike.
+
+    What is near is decided on the sheet, so that sets of every size have neighbours of the same kind.
+    """
     rng = np.random.default_rng(seed)
-    latent, n_centres = 12, 1000
-    size = 1 / np.arange(1, n_centres + 1) ** 0.7
-    centres = rng.normal(size=(n_centres, dim)).astype(np.float32)
-    axes = rng.normal(size=(64, latent, dim)).astype(np.float32) / np.sqrt(latent)
-    centre = rng.choice(n_centres, n, p=size / size.sum())
+    latent, width, n_centres = 10, 256, 100
+    centres = rng.normal(size=(n_centres, latent)).astype(np.float32)
+    share = 1 / np.arange(1, n_centres + 1) ** 0.7
+    first = rng.normal(size=(latent, width)).astype(np.float32) / np.sqrt(latent)
+    second = rng.normal(size=(width, dim)).astype(np.float32) / np.sqrt(width)
     vectors = np.empty((n, dim), np.float32)
-    for first in range(0, n, 1 << 16):
-        part = centre[first : first + (1 << 16)]
-        place = rng.normal(size=(len(part), latent)).astype(np.float32)
-        noise = rng.normal(size=(len(part), dim)).astype(np.float32)
-        for sheet in range(len(axes)):
-            rows = np.flatnonzero(part % len(axes) == sheet)
-            vectors[first + rows] = np.sin(place[rows] @ axes[sheet])
-        vectors[first : first + len(part)] += 0.5 * centres[part] + 0.1 * noise
+    for start in range(0, n, 1 << 16):
+        part = vectors[start : start + (1 << 16)]
+        place = centres[rng.choice(n_centres, len(part), p=share / share.sum())]
+        place += 0.7 * rng.normal(size=place.shape).astype(np.float32)
+        part[:] = np.tanh(2 * place @ first) @ second
+        part += 0.02 * rng.normal(size=part.shape).astype(np.float32)
     return vectors[n_queries:], vectors[:n_queries]
 
 

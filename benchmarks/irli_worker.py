@@ -70,6 +70,8 @@ def search(job: dict[str, Any]) -> dict[str, Any]:
 
     if row["contender"] == "kmeans":
         return shape | irli_ours.kmeans(row, found, partitions_path(job))
+    if row["contender"] == "irli-rounds":
+        return shape | irli_ours.watched(row, found, job["threads"])
     with tempfile.TemporaryDirectory() as scratch:
         return shape | irli_ours.irli(row, found, Path(scratch) / "index", job["threads"])
 

@@ -8,20 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import irli_estimate
-import irli_plan
+import report_irli_ablation
+from irli_points import (
+    NAMES,
+    TARGET,
+    WAYS,
+    at_recall,
+    candidates_of,
+    groups,
+    number,
+    of_way,
+    spread,
+    timed,
+    title,
+    ways,
+)  # fmt: skip
 
-__all__ = ["at_recall", "frontier", "groups", "irli_section", "main_figure", "section", "title"]
+__all__ = ["irli_section", "main_figure", "section"]
 
 Record = dict[str, Any]
 Point = dict[str, Any]
 PARTS = ("neighbors", "ablation", "scaling", "multilabel")
-TARGET = 0.9
-WAYS = {
-    "probability": "by probability",
-    "votes": "by votes, then probability",
-    "min_votes": "by a threshold of votes",
-}
-NAMES = {"exact": "exhaustive", "ivf": "IVF", "ivf-pq": "IVF-PQ", "hnsw": "HNSW", "kmeans": "R k-means", "irli": "IRLI"}
 GOALS = {  # of IVF's candidates at the same number of buckets: by probability, by a threshold of votes
     "title-vectors": (0.35, 0.5),
     "fashion-mnist": (0.3, 0.6),
@@ -50,84 +57,6 @@ def irli_section(folder: Path) -> list[str]:
 def section(part: str, runs: list[Record]) -> list[str]:
     """One part's section, in Markdown."""
     return _SECTIONS[part](runs)
-
-
-def groups(runs: list[Record]) -> list[list[Record]]:
-    """Rows that differ in their seed only."""
-    found: dict[tuple[Any, ...], list[Record]] = {}
-    for run in runs:
-        found.setdefault(tuple(run.get(name) for name in irli_plan.KEYS), []).append(run)
-    return list(found.values())
-
-
-def frontier(points: list[Point]) -> list[Point]:
-    """The points that no other beats in both recall and candidates, fewest candidates first."""
-    kept: list[Point] = []
-    for point in sorted(points, key=lambda point: (work(point), -point["recall"])):
-        if not kept or point["recall"] > kept[-1]["recall"]:
-            kept.append(point)
-    return kept
-
-
-def work(point: Point) -> float:
-    """What a point costs beside its scores, in distances: candidates, and compressed codes where there are any."""
-    return float(point.get("work", point["candidates"]))
-
-
-def at_recall(points: list[Point], target: float = TARGET) -> Point | None:
-    """Candidates, increments and compressed codes at a recall, between the settings on either side of it."""
-    ordered = frontier(points)
-    for before, after in zip([None, *ordered], ordered, strict=False):
-        if after["recall"] < target:
-            continue
-        if before is None or after["recall"] == before["recall"]:
-            return after
-        share = (target - before["recall"]) / (after["recall"] - before["recall"])
-        names = [name for name in ("candidates", "increments", "codes") if name in after]
-        return {name: before[name] + share * (after[name] - before[name]) for name in names}
-    return None
-
-
-def of_way(run: Record, way: str | None) -> list[Point]:
-    """A row's points of one order; all of them where there are no orders."""
-    return [point for point in run["points"] if way is None or point["by"] == way]
-
-
-def ways(run: Record) -> list[str | None]:
-    """The orders that a row was searched by."""
-    return list(WAYS) if run["contender"] in ("kmeans", "irli") else [None]
-
-
-def candidates_of(group: list[Record], way: str | None) -> list[float]:
-    """Candidates at the target, one a seed; without those that never reach it."""
-    found = [at_recall(of_way(run, way)) for run in group]
-    return [point["candidates"] for point in found if point is not None]
-
-
-def title(run: Record) -> str:
-    """A contender in the words of a table."""
-    words = {"n_repetitions": "R = {}", "hidden": "hidden {}", "width": "{} dimensions a byte", "links": "{} links"}
-    told = [text.format(run[name]) for name, text in words.items() if name in run]
-    return NAMES[run["contender"]] + (f" ({', '.join(told)})" if told else "")
-
-
-def timed(points: list[Point], key: str) -> Point | None:
-    """Of the timed points of enough recall the one of least ``key``: "ms" or "work"."""
-    good = [point for point in points if "ms" in point and point["recall"] >= TARGET]
-    return min(good, key=work if key == "work" else lambda point: float(point[key]), default=None)
-
-
-def number(value: float | None, digits: int = 0) -> str:
-    """A figure, or a dash."""
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def spread(values: list[float], digits: int = 0) -> str:
-    """The mean over seeds, and their standard deviation."""
-    if not values:
-        return "–"
-    text = f"{statistics.mean(values):,.{digits}f}"
-    return text if len(values) < 2 else f"{text} ± {statistics.stdev(values):,.{digits}f}"
 
 
 def _milliseconds(point: Point | None) -> str:
@@ -222,56 +151,6 @@ def _goals(name: str, runs: list[Record]) -> list[str]:
     ]
 
 
-ABLATED = {
-    "rounds": ("Rounds", "rounds"),
-    "choices": ("Choices (K)", "choices"),
-    "n_repetitions": ("Repetitions (R)", "repetitions"),
-    "hidden": ("Hidden size", "hidden"),
-    "n_buckets": ("Buckets (B)", "buckets"),
-}
-PAPER_LOADS = "The paper's table 3 (GloVe, its own load): random 15.3, K = 5 17.08, K = 10 2.66, K = 25 0.46."
-PAPER_FOUR = (
-    "The paper's table 4 (GloVe, candidates in at least four of 32 repetitions after 5, 10, ... 30 epochs): 5,011, "
-    "19,151, 36,252, 43,605, 47,072, 48,969."
-)
-
-
-def varied(runs: list[Record], name: str) -> list[Record]:
-    """The rows in which nothing but ``name`` is changed, in its order."""
-    usual = {key: statistics.mode([run[key] for run in runs]) for key in ABLATED}
-    rows = [run for run in runs if all(run[key] == usual[key] for key in ABLATED if key != name)]
-    return sorted(rows, key=lambda run: run[name])
-
-
-def _ablation(runs: list[Record]) -> list[str]:
-    if not runs:
-        return []
-    usual = {key: statistics.mode([run[key] for run in runs]) for key in ABLATED}
-    told = ", ".join(f"{key} {value}" for key, value in usual.items())
-    lines = ["", f"### Ablations, {runs[0]['set']}", "", f"Where it isn't what is changed: {told}.", ""]
-    for name, (head, _) in ABLATED.items():
-        rows = varied(runs, name)
-        if len(rows) < 2:
-            continue
-        heads = (head, *(f"candidates {words}" for words in WAYS.values()), "counters", "in four or more, 10 probes",
-                 "load deviation", "largest bucket", "moved in the last round", "affinity before and after it",
-                 "ms at the fastest", "build, s")  # fmt: skip
-        lines += ["", "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-        for run in rows:
-            found = {way: at_recall(of_way(run, way)) for way in WAYS}
-            cells = [f"{run[name]:,}", *(number(point and point["candidates"]) for point in found.values())]
-            cells += [number((found["probability"] or {}).get("increments")), number(run.get("in_four"))]
-            last = run["rounds_told"][-1] if run.get("rounds_told") else {}
-            gain = [last.get(key) for key in ("affinity_before", "affinity_after")]
-            cells += [number(run["load_deviation"], 1), number(run["largest_bucket"])]
-            cells.append("–" if last.get("moved") is None else f"{100 * last['moved']:.0f}%")
-            cells.append("–" if None in gain else f"{gain[0]:.3f} → {gain[1]:.3f}")
-            fastest = timed(of_way(run, None), "ms")
-            cells += ["–" if fastest is None else f"{fastest['ms']:.3f}", f"{run['build']['wall_s']:.0f}"]
-            lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, "", PAPER_LOADS, "", PAPER_FOUR, "", "![Ablations](figures/irli_ablation.png)"]
-
-
 def _scaling(runs: list[Record]) -> list[str]:
     heads = ("vectors", "buckets", "", "build, s", "placing anew, s: networks / least loaded", "peak memory, MB",
              "index beside the vectors, MB", "candidates", "counters", "ms at the fastest")  # fmt: skip
@@ -320,10 +199,17 @@ def main_figure(record: Record) -> str:
     if "features" in record:
         return ", ".join(f"P@5 {point['P@5']:.2f}" for point in record["points"])
     told = []
+    if "watched" in record:
+        return f"{len(record['watched'])} rounds"
     for way in ways(record):
         found = at_recall(of_way(record, way))
         told.append(f"{way or 'candidates'} {found['candidates']:,.0f}" if found else f"{way or ''} too low a recall")
     return f"at recall {TARGET:g}: {', '.join(told)}; built in {record['build']['wall_s']:.1f} s"
 
 
-_SECTIONS = {"neighbors": _neighbors, "ablation": _ablation, "scaling": _scaling, "multilabel": _multilabel}
+_SECTIONS = {
+    "neighbors": _neighbors,
+    "ablation": report_irli_ablation.section,
+    "scaling": _scaling,
+    "multilabel": _multilabel,
+}

@@ -9,8 +9,8 @@
 namespace sylvan {
 namespace {
 
-constexpr int kCoarse = 19;  // the bits of a score that its first bin leaves out: 13 are left
-constexpr int kFine = 6;     // and those that its second bin leaves out
+constexpr int kCoarse = 19;     // the bits of a score that its bin leaves out: 13 are left
+constexpr int64_t kAhead = 24;  // labels whose counters are fetched before their turn
 constexpr uint32_t kBins = 1u << (32 - kCoarse);
 
 uint32_t rising_bits(float value) {
@@ -32,8 +32,7 @@ BucketCounters::BucketCounters(int64_t n_labels, int64_t n_buckets, int64_t n_re
     : cells_(static_cast<size_t>(n_labels), Cell{0.0f, 0}),
       stamps_(static_cast<size_t>(n_buckets), 0),
       vote_bins_(static_cast<size_t>(n_repetitions) + 1, 0),
-      score_bins_(kBins, 0),
-      finer_bins_(kBins, 0) {}
+      score_bins_(kBins, 0) {}
 
 bool BucketCounters::sound(const BucketView& buckets, const Probes& probes, int64_t query) const {
   const int64_t width = buckets.n_repetitions * probes.n_probes;
@@ -77,6 +76,7 @@ int64_t BucketCounters::count(const BucketView& buckets, const Probes& probes, i
       const int64_t end = offsets[bucket + 1];
       for (int64_t j = offsets[bucket]; j < end; ++j) {
         const int32_t label = members[j];
+        if (j + kAhead < end) SYLVAN_PREFETCH(cells + members[j + kAhead]);
         Cell& cell = cells[label];
         touched[n_touched] =
             label;  // kept only where the counter was 0: a branch here would be guessed wrongly
@@ -90,50 +90,47 @@ int64_t BucketCounters::count(const BucketView& buckets, const Probes& probes, i
   return n_touched;
 }
 
-// What was touched as items; all counters are 0 again.
-void BucketCounters::collect(int64_t n_touched, uint32_t min_votes) {
-  n_items_ = 0;
+// The items that can be among the first `limit`: what is touched, but for what coarse bins of the order show
+// to be beyond. All counters are 0 again.
+template <typename Bin>
+void BucketCounters::collect(int64_t n_touched, const Selection& selection, std::vector<int32_t>& bins,
+                             Bin bin) {
+  const bool cut = n_touched > selection.limit;
+  if (cut) std::fill(bins.begin(), bins.end(), 0);
+  Item* items = items_.data();
+  int64_t n = 0;
   for (int64_t i = 0; i < n_touched; ++i) {
     const int32_t label = touched_[i];
+    if (i + kAhead < n_touched) SYLVAN_PREFETCH(&cells_[touched_[i + kAhead]]);
     Cell& cell = cells_[label];
-    items_[n_items_] = {cell.votes, rising_bits(cell.sum), label};
-    n_items_ += cell.votes >= min_votes;
+    const Item item{cell.votes, rising_bits(cell.sum), label};
+    const bool counts = cell.votes >= selection.min_votes;
+    if (cut) bins[bin(item)] += counts;
+    items[n] = item;
+    n += counts;
     cell = {0.0f, 0};
   }
+  n_items_ = n;
+  if (n > selection.limit) keep_first(selection.limit, bins, bin);
 }
 
-// Leaves out what two coarse looks at the order show to be beyond the limit; the items are more than that.
-template <typename First, typename Second>
-void BucketCounters::drop(int64_t limit, std::vector<int32_t>& first_bins, First first, Second second) {
-  Item* items = items_.data();
-  std::fill(first_bins.begin(), first_bins.end(), 0);
-  for (int64_t i = 0; i < n_items_; ++i) ++first_bins[first(items[i])];
+// Leaves out the items of the bins beyond the limit, of which bins holds the sizes; there are more items.
+template <typename Bin>
+void BucketCounters::keep_first(int64_t limit, const std::vector<int32_t>& bins, Bin bin) {
   int64_t above = 0;
-  auto least = static_cast<uint32_t>(first_bins.size() - 1);
-  while (above + first_bins[least] < limit) above += first_bins[least--];
-  uint32_t finer = 0;
-  if (above + first_bins[least] > limit) {
-    std::fill(finer_bins_.begin(), finer_bins_.end(), 0);
-    for (int64_t i = 0; i < n_items_; ++i) finer_bins_[second(items[i])] += first(items[i]) == least;
-    finer = kBins - 1;
-    while (above + finer_bins_[finer] < limit) above += finer_bins_[finer--];
-  }
+  auto least = static_cast<uint32_t>(bins.size() - 1);
+  while (above + bins[least] < limit) above += bins[least--];
+  Item* items = items_.data();
   int64_t kept = 0;
   for (int64_t i = 0; i < n_items_; ++i) {
     const Item item = items[i];
     items[kept] = item;
-    const uint32_t bin = first(item);
-    kept += (bin > least) | ((bin == least) & (second(item) >= finer));
+    kept += bin(item) >= least;
   }
   n_items_ = kept;
 }
 
-void BucketCounters::select(const Selection& selection) {
-  const auto coarse = [](const Item& item) { return item.score >> kCoarse; };
-  const auto fine = [](const Item& item) { return (item.score >> kFine) & (kBins - 1); };
-  const auto most =
-      static_cast<uint32_t>(vote_bins_.size() - 1);  // more only in lists that name a label twice
-  const auto votes = [most](const Item& item) { return std::min(item.votes, most); };
+void BucketCounters::select(int64_t n_touched, const Selection& selection) {
   const auto by_score = [](const Item& a, const Item& b) {
     return a.score != b.score ? a.score > b.score : a.label < b.label;
   };
@@ -148,18 +145,17 @@ void BucketCounters::select(const Selection& selection) {
     }
     if (selection.sorted) std::sort(begin, begin + n_items_, better);
   };
-  if (n_items_ > selection.limit) {
-    if (selection.by_votes) {
-      drop(selection.limit, vote_bins_, votes, coarse);
-    } else {
-      drop(selection.limit, score_bins_, coarse, fine);
-    }
-  }
-  if (selection.by_votes) {
-    order(by_votes);
-  } else {
+  const auto score_bin = [](const Item& item) { return item.score >> kCoarse; };
+  if (!selection.by_votes) {
+    collect(n_touched, selection, score_bins_, score_bin);
     order(by_score);
+    return;
   }
+  // More votes than there are repetitions: only in lists that name a label twice.
+  const auto most = static_cast<uint32_t>(vote_bins_.size() - 1);
+  const auto vote_bin = [most](const Item& item) { return std::min(item.votes, most); };
+  collect(n_touched, selection, vote_bins_, vote_bin);
+  order(by_votes);
 }
 
 int64_t BucketCounters::find(const BucketView& buckets, const Probes& probes, const Selection& selection,
@@ -170,8 +166,7 @@ int64_t BucketCounters::find(const BucketView& buckets, const Probes& probes, co
     if (touched_.size() < room) touched_.resize(room);  // before a counter is touched: memory may run out
     if (items_.size() < room) items_.resize(room);
     int64_t increments = 0;
-    collect(count(buckets, probes, query, &increments), selection.min_votes);
-    select(selection);
+    select(count(buckets, probes, query, &increments), selection);
     found.touched.push_back(increments);
     found.counts.push_back(n_items_);
     for (int64_t i = 0; i < n_items_; ++i) {

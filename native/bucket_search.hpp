@@ -67,10 +67,11 @@ class BucketCounters {
   bool sound(const BucketView& buckets, const Probes& probes, int64_t query) const;
   int64_t bound(const BucketView& buckets, const Probes& probes, int64_t query) const;
   int64_t count(const BucketView& buckets, const Probes& probes, int64_t query, int64_t* increments);
-  void collect(int64_t n_touched, uint32_t min_votes);
-  void select(const Selection& selection);
-  template <typename First, typename Second>
-  void drop(int64_t limit, std::vector<int32_t>& first_bins, First first, Second second);
+  template <typename Bin>
+  void collect(int64_t n_touched, const Selection& selection, std::vector<int32_t>& bins, Bin bin);
+  template <typename Bin>
+  void keep_first(int64_t limit, const std::vector<int32_t>& bins, Bin bin);
+  void select(int64_t n_touched, const Selection& selection);
 
   std::vector<Cell> cells_;      // one a label
   std::vector<int64_t> stamps_;  // one a bucket: when it was last looked into
@@ -80,7 +81,6 @@ class BucketCounters {
   int64_t n_items_ = 0;
   std::vector<int32_t> vote_bins_;
   std::vector<int32_t> score_bins_;
-  std::vector<int32_t> finer_bins_;
 };
 
 }  // namespace sylvan

@@ -23,6 +23,10 @@ template <>
 struct LaneType<8> {
   typedef float F __attribute__((vector_size(32), may_alias));
 };
+template <>
+struct LaneType<4> {
+  typedef float F __attribute__((vector_size(16), may_alias));
+};
 template <int N>
 using Floats = typename LaneType<N>::F;
 

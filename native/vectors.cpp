@@ -3,25 +3,31 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <vector>
 
 #include "best.hpp"
 #include "lanes.hpp"
+#include "reaching.hpp"
 
 namespace sylvan {
 namespace {
 
 constexpr int kWidth = 8;
-constexpr int kRows = 4;  // measured at once against one query: enough sums to hide an addition's latency
+constexpr int kHalf = 4;
+constexpr int kRows = 8;  // measured at once against one query: their additions hide each other's latency
+constexpr int64_t kFetched =
+    256;  // first floats of a row that are asked for ahead; then the processor sees the pattern
 constexpr int64_t kTile = 256;  // rows that stay in the cache while queries pass
 
 // How near each row is to the query, more being nearer: the negated distance, or the inner product. Rows are
-// those named by ids, or where that is null the n rows from the first on. Four at a time; a group that lacks
-// some repeats its last row, so that no sum depends on its neighbours.
-SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* base, int64_t dim, Metric metric,
-                           const int32_t* ids, int64_t n, float* SYLVAN_RESTRICT out) {
-  const int64_t wide = dim - dim % (2 * kWidth);
+// those named by ids, or where that is null the first n of base. Eight at a time; a group that lacks some
+// repeats its last row, so that no sum depends on its neighbours.
+SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* SYLVAN_RESTRICT base, int64_t dim,
+                           Metric metric, const int32_t* ids, int64_t n, float* SYLVAN_RESTRICT out) {
+  const int64_t wide = dim - dim % kWidth;
+  const int64_t half = dim - dim % kHalf;
   for (int64_t i = 0; i < n; i += kRows) {
     const float* rows[kRows];
     for (int j = 0; j < kRows; ++j) {
@@ -31,54 +37,73 @@ SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* base
     if (ids) {
       for (int64_t at = i + kRows; at < std::min(n, i + 2 * kRows); ++at) {
         const float* next = base + static_cast<int64_t>(ids[at]) * dim;
-        for (int64_t d = 0; d < dim; d += 16) SYLVAN_PREFETCH(next + d);
+        for (int64_t d = 0; d < std::min(dim, kFetched); d += 16) SYLVAN_PREFETCH(next + d);
       }
     }
-    Floats<kWidth> sums[kRows][2];
+    Floats<kWidth> sums[kRows];
+    Floats<kHalf> quarters[kRows];
     std::memset(sums, 0, sizeof sums);
-    float rest[kRows] = {0.0f, 0.0f, 0.0f, 0.0f};
+    std::memset(quarters, 0, sizeof quarters);
+    float parts[kRows][kHalf];
+    float rest[kRows] = {};
     if (metric == Metric::euclidean) {
-      for (int64_t d = 0; d < wide; d += 2 * kWidth) {
-        Floats<kWidth> q[2];
-        std::memcpy(q, query + d, sizeof q);
+      for (int64_t d = 0; d < wide; d += kWidth) {
+        Floats<kWidth> q;
+        std::memcpy(&q, query + d, sizeof q);
         for (int j = 0; j < kRows; ++j) {
-          Floats<kWidth> x[2];
-          std::memcpy(x, rows[j] + d, sizeof x);
-          x[0] = x[0] - q[0];
-          x[1] = x[1] - q[1];
-          sums[j][0] = sums[j][0] + x[0] * x[0];
-          sums[j][1] = sums[j][1] + x[1] * x[1];
+          Floats<kWidth> x;
+          std::memcpy(&x, rows[j] + d, sizeof x);
+          x = x - q;
+          sums[j] = sums[j] + x * x;
         }
       }
-      for (int64_t d = wide; d < dim; ++d) {
+      if (wide < half) {
+        Floats<kHalf> q;
+        std::memcpy(&q, query + wide, sizeof q);
+        for (int j = 0; j < kRows; ++j) {
+          Floats<kHalf> x;
+          std::memcpy(&x, rows[j] + wide, sizeof x);
+          x = x - q;
+          quarters[j] = x * x;
+        }
+      }
+      for (int64_t d = half; d < dim; ++d) {
         for (int j = 0; j < kRows; ++j) {
           const float difference = rows[j][d] - query[d];
           rest[j] += difference * difference;
         }
       }
     } else {
-      for (int64_t d = 0; d < wide; d += 2 * kWidth) {
-        Floats<kWidth> q[2];
-        std::memcpy(q, query + d, sizeof q);
+      for (int64_t d = 0; d < wide; d += kWidth) {
+        Floats<kWidth> q;
+        std::memcpy(&q, query + d, sizeof q);
         for (int j = 0; j < kRows; ++j) {
-          Floats<kWidth> x[2];
-          std::memcpy(x, rows[j] + d, sizeof x);
-          sums[j][0] = sums[j][0] + x[0] * q[0];
-          sums[j][1] = sums[j][1] + x[1] * q[1];
+          Floats<kWidth> x;
+          std::memcpy(&x, rows[j] + d, sizeof x);
+          sums[j] = sums[j] + x * q;
         }
       }
-      for (int64_t d = wide; d < dim; ++d) {
+      if (wide < half) {
+        Floats<kHalf> q;
+        std::memcpy(&q, query + wide, sizeof q);
+        for (int j = 0; j < kRows; ++j) {
+          Floats<kHalf> x;
+          std::memcpy(&x, rows[j] + wide, sizeof x);
+          quarters[j] = x * q;
+        }
+      }
+      for (int64_t d = half; d < dim; ++d) {
         for (int j = 0; j < kRows; ++j) rest[j] += rows[j][d] * query[d];
       }
     }
+    for (int j = 0; j < kRows; ++j) {
+      Floats<kHalf> halves[2];
+      std::memcpy(halves, &sums[j], sizeof halves);
+      const Floats<kHalf> both = halves[0] + halves[1] + quarters[j];
+      std::memcpy(parts[j], &both, sizeof both);
+    }
     for (int j = 0; j < kRows && i + j < n; ++j) {
-      const Floats<kWidth> both = sums[j][0] + sums[j][1];
-      float lanes[kWidth];
-      std::memcpy(lanes, &both, sizeof lanes);
-      for (int half = kWidth / 2; half > 0; half /= 2) {
-        for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-      }
-      out[i + j] = lanes[0] + rest[j];
+      out[i + j] = ((parts[j][0] + parts[j][1]) + (parts[j][2] + parts[j][3])) + rest[j];
     }
   }
   if (metric == Metric::euclidean) {
@@ -88,6 +113,15 @@ SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* base
       const float distance = 1.0f - out[i];
       out[i] = distance < 0.0f ? 0.0f : -distance;
     }
+  }
+}
+
+template <typename Name>
+void offer(Best& best, const float* scores, int64_t n, Name name) {
+  int32_t near[kReaching];
+  for (int64_t first = 0; first < n; first += kReaching) {
+    const int64_t n_near = reaching(scores + first, std::min(kReaching, n - first), best.floor(), near);
+    for (int64_t i = 0; i < n_near; ++i) best.offer(name(first + near[i]), scores[first + near[i]]);
   }
 }
 
@@ -110,7 +144,7 @@ bool nearest_candidates(const Vectors& queries, const Vectors& base, const int64
     for (int64_t first = offsets[query]; first < offsets[query + 1]; first += kTile) {
       const int64_t n = std::min(kTile, offsets[query + 1] - first);
       measure(queries.values + query * queries.dim, base.values, base.dim, metric, ids + first, n, scores);
-      for (int64_t i = 0; i < n; ++i) best.offer(ids[first + i], scores[i]);
+      offer(best, scores, n, [&](int64_t i) { return ids[first + i]; });
     }
     finish(best, metric, k, out_distances + query * k);
   }
@@ -133,9 +167,8 @@ bool nearest_vectors(const Vectors& queries, const Vectors& base, const int32_t*
       measure(queries.values + query * queries.dim, base.values + first * base.dim, base.dim, metric, nullptr,
               n, scores);
       const int64_t own = leave_out ? leave_out[query] - first : -1;
-      for (int64_t i = 0; i < n; ++i) {
-        if (i != own) best[query].offer(static_cast<int32_t>(first + i), scores[i]);
-      }
+      if (own >= 0 && own < n) scores[own] = std::numeric_limits<float>::quiet_NaN();
+      offer(best[query], scores, n, [&](int64_t i) { return static_cast<int32_t>(first + i); });
     }
   }
   for (int64_t query = 0; query < queries.n; ++query) {

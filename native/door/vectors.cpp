@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 
+#include "../best_columns.hpp"
 #include "checks.hpp"
 
 namespace {
@@ -74,9 +75,28 @@ void nearest_vectors(In2<float> queries, In2<float> base, std::optional<In<int32
   if (!done) throw std::bad_alloc();
 }
 
+void best_columns(In2<float> values, Out2<int32_t> out_columns, Out2<float> out_values) {
+  const auto n_rows = static_cast<int64_t>(values.shape(0));
+  const auto n_columns = static_cast<int64_t>(values.shape(1));
+  const auto k = static_cast<int64_t>(out_columns.shape(1));
+  need(n_columns <= INT32_MAX && 0 <= k && k <= n_columns, "the columns are out of range");
+  need(out_columns.shape(0) == values.shape(0) && out_values.shape(0) == values.shape(0) &&
+           out_values.shape(1) == out_columns.shape(1),
+       "the outputs and the rows disagree");
+  if (k == 0) return;
+  bool done = false;
+  {
+    nb::gil_scoped_release release;
+    done = sylvan::best_columns(values.data(), n_rows, n_columns, k, out_columns.data(), out_values.data());
+  }
+  if (!done) throw std::bad_alloc();
+}
+
 }  // namespace
 
 void bind_vectors(nb::module_& m) {
+  m.def("best_columns", &best_columns, nb::arg("values").noconvert(), nb::arg("out_columns").noconvert(),
+        nb::arg("out_values").noconvert(), "The columns of each row's largest values, and these.");
   m.def("nearest_candidates", &nearest_candidates, nb::arg("queries").noconvert(),
         nb::arg("base").noconvert(), nb::arg("offsets").noconvert(), nb::arg("ids").noconvert(),
         nb::arg("first"), nb::arg("last"), nb::arg("metric"), nb::arg("out_ids").noconvert(),

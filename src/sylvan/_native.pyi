@@ -404,3 +404,8 @@ def nearest_vectors(
     out_ids: npt.NDArray[np.int32],
     out_distances: npt.NDArray[np.float32],
 ) -> None: ...
+def best_columns(
+    values: npt.NDArray[np.float32],
+    out_columns: npt.NDArray[np.int32],
+    out_values: npt.NDArray[np.float32],
+) -> None: ...

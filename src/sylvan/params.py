@@ -13,7 +13,7 @@ import numpy as np
 
 from sylvan.errors import ParameterError
 
-__all__ = ["Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "Parameterized", "PerLayer"]
+__all__ = ["Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLayer"]
 
 _Self = TypeVar("_Self", bound="Parameterized")
 
@@ -71,6 +71,22 @@ class Number(Constraint):
 
     def _parse(self, text: str) -> Any:
         return self.kind(text)
+
+
+@dataclass(frozen=True)
+class NumberOr(Number):
+    """A number as :class:`Number` has it, or one word, such as "auto"."""
+
+    word: str = "auto"
+
+    def accepts(self, value: Any) -> bool:
+        return value == self.word if isinstance(value, str) else super().accepts(value)
+
+    def describe(self) -> str:
+        return f"{super().describe()}, or {self.word!r}"
+
+    def _parse(self, text: str) -> Any:
+        return text if text == self.word else super()._parse(text)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,21 @@ from sylvan import kernels
 from sylvan.canonical import MAX_COLUMNS, Csr, compressed, matrix, needs_double, real_numbers, shape_text
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["MAX_COLUMNS", "Csr", "count", "features", "labels", "pair", "real_numbers", "sample_weight"]
+__all__ = [
+    "MAX_COLUMNS",
+    "Csr",
+    "count",
+    "features",
+    "labels",
+    "pair",
+    "real_numbers",
+    "row_numbers",
+    "sample_weight",
+    "vectors",
+]
 
 LARGEST_TRAINED = 1e15  # the squared norm of a row of such values still fits float32
+_VECTOR_ROWS = 1 << 14
 _FLOAT32 = np.dtype(np.float32)
 _INT64 = np.dtype(np.int64)
 
@@ -185,6 +197,96 @@ def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
     if not weights.any():
         raise DataError("sample_weight is zero in every row: there is nothing to learn from.")
     return weights
+
+
+def vectors(
+    X: Any, *, n_dimensions: int | None = None, name: str = "vectors", min_rows: int = 0, owner: str = "the index"
+) -> npt.NDArray[np.float32]:
+    """Dense vectors, a row each, as float32 in C order; copied only where they aren't that already.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    n_dimensions : int, optional
+        Number of columns that ``owner`` has.
+    name : str
+        What the errors call the array.
+    min_rows : int
+        Fewest rows allowed.
+    owner : str
+        Who has ``n_dimensions``, for the error.
+
+    Raises
+    ------
+    DataError
+        For sparse matrices, text, NaN or infinity, another number of dimensions, another width than
+        ``n_dimensions``, and values so large that their squares leave float32.
+
+    Examples
+    --------
+    >>> from sylvan import validate
+    >>> validate.vectors([[1, 2], [3, 4]]).dtype
+    dtype('float32')
+    """
+    array = real_numbers(X, name)
+    if array.ndim != 2:
+        hint = " A single vector is vector.reshape(1, -1)." if array.ndim == 1 else ""
+        raise DataError(
+            f"{name} must have two dimensions, (rows, dimensions). Got shape {shape_text(array.shape)} instead.{hint}"
+        )
+    if n_dimensions is not None and array.shape[1] != n_dimensions:
+        raise DataError(
+            f"{name} has {array.shape[1]} dimensions, but {owner} has vectors of {n_dimensions} dimensions."
+        )
+    if array.shape[0] < min_rows or array.shape[1] == 0:
+        raise DataError(
+            f"{name} has shape {shape_text(array.shape)}, but at least {max(1, min_rows)} row(s) and 1 dimension "
+            "are needed."
+        )
+    if array.shape[0] > MAX_COLUMNS:
+        raise DataError(f"{name} has {array.shape[0]} rows; no more than {MAX_COLUMNS} are possible.")
+    with np.errstate(over="ignore"):
+        dense = np.ascontiguousarray(array, dtype=_FLOAT32)
+    # The comparison is False for NaN too; by blocks, so that no flag is kept for each value.
+    for start in range(0, len(dense), _VECTOR_ROWS):
+        sound = (np.abs(dense[start : start + _VECTOR_ROWS]) <= LARGEST_TRAINED).all(axis=1)
+        if not sound.all():
+            row = start + int(np.argmin(sound))
+            raise DataError(
+                f"{name} holds NaN, infinity or a value of magnitude above {LARGEST_TRAINED:.0e} in row {row}. Every "
+                "value must be finite, and its square must fit float32."
+            )
+    return dense
+
+
+def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: str = "rows") -> npt.NDArray[np.int64]:
+    """Whole numbers in [``least``, ``n_rows`` - 1], in an array of any shape.
+
+    Raises
+    ------
+    DataError
+        For fractions, text and numbers out of range, with the place of the first.
+
+    Examples
+    --------
+    >>> from sylvan import validate
+    >>> validate.row_numbers([[3, -1]], 4, name="neighbors", least=-1).tolist()
+    [[3, -1]]
+    """
+    array = real_numbers(values, name)
+    if array.dtype.kind == "b" and array.size:
+        raise DataError(f"{name} must hold whole numbers, but is of dtype bool.")
+    with np.errstate(invalid="ignore"):
+        bad = ~((array >= least) & (array < n_rows))
+        if array.dtype.kind == "f":
+            bad |= array != np.floor(array)
+    if bad.any():
+        place = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape))
+        raise DataError(
+            f"{name} holds {array[place].item()!r} in row {place[0] if place else 0}, but {what} are numbered in "
+            f"[{least}, {n_rows - 1}]."
+        )
+    return array.astype(_INT64)
 
 
 def count(value: Any, name: str, *, owner: str = "rank", high: int = MAX_COLUMNS) -> int:

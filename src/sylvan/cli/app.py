@@ -26,6 +26,8 @@ VERBS = {
     "ensemble": "Join saved models into one that answers with all of them.",
     "predict": "Rank the labels of each row of a file with a saved model.",
     "evaluate": "Measure a saved model on a file with known labels.",
+    "index": "Index vectors, to search for the nearest of them.",
+    "search": "Find the nearest vectors to each of a file's in a saved index.",
     "inspect": "Show what a saved model is made of.",
     "explain": "Say why a saved model gives a label to a row, or doesn't.",
     "convert": "Turn a file of texts or a matrix into another format.",

@@ -28,6 +28,8 @@ _SUMMARIES = {
     "text-model": "from texts to named labels",
     "neighbor-ranker": "the labels of the most similar training rows",
     "ensemble": "several models in one",
+    "irli-index": "vectors in learned buckets",
+    "irli-shards": "vectors in learned buckets, in disjoint parts",
     "label-tree": "a tree over the labels",
     "tfidf-vectorizer": "from texts to features",
     "vocabulary": "the names of labels",
@@ -38,6 +40,8 @@ _FACTS = (
     ("features", "n_features_"),
     ("training rows", "n_rows_"),
     ("terms", "n_terms_"),
+    ("vectors", "n_vectors_"),
+    ("dimensions", "n_dimensions_"),
     ("labels", "n_labels"),
 )
 

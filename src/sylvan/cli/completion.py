@@ -20,8 +20,8 @@ _START = {
     "zsh": 'eval "$(sylvan completion zsh)"       # in ~/.zshrc',
     "fish": "sylvan completion fish | source       # in ~/.config/fish/config.fish",
 }
-_FOLDERS = {"DIR", "MODEL", "FOLDER"}
-_FILES = {"TRAIN", "TEST", "INPUT", "IN", "OUT", "FILE", "Y.npz", "Z.npz"}
+_FOLDERS = {"DIR", "INDEX", "MODEL", "FOLDER"}
+_FILES = {"BASE", "QUERIES", "TRAIN", "TEST", "INPUT", "IN", "OUT", "FILE", "Y.npz", "Z.npz"}
 
 
 @click.command("completion", short_help="Print what makes a shell complete sylvan's commands.")

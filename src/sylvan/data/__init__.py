@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from sylvan.data.annif import read_annif_tsv, stream_annif_tsv, write_annif_jsonl, write_annif_tsv
 from sylvan.data.annif_folder import read_annif_folder, stream_annif_folder, write_annif_folder
-from sylvan.data.arrays import load_npy, load_npz, load_npz_pair, save_npy, save_npz, save_npz_pair
+from sylvan.data.arrays import (
+    load_npy,
+    load_npz,
+    load_npz_pair,
+    load_numbers,
+    load_vectors,
+    save_npy,
+    save_npz,
+    save_npz_pair,
+)
 from sylvan.data.fasttext import read_fasttext, stream_fasttext, write_fasttext
 from sylvan.data.filters import load_filter_labels, save_filter_labels
 from sylvan.data.huggingface import read_dataset, stream_dataset
@@ -37,8 +46,10 @@ __all__ = [
     "load_npy",
     "load_npz",
     "load_npz_pair",
+    "load_numbers",
     "load_sample",
     "load_svmlight",
+    "load_vectors",
     "load_xmc",
     "open_csr",
     "read_annif_folder",

@@ -19,7 +19,17 @@ from sylvan.data.checks import label_csr, sound_csr
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.errors import DataError
 
-__all__ = ["load_npy", "load_npz", "load_npz_columns", "load_npz_pair", "save_npy", "save_npz", "save_npz_pair"]
+__all__ = [
+    "load_npy",
+    "load_npz",
+    "load_npz_columns",
+    "load_npz_pair",
+    "load_numbers",
+    "load_vectors",
+    "save_npy",
+    "save_npz",
+    "save_npz_pair",
+]
 
 _NUMBERS = "biuf"
 _MOST_PACKED = 1100  # deflate packs 1032 to 1 at best
@@ -193,21 +203,93 @@ def _dense(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
     return dense
 
 
+def load_vectors(path: PathLike) -> npt.NDArray[np.float32]:
+    """Read dense vectors, a row each: a ``.npy`` file, or the one array, or the sparse matrix, of an ``.npz``.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    ndarray of float32, shape (n, d), C-contiguous
+
+    Raises
+    ------
+    DataError
+        As :func:`load_npy`, and for an ``.npz`` of several arrays that are no sparse matrix.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "base.npz"
+    >>> np.savez(path, base=np.eye(2))
+    >>> data.load_vectors(path).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if not shown(path).lower().endswith(".npz"):
+        return load_npy(path)
+    arrays = _npz_arrays(path)
+    if "format" in arrays:
+        return np.ascontiguousarray(sound_csr(_assemble(shown(path), arrays), shown(path)).toarray())
+    return _dense(_only(arrays, shown(path)), shown(path))
+
+
+def load_numbers(path: PathLike) -> npt.NDArray[Any]:
+    """Read an array of numbers of any type and shape, such as ids: a ``.npy`` file, or the one array of an ``.npz``.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    ndarray
+        Of the file's own type.
+
+    Raises
+    ------
+    DataError
+        When the file is missing or damaged, or holds something else.
+    """
+    name = shown(path)
+    if name.lower().endswith(".npz"):
+        array = _only(_npz_arrays(path), name)
+    else:
+        with open_read(path) as stream:
+            array = _read_npy(*stream.sized(), name)
+    if array.dtype.kind not in _NUMBERS:
+        raise DataError(f"{name}: holds {array.dtype}, not numbers.")
+    return array
+
+
+def _only(arrays: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
+    if len(arrays) != 1:
+        held = ", ".join(sorted(arrays)) or "none"
+        raise DataError(f"{name}: must hold one array, or a sparse matrix of SciPy's. Its arrays are: {held}.")
+    return next(iter(arrays.values()))
+
+
 def _read_npz(path: PathLike) -> Any:
     """The sparse matrix of an ``.npz`` as it is laid out there, its structure verified."""
+    return _assemble(shown(path), _npz_arrays(path))
+
+
+def _npz_arrays(path: PathLike) -> dict[str, npt.NDArray[Any]]:
     name = shown(path)
     try:
         with open_read(path) as stream:
             file, size = stream.sized()
             with zipfile.ZipFile(file) as archive:
-                arrays = {
+                return {
                     entry.filename.removesuffix(".npy"): _read_entry(archive, entry, name, size)
                     for entry in archive.infolist()
                     if entry.filename.endswith(".npy")
                 }
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise DataError(f"{name}: not an .npz file, or damaged ({error}).") from error
-    return _assemble(name, arrays)
 
 
 def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, size: int) -> npt.NDArray[Any]:

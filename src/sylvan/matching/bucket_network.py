@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store
+from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel, split_ranges
@@ -216,14 +216,10 @@ class BucketNetwork:
 
 def best_columns(values: Float32, m: int) -> tuple[npt.NDArray[np.int32], Float32]:
     """The columns of the ``m`` largest values of each row and these, largest first, lower column among equals."""
-    if m < values.shape[1]:
-        columns = np.argpartition(-values, m - 1, axis=1)[:, :m]
-        columns.sort(axis=1)
-    else:
-        columns = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-    found = np.take_along_axis(values, columns, axis=1)
-    order = np.argsort(-found, axis=1, kind="stable")
-    return np.take_along_axis(columns, order, axis=1).astype(np.int32), np.take_along_axis(found, order, axis=1)
+    shape = (len(values), min(m, values.shape[1]))
+    columns, found = np.empty(shape, np.int32), np.empty(shape, np.float32)
+    kernels.best_columns(np.ascontiguousarray(values, np.float32), columns, found)
+    return columns, found
 
 
 def sigmoid(logits: Float32) -> Float32:

@@ -1,0 +1,19 @@
+#include "reaching.hpp"
+
+#include "platform.hpp"
+
+namespace sylvan {
+
+SYLVAN_CLONES int64_t reaching(const float* scores, int64_t n, float floor, int32_t* out) {
+  int32_t any = 0;
+  for (int64_t i = 0; i < n; ++i) any |= scores[i] >= floor;
+  if (!any) return 0;
+  int64_t found = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    out[found] = static_cast<int32_t>(i);
+    found += scores[i] >= floor;
+  }
+  return found;
+}
+
+}  // namespace sylvan

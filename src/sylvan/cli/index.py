@@ -1,0 +1,139 @@
+"""``sylvan index``: vectors from a file into an index that is saved in a folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from sylvan.cli.app import Session
+from sylvan.cli.options import describe_parameters, parse_settings, shared_options
+from sylvan.errors import ParameterError
+
+__all__ = ["command"]
+
+
+class _IndexCommand(click.Command):
+    """Lists the parameters that ``--set`` takes below its options."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from sylvan.models.irli_index import IRLIIndex
+
+        with formatter.section("Parameters of IRLIIndex, for --set"):
+            formatter.write_dl(describe_parameters(IRLIIndex))
+
+
+@click.command("index", cls=_IndexCommand, short_help="Index vectors, to search for the nearest of them.")
+@click.argument("base", metavar="BASE")
+@click.option("--index", "folder", required=True, metavar="DIR", help="Where to save the index.")
+@click.option("--metric", metavar="NAME", help="The same as --set metric=NAME: euclidean, angular or inner_product.")
+@click.option("--queries", metavar="FILE", help="Vectors to train on, such as will be asked; rows of BASE by default.")
+@click.option(
+    "--neighbors", metavar="FILE", help="The nearest rows of BASE to each of --queries, as an array of row numbers."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the index (below); give it again for several.",
+)
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
+@click.option(
+    "--shards", type=click.IntRange(min=1), metavar="N", help="Part the vectors into so many, each with a process."
+)
+@click.option(
+    "--recall",
+    type=float,
+    metavar="R",
+    help="Set probes, min_votes and candidates to what finds this share of the 10 nearest at least cost.",
+)
+@click.option("--tune-on", metavar="FILE", help="Vectors to choose them with, none of --queries; BASE's by default.")
+@click.option("--figure", "figures", multiple=True, metavar="FILE", help="Draw the report (PNG, SVG or PDF).")
+@shared_options
+@click.pass_context
+def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None:
+    """Index the vectors in the file BASE, to find the nearest of them to other vectors.
+
+    Vectors are the rows of a .npy file, or of the one array in an .npz file. A vector's id is the number of its row,
+    from 0. Training needs PyTorch: pip install "sylvan[neural]".
+
+    \b
+    Examples:
+      sylvan index base.npy --index runs/titles --metric angular
+      sylvan index base.npy --index runs/titles --queries learn.npy --set n_buckets=256 --recall 0.9
+      sylvan index base.npy --index runs/titles --shards 4 --figure report.svg
+    """
+    from sylvan.cli.figure import check_figures
+    from sylvan.models.irli_index import IRLIIndex
+    from sylvan.models.irli_shards import ShardedIRLIIndex
+    from sylvan.parallel import quiet
+    from sylvan.store import check_target
+
+    settings = list(given["settings"])
+    for option in ("metric", "seed"):
+        if given[option] is not None:
+            settings.append(f"{option}={given[option]}")
+    index: Any = IRLIIndex(**{"n_jobs": given["threads"], **parse_settings(IRLIIndex, settings)})
+    index.check_params()
+    if given["recall"] is not None and not 0 < given["recall"] <= 1:
+        raise ParameterError(f"--recall must be a number in (0, 1]. Got {given['recall']} instead.")
+    for option, needed in (("neighbors", "queries"), ("tune_on", "recall")):
+        if given[option] is not None and given[needed] is None:
+            raise click.UsageError(f"--{option.replace('_', '-')} is for --{needed}.", ctx)
+    check_figures(given["figures"])
+    check_target(folder)
+    if given["shards"] is not None:
+        index = ShardedIRLIIndex(index, given["shards"])
+    try:
+        with quiet(given["quiet"]):
+            _build(ctx.find_object(Session) or Session(), index, base, folder, given)
+    except ImportError as error:
+        raise ParameterError(str(error)) from error
+    finally:
+        if given["shards"] is not None:
+            index.close()
+
+
+def _build(session: Session, index: Any, base: str, folder: str, given: dict[str, Any]) -> None:
+    from sylvan import data
+    from sylvan.cli.report import folder_size
+
+    def say(sentence: str) -> None:
+        if not given["quiet"]:
+            click.echo(sentence)
+
+    vectors = data.load_vectors(base)
+    queries = None if given["queries"] is None else data.load_vectors(given["queries"])
+    neighbors = None if given["neighbors"] is None else data.load_numbers(given["neighbors"])
+    tune_on = None if given["tune_on"] is None else data.load_vectors(given["tune_on"])
+    start = time.perf_counter()
+    index.fit(vectors, queries, neighbors)
+    say(f"Indexed {index.n_vectors_:,} vectors of {index.n_dimensions_:,} dimensions in "
+        f"{time.perf_counter() - start:.1f} s.")  # fmt: skip
+    if given["recall"] is not None:
+        tuned = index.tune(tune_on, given["recall"])
+        for shard, one in enumerate(tuned if isinstance(tuned, list) else [tuned]):
+            name = f"Shard {shard}: " if isinstance(tuned, list) else ""
+            say(f"{name}{one.text()}")
+    index.save(folder)
+    session.written = f"the index was saved in {folder}"
+    say(f"Saved it in {folder} ({folder_size(folder)}).")
+    _report(index, given, say)
+
+
+def _report(index: Any, given: dict[str, Any], say: Any) -> None:
+    found = index.report()
+    reports = found if isinstance(found, list) else [found]
+    for report in reports:
+        say(report.text())
+    for path in given["figures"]:
+        for shard, report in enumerate(reports):
+            report.save(path if len(reports) == 1 else _numbered(path, shard))
+
+
+def _numbered(path: str, shard: int) -> str:
+    """Figures of several shards: ``report.svg`` becomes ``report-0.svg`` and so on."""
+    stem, dot, suffix = path.rpartition(".")
+    return f"{stem}-{shard}{dot}{suffix}"

@@ -1,0 +1,412 @@
+"""IRLIIndex: what it finds, how it is set, what it does with odd and bad input."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import IRLIIndex
+from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.ranking.vectors import exact_neighbors
+
+SMALL: dict[str, Any] = {
+    "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4, "n_neighbors": 10, "n_jobs": 1,
+    "epochs_per_round": 6, "final_epochs": 2, "batch_size": 32,
+}  # fmt: skip
+
+
+def clustered(n: int, seed: int = 0, width: int = 6) -> np.ndarray:
+    """Vectors around thirty centres, so that there is something to learn."""
+    centres = np.random.default_rng(99).normal(size=(30, width))
+    rng = np.random.default_rng(seed)
+    return (centres[rng.integers(0, 30, n)] + 0.25 * rng.normal(size=(n, width))).astype(np.float32)
+
+
+BASE, QUERIES = clustered(800), clustered(60, seed=1)
+
+
+@pytest.fixture(scope="module")
+def index() -> IRLIIndex:
+    return IRLIIndex(**SMALL).fit(BASE)
+
+
+def recall(found: np.ndarray, metric: str = "euclidean", base: np.ndarray = BASE, k: int = 10) -> float:
+    queries, base = (unit(QUERIES), unit(base)) if metric == "angular" else (QUERIES, base)
+    true = exact_neighbors(queries, base, k, metric)[0]
+    return float(np.mean([len(set(a) & set(b)) / k for a, b in zip(found[:, :k].tolist(), true.tolist(), strict=True)]))
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return (rows / np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)).astype(np.float32)
+
+
+# ---------------------------------------- right answers
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "angular", "inner_product"])
+def test_all_buckets_give_the_exact_neighbours(metric: str) -> None:
+    index = IRLIIndex(**{**SMALL, "rounds": 1}).fit(BASE, metric=metric)
+    assert index.metric == index.metric_ == metric
+    ids, distances, counts = index.search(QUERIES, 10, probes=32, return_counts=True)
+    given = (unit(QUERIES), unit(BASE)) if metric == "angular" else (QUERIES, BASE)
+    expected = exact_neighbors(*given, 10, metric)
+    np.testing.assert_array_equal(ids, expected[0])
+    np.testing.assert_allclose(distances, expected[1], atol=1e-6)
+    assert (counts == len(BASE)).all()
+    assert ids.dtype == np.int32 and distances.dtype == np.float32
+
+
+def test_recall_grows_with_probes_and_candidates_and_beats_chance(index: IRLIIndex) -> None:
+    by_probes = [recall(index.search(QUERIES, 10, probes)[0]) for probes in (1, 2, 4, 8, 32)]
+    assert by_probes == sorted(by_probes) and by_probes[-1] == 1
+    kept = (20, 50, 100, 400)
+    found = [index.search(QUERIES, 10, 4, candidates=n, return_counts=True) for n in kept]
+    by_candidates = [recall(ids) for ids, _, _ in found]
+    assert by_candidates == sorted(by_candidates)
+    assert by_candidates[1] > 0.8, "50 of 800 by chance would hold a sixteenth"
+    for n, (_, _, counts) in zip(kept, found, strict=True):
+        assert (counts <= n).all()
+    votes = [index.search(QUERIES, 10, 4, min_votes=votes, return_counts=True)[2].mean() for votes in (1, 2, 3, 4)]
+    assert votes == sorted(votes, reverse=True)
+
+
+def test_learned_buckets_are_better_than_hashed_ones(index: IRLIIndex) -> None:
+    hashed = IRLIIndex(**{**SMALL, "rounds": 0}).fit(BASE)
+    ways = {"k": 10, "probes": 4, "candidates": 60}
+    assert recall(index.search(QUERIES, **ways)[0]) > recall(hashed.search(QUERIES, **ways)[0]) + 0.2
+
+
+def test_queries_and_neighbours_of_ones_own() -> None:
+    learn = clustered(400, seed=2)
+    nearest = exact_neighbors(learn, BASE, 20, "euclidean")[0].astype(np.int64)
+    nearest[:5, 3:] = -1
+    given = IRLIIndex(**SMALL).fit(BASE, learn, nearest)
+    assert recall(given.search(QUERIES, 10, candidates=100)[0]) > 0.8
+    computed = IRLIIndex(**SMALL).fit(BASE, learn)
+    nearest = exact_neighbors(learn, BASE, 20, "euclidean")[0]
+    same(computed, IRLIIndex(**SMALL).fit(BASE, learn.astype(np.float64), nearest))
+
+
+def same(first: IRLIIndex, second: IRLIIndex) -> None:
+    for a, b in zip(first.search(QUERIES, 7), second.search(QUERIES, 7), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(first.buckets_.assignment, second.buckets_.assignment)
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_threads_and_runs_do_not_change_a_bit(index: IRLIIndex, n_jobs: int) -> None:
+    same(index, IRLIIndex(**{**SMALL, "n_jobs": n_jobs}).fit(BASE))
+
+
+def test_each_query_is_answered_as_if_it_were_alone(index: IRLIIndex) -> None:
+    ids, distances = index.search(QUERIES, 5)
+    for row in range(0, len(QUERIES), 7):
+        alone = index.search(QUERIES[row : row + 1], 5)
+        np.testing.assert_array_equal(alone[0][0], ids[row])
+        np.testing.assert_array_equal(alone[1][0], distances[row])
+
+
+# ---------------------------------------- adding and removing
+
+
+def test_added_vectors_are_found_and_balanced(index: IRLIIndex) -> None:
+    grown, new = copy.deepcopy(index), clustered(200, seed=5)
+    before = grown.buckets_.loads()
+    ids = grown.add(new)
+    assert ids.tolist() == list(range(800, 1000)) and grown.n_vectors_ == 1000
+    assert (grown.buckets_.loads() >= before).all(), "nobody moves"
+    near, _ = grown.search(new, 1)
+    assert np.mean(near[:, 0] == ids) > 0.98
+    assert recall(grown.search(QUERIES, 10, candidates=150)[0], base=np.concatenate([BASE, new])) > 0.8
+    assert index.n_vectors_ == 800, "the other one is as it was"
+    assert len(grown.add(np.empty((0, 6)))) == 0
+
+
+def test_removed_vectors_are_found_no_more(index: IRLIIndex) -> None:
+    smaller = copy.deepcopy(index)
+    gone = smaller.search(BASE[:50], 1)[0].ravel()
+    smaller.remove(np.unique(gone))
+    assert smaller.n_vectors_ == 800 - len(np.unique(gone))
+    ids = smaller.search(BASE, 10, probes=32)[0]
+    assert not np.isin(ids, gone).any()
+    assert not smaller.base_[gone].any() and index.base_[gone].any()
+    kept = np.setdiff1d(np.arange(800), gone)
+    true = kept[exact_neighbors(QUERIES, BASE[kept], 10, "euclidean")[0]]
+    np.testing.assert_array_equal(smaller.search(QUERIES, 10, probes=32)[0], true)
+    assert smaller.tune(QUERIES, 0.9).recall >= 0.9
+    assert smaller.add(BASE[:1]).tolist() == [800], "ids aren't used again"
+    for ids, words in (([800, 800], "more than once"), (gone[:1], "was removed before"), ([801], r"in \[0, 800\]")):
+        with pytest.raises(DataError, match=words):
+            smaller.remove(ids)
+    smaller.remove([])
+
+
+def test_all_may_be_removed(index: IRLIIndex, tmp_path: Path) -> None:
+    empty = copy.deepcopy(index)
+    empty.remove(np.arange(800))
+    ids, distances, counts = empty.search(QUERIES, 3, return_counts=True)
+    assert (ids == -1).all() and np.isposinf(distances).all() and not counts.any()
+    with pytest.raises(DataError, match="nothing to find"):
+        empty.tune()
+    empty.report()
+    empty.save(tmp_path / "empty")
+    again = sylvan.load(tmp_path / "empty")
+    assert again.add(BASE[:3]).tolist() == [800, 801, 802]
+    assert again.search(BASE[:3], 1, probes=32)[0].ravel().tolist() == [800, 801, 802]
+
+
+# ---------------------------------------- settings and report
+
+
+@pytest.mark.parametrize("order", ["probability", "votes"])
+@pytest.mark.parametrize("wanted", [0.6, 0.9, 1.0])
+def test_tuning_reaches_the_recall_it_promises(index: IRLIIndex, order: str, wanted: float) -> None:
+    tuned = copy.deepcopy(index)
+    tuning = tuned.tune(QUERIES, wanted, order=order)
+    assert wanted <= tuning.recall <= 1
+    ids, _, counts = tuned.search(QUERIES, 10, return_counts=True)
+    assert recall(ids) == pytest.approx(tuning.recall, abs=1e-9)
+    assert counts.mean() == pytest.approx(tuning.n_candidates)
+    assert tuned.order == order and f"recall {tuning.recall:.3f}" in tuning.text()
+    settings = tuning.settings
+    if order == "votes" and settings.min_votes < 4:
+        fewer = recall(tuned.search(QUERIES, 10, min_votes=settings.min_votes + 1)[0])
+    elif order == "probability":
+        fewer = recall(tuned.search(QUERIES, 10, candidates=settings.candidates - 1)[0])
+    else:
+        fewer = 0
+    assert fewer < wanted, "no more candidates than are needed"
+
+
+def test_tuning_without_queries_takes_the_base(index: IRLIIndex) -> None:
+    tuned = copy.deepcopy(index)
+    assert tuned.tune(recall=0.8).recall >= 0.8
+    assert recall(tuned.search(QUERIES)[0]) > 0.7
+
+
+def test_a_search_takes_the_indexs_own_settings(index: IRLIIndex) -> None:
+    other = copy.deepcopy(index).set_params(probes=2, candidates=30)
+    for a, b in zip(other.search(QUERIES), index.search(QUERIES, probes=2, candidates=30), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (other.search(QUERIES, candidates="all", return_counts=True)[2] > 30).any()
+    many = other.search(QUERIES, probes=10_000, candidates="all", return_counts=True)[2]
+    assert (many == 800).all(), "more probes than buckets are all buckets"
+
+
+def test_the_report(index: IRLIIndex, tmp_path: Path) -> None:
+    report = index.report(QUERIES)
+    assert report.n_labels == 800 and report.mean_load == 25
+    np.testing.assert_array_equal(report.load_deviation, index.buckets_.loads().std(axis=1))
+    np.testing.assert_array_equal(report.candidates, index.search(QUERIES, return_counts=True)[2])
+    assert (report.counted >= report.candidates).all()
+    assert report.rounds[0].number == 0 and len(report.rounds[0].moved) == 4
+    assert report.rounds[1].affinity_after > report.rounds[0].affinity_after, "Theorem 1"
+    assert json.loads(json.dumps(report.to_dict()))["best_round"] == report.best_round
+    assert "kept" in report.text() and "standard deviation" in report.text()
+    index.save(tmp_path / "index")
+    assert sylvan.load(tmp_path / "index").report(QUERIES).to_dict() == report.to_dict()
+    for name in ("report.png", "report.svg"):
+        report.save(tmp_path / name)
+    again = tmp_path / "again.svg"
+    report.save(again)
+    assert again.read_bytes() == (tmp_path / "report.svg").read_bytes()
+    with pytest.raises(DataError, match="drawn into"):
+        report.save(tmp_path / "report.txt")
+    with pytest.raises(DataError, match="can't be written"):
+        report.save(tmp_path / "nowhere" / "report.png")
+
+
+# ---------------------------------------- odd input
+
+
+def test_a_base_of_one_vector() -> None:
+    index = IRLIIndex(**{**SMALL, "n_buckets": "auto"}).fit(BASE[:1])
+    ids, distances = index.search(BASE[:2], k=3)
+    assert ids.tolist() == [[0, -1, -1]] * 2
+    assert distances[0, 0] == 0 and np.isposinf(distances[:, 1:]).all()
+
+
+def test_fewer_vectors_than_buckets_and_more_choices_than_buckets() -> None:
+    index = IRLIIndex(**{**SMALL, "choices": 99}).fit(BASE[:5])
+    assert index.search(BASE[:5], 1, probes=32)[0].ravel().tolist() == [0, 1, 2, 3, 4]
+    inner = IRLIIndex(**SMALL).fit(BASE[:5], metric="inner_product").search(BASE[:2], k=9, probes=32)
+    assert (inner[0][:, 5:] == -1).all() and np.isneginf(inner[1][:, 5:]).all()
+
+
+def test_duplicates_are_all_found_lower_id_first() -> None:
+    base = np.repeat(BASE[:100], 3, axis=0)
+    index = IRLIIndex(**SMALL).fit(base)
+    ids, distances = index.search(BASE[:100], 3, probes=32)
+    assert ids.tolist() == [[3 * i, 3 * i + 1, 3 * i + 2] for i in range(100)]
+    assert not distances.any()
+    assert index.search(np.ones((1, 6)), 5)[0].shape == (1, 5)
+
+
+def test_vectors_that_are_all_alike() -> None:
+    index = IRLIIndex(**SMALL).fit(np.ones((50, 4)))
+    ids, distances = index.search(np.ones((2, 4)), 50, probes=32)
+    assert ids.tolist() == [list(range(50))] * 2 and not distances.any()
+
+
+def test_other_forms_of_vectors(index: IRLIIndex) -> None:
+    expected = index.search(QUERIES.astype(np.float16), 4)
+    for form in (QUERIES.astype(np.float16).tolist(), np.asfortranarray(QUERIES.astype(np.float16), np.float64)):
+        np.testing.assert_array_equal(index.search(form, 4)[0], expected[0])
+    assert index.search(np.empty((0, 6)), 4)[0].shape == (0, 4)
+    huge = IRLIIndex(**SMALL).fit(BASE * 1e12)
+    np.testing.assert_array_equal(huge.search(BASE[:9] * 1e12, 1)[0].ravel(), np.arange(9))
+
+
+def test_the_users_arrays_are_neither_changed_nor_kept() -> None:
+    base = BASE.copy()
+    index = IRLIIndex(**SMALL).fit(base)
+    np.testing.assert_array_equal(base, BASE)
+    before = index.search(QUERIES, 3)
+    base[:] = 0
+    np.testing.assert_array_equal(index.search(QUERIES, 3)[1], before[1])
+
+
+def test_a_mapped_base_stays_mapped(tmp_path: Path) -> None:
+    np.save(tmp_path / "base.npy", BASE)
+    mapped = np.load(tmp_path / "base.npy", mmap_mode="r")
+    index = IRLIIndex(**SMALL).fit(mapped)
+    assert np.shares_memory(index.base_, mapped)
+
+
+# ---------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        (np.zeros((0, 3)), "at least 1 row"),
+        (np.zeros((3, 0)), "1 dimension"),
+        (np.zeros(3), "two dimensions"),
+        ([["a", "b"]], "holds text"),
+        ([[1.0, np.nan], [np.inf, 0.0]], "in row 0"),
+        ([[1.0, 2.0], [1e30, 0.0]], "in row 1"),
+        (np.ones((3, 2), complex), "[Cc]omplex"),
+        (None, "base"),
+    ],
+)
+def test_a_base_that_is_none(base: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        IRLIIndex(**SMALL).fit(base)
+
+
+@pytest.mark.parametrize(
+    ("queries", "neighbors", "words"),
+    [
+        (np.ones((4, 5)), None, "queries has 5 dimensions, but the base has vectors of 6"),
+        (None, [[1]], "without the queries"),
+        (QUERIES, np.zeros((3, 5)), "a row for each of the 60 queries"),
+        (QUERIES, np.full((60, 2), 800), r"holds 800 in row 0, but rows of the base are numbered in \[-1, 799\]"),
+        (QUERIES, np.full((60, 2), -2), "holds -2"),
+        (QUERIES, np.full((60, 2), 0.5), "holds 0.5"),
+        (QUERIES, np.full((60, 2), -1), "names no row"),
+        (QUERIES, np.zeros((60, 0), int), "a row for each"),
+    ],
+)
+def test_queries_that_do_not_fit(queries: Any, neighbors: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        IRLIIndex(**SMALL).fit(BASE, queries, neighbors)
+
+
+def test_zero_vectors_have_no_angle(index: IRLIIndex) -> None:
+    base = BASE[:50].copy()
+    angular = IRLIIndex(**SMALL, metric="angular").fit(base)
+    base[7] = 0
+    with pytest.raises(DataError, match="base holds only zeros in row 7"):
+        IRLIIndex(**SMALL, metric="angular").fit(base)
+    for call in (angular.search, angular.add):
+        with pytest.raises(DataError, match="only zeros in row 7"):
+            call(base[:8])
+    assert IRLIIndex(**SMALL).fit(base).search(base[7:8], 1)[0].item() == 7
+    tiny = base[:3] * 1e-30
+    np.testing.assert_array_equal(angular.search(tiny, 1)[0].ravel(), [0, 1, 2])
+
+
+def test_searches_that_make_no_sense(index: IRLIIndex, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="queries has 5 dimensions, but the index has vectors of 6"):
+        index.search(np.ones((2, 5)))
+    for setting, value in (
+        ("k", 0), ("k", 2**31), ("probes", 0), ("probes", 1.5), ("min_votes", 5), ("min_votes", 0),
+        ("order", "best"), ("order", 3), ("candidates", 0), ("candidates", "some"), ("candidates", True),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=f"'{setting}' parameter of search"):
+            index.search(QUERIES, **{setting: value})
+    for value in (0, 1.1, "much", True, float("nan")):
+        with pytest.raises(ParameterError, match="'recall' parameter of tune"):
+            index.tune(QUERIES, value)
+    with pytest.raises(DataError, match="numbered in"):
+        index.remove([0.5])
+    for action in ("search", "add", "tune", "report", "remove"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(IRLIIndex(), action)(QUERIES)
+    with pytest.raises(NotFittedError):
+        IRLIIndex().save(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n_buckets", 0), ("n_buckets", "many"), ("rounds", -1), ("metric", "cosine"), ("choices", 0), ("n_jobs", 0)],
+)
+def test_parameters_out_of_their_range(name: str, value: Any) -> None:
+    with pytest.raises(ParameterError, match=f"'{name}' parameter of IRLIIndex"):
+        IRLIIndex(**{name: value}).fit(BASE)
+    with pytest.raises(ParameterError, match="'metric' parameter of fit"):
+        IRLIIndex().fit(BASE, metric="cosine")
+
+
+def test_a_failed_fit_leaves_the_index_as_it_was(index: IRLIIndex) -> None:
+    other = copy.deepcopy(index)
+    with pytest.raises(DataError):
+        other.fit(np.zeros((3, 2)), metric="angular")
+    assert other.metric == "euclidean"
+    same(index, other)
+
+
+# ---------------------------------------- saving
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_save_and_load(index: IRLIIndex, tmp_path: Path, mmap: bool) -> None:
+    index.save(tmp_path / "index")
+    again = sylvan.load(tmp_path / "index", mmap=mmap)
+    assert repr(again) == repr(index)
+    same(index, again)
+    assert again.add(BASE[:2]).tolist() == [800, 801]
+    again.remove([0])
+    again.save(tmp_path / "index")
+    for a, b in zip(sylvan.load(tmp_path / "index").search(QUERIES), again.search(QUERIES), strict=True):
+        np.testing.assert_array_equal(a, b)
+    same(index, pickle.loads(pickle.dumps(index)))
+
+
+def test_searching_needs_no_torch(index: IRLIIndex, tmp_path: Path) -> None:
+    index.save(tmp_path / "index")
+    np.save(tmp_path / "queries.npy", QUERIES)
+    code = """
+import sys
+sys.modules["torch"] = None
+import numpy as np, sylvan
+index = sylvan.load(sys.argv[1] + "/index")
+queries = np.load(sys.argv[1] + "/queries.npy")
+index.tune(queries); index.add(queries); index.remove([1]); index.report().text()
+print(index.search(queries, 2)[0].shape)
+try:
+    index.fit(queries)
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("(60, 2)\n") and "PyTorch" in done.stdout, done.stderr
