@@ -89,7 +89,7 @@ def _ablation(figure: Any, runs: list[Record]) -> None:
             if points:
                 axes.plot(*zip(*points, strict=True), STYLES[way], color=COLOURS["irli"], marker="o", markersize=3,
                           label=words)  # fmt: skip
-        if name != "rounds":
+        if name not in ("rounds", "room"):
             axes.set_xscale("log")
         values = [run[name] for run in rows[name]]
         axes.set_xticks(values, [str(value) for value in values], fontsize=7)

@@ -18,13 +18,13 @@ import irli_sets
 import measure
 import numpy as np
 import threadpoolctl
-from sylvan.models.query_sample import sampled_queries
 
 import sylvan
 from sylvan.indexing.buckets import Buckets, least_loaded
 from sylvan.matching.bucket_learning import learn_partitions
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import find_candidates
+from sylvan.models.query_sample import sampled_queries
 from sylvan.ranking.vectors import nearest_candidates
 
 __all__ = ["irli", "kmeans", "watched"]
@@ -55,31 +55,30 @@ class Places:
 
 def look(top: Top, buckets: Buckets, found: irli_sets.VectorSet, probes: int) -> Places:
     """Searches without a limit, and finds every true neighbour's place."""
-    n, n_repetitions = len(found.queries), buckets.n_repetitions
+    n, shape = len(found.queries), (len(found.queries), irli_sets.K)
     absent = 2**31 - 1
-    places = {order: np.full((n, irli_sets.K), absent, np.int64) for order in ("probability", "votes")}
-    of_votes = np.zeros((n, irli_sets.K), np.int64)
-    sizes, counts, touched = np.zeros(n, np.int64), np.zeros(n_repetitions + 1, np.int64), 0
+    by_probability, by_votes, of_votes = np.full(shape, absent), np.full(shape, absent), np.zeros(shape, np.int64)
+    sizes, counts, touched = np.zeros(n, np.int64), np.zeros(buckets.n_repetitions + 1, np.int64), 0
     where = np.full(buckets.n_labels, -1, np.int64)
     for first in range(0, n, BLOCK):
         chosen, probabilities = top(found.queries[first : first + BLOCK], probes)
-        for order, place in places.items():
-            candidates = find_candidates(buckets, chosen, probabilities, order=order)
-            for row in range(len(chosen)):
-                part = slice(candidates.offsets[row], candidates.offsets[row + 1])
-                labels = candidates.labels[part]
-                where[labels] = np.arange(len(labels))
-                at = where[found.truth[first + row]]
-                where[labels] = -1
-                place[first + row] = np.where(at < 0, absent, at)
-                if order == "votes":
-                    votes = candidates.votes[part]
-                    of_votes[first + row] = np.where(at < 0, 0, votes[at] if len(votes) else 0)
-                    counts += np.bincount(votes, minlength=n_repetitions + 1)
-                    sizes[first + row] = len(labels)
+        candidates = find_candidates(buckets, chosen, probabilities, order="probability")
+        for row in range(first, first + len(chosen)):
+            part = slice(candidates.offsets[row - first], candidates.offsets[row - first + 1])
+            labels, votes = candidates.labels[part], candidates.votes[part]
+            where[labels] = np.arange(len(labels))
+            at = where[found.truth[row]]
+            where[labels] = -1
+            there, at = at >= 0, at[at >= 0]
+            by_probability[row, there], of_votes[row, there] = at, votes[at]
+            # The order by votes keeps that by probability within the same number of them.
+            before = [(votes[:place] == votes[place]).sum() + (votes > votes[place]).sum() for place in at]
+            by_votes[row, there] = before
+            counts += np.bincount(votes, minlength=len(counts))
+            sizes[row] = len(labels)
         touched += int(candidates.touched.sum())
-    at_least = np.cumsum(counts[::-1])[::-1] / n
-    return Places(places, of_votes, sizes, at_least, touched / n)
+    places = {"probability": by_probability, "votes": by_votes}
+    return Places(places, of_votes, sizes, np.cumsum(counts[::-1])[::-1] / n, touched / n)
 
 
 def points_of(places: Places, probes: int) -> Iterator[Point]:

@@ -10,7 +10,7 @@ __all__ = ["KEYS", "PLANS", "describe", "planned"]
 Row = dict[str, Any]
 KEYS = (  # what a row may say beside its seed
     "set", "base", "contender", "n_buckets", "n_repetitions", "hidden", "choices", "rounds", "width", "links",
-    "breadth", "n_queries", "n_neighbors", "epochs_per_round",
+    "breadth", "room", "n_queries", "n_neighbors", "epochs_per_round",
 )  # fmt: skip
 SETS = ("title-vectors", "fashion-mnist")
 WIDTHS = {"title-vectors": (2, 4), "fashion-mnist": (8, 16), "synthetic": (4,)}  # dimensions of a code of IVF-PQ
@@ -37,34 +37,41 @@ def describe(row: Row) -> str:
 
 
 def _neighbors() -> list[Row]:
+    """First what the goals compare, then the other contenders, other numbers of buckets, and other seeds."""
+    count = OURS["n_repetitions"]
     rows: list[Row] = []
     for name in SETS:
-        buckets = (256, 1000) if name == "title-vectors" else (256,)
-        for count in buckets:
-            at = {"set": name, "n_buckets": count}
-            rows.append({**at, "contender": "ivf"})
-            rows.append({**at, "contender": "kmeans", "n_repetitions": OURS["n_repetitions"]})
-            rows.append({**OURS, **at, "contender": "irli"})
-            rows.append({**OURS, **at, "contender": "irli", "hidden": 128})
-        rows += [{"set": name, "contender": "ivf", "n_buckets": count} for count in LISTS if count not in buckets]
-        for width in WIDTHS[name]:
-            rows += [{"set": name, "contender": "ivf-pq", "n_buckets": count, "width": width} for count in (256, 1000)]
+        at = {"set": name, "n_buckets": 256}
+        rows.append({**at, "contender": "ivf"})
+        rows.append({**at, "contender": "kmeans", "n_repetitions": count})
+        rows.append({**OURS, **at, "contender": "irli"})
+        rows.append({**OURS, **at, "contender": "irli", "hidden": 128})
+    for name in SETS:
         rows += [{"set": name, "contender": "hnsw", "links": links, "breadth": 200} for links in (16, 32)]
+        rows += [{"set": name, "contender": "ivf", "n_buckets": lists} for lists in LISTS if lists != 256]
+        for width in WIDTHS[name]:
+            rows += [{"set": name, "contender": "ivf-pq", "n_buckets": lists, "width": width} for lists in (256, 1000)]
         rows.append({"set": name, "contender": "exact"})
+    at = {"set": "title-vectors", "n_buckets": 1000}
+    rows.append({**at, "contender": "kmeans", "n_repetitions": count})
+    rows.append({**OURS, **at, "contender": "irli", "hidden": 128})
+    rows.append({**OURS, **at, "contender": "irli"})
+    rows += [{**OURS, "set": name, "contender": "irli", "hidden": 128, "room": 1.3} for name in SETS]
     for seed in (1, 2):  # how much of it is chance
         for name in SETS:
             at = {"set": name, "n_buckets": 256, "seed": seed}
-            rows.append({**at, "contender": "kmeans", "n_repetitions": OURS["n_repetitions"]})
+            rows.append({**at, "contender": "kmeans", "n_repetitions": count})
             rows.append({**OURS, **at, "contender": "irli"})
     return rows
 
 
 def _ablation() -> list[Row]:
     """One thing is changed at a time; two rounds where rounds aren't what is changed."""
-    shared = {**OURS, "set": "title-vectors", "contender": "irli", "choices": 10, "rounds": 2}
+    shared = {**OURS, "set": "title-vectors", "contender": "irli", "choices": 10, "room": 0.0, "rounds": 2}
     changes: list[Row] = [{}, {"contender": "irli-rounds", "rounds": 8}]
     changes += [{"rounds": rounds} for rounds in (0, 1, 3, 5)]
     changes += [{"choices": choices} for choices in (1, 2, 5, 25)]
+    changes += [{"room": room} for room in (1.1, 1.3, 2.0)]
     changes += [{"n_repetitions": count} for count in (1, 2, 4, 8, 32)]
     changes += [{"hidden": hidden} for hidden in (64, 128, 256, 1024)]
     changes += [{"n_buckets": count} for count in (64, 128, 512, 1000)]

@@ -77,7 +77,13 @@ def candidates_of(group: list[Record], way: str | None) -> list[float]:
 
 def title(run: Record) -> str:
     """A contender in the words of a table."""
-    words = {"n_repetitions": "R = {}", "hidden": "hidden {}", "width": "{} dimensions a byte", "links": "{} links"}
+    words = {
+        "n_repetitions": "R = {}",
+        "hidden": "hidden {}",
+        "room": "room {}",
+        "width": "{} dimensions a byte",
+        "links": "{} links",
+    }
     told = [text.format(run[name]) for name, text in words.items() if name in run]
     return NAMES[run["contender"]] + (f" ({', '.join(told)})" if told else "")
 

@@ -58,8 +58,10 @@ class Book:
         return next((record for record in self.runs if all(record.get(name) == run[name] for name in run)), None)
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take a record in, and write everything."""
+        """Take a record in, and write everything; what another process wrote meanwhile is kept."""
         with self.lock:
+            if self.path.exists():
+                self.runs = json.loads(self.path.read_text())["runs"]
             self.runs.append(record)
             about = {"date": datetime.date.today().isoformat(), "machine": measure.processor()}
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ Record = dict[str, Any]
 ABLATED = {
     "rounds": ("Rounds", "rounds"),
     "choices": ("Choices (K)", "choices"),
+    "room": ("Room (soft capacity, in mean loads)", "room"),
     "n_repetitions": ("Repetitions (R)", "repetitions"),
     "hidden": ("Hidden size", "hidden"),
     "n_buckets": ("Buckets (B)", "buckets"),

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "platform.hpp"
+#include "lanes.hpp"
 
 namespace sylvan {
 namespace {
@@ -29,7 +29,7 @@ float value_of(uint32_t rising) {
 }  // namespace
 
 BucketCounters::BucketCounters(int64_t n_labels, int64_t n_buckets, int64_t n_repetitions)
-    : cells_(static_cast<size_t>(n_labels), Cell{0.0f, 0}),
+    : cells_(static_cast<size_t>(n_labels), Cell{0.0f, 0.0f}),
       stamps_(static_cast<size_t>(n_buckets), 0),
       vote_bins_(static_cast<size_t>(n_repetitions) + 1, 0),
       score_bins_(kBins, 0) {}
@@ -72,7 +72,9 @@ int64_t BucketCounters::count(const BucketView& buckets, const Probes& probes, i
       const int32_t bucket = probes.chosen[i];
       if (bucket < 0 || stamps_[bucket] == now_) continue;
       stamps_[bucket] = now_;
-      const float weight = probes.probabilities[i];
+      const float vote[2] = {probes.probabilities[i], 1.0f};
+      Floats<2> once;
+      std::memcpy(&once, vote, sizeof once);
       const int64_t end = offsets[bucket + 1];
       for (int64_t j = offsets[bucket]; j < end; ++j) {
         const int32_t label = members[j];
@@ -80,9 +82,11 @@ int64_t BucketCounters::count(const BucketView& buckets, const Probes& probes, i
         Cell& cell = cells[label];
         touched[n_touched] =
             label;  // kept only where the counter was 0: a branch here would be guessed wrongly
-        n_touched += cell.votes == 0;
-        ++cell.votes;
-        cell.sum += weight;
+        n_touched += cell.votes == 0.0f;
+        Floats<2> both;
+        std::memcpy(&both, &cell, sizeof both);
+        both = both + once;
+        std::memcpy(&cell, &both, sizeof both);
       }
       *increments += end - offsets[bucket];
     }
@@ -103,12 +107,12 @@ void BucketCounters::collect(int64_t n_touched, const Selection& selection, std:
     const int32_t label = touched_[i];
     if (i + kAhead < n_touched) SYLVAN_PREFETCH(&cells_[touched_[i + kAhead]]);
     Cell& cell = cells_[label];
-    const Item item{cell.votes, rising_bits(cell.sum), label};
-    const bool counts = cell.votes >= selection.min_votes;
+    const Item item{static_cast<uint32_t>(cell.votes), rising_bits(cell.sum), label};
+    const bool counts = item.votes >= selection.min_votes;
     if (cut) bins[bin(item)] += counts;
     items[n] = item;
     n += counts;
-    cell = {0.0f, 0};
+    cell = {0.0f, 0.0f};
   }
   n_items_ = n;
   if (n > selection.limit) keep_first(selection.limit, bins, bin);

@@ -56,7 +56,7 @@ class BucketCounters {
  private:
   struct Cell {
     float sum;
-    uint32_t votes;
+    float votes;  // a float, to be added up together with the sum
   };
   struct Item {
     uint32_t votes;

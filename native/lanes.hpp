@@ -24,6 +24,10 @@ struct LaneType<8> {
   typedef float F __attribute__((vector_size(32), may_alias));
 };
 template <>
+struct LaneType<2> {
+  typedef float F __attribute__((vector_size(8), may_alias));
+};
+template <>
 struct LaneType<4> {
   typedef float F __attribute__((vector_size(16), may_alias));
 };

@@ -27,6 +27,8 @@ def exercise(model: Any) -> None:
     elif getattr(model, "takes_texts", False):
         top = model.rank(TEXTS, k=5)
         assert len(top.names) == len(TEXTS)
+    elif name in ("IRLIIndex", "ShardedIRLIIndex"):
+        _index(model)
     elif hasattr(model, "rank"):
         _ranker(model)
     elif isinstance(model, dict):
@@ -71,6 +73,27 @@ def _calibrator(calibrator: Any) -> None:
     scores = np.linspace(1, 0, 30, dtype=np.float32)[None]
     found = calibrator(TopK(np.arange(30, dtype=np.int32)[None], scores)).scores
     assert (found > 0).all() and (found < 1).all() and (np.diff(found) < 0).all()
+
+
+def _index(index: Any) -> None:
+    width = int(index.n_dimensions_)
+    assert width < 10**6, "an index this wide was not saved"
+    queries = np.random.default_rng(0).normal(size=(5, width)).astype(np.float32)
+    n = index.n_vectors_ + 100
+    for settings in ({}, {"probes": 99, "order": "votes"}, {"candidates": 3, "order": "probability"}):
+        ids, distances, counts = index.search(queries, 4, return_counts=True, **settings)
+        assert ids.shape == distances.shape == (5, 4) and counts.min() >= 0
+        assert ids.min() >= -1 and ids.max() < n
+    for report in np.ravel(index.report(queries)):
+        report.text()
+        report.to_dict()
+    added = index.add(queries)
+    assert len(set(added.tolist())) == 5
+    index.remove(added[:2])
+    assert not np.isin(index.search(queries, 4)[0], added[:2]).any()
+    index.tune(queries, 0.5)
+    if hasattr(index, "close"):
+        index.close()
 
 
 def _ranker(model: Any) -> None:

@@ -176,6 +176,29 @@ def text_ensemble(folder: Path) -> None:
     Ensemble.of_fitted([one, two], how="count").save(folder)
 
 
+def _vectors() -> Any:
+    return np.random.default_rng(4).normal(size=(40, 3)).astype(np.float32)
+
+
+def _shard() -> Any:
+    from sylvan import IRLIIndex
+
+    index = IRLIIndex(n_buckets=4, n_repetitions=2, hidden=3, choices=2, probes=2, n_neighbors=5)
+    return index.set_params(rounds=1, epochs_per_round=1, n_jobs=1)
+
+
+def irli_index(folder: Path) -> None:
+    index = _shard().fit(_vectors(), metric="angular")
+    index.remove([3, 17])
+    index.save(folder)
+
+
+def irli_shards(folder: Path) -> None:
+    from sylvan import ShardedIRLIIndex
+
+    ShardedIRLIIndex(_shard(), 2, "serial").fit(_vectors()).save(folder)
+
+
 SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "synthetic": (synthetic, "sylvan", "__version__"),
     "label-tree": (label_tree, "sylvan.indexing", "LabelTree.to_state"),
@@ -188,6 +211,8 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "calibrator": (calibrator, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "calibrator-platt": (calibrator_of_platt, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "neighbor-ranker": (neighbors, "sylvan", "NeighborRanker.save"),
+    "irli-index": (irli_index, "sylvan", "IRLIIndex.save"),
+    "irli-shards": (irli_shards, "sylvan", "ShardedIRLIIndex.save"),
     "ensemble": (ensemble, "sylvan", "Ensemble.save"),
     "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),

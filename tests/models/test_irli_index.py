@@ -7,6 +7,8 @@ import json
 import pickle
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,20 @@ def same(first: IRLIIndex, second: IRLIIndex) -> None:
 @pytest.mark.parametrize("n_jobs", [2, -1])
 def test_threads_and_runs_do_not_change_a_bit(index: IRLIIndex, n_jobs: int) -> None:
     same(index, IRLIIndex(**{**SMALL, "n_jobs": n_jobs}).fit(BASE))
+
+
+def test_sixteen_threads_search_in_one_index(index: IRLIIndex) -> None:
+    expected = [index.search(QUERIES[start : start + 5], 6) for start in range(0, 60, 5)]
+    begin = threading.Barrier(16)
+
+    def work(number: int) -> bool:
+        begin.wait()
+        order = np.random.default_rng(number).permutation(len(expected))
+        found = [(i, index.search(QUERIES[5 * i : 5 * i + 5], 6)) for i in order]
+        return all(np.array_equal(a, b) for i, pair in found for a, b in zip(pair, expected[i], strict=True))
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(work, range(16)))
 
 
 def test_each_query_is_answered_as_if_it_were_alone(index: IRLIIndex) -> None:
@@ -358,7 +374,15 @@ def test_searches_that_make_no_sense(index: IRLIIndex, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("n_buckets", 0), ("n_buckets", "many"), ("rounds", -1), ("metric", "cosine"), ("choices", 0), ("n_jobs", 0)],
+    [
+        ("n_buckets", 0),
+        ("n_buckets", "many"),
+        ("rounds", -1),
+        ("metric", "cosine"),
+        ("choices", 0),
+        ("n_jobs", 0),
+        ("min_votes", 17),
+    ],
 )
 def test_parameters_out_of_their_range(name: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=f"'{name}' parameter of IRLIIndex"):

@@ -177,8 +177,9 @@ class BucketNetwork:
             part = slice(*rows)
             hidden = self.hidden_values(X[part])
             for repetition in range(self.n_repetitions):
-                best, values = best_columns(self.bucket_logits(hidden, repetition), m)
-                chosen[part, repetition], probabilities[part, repetition] = best, sigmoid(values)
+                best = best_columns(self.bucket_logits(hidden, repetition), m)
+                chosen[part, repetition], probabilities[part, repetition] = best
+            probabilities[part] = sigmoid(probabilities[part])
 
         map_parallel(work, split_ranges(n, self.block_rows()), n_jobs)
         return chosen, probabilities

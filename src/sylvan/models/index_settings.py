@@ -20,8 +20,9 @@ __all__ = ["ALL", "MOST_BUCKETS", "SearchSettings", "Tuning", "candidate_blocks"
 
 MOST_BUCKETS = 1 << 20
 ALL = "all"  # of the candidates
-# A counter that is raised costs about what so many multiplications do: it lies somewhere else each time.
-_INCREMENT = 6
+# A counter that is raised costs about what so many multiplications of a distance do, which stand in a row: it lies
+# somewhere else each time, and by probability a sum is raised with it.
+_INCREMENT = {"votes": 16, "probability": 32}
 _COUNTED = 1 << 24  # candidates of a block of queries, about
 
 
@@ -156,7 +157,7 @@ def choose_settings(
     best: tuple[float, Tuning] | None = None
     for probes in _ladder(buckets.n_buckets):
         found = _measure(network, buckets, inputs, nearest, probes, order, n_jobs)
-        counting = _INCREMENT * found.n_counted
+        counting = _INCREMENT[order] * found.n_counted
         if best is not None and counting > best[0]:
             break
         tuning = found.cheapest(recall)

@@ -203,6 +203,7 @@ class IRLIIndex(IndexHabits):
         from sylvan.matching.bucket_learning import learn_partitions
 
         self.check_params()
+        validate.count(self.min_votes, "min_votes", owner="IRLIIndex", high=self.n_repetitions)
         n_jobs = resolve_jobs(self.n_jobs)
         metric = self.metric if metric is None else check_metric(metric)
         if neighbors is not None and queries is None:
@@ -433,6 +434,7 @@ class IRLIIndex(IndexHabits):
         resolve_jobs(index.n_jobs)
         index._rounds = Rounds.from_state(state)
         index._held = BucketedVectors.from_state(state)
+        index._settings("search")
         return index
 
 

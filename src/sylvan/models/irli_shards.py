@@ -18,7 +18,7 @@ from sylvan.models.bucketed_vectors import check_removable
 from sylvan.models.index_settings import Tuning
 from sylvan.models.irli_index import IRLIIndex, check_metric
 from sylvan.models.shard_workers import EXECUTORS, ShardCall, ShardExecutor
-from sylvan.models.vector_space import comparable
+from sylvan.models.vector_space import comparable, need_directions
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint, Instance, Number, Parameterized
 
@@ -126,7 +126,7 @@ class ShardedIRLIIndex(Parameterized):
         resolve_jobs(template.n_jobs)
         metric = template.metric if metric is None else check_metric(metric)
         vectors = validate.vectors(base, name="base", min_rows=1)
-        comparable(vectors, metric, name="base")  # whose errors name rows of the whole base
+        need_directions(vectors, metric, "base")
         if len(vectors) < self.n_shards:
             raise DataError(f"base has {len(vectors)} rows, which are too few for {self.n_shards} shards.")
         if neighbors is not None:

@@ -131,7 +131,6 @@ class SerialExecutor:
     """All shards in this process, asked one after another; each has all of the threads."""
 
     def __init__(self, n_shards: int) -> None:
-        self.n_jobs: int | None = None
         self._workers = [ShardWorker() for _ in range(n_shards)]
 
     def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
@@ -240,8 +239,15 @@ def _answers(outcomes: Sequence[Any]) -> list[Any]:
 
 def _serve(pipe: Any) -> None:
     """A shard's process: calls come in, answers go out, until the other end is closed."""
+    import multiprocessing
     import signal
+    from multiprocessing.connection import wait
 
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        # A parent that is killed tells nobody, and a shard in training wouldn't look for hours.
+        sentinel = parent.sentinel
+        threading.Thread(target=lambda: (wait([sentinel]), os._exit(1)), daemon=True, name="sylvan-parent").start()
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks hears Ctrl-C, and decides
     worker = ShardWorker()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from sylvan import validate
 from sylvan.errors import DataError
 
-__all__ = ["FARTHEST", "Vectors", "comparable", "indicator", "kept"]
+__all__ = ["FARTHEST", "Vectors", "comparable", "indicator", "kept", "need_directions"]
 
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
@@ -30,23 +31,43 @@ def comparable(vectors: Any, metric: str, **checks: Any) -> Vectors:
     if metric != "angular":
         return rows
     unit = np.empty_like(rows)
+    for part, lengths in _lengths(rows, checks.get("name", "vectors")):
+        unit[part] = rows[part] / lengths[:, None]
+    return unit
+
+
+def need_directions(rows: Vectors, metric: str, name: str) -> None:
+    """Refuse, under the angular metric, what :func:`comparable` would refuse.
+
+    Raises
+    ------
+    DataError
+        For a vector of zeros.
+    """
+    if metric == "angular":
+        for _ in _lengths(rows, name):
+            pass
+
+
+def _lengths(rows: Vectors, name: str) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+    """The vectors' lengths, some rows at a time."""
     for start in range(0, len(rows), _ROWS):
         block = rows[start : start + _ROWS].astype(np.float64)  # squares of small values vanish in float32
         lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
         if not lengths.all():
             raise DataError(
-                f"{checks.get('name', 'vectors')} holds only zeros in row {start + int(np.argmin(lengths))}: such a "
-                "vector has no direction, and metric='angular' compares directions."
+                f"{name} holds only zeros in row {start + int(np.argmin(lengths))}: such a vector has no direction, "
+                "and metric='angular' compares directions."
             )
-        unit[start : start + _ROWS] = block / lengths[:, None]
-    return unit
+        yield slice(start, start + len(block)), lengths
 
 
 def kept(rows: Vectors, given: Any) -> Vectors:
     """``rows`` to be kept: a copy where they are what a user gave and may change; what is mapped for reading isn't."""
-    if rows.flags.writeable and isinstance(given, np.ndarray) and np.may_share_memory(rows, given):
-        return rows.copy()
     plain: Vectors = rows.view(np.ndarray)  # not NumPy's own class of mapped arrays, whose every slice is another such
+    theirs = isinstance(given, np.ndarray) and np.may_share_memory(plain, given)
+    if theirs and plain.flags.writeable:
+        plain = plain.copy()
     return plain
 
 
