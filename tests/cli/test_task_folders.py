@@ -73,3 +73,21 @@ def test_a_wrong_sampler_beside_the_full_softmax(call: Any, tmp_path: Path) -> N
     outcome = classify(call, data, tmp_path / "out", "--loss", "full", "--sampler", "nope")
     assert outcome.code == 2 and outcome.err.startswith("Error: There is no sampler 'nope'. The known ones are: ")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_small_set_needs_no_option(call: Any, tmp_path: Path) -> None:
+    outcome = call(
+        "task", "extreme-classification", str(write_texts(tmp_path / "a.jsonl", "A")), "--epochs", "1",
+        "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    settings = json.loads((tmp_path / "out" / "results.json").read_text())["settings"]
+    assert settings["n_samples"] == 3 and settings["sampler"] == "midx-aware-rq"
+
+
+def test_the_warning_of_adam_is_a_sentence(call: Any, tmp_path: Path) -> None:
+    data = write_texts(tmp_path / "a.jsonl", "A")
+    outcome = classify(call, data, tmp_path / "out", "--set", "optimizer=adam")
+    assert outcome.code == 0
+    assert outcome.err.startswith("Warning: SparseAdam trains the class table of a sampled loss.")
+    assert outcome.err.count("\n") == 1 and ".py" not in outcome.err

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
+from sylvan.data import build_sequences
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
+from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
 from sylvan.tasks.objective import ClassObjective
 
 
@@ -54,3 +57,20 @@ def test_a_batch_without_any_target_teaches_codewords_nothing() -> None:
     made = objective(sampler="midx-rq", codewords=4, sampler_parameters={"learnable": "joint"})
     table = torch.nn.Parameter(torch.randn(30, 6))
     assert float(made(torch.randn(4, 6), table, torch.full((4,), -100), 0).detach()) == 0.0
+
+
+def test_few_classes_want_fewer_negatives() -> None:
+    text = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 5
+    users = [user for user in range(20) for _ in range(10)]
+    sequences = build_sequences(users, [(user + place) % 10 for user in range(20) for place in range(10)])
+    classes = np.arange(60) % 12
+    eye = sp.csr_matrix(np.eye(12, dtype=np.float32)[classes])
+    for made, n in (
+        (LanguageModel(build_corpus(text, text, text), embedding=8, hidden=8), 3),
+        (SequentialRecommendation(sequences, dim=8), 5),
+        (ExtremeClassification(eye, classes, dim=8), 6),
+    ):
+        assert made._objective.loss.n_samples == made.settings()["n_samples"] == n
+    assert ExtremeClassification(eye, classes, dim=8, n_samples=9).settings()["n_samples"] == 9
+    with pytest.raises(ParameterError, match="above the class count"):
+        ExtremeClassification(eye, classes, dim=8, n_samples=13)

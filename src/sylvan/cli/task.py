@@ -147,7 +147,9 @@ def _model_options(function: Any) -> Any:
                      help="A parameter of the sampler; give it again for several."),
         click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=_complete,
                      help="A parameter of the task (below); give it again for several."),
-        click.option("--samples", type=int, metavar="N", help="The same as --set n_samples=N."),
+        click.option("--samples", type=int, metavar="N",
+                     help="Negatives: the same as --set n_samples=N. [default: the task's number, or half of the "
+                     "classes where that is less]"),
         click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
                      help="What is minimised (below); full needs no sampler."),
         click.option("--sampler", metavar="NAME", default="midx-aware-rq", show_default=True, shell_complete=_complete,

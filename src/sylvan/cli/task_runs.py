@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +21,7 @@ from sylvan.neural.history import write_json
 from sylvan.neural.keeping import Keeper, has_checkpoint
 from sylvan.neural.training import Job
 from sylvan.parallel import quiet
+from sylvan.sampling import HarmfulOptimizerWarning, StaleSamplerWarning
 from sylvan.tasks.running import run_task
 
 __all__ = ["run"]
@@ -47,7 +50,7 @@ def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> N
     if given["threads"] is not None:
         torch.set_num_threads(given["threads"])
     found: list[dict[str, Any]] = []
-    with quiet(given["quiet"]):
+    with quiet(given["quiet"]), _spoken_warnings():
         for seed, folder in zip(seeds, folders, strict=True):
             if several and not given["quiet"]:
                 click.echo(f"Seed {seed}:")
@@ -61,6 +64,22 @@ def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> N
     if several:
         _join(found, seeds, given)
     session.written = f"the results were written to {given['folder']}"
+
+
+@contextlib.contextmanager
+def _spoken_warnings() -> Iterator[None]:
+    """Sylvan's own warnings as sentences, without the line of code that Python shows."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, HarmfulOptimizerWarning | StaleSamplerWarning):
+                click.echo(f"Warning: {message}", err=True)
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = tell
+        yield
 
 
 def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:

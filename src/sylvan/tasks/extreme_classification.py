@@ -19,7 +19,7 @@ from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
 from sylvan.sampling import ClassLoss, Sampler
 from sylvan.tasks.checksum import checksum_of_matrices
 from sylvan.tasks.full_ranking import top_classes
-from sylvan.tasks.objective import ClassObjective
+from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 from sylvan.topk import TopK
 
@@ -27,6 +27,7 @@ __all__ = ["ExtremeClassification"]
 
 _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100
+_NEGATIVES = 1000  # of a set with at least twice as many classes
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
@@ -47,8 +48,9 @@ class ExtremeClassification(Parameterized, Job):
         Labels beyond the training's last column are dropped, and rows without a label left out. Without
         ``validation``, a share ``validation_share`` of the training rows is kept apart for it; without ``test`` the
         measures of the test are those of validation.
-    n_samples : int
-        Negatives for each row, or for a whole batch where ``shared``; no more than there are classes.
+    n_samples : int, optional
+        Negatives for each row, or for a whole batch where ``shared``; no more than there are classes. By default
+        1,000, or half of the classes where that is less.
     dim : int
         Dimensions of queries and classes.
     hidden : int, optional
@@ -89,7 +91,7 @@ class ExtremeClassification(Parameterized, Job):
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {
-        "n_samples": Number(int, 1),
+        "n_samples": Number(int, 1, optional=True),
         "dim": Number(int, 1),
         "hidden": Number(int, 1, optional=True),
         "dropout": Number(float, 0, 1),
@@ -116,7 +118,7 @@ class ExtremeClassification(Parameterized, Job):
         test: tuple[Any, Any] | None = None,
         sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
-        n_samples: int = 1000,
+        n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 64,
         dim: int = 128,
@@ -192,12 +194,13 @@ class ExtremeClassification(Parameterized, Job):
         return X[kept], Y[kept]
 
     def _make_network(self) -> None:
+        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, self.n_classes_)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
             self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
             self._objective = ClassObjective(
-                self.n_classes_, self.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
+                self.n_classes_, self.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
                 counts=np.bincount(self._Y.indices, minlength=self.n_classes_),
                 sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters,
                 shared=self.shared, codewords=self.codewords, refresh=self.refresh,
@@ -240,7 +243,13 @@ class ExtremeClassification(Parameterized, Job):
         data = ("features", "labels", "validation", "test", "device")
         found = {name: value for name, value in self.get_params(deep=False).items() if name not in data}
         size = f"{self._X.shape[0]:,} rows, {self._X.shape[1]:,} features, {self.n_classes_:,} classes"
-        return {"task": "extreme-classification", "data": size, "data_checksum": self._checksums, **found}
+        return {
+            "task": "extreme-classification",
+            "data": size,
+            "data_checksum": self._checksums,
+            **found,
+            "n_samples": self.n_samples_,
+        }
 
     # Evaluation and use.
 

@@ -14,9 +14,21 @@ from sylvan.neural.refresh import RefreshSchedule
 from sylvan.sampling import CANELoss, ClassLoss, FrequencySubsets, Sampler, make_loss, make_sampler
 from sylvan.sampling.by_name import SAMPLERS
 
-__all__ = ["FULL", "ClassObjective"]
+__all__ = ["FULL", "ClassObjective", "negatives"]
 
 FULL = "full"
+
+
+def negatives(asked: int | None, usual: int, n_classes: int) -> int:
+    """How many negatives: as many as are asked for, or the task's usual number, but no more than half of the classes.
+
+    Examples
+    --------
+    >>> from sylvan.tasks.objective import negatives
+    >>> negatives(None, 1000, 50_000), negatives(None, 1000, 60), negatives(45, 1000, 60)
+    (1000, 30, 45)
+    """
+    return asked if asked is not None else min(usual, max(1, n_classes // 2))
 
 
 class ClassObjective(nn.Module):

@@ -21,7 +21,7 @@ from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameteri
 from sylvan.sampling import ClassLoss, Sampler
 from sylvan.tasks.checksum import checksum
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks, top_classes
-from sylvan.tasks.objective import ClassObjective
+from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
 from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 
@@ -30,6 +30,7 @@ __all__ = ["ENCODERS", "SequentialRecommendation"]
 ENCODERS: dict[str, type[SASRec] | type[GRU4Rec]] = {"sasrec": SASRec, "gru4rec": GRU4Rec}
 _QUERIES = 2048  # encoded at a time in evaluation
 _IGNORED = -100
+_NEGATIVES = 90  # of a set with at least twice as many classes
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,9 @@ class SequentialRecommendation(Parameterized, Job):
         Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
     loss : str or ClassLoss
         By a name of :func:`sylvan.sampling.make_loss` or as an object.
-    n_samples : int
-        Negatives at each place of a sequence, or for a whole batch where ``shared``.
+    n_samples : int, optional
+        Negatives at each place of a sequence, or for a whole batch where ``shared``. By default 90, or half of the
+        items where that is less.
     shared : bool
     codewords : int
         Codewords of each codebook, for samplers by MIDX.
@@ -124,7 +126,7 @@ class SequentialRecommendation(Parameterized, Job):
         "max_length": Number(int, 1),
         "dropout": Number(float, 0, 1),
         "tied": Flag(),
-        "n_samples": Number(int, 1),
+        "n_samples": Number(int, 1, optional=True),
         "split": Choice(SPLITS),
         "exclude_seen": Flag(),
         "batch_size": Number(int, 1),
@@ -151,7 +153,7 @@ class SequentialRecommendation(Parameterized, Job):
         tied: bool = True,
         sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
-        n_samples: int = 90,
+        n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 64,
         split: Literal["users", "interactions", "last"] = "users",
@@ -180,11 +182,12 @@ class SequentialRecommendation(Parameterized, Job):
         data = self.sequences
         self._checksum = checksum((data.offsets, data.ids))
         self.split_ = split_sequences(data, self.split, self.seed)
+        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, data.n_items)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = self._make_encoder()
             objective = ClassObjective(
-                data.n_items, self.encoder_.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
+                data.n_items, self.encoder_.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
                 counts=self.split_.train_counts(data), sampler_parameters=self.sampler_parameters,
                 loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
                 refresh=self.refresh,
@@ -241,7 +244,9 @@ class SequentialRecommendation(Parameterized, Job):
 
     def settings(self) -> dict[str, Any]:
         data = {"data": self.sequences.describe(), "data_checksum": self._checksum}
-        return {"task": "sequential-recommendation", **data, **self._plain_settings()}
+        return {
+            "task": "sequential-recommendation", **data, **self._plain_settings(), "n_samples": self.n_samples_
+        }  # fmt: skip
 
     def _plain_settings(self) -> dict[str, Any]:
         found = {
