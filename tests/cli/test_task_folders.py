@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import sylvan
+from sylvan.neural import RefreshSchedule
 
 SMALL = ("--sampler", "uniform", "--set", "dim=8", "--set", "batch_size=16", "-q")
 WORDS = ("red", "green", "blue", "black", "white", "pink")
@@ -91,3 +92,9 @@ def test_the_warning_of_adam_is_a_sentence(call: Any, tmp_path: Path) -> None:
     assert outcome.code == 0
     assert outcome.err.startswith("Warning: SparseAdam trains the class table of a sampled loss.")
     assert outcome.err.count("\n") == 1 and ".py" not in outcome.err
+
+
+def test_the_help_has_the_default_of_the_schedule(call: Any) -> None:
+    told = " ".join(call("task", "language-model", "--help").out.split())
+    for n in (10_000, 1_000_000):
+        assert f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" in told

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from sylvan.cli.app import BAD_USAGE
 from sylvan.cli.options import describe_parameters, shared_options
 from sylvan.errors import ParameterError
+from sylvan.neural.refresh import RefreshSchedule
 
 __all__ = ["TASKS", "command"]
 
@@ -26,6 +27,7 @@ TASKS = {
     "sequential-recommendation": "Foretell a user's next item: SASRec or GRU4Rec on ordered interactions.",
     "extreme-classification": "Foretell labels of sparse features, from everything that train reads.",
 }
+_SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in the help
 
 
 def _module_of(task: str) -> str:
@@ -137,10 +139,14 @@ def _training_options(function: Any) -> Any:
     return function
 
 
+def _refresh_defaults() -> str:
+    return ", ".join(f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" for n in _SIZES)
+
+
 def _model_options(function: Any) -> Any:
     for option in (
         click.option("--refresh-every", type=int, metavar="N",
-                     help="Steps between two builds of the sampler's index. [default: 50, and 10 up to step 200]"),
+                     help=f"Steps between two builds of the sampler's index. [default: {_refresh_defaults()}]"),
         click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
                      help="A parameter of the loss; give it again for several."),
         click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",

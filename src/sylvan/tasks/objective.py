@@ -53,7 +53,8 @@ class ClassObjective(nn.Module):
     codewords : int, optional
         Codewords of each codebook, for MIDX given by name.
     refresh : RefreshSchedule, optional
-        When an adaptive sampler sees the table.
+        When an adaptive sampler sees the table; :meth:`RefreshSchedule.for_classes
+        <sylvan.neural.RefreshSchedule.for_classes>` by default.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class ClassObjective(nn.Module):
         refresh: RefreshSchedule | None = None,
     ) -> None:
         super().__init__()
-        self.refresh = refresh or RefreshSchedule()
+        self.refresh = refresh or RefreshSchedule.for_classes(n_classes)
         if isinstance(sampler, str) and sampler not in SAMPLERS:  # told also where the loss needs none
             raise ParameterError(f"There is no sampler {sampler!r}. The known ones are: {', '.join(SAMPLERS)}.")
         if isinstance(loss, ClassLoss):
