@@ -28,6 +28,11 @@ def load(name: str) -> Any:
     return module
 
 
+@pytest.fixture(autouse=True)
+def beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))  # where their parts lie
+
+
 def test_a_run_is_free_again_when_its_process_was_killed(tmp_path: Path) -> None:
     cane, lock = load("cane"), tmp_path / "run.lock"
     code = (

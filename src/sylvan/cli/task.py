@@ -13,7 +13,6 @@ from click.shell_completion import CompletionItem
 from sylvan.cli.app import BAD_USAGE
 from sylvan.cli.options import describe_parameters, shared_options
 from sylvan.errors import ParameterError
-from sylvan.neural.refresh import RefreshSchedule
 
 __all__ = ["TASKS", "command"]
 
@@ -66,6 +65,19 @@ class _TaskCommand(click.Command):
             formatter.write_dl(list(LOSSES.items()))
         with formatter.section(f"Parameters of {owner.__name__}, for --set"):
             formatter.write_dl(describe_parameters(owner))
+
+
+class _RefreshEvery(click.Option):
+    """Its default is the schedule's, which is there with PyTorch only."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        try:
+            from sylvan.neural import RefreshSchedule
+        except ImportError:
+            return record
+        usual = ", ".join(f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" for n in _SIZES)
+        return None if record is None else (record[0], f"{record[1]} [default: {usual}]")
 
 
 class _Tasks(click.Group):
@@ -139,14 +151,10 @@ def _training_options(function: Any) -> Any:
     return function
 
 
-def _refresh_defaults() -> str:
-    return ", ".join(f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" for n in _SIZES)
-
-
 def _model_options(function: Any) -> Any:
     for option in (
         click.option("--refresh-every", type=int, metavar="N",
-                     help=f"Steps between two builds of the sampler's index. [default: {_refresh_defaults()}]"),
+                     cls=_RefreshEvery, help="Steps between two builds of the sampler's index."),
         click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
                      help="A parameter of the loss; give it again for several."),
         click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
