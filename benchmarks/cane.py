@@ -17,12 +17,12 @@ import lzma
 import math
 import os
 import time
-from collections import defaultdict
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from report_cane import cane_tables
 from torch import Tensor, nn
 
 from sylvan.sampling import (
@@ -276,18 +276,7 @@ def report(work: Path) -> None:
     RESULT.write_text(
         json.dumps({"task": "language model, Penn Treebank, validation", "runs": records}, indent=1) + "\n"
     )
-    # A longer run passes through a shorter one's mark with the same figures: each seed once.
-    by_mark: dict[int, dict[tuple[str, float], dict[int, tuple[float, Any]]]] = defaultdict(lambda: defaultdict(dict))
-    for record in records:
-        for mark, value in record["perplexity"].items():
-            by_mark[int(mark)][record["setting"], record["rate"]][record["seed"]] = value, record["coverage"]
-    for mark, runs in sorted(by_mark.items()):
-        print(f"\nAfter {mark} steps\n\n| setting | rate | perplexity | seeds | coverage |\n|---|---|---|---|---|")
-        rows = [(name, rate, list(seeds.values())) for (name, rate), seeds in runs.items()]
-        for name, rate, found in sorted(rows, key=lambda row: sum(value for value, _ in row[2]) / len(row[2])):
-            mean = sum(value for value, _ in found) / len(found)
-            covered = "" if found[0][1] is None else f"{sum(c for _, c in found) / len(found):.2f}"
-            print(f"| {name} | {rate} | {mean:.1f} | {len(found)} | {covered} |")
+    print("\n".join(cane_tables(records)))
 
 
 def main() -> None:

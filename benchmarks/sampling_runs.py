@@ -57,7 +57,7 @@ def make_job(run: Run, data: Path, cache: Path) -> Any:
         "n_samples": run.get("n_samples") or contender.n_samples or N_SAMPLES[run["task"]],
         "sampler_parameters": parameters,
         "loss_parameters": {**contender.loss_parameters, **({"shared": True} if contender.shared else {})},
-        "refresh": RefreshSchedule(**(contender.refresh or {})),
+        "refresh": RefreshSchedule(**contender.refresh) if contender.refresh else None,
         "seed": run["seed"],
     }
     for name in CHANGES:

@@ -76,18 +76,24 @@ int64_t BucketCounters::count(const BucketView& buckets, const Probes& probes, i
       Floats<2> once;
       std::memcpy(&once, vote, sizeof once);
       const int64_t end = offsets[bucket + 1];
-      for (int64_t j = offsets[bucket]; j < end; ++j) {
-        const int32_t label = members[j];
-        if (j + kAhead < end) SYLVAN_PREFETCH(cells + members[j + kAhead]);
+      // A label is kept only where its counter was 0: a branch there would be guessed wrongly.
+      const auto add = [&](int32_t label) {
         Cell& cell = cells[label];
-        touched[n_touched] =
-            label;  // kept only where the counter was 0: a branch here would be guessed wrongly
-        n_touched += cell.votes == 0.0f;
+        uint32_t votes;
+        std::memcpy(&votes, &cell.votes, sizeof votes);  // the bits of 0 are 0
+        touched[n_touched] = label;
+        n_touched += votes == 0;
         Floats<2> both;
         std::memcpy(&both, &cell, sizeof both);
         both = both + once;
         std::memcpy(&cell, &both, sizeof both);
+      };
+      int64_t j = offsets[bucket];
+      for (; j + kAhead < end; ++j) {
+        SYLVAN_PREFETCH(cells + members[j + kAhead]);
+        add(members[j]);
       }
+      for (; j < end; ++j) add(members[j]);
       *increments += end - offsets[bucket];
     }
   }

@@ -118,10 +118,10 @@ SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* SYLV
 
 template <typename Name>
 void offer(Best& best, const float* scores, int64_t n, Name name) {
-  int32_t near[kReaching];
+  int32_t places[kReaching];
   for (int64_t first = 0; first < n; first += kReaching) {
-    const int64_t n_near = reaching(scores + first, std::min(kReaching, n - first), best.floor(), near);
-    for (int64_t i = 0; i < n_near; ++i) best.offer(name(first + near[i]), scores[first + near[i]]);
+    const int64_t n_near = reaching(scores + first, std::min(kReaching, n - first), best.floor(), places);
+    for (int64_t i = 0; i < n_near; ++i) best.offer(name(first + places[i]), scores[first + places[i]]);
   }
 }
 

@@ -3,13 +3,22 @@
 from sylvan import data, indexing, metrics
 from sylvan.errors import SylvanError
 from sylvan.indexing import LabelTree
-from sylvan.models import Ensemble, IRLIIndex, NeighborRanker, ShardedIRLIIndex, TextModel, XRLinear
+from sylvan.models import (
+    Ensemble,
+    IRLIClassifier,
+    IRLIIndex,
+    NeighborRanker,
+    ShardedIRLIIndex,
+    TextModel,
+    XRLinear,
+)
 from sylvan.registry import load
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 
 __all__ = [
     "Ensemble",
+    "IRLIClassifier",
     "IRLIIndex",
     "LabelTree",
     "NeighborRanker",

@@ -199,6 +199,26 @@ def irli_shards(folder: Path) -> None:
     ShardedIRLIIndex(_shard(), 2, "serial").fit(_vectors()).save(folder)
 
 
+def irli(folder: Path) -> None:
+    """Put together by hand: what trains it, PyTorch, needn't be there."""
+    from sylvan import IRLIClassifier
+    from sylvan.indexing.buckets import Buckets, hash_partition
+    from sylvan.matching.bucket_learning import LearningRound
+    from sylvan.matching.bucket_network import BucketNetwork
+    from sylvan.models.bucket_report import Rounds
+
+    rng = np.random.default_rng(0)
+    shapes = (40, 12), (12,), (3, 4, 5), (3, 5)
+    model = IRLIClassifier(n_buckets=5, n_repetitions=3, hidden=4, probes=2)
+    model.buckets_ = Buckets.from_assignment(hash_partition(23, 5, 3), 5)
+    model.network_ = BucketNetwork(*(rng.standard_normal(shape, np.float32) for shape in shapes))
+    one = LearningRound(0, np.zeros(3), 0.1, 0.4, model.buckets_.load_deviation(), 2.0, 0.5, {"score": 0.5})
+    model._rounds, model._dense = Rounds.of([one], 0), False
+    model.label_counts_ = np.arange(23)
+    model.n_features_, model.n_labels_, model.n_rows_ = 40, 23, 60
+    model.save(folder)
+
+
 SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "synthetic": (synthetic, "sylvan", "__version__"),
     "label-tree": (label_tree, "sylvan.indexing", "LabelTree.to_state"),
@@ -211,6 +231,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "calibrator": (calibrator, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "calibrator-platt": (calibrator_of_platt, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "neighbor-ranker": (neighbors, "sylvan", "NeighborRanker.save"),
+    "irli": (irli, "sylvan", "IRLIClassifier.save"),
     "irli-index": (irli_index, "sylvan", "IRLIIndex.save"),
     "irli-shards": (irli_shards, "sylvan", "ShardedIRLIIndex.save"),
     "ensemble": (ensemble, "sylvan", "Ensemble.save"),

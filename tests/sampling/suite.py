@@ -67,10 +67,17 @@ class Case:
         return normal(n, self.dim, seed=seed)
 
     def prepare(self, sampler: Sampler, table: Tensor | None = None) -> Sampler:
-        """Show it the class embeddings, and the batch: each class as often as its count says."""
+        """Show it the class embeddings, and the batch: each class as often as its count says.
+
+        Twice, with draws between: some samplers learn at a refresh from the queries that they drew for.
+        """
+        table = self.table() if table is None else table
         torch.manual_seed(0)  # an index may be built at random
-        sampler.refresh(self.table() if table is None else table)
-        return self.observe(sampler)
+        sampler.refresh(table)
+        self.observe(sampler)
+        sampler.sample(self.queries(64, seed=4), 1)
+        sampler.refresh(table)
+        return sampler
 
     def observe(self, sampler: Sampler) -> Sampler:
         """Show it the batch."""
@@ -110,6 +117,8 @@ CASES = [
     Case("midx-rq", {"n_codewords": 3, "n_codebooks": 3}),
     Case("midx-learned-pq", {"n_codewords": 5}),
     Case("midx-learned-rq", {"n_codewords": 5}),
+    Case("midx-joint-pq", {"n_codewords": 5}),
+    Case("midx-joint-rq", {"n_codewords": 5}),
     Case("midx-aware-pq", {"n_codewords": 5}),
     Case("midx-aware-rq", {"n_codewords": 5}),
 ]

@@ -320,6 +320,46 @@ def test_a_single_class(case: Case) -> None:
     torch.testing.assert_close(draw.log_q, torch.zeros(3, 5), atol=1e-5, rtol=0)
 
 
+def test_what_learns_from_queries_has_learned_when_it_is_tried(case: Case) -> None:
+    sampler = case.ready()
+    learns = "learned" in case.name or "aware" in case.name
+    assert learns == (getattr(sampler, "recent", None) is not None)
+    if not learns:
+        return
+    plain = Case(case.name.replace("-learned", "").replace("-aware", ""), {**case.parameters, "class_weights": None})
+    assert sampler.recent.n_kept == 32  # type: ignore[union-attr]
+    found, other = (one.log_prob(case.queries(3), all_ids(case)) for one in (sampler, plain.ready()))
+    assert float((found - other).abs().max()) > 0.1
+
+
+def test_a_state_of_another_size_is_refused(case: Case) -> None:
+    if not case.make().state_dict() or case.name in ("uniform", "log-uniform"):
+        pytest.skip("has no index")
+    other = Case(case.name, case.parameters, case.weighted, n_classes=70)
+    with pytest.raises(DataError, match=r"isn't one of \w+ with these parameters \(n_classes=70.*size mismatch for"):
+        other.make().load_state_dict(case.ready().state_dict())
+
+
+def test_wrong_kinds_of_things_are_told(case: Case) -> None:
+    sampler = case.ready()
+    queries, table = case.queries(3), case.table()
+    for wrong, told in [(queries.numpy(), "torch.from_numpy makes"), (queries.tolist(), "torch.tensor makes")]:
+        with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{told}"):
+            sampler.sample(wrong, 5)  # type: ignore[arg-type]
+        for call in (sampler.log_prob, sampler.shared_log_prob):
+            with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{told}"):
+                call(wrong, all_ids(case))  # type: ignore[arg-type]
+    for call in (sampler.log_prob, sampler.shared_log_prob):
+        with pytest.raises(DataError, match=r"ids given to \w+.\w+ must be a torch.Tensor. Got a list instead: torch"):
+            call(queries, [1, 2])  # type: ignore[arg-type]
+    for module in (torch.nn.Embedding(*table.shape), torch.nn.Linear(case.dim, case.n_classes)):
+        with pytest.raises(DataError, match=r"Got the module (Embedding|Linear) instead: give its .weight"):
+            sampler.refresh(module)  # type: ignore[arg-type]
+    if sampler.adaptive:
+        with pytest.raises(DataError, match=r"are on meta, its index on cpu: move it there with sampler.to\('meta'\)"):
+            sampler.refresh(table.to("meta"))
+
+
 def test_the_chi_square_test_can_fail() -> None:
     log_prob = torch.log_softmax(normal(60), 0)
     torch.manual_seed(0)

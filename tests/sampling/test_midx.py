@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from suite import chi_square
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.indexing.codebooks import reconstruct
@@ -106,16 +106,6 @@ def test_exact_midx_is_the_softmax_whatever_the_codebooks(quantizer: str, n_code
     torch.testing.assert_close(sampler.log_prob(queries, torch.arange(400)).double(), softmax, atol=1e-5, rtol=0)
     draw = sampler.sample(queries, 60)
     torch.testing.assert_close(draw.log_q.double(), softmax.gather(1, draw.ids), atol=1e-5, rtol=0)
-
-
-def chi_square(ids: torch.Tensor, log_q: torch.Tensor) -> float:
-    """p-value of frequencies against probabilities; classes expected fewer than 10 times are put together."""
-    expected = log_q.double().exp().numpy() * ids.numel()
-    observed = np.bincount(ids.flatten().numpy(), minlength=len(expected)).astype(float)
-    rare = expected < 10
-    expected = np.append(expected[~rare], expected[rare].sum() + 1e-9)
-    observed = np.append(observed[~rare], observed[rare].sum() + 1e-9)
-    return float(stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue)
 
 
 @pytest.mark.parametrize(
@@ -325,6 +315,7 @@ def test_a_query_touches_nothing_of_the_size_of_the_class_set() -> None:
         ({"quantizer": "opq"}, "'quantizer' parameter of MIDX must be one of"),
         ({"quantizer": "pq", "n_codebooks": 9}, r"int in \[1, 4\]"),
         ({"n_codebooks": 10, "n_codewords": 1000}, r"below 2 \*\* 62"),
+        ({"n_codewords": 10**6}, r"may be 268,435,456 at most: n_codewords \*\* n_codebooks. Got 1000000 \*\* 2"),
         ({"native": 1}, "'native' parameter of MIDX must be"),
         ({"stale_after": 0}, "'stale_after'"),
     ],

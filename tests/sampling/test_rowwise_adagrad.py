@@ -193,3 +193,22 @@ def spread(kind: type, steps: int) -> float:
 def test_adam_keeps_the_noise_of_the_draws_and_adagrad_averages_it_out() -> None:
     assert spread(torch.optim.Adam, 1600) > 3 * spread(torch.optim.Adam, 100)
     assert spread(RowwiseAdagrad, 1600) < 1.5 * spread(RowwiseAdagrad, 100)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_of_a_half_table_keep_their_precision_in_a_checkpoint(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    table = torch.nn.Parameter(torch.randn(5, 4).to(dtype))
+    optimizer = RowwiseAdagrad([table], lr=0.1, initial_accumulator=70_000.0)  # no number of float16
+    table.grad = torch.randn(5, 4).to(dtype)
+    optimizer.step()
+    other = torch.nn.Parameter(table.detach().clone())
+    again = RowwiseAdagrad([other], lr=0.1)
+    again.load_state_dict(optimizer.state_dict())
+    assert again.state[other]["sum"].dtype == torch.float32
+    assert torch.equal(again.state[other]["sum"], optimizer.state[table]["sum"])
+    for one, parameter in ((optimizer, table), (again, other)):
+        parameter.grad = torch.ones(5, 4, dtype=dtype)
+        one.step()
+    assert torch.equal(table, other)
+    assert torch.equal(again.state[other]["sum"], optimizer.state[table]["sum"])

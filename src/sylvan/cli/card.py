@@ -27,6 +27,7 @@ _SUMMARIES = {
     "xr-linear": "a tree of linear models over the labels",
     "text-model": "from texts to named labels",
     "neighbor-ranker": "the labels of the most similar training rows",
+    "irli": "labels in learned buckets, found by networks",
     "ensemble": "several models in one",
     "irli-index": "vectors in learned buckets",
     "irli-shards": "vectors in learned buckets, in disjoint parts",

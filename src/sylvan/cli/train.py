@@ -19,12 +19,14 @@ __all__ = ["MODELS", "Models", "command"]
 MODELS = {
     "xr-linear": ("sylvan.models.xr_linear", "XRLinear"),
     "neighbors": ("sylvan.models.neighbors", "NeighborRanker"),
+    "irli": ("sylvan.models.irli", "IRLIClassifier"),
 }
 _SUMMARIES = {
     "xr-linear": "A tree of linear models over any number of labels (PECOS's XR-Linear).",
     "neighbors": "The labels of the most similar training rows; needs no training.",
+    "irli": "Labels in buckets that networks find, learned in turns (IRLI); training needs PyTorch.",
 }
-_SETTINGS = {"xr-linear": "beam=20", "neighbors": "n_neighbors=50"}  # what the examples set
+_SETTINGS = {"xr-linear": "beam=20", "neighbors": "n_neighbors=50", "irli": "n_repetitions=16"}  # what the examples set
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf")
 
 
@@ -123,7 +125,10 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz).")
     @work_options
     @click.option(
-        "--plan", is_flag=True, default=planning, hidden=planning,
+        "--plan",
+        is_flag=True,
+        default=planning,
+        hidden=planning,
         help="Only say how long it would take, how much memory, and how large the model would be.",
     )
     @_text_options

@@ -112,6 +112,8 @@ def learn_partitions(
     label_vectors: Float32 | None = None,
     held_out: tuple[Any, Any] | None = None,
     judge: Judge | None = None,
+    row_weights: Float32 | None = None,
+    left_out: npt.NDArray[np.int64] | None = None,
     room: float = 0.0,
     seed: int = 0,
     n_jobs: int = 1,
@@ -159,6 +161,10 @@ def learn_partitions(
     judge : callable, optional
         Given Buckets and BucketNetwork, gives measures of which "score" decides, larger being better; by default
         recall against the number of candidates, see :func:`~sylvan.matching.bucket_judge.recall_judge`.
+    row_weights : ndarray of float32, shape (n,), optional
+        Factor of each row's loss.
+    left_out : ndarray of int64, optional
+        Rows that only the final epochs learn from, because a judge knows them.
     room : float
         Soft capacity: buckets of less than so many times the mean load take the labels that like them best at once.
         With 0, as in the paper, the least loaded is always chosen.
@@ -208,7 +214,8 @@ def learn_partitions(
     from sylvan.matching.bucket_training import TrainingOptions
 
     options = TrainingOptions(hidden, learning_rate, batch_size, row_learning_rate, dropout, seed)
-    learning = _Learning(X, truths, n_labels, label_vectors, n_buckets, n_repetitions, options, n_jobs)
+    learning = _Learning(X, truths, n_labels, label_vectors, n_buckets, n_repetitions, options, n_jobs, row_weights)
+    learning.leave_out(left_out)
     learning.choices, learning.room, learning.epochs = min(choices, n_buckets), room, epochs_per_round
     judge = learning.judged_by(judge, held_out, rounds == "auto")
     most = rounds if isinstance(rounds, int) else _MOST_ROUNDS if judge is not None else 1
@@ -232,6 +239,7 @@ class _Learning:
         n_repetitions: int,
         options: Any,
         n_jobs: int,
+        weights: Float32 | None,
     ) -> None:
         self.X, self.truths = _matrix(X), _matrix(truths)
         if self.X.shape[0] != self.truths.shape[0] or self.truths.shape[1] != n_labels:
@@ -248,12 +256,21 @@ class _Learning:
             raise DataError("No row has a label: there is nothing to learn.")
         if len(labelled) < self.X.shape[0]:
             self.X, self.truths = self.X[labelled], self.truths[labelled]
+        self.labelled = labelled
+        self.weights = None if weights is None else weights[labelled] / weights[labelled].mean(dtype=np.float64)
         self.vectors, self.n_buckets, self.options, self.n_jobs = label_vectors, n_buckets, options, n_jobs
         self.assignment = hash_partition(n_labels, n_buckets, n_repetitions, options.seed)
         size = max(_GROUP_WIDTH // options.hidden, 1)
         self.groups = [range(i, min(i + size, n_repetitions)) for i in range(0, n_repetitions, size)]
         self.shown: npt.NDArray[np.int64] | None = None  # the rows that aren't held out
         self.rounds: list[LearningRound] = []
+
+    def leave_out(self, rows: npt.NDArray[np.int64] | None) -> None:
+        """Keep some rows, of all that were given, from all but the final epochs."""
+        if rows is not None:
+            self.shown = np.flatnonzero(~np.isin(self.labelled, rows))
+            if not len(self.shown):
+                raise DataError("All rows that have a label are left out: there is nothing to learn.")
 
     def judged_by(self, judge: Judge | None, held_out: tuple[Any, Any] | None, automatic: bool) -> Judge | None:
         """Who chooses the round; rows are held out where that is needed."""
@@ -277,7 +294,9 @@ class _Learning:
         scale = InputScale.of(self.X)
         with one_thread():
             trainers = map_parallel(
-                lambda group: GroupTrainer(self.X, self.truths, group, self.n_buckets, scale, self.options),
+                lambda group: GroupTrainer(
+                    self.X, self.truths, group, self.n_buckets, scale, self.options, self.weights
+                ),
                 self.groups,
                 self.n_jobs,
             )

@@ -80,6 +80,8 @@ class GroupTrainer:
     n_buckets : int
     scale : InputScale
     options : TrainingOptions
+    row_weights : ndarray of float32, shape (n,), optional
+        Factor of each row's loss.
 
     Notes
     -----
@@ -100,7 +102,9 @@ class GroupTrainer:
         n_buckets: int,
         scale: InputScale,
         options: TrainingOptions,
+        row_weights: npt.NDArray[Any] | None = None,
     ) -> None:
+        self.weights = None if row_weights is None else torch.from_numpy(np.ascontiguousarray(row_weights, np.float32))
         self.X, self.truths, self.repetitions = X, truths, repetitions
         self.n_buckets, self.scale, self.options = n_buckets, scale, options
         self.sparse = sp.issparse(X)
@@ -219,6 +223,8 @@ class GroupTrainer:
         flat = slope.view(-1)
         flat[hits] = flat[hits] - 1  # a place named twice is written the same value twice
         slope /= n
+        if self.weights is not None:
+            slope *= self.weights[torch.from_numpy(rows)].view(1, n, 1)
         back = torch.bmm(slope, self.second.transpose(1, 2)).transpose(0, 1).reshape(n, -1)
         if kept is not None:
             back *= kept
@@ -269,9 +275,11 @@ class GroupTrainer:
         """Adagrad on the rows of the first layer that a batch has."""
         ids, columns = np.unique(inputs.indices, return_inverse=True)
         part = sp.csr_matrix((inputs.data, columns, inputs.indptr), shape=(inputs.shape[0], len(ids)))
-        gradient = torch.from_numpy(np.asarray(part.T.tocsr() @ back)).view(len(ids), len(self.repetitions), -1)
+        gradient = torch.from_numpy(np.asarray(part.T.tocsr() @ back)).view(
+            len(ids), len(self.repetitions), self.options.hidden
+        )
         at = torch.from_numpy(ids.astype(np.int64))
         sums = self.sums.index_select(0, at).add_(gradient.square().mean(dim=2))
         self.sums.index_copy_(0, at, sums)
         gradient *= sums.add_(_EPSILON).rsqrt_().mul_(-rate).unsqueeze(2)
-        self.first.index_add_(0, at, gradient.view(len(ids), -1))
+        self.first.index_add_(0, at, gradient.view(len(ids), self.first.shape[1]))

@@ -1,10 +1,11 @@
 """The estimators: each puts the three phases together."""
 
 from sylvan.models.ensemble import Ensemble
+from sylvan.models.irli import IRLIClassifier
 from sylvan.models.irli_index import IRLIIndex
 from sylvan.models.irli_shards import ShardedIRLIIndex
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
 from sylvan.models.xr_linear import XRLinear
 
-__all__ = ["Ensemble", "IRLIIndex", "NeighborRanker", "ShardedIRLIIndex", "TextModel", "XRLinear"]
+__all__ = ["Ensemble", "IRLIClassifier", "IRLIIndex", "NeighborRanker", "ShardedIRLIIndex", "TextModel", "XRLinear"]

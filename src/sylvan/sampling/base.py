@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.params import Constraint, Number, Parameterized
 from sylvan.sampling.eager import without_gradient
+from sylvan.sampling.inputs import need_floats, need_integers, need_tensor
 
 __all__ = ["Draw", "Sampler", "StaleSamplerWarning"]
 
@@ -172,6 +173,7 @@ class Sampler(Parameterized, nn.Module):
         DataError
             As :meth:`log_prob`, and when ``ids`` has more than one dimension.
         """
+        need_tensor(ids, f"The ids given to {type(self).__name__}.shared_log_prob")
         if ids.dim() != 1:
             raise DataError(
                 f"The ids given to {type(self).__name__}.shared_log_prob must have the shape (m,). "
@@ -194,24 +196,23 @@ class Sampler(Parameterized, nn.Module):
         Raises
         ------
         DataError
-            When the shape or dtype doesn't fit, or a value isn't finite.
+            When it isn't a tensor, its shape, dtype or (of an adaptive sampler's) device doesn't fit, or a value isn't
+            finite.
         """
+        self._check_table(class_embeddings, "refresh")
         table = class_embeddings.detach()
-        if not table.is_floating_point():
-            raise DataError(
-                f"The class embeddings given to {type(self).__name__}.refresh must be of a floating dtype. "
-                f"Got {table.dtype} instead."
-            )
-        if table.dim() != 2 or len(table) != self.n_classes or (self.dim is not None and table.shape[1] != self.dim):
-            raise DataError(
-                f"The class embeddings given to {type(self).__name__}.refresh must have the shape "
-                f"({self.n_classes}, {self.dim or 'dim'}). Got {tuple(table.shape)} instead."
-            )
-        if self.adaptive and not bool(torch.isfinite(table).all()):
-            raise DataError(
-                f"The class embeddings given to {type(self).__name__}.refresh must be finite; "
-                "there is a NaN or an infinity among them."
-            )
+        if self.adaptive:
+            for buffer in self.buffers():
+                if buffer.device != table.device:
+                    raise DataError(
+                        f"The class embeddings given to {type(self).__name__}.refresh are on {table.device}, its index "
+                        f"on {buffer.device}: move it there with sampler.to({str(table.device)!r}), once."
+                    )
+            if not bool(torch.isfinite(table).all()):
+                raise DataError(
+                    f"The class embeddings given to {type(self).__name__}.refresh must be finite; "
+                    "there is a NaN or an infinity among them."
+                )
         with _full_precision(table):
             self._refresh(table)
         self._refreshed = True
@@ -243,19 +244,26 @@ class Sampler(Parameterized, nn.Module):
 
     def _check_queries(self, queries: Tensor) -> None:
         name = type(self).__name__
+        need_tensor(queries, f"The queries given to {name}")
         wrong = queries.dim() < 2 or queries.shape[:-1].numel() == 0
         if wrong or (self.dim is not None and queries.shape[-1] != self.dim):
             raise DataError(
                 f"The queries given to {name} must have the shape (..., {self.dim or 'dim'}), at least two dimensions "
                 f"and one query. Got {tuple(queries.shape)} instead."
             )
-        if not queries.is_floating_point():
-            raise DataError(f"The queries given to {name} must be of a floating dtype. Got {queries.dtype} instead.")
+        need_floats(queries, f"The queries given to {name}")
+
+    def _check_table(self, table: Tensor, method: str) -> None:
+        what = f"The class embeddings given to {type(self).__name__}.{method}"
+        need_floats(table, what)
+        if table.dim() != 2 or len(table) != self.n_classes or (self.dim is not None and table.shape[1] != self.dim):
+            raise DataError(
+                f"{what} must have the shape ({self.n_classes}, {self.dim or 'dim'}). Got {tuple(table.shape)} instead."
+            )
 
     def _check_ids(self, ids: Tensor, outer: torch.Size) -> None:
         name = type(self).__name__
-        if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
-            raise DataError(f"The ids given to {name}.log_prob must be of an integer dtype. Got {ids.dtype} instead.")
+        need_integers(ids, f"The ids given to {name}.log_prob")
         if ids.dim() != 1 and ids.shape[:-1] != outer:
             shape = ", ".join(str(size) for size in outer)
             raise DataError(
@@ -302,6 +310,24 @@ class Sampler(Parameterized, nn.Module):
 
         super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
         return self
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Take back what ``state_dict`` gave (:meth:`torch.nn.Module.load_state_dict`).
+
+        Raises
+        ------
+        DataError
+            When the state is that of another sampler, or of one with other parameters.
+        """
+        try:
+            return super().load_state_dict(state_dict, strict=strict, assign=assign)
+        except RuntimeError as error:
+            faults = " ".join(line.strip() for line in str(error).splitlines()[1:3])
+            raise DataError(
+                f"This state isn't one of {type(self).__name__} with these parameters (n_classes={self.n_classes}"
+                f"{'' if self.dim is None else f', dim={self.dim}'}, ...): make it with the parameters of the sampler "
+                f"that was saved. {faults}"
+            ) from error
 
     # What state_dict holds beside the buffers.
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sylvan.sampling.loss import ABSENT
 from sylvan.sampling.noise_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["BlackOutLoss"]
-
-# A logit that takes no part; finite, so that differences of two of them aren't NaN.
-_ABSENT = -1e30
 
 
 class BlackOutLoss(MaskedNoiseLoss):
@@ -79,7 +77,7 @@ class BlackOutLoss(MaskedNoiseLoss):
         ours = contrast.positive - contrast.positive_log_q  # (batch, p)
         noise = contrast.noise - contrast.noise_log_q  # (batch, n_samples)
         absent = contrast.hits if self.accidental == "remove" else torch.zeros_like(contrast.hits)
-        noise = noise.masked_fill(absent, _ABSENT).unsqueeze(1).expand(-1, ours.shape[1], -1)
+        noise = noise.masked_fill(absent, ABSENT).unsqueeze(1).expand(-1, ours.shape[1], -1)
         logits = torch.cat([ours.unsqueeze(-1), noise], dim=-1)  # (batch, p, 1 + n_samples)
         total = torch.logsumexp(logits, dim=-1, keepdim=True)
         of_noise = -_log_complements(logits, total)[..., 1:].masked_fill(absent.unsqueeze(1), 0.0)
@@ -90,7 +88,7 @@ def _log_complements(logits: Tensor, total: Tensor) -> Tensor:
     """ln(1 - softmax) of every logit, given their logsumexp."""
     is_largest = torch.zeros_like(logits, dtype=torch.bool)
     is_largest.scatter_(-1, logits.argmax(dim=-1, keepdim=True), True)
-    of_largest = torch.logsumexp(logits.masked_fill(is_largest, _ABSENT), dim=-1, keepdim=True) - total
+    of_largest = torch.logsumexp(logits.masked_fill(is_largest, ABSENT), dim=-1, keepdim=True) - total
     # At most one half but for rounding; the largest's own place is filled lest its infinite slope meet a zero.
     probabilities = (logits - total).masked_fill(is_largest, -1.0).exp()
     return torch.where(is_largest, of_largest, torch.log1p(-probabilities))

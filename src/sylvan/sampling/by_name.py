@@ -29,6 +29,7 @@ def _midx(line: str, **fixed: Any) -> _Known:
     return _Known("MIDX", line, fixed)
 
 
+_JOINT = {"learnable": "joint"}
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
     "uniform": _Known("Uniform", "every class alike"),
@@ -45,6 +46,8 @@ _SAMPLERS = {
     "midx-rq": _midx("inverted multi-index, residual codes", quantizer="rq"),
     "midx-learned-pq": _midx("the same with learned product codes", quantizer="pq", learnable=True),
     "midx-learned-rq": _midx("the same with learned residual codes", quantizer="rq", learnable=True),
+    "midx-joint-pq": _midx("the same, codewords trained beside the model (learning_loss)", quantizer="pq", **_JOINT),
+    "midx-joint-rq": _midx("the same, residual codewords trained beside the model", quantizer="rq", **_JOINT),
     "midx-aware-pq": _midx("the same, product codes made for recent queries", quantizer="pq", **_AWARE),
     "midx-aware-rq": _midx("the same, residual codes made for recent queries: the nearest", quantizer="rq", **_AWARE),
 }
@@ -180,13 +183,14 @@ def _with_candidates(
         missing = next(word for word, value in (("counts", counts), ("dim", dim), ("n_samples", None)) if value is None)
         raise ParameterError(f"The loss 'cane' needs {missing!r} for its candidates, or 'candidates' itself.")
     theirs = set(inspect.signature(sampling.FrequencySubsets).parameters) & set(parameters)
-    given = {"n_subsets": max(1, min(100, len(counts) // 2)), **{word: parameters[word] for word in theirs}}
+    n_classes = len(class_counts(counts, None, owner="FrequencySubsets"))
+    given = {"n_subsets": max(1, min(100, n_classes // 2)), **{word: parameters[word] for word in theirs}}
     candidates = sampling.FrequencySubsets(counts, n_candidates=n_candidates, dim=dim, **given)
     return {**{word: value for word, value in parameters.items() if word not in theirs}, "candidates": candidates}
 
 
 def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, dict[str, Any]]:
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         raise ParameterError(f"There is no {what} {name!r}. The known ones are: {', '.join(table)}.")
     return getattr(sampling, table[name].kind), dict(table[name].fixed)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from sylvan.errors import DataError
 from sylvan.params import Parameterized
+from sylvan.sampling.inputs import need_floats
 from sylvan.sampling.loss import Positives
 
 __all__ = ["CandidateModel"]
@@ -14,7 +16,33 @@ class CandidateModel(Parameterized, nn.Module):
     """Base of selectors with parameters of their own. A selector without any may be a plain function instead.
 
     Called as ``candidates(queries, class_embeddings) -> ids``, int64 (batch, c), places that hold none being -1.
+
+    Attributes
+    ----------
+    n_classes, dim : int or None
+        Which class embeddings it is for; None for any.
     """
+
+    n_classes: int | None = None
+    dim: int | None = None
+
+    def check_table(self, class_embeddings: Tensor) -> None:
+        """Hold that class embeddings are those that this was made for.
+
+        Raises
+        ------
+        DataError
+            When they aren't a tensor of floats, or of another shape.
+        """
+        name = type(self).__name__
+        need_floats(class_embeddings, f"The class embeddings given to {name}")
+        rows, dim = self.n_classes, self.dim
+        shape = tuple(class_embeddings.shape)
+        if len(shape) != 2 or shape[0] != (rows or shape[0]) or shape[1] != (dim or shape[1]):
+            raise DataError(
+                f"The class embeddings given to {name} must have the shape ({rows or 'n_classes'}, {dim or 'dim'}), "
+                f"which it was made for. Got {shape} instead."
+            )
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, c), -1 where there is none."""

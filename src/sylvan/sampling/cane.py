@@ -15,14 +15,10 @@ from sylvan.sampling.base import Sampler
 from sylvan.sampling.candidates import CandidateModel
 from sylvan.sampling.eager import without_gradient
 from sylvan.sampling.logits import class_logits
-from sylvan.sampling.loss import ClassLoss, Positives, positives
+from sylvan.sampling.loss import ABSENT, LOWEST_LOG_Q, ClassLoss, Positives, positives
 
 __all__ = ["CANELoss"]
 
-# A logit that takes no part; finite, so that differences of two of them aren't NaN.
-_ABSENT = -1e30
-# As in the other losses with noise: one over the exponential of this is still a float32.
-_LOWEST_LOG_Q = -80.0
 # Noise probability outside the candidates below which there is no noise to speak of (float32 sums to about this).
 _LEAST_MASS = 1e-6
 _MOST_DRAWS = 4096
@@ -184,9 +180,9 @@ class CANELoss(ClassLoss):
         anything = wanted.ids[:, :1]
         ids = torch.cat([chosen.candidates.where(chosen.is_candidate, anything), chosen.noises, wanted.ids], dim=1)
         scores = self._scores(queries, table, ids, bias)
-        of_candidates = scores[:, :c].masked_fill(~chosen.is_candidate, _ABSENT)
+        of_candidates = scores[:, :c].masked_fill(~chosen.is_candidate, ABSENT)
         total = torch.logsumexp(of_candidates, dim=1, keepdim=True)  # (batch, 1)
-        of_noises = (scores[:, c : c + n] - chosen.noise_log_q).masked_fill(~chosen.is_noise, _ABSENT)
+        of_noises = (scores[:, c : c + n] - chosen.noise_log_q).masked_fill(~chosen.is_noise, ABSENT)
         ours = scores[:, c + n :]  # (batch, p)
         as_noise = ours - self._log_q_outside(queries, wanted.ids, chosen.log_outside)
         covered = _is_in(wanted.ids, chosen)
@@ -252,7 +248,7 @@ class CANELoss(ClassLoss):
     @without_gradient
     def _log_q_outside(self, queries: Tensor, ids: Tensor, log_outside: Tensor) -> Tensor:
         """log q_x of classes that aren't candidates, (batch, m)."""
-        return (self.noise.log_prob(queries.detach().float(), ids) - log_outside).clamp(min=_LOWEST_LOG_Q)
+        return (self.noise.log_prob(queries.detach().float(), ids) - log_outside).clamp(min=LOWEST_LOG_Q)
 
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
         super()._check(queries, table, targets, bias)
@@ -262,6 +258,8 @@ class CANELoss(ClassLoss):
                 f"{type(self.noise).__name__}, draws from {self.noise.n_classes} classes. Make the sampler for as many "
                 "classes as the table has rows."
             )
+        if isinstance(self.candidates, CandidateModel):
+            self.candidates.check_table(table)
 
     def _check_candidates(self, ids: Any, queries: Tensor, n_classes: int) -> None:
         if not isinstance(ids, Tensor) or ids.dtype != torch.int64 or ids.dim() != 2 or len(ids) != len(queries):

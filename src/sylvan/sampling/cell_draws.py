@@ -6,16 +6,16 @@ says which of its classes (in float64, whose 53 bits are enough for both).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from sylvan.sampling.parts import blocks
+
 __all__ = [
     "THIN",
     "FirstStage",
-    "blocks",
     "draw_cells",
     "draw_in_stages",
     "first_stage",
@@ -25,7 +25,6 @@ __all__ = [
 ]
 
 THIN = 1e-200  # below this partition a product of two scores may have underflown beside ones that count
-_HELD = 1 << 18  # numbers held at once, which fit the cache
 
 
 class FirstStage(NamedTuple):
@@ -134,10 +133,3 @@ def draw_cells(cell_scores: Tensor, counts: Tensor, coins: Tensor) -> tuple[Tens
     heights, log_partition = heights_of_cells(cell_scores, counts)
     cells, rest = invert(heights, coins)
     return cells, rest, log_partition
-
-
-def blocks(n_rows: int, row_size: int) -> Iterator[slice]:
-    """Parts of so many rows that few numbers (2**18) are held at once, or one row's."""
-    step = max(1, _HELD // max(1, row_size))
-    for begin in range(0, n_rows, step):
-        yield slice(begin, begin + step)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.params import Constraint
-from sylvan.sampling.cell_draws import THIN, blocks
+from sylvan.sampling.cell_draws import THIN
 from sylvan.sampling.multi_index import MultiIndex
+from sylvan.sampling.parts import blocks
 
 __all__ = ["CodewordLearner", "Learnable", "codeword_masses", "heaviest_codes", "joint_loss", "soft_reconstruction"]
 

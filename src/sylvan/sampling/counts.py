@@ -13,15 +13,15 @@ from sylvan.errors import DataError
 __all__ = ["class_counts"]
 
 
-def class_counts(values: Any, n_classes: int, *, owner: str, name: str = "counts") -> Tensor:
+def class_counts(values: Any, n_classes: int | None, *, owner: str, name: str = "counts") -> Tensor:
     """One weight a class, checked.
 
     Parameters
     ----------
     values : sequence, array or Tensor of real numbers, shape (n_classes,)
         How often each class occurs, or any other weight; never changed.
-    n_classes : int
-        How many there must be.
+    n_classes : int or None
+        How many there must be; None for any number from one.
     owner : str
         Whose parameter it is, for the error.
     name : str
@@ -43,7 +43,8 @@ def class_counts(values: Any, n_classes: int, *, owner: str, name: str = "counts
     >>> class_counts([3, 0, 1], 3, owner="Unigram").tolist()
     [3.0, 0.0, 1.0]
     """
-    wanted = f"The {name!r} of {owner} must be {n_classes} numbers in [0, inf), one a class, not all zero."
+    many = "" if n_classes is None else f"{n_classes} "
+    wanted = f"The {name!r} of {owner} must be {many}numbers in [0, inf), one a class, not all zero."
     if isinstance(values, Tensor):
         if values.is_complex():
             raise DataError(f"{wanted} Got {values.dtype} instead.")
@@ -56,7 +57,7 @@ def class_counts(values: Any, n_classes: int, *, owner: str, name: str = "counts
             weights = torch.from_numpy(array.astype(np.float64))
         except (TypeError, ValueError):
             raise DataError(f"{wanted} Got {type(values).__name__} that isn't an array of such.") from None
-    if weights.shape != (n_classes,):
+    if weights.dim() != 1 or len(weights) != (n_classes or max(1, len(weights))):
         raise DataError(f"{wanted} Got the shape {tuple(weights.shape)} instead.")
     if not bool(torch.isfinite(weights).all()):
         raise DataError(f"{wanted} There is a NaN or an infinity among them.")

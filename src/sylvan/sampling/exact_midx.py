@@ -9,9 +9,10 @@ from torch import Tensor
 
 from sylvan.indexing.codebooks import fit_codebooks, reconstruct
 from sylvan.sampling.base import Draw
-from sylvan.sampling.cell_draws import blocks, invert
+from sylvan.sampling.cell_draws import invert
 from sylvan.sampling.multi_index import MultiIndex
 from sylvan.sampling.multi_index_sampler import MultiIndexSampler
+from sylvan.sampling.parts import blocks
 from sylvan.sampling.products import product
 
 __all__ = ["ExactMIDX"]
@@ -39,7 +40,9 @@ class ExactMIDX(MultiIndexSampler):
     class_weights : sequence, array or Tensor of real numbers, shape (n_classes,), optional
         How much each class counts in the k-means.
     n_iterations : int
-        Lloyd iterations at each refresh at most, in [1, inf).
+        Lloyd iterations at most of the first refresh, in [1, inf).
+    warm_iterations : int
+        Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
     sample_size : int, optional
         Fit the codewords on that many classes, in [1, inf); on all when None.
     stale_after : int, optional
@@ -81,12 +84,14 @@ class ExactMIDX(MultiIndexSampler):
         n_codebooks: int = 2,
         class_weights: Any = None,
         n_iterations: int = 10,
+        warm_iterations: int = 2,
         sample_size: int | None = 65_536,
         stale_after: int | None = None,
     ) -> None:
         super().__init__(
             n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
-            class_weights=class_weights, n_iterations=n_iterations, sample_size=sample_size, stale_after=stale_after,
+            class_weights=class_weights, n_iterations=n_iterations, warm_iterations=warm_iterations,
+            sample_size=sample_size, stale_after=stale_after,
         )  # fmt: skip
         self.index = MultiIndex(n_classes, dim, n_codewords, n_codebooks, quantizer)
         self.register_buffer("residuals", torch.zeros(n_classes, dim))  # sorted by cell, like the index
@@ -99,7 +104,7 @@ class ExactMIDX(MultiIndexSampler):
             n_codebooks=self.n_codebooks,
             weights=self.weights,
             start=self.index.codewords if self._refreshed else None,
-            n_iterations=self.n_iterations,
+            n_iterations=self._iterations,
             sample_size=self.sample_size,
         )
         self.index.set_codewords(books.codewords)

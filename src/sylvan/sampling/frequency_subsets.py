@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sylvan.errors import ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.params import Choice, Constraint, Number
 from sylvan.sampling.candidates import CandidateModel
 from sylvan.sampling.counts import class_counts
+from sylvan.sampling.inputs import need_floats
 from sylvan.sampling.loss import Positives
 
 __all__ = ["FrequencySubsets"]
@@ -30,7 +31,7 @@ class FrequencySubsets(CandidateModel):
     Parameters
     ----------
     counts : sequence, array or Tensor of real numbers, shape (n_classes,)
-        How often each class occurs.
+        How often each class occurs. Where they are a tensor, the subsets are made on its device.
     n_subsets : int
         Number of subsets, no more than there are classes.
     n_candidates : int
@@ -62,7 +63,8 @@ class FrequencySubsets(CandidateModel):
     ParameterError
         When a parameter is out of its range, or ``n_subsets`` above the number of classes.
     DataError
-        When the counts are negative, not finite or all zero.
+        When the counts are no numbers, negative, not finite or all zero; later, when queries or class embeddings don't
+        have the dimensions or the number of classes that it was made for.
 
     Notes
     -----
@@ -122,25 +124,32 @@ class FrequencySubsets(CandidateModel):
         self.learning = learning
         self.beam = beam
         self.check_params()
-        weights = class_counts(counts, len(counts), owner=type(self).__name__)
+        weights = class_counts(counts, None, owner=type(self).__name__)
+        self.n_classes = len(weights)
         if n_subsets > len(weights):
             raise ParameterError(
                 f"The 'n_subsets' parameter of FrequencySubsets must be an int in [1, {len(weights)}], there being so "
                 f"many classes. Got {n_subsets} instead."
             )
         order = torch.argsort(weights, descending=True, stable=True)
-        starts = (
-            _starts_by_mass(weights[order], n_subsets) if split == "mass" else _starts_by_count(len(order), n_subsets)
-        )
+        by_mass = split == "mass"
+        starts = _starts_by_mass(weights[order], n_subsets) if by_mass else _starts_by_count(order, n_subsets)
         subset_of = torch.empty_like(order)
-        subset_of[order] = torch.repeat_interleave(torch.arange(n_subsets), starts.diff())
+        subset_of[order] = torch.repeat_interleave(torch.arange(n_subsets, device=order.device), starts.diff())
         self.register_buffer("order", order)
         self.register_buffer("starts", starts)
         self.register_buffer("subset_of", subset_of)
-        self.subset_vectors = nn.Parameter(torch.zeros(n_subsets, dim))
+        self.subset_vectors = nn.Parameter(torch.zeros(n_subsets, dim, device=order.device))
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, n_candidates), -1 where there is none."""
+        self.check_table(class_embeddings)
+        need_floats(queries, f"The queries given to {type(self).__name__}")
+        if queries.dim() != 2 or queries.shape[1] != self.dim:
+            raise DataError(
+                f"The queries given to {type(self).__name__} must have the shape (batch, {self.dim}). "
+                f"Got {tuple(queries.shape)} instead."
+            )
         scores = queries @ self.subset_vectors.detach().to(queries.dtype).t()
         best = scores.topk(min(self.beam, self.n_subsets), dim=1).indices  # (batch, beam)
         sizes = self.starts.diff()[best]
@@ -177,6 +186,7 @@ class FrequencySubsets(CandidateModel):
 
     def output_embeddings(self, class_embeddings: Tensor) -> Tensor:
         """Class embeddings (n_classes, dim) whose inner products with queries are the whole scores."""
+        self.check_table(class_embeddings)
         if self.learning != "path":
             return class_embeddings
         return class_embeddings + self.subset_vectors[self.subset_of].to(class_embeddings.dtype)
@@ -202,9 +212,9 @@ def distinct_offsets(sizes: Tensor, n: int) -> Tensor:
     return values.gather(1, rank.argsort(dim=1)[:, :n])
 
 
-def _starts_by_count(n_classes: int, n_subsets: int) -> Tensor:
+def _starts_by_count(order: Tensor, n_subsets: int) -> Tensor:
     """Where subsets begin, and the end: int64 (n_subsets + 1,); sizes differ by one at most."""
-    return torch.arange(n_subsets + 1) * n_classes // n_subsets
+    return torch.arange(n_subsets + 1, device=order.device) * len(order) // n_subsets
 
 
 def _starts_by_mass(descending: Tensor, n_subsets: int) -> Tensor:

@@ -12,6 +12,7 @@ from sylvan.params import Number
 from sylvan.sampling.base import Draw, Sampler
 from sylvan.sampling.counts import class_counts
 from sylvan.sampling.eager import without_gradient
+from sylvan.sampling.inputs import need_integers
 
 __all__ = ["InBatch"]
 
@@ -103,8 +104,9 @@ class InBatch(Sampler):
         Raises
         ------
         DataError
-            When there is none, one isn't in [0, n_classes), or one has the count 0.
+            When they aren't a tensor of integers, there is none, one isn't in [0, n_classes), or one has the count 0.
         """
+        need_integers(targets, "The targets told to InBatch")
         batch = targets.detach().reshape(-1).long()
         if len(batch) == 0:
             raise DataError("InBatch was told a batch without targets; it needs at least one to draw from.")

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from sylvan.sampling.parts import slices
 from sylvan.sampling.products import product, products
 
-__all__ = ["ClassBlocks", "draw_by_mass", "row_sums", "slices"]
+__all__ = ["ClassBlocks", "draw_by_mass", "row_sums"]
 
-# Numbers held at once by the loops below; 2**22 float32 are 16 MiB.
-_AT_ONCE = 1 << 22
 # Draws of the same block that share one copy of its rows.
 _SHARING = 8
 
 _Mass = Callable[[Tensor], Tensor]
-
-
-def slices(n: int, size_of_one: int, at_once: int = _AT_ONCE) -> Iterator[slice]:
-    """Slices of ``range(n)`` that hold at most ``at_once`` numbers each, where one item takes ``size_of_one``."""
-    step = max(1, at_once // max(1, size_of_one))
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
 
 
 def draw_by_mass(masses: Tensor, n: int, last: int, generator: torch.Generator | None) -> Tensor:
@@ -65,7 +57,7 @@ class ClassBlocks(nn.Module):
         """Take over the classes' rows: ``rows_of`` a part of the class table, part after part."""
         flat = self.rows.flatten(0, 1)
         for part in slices(self.n_classes, table.shape[1] + flat.shape[1]):
-            flat[part] = rows_of(table[part].to(flat.device, torch.float32))
+            flat[part] = rows_of(table[part].float())
 
     def totals(self, queries: Tensor, mass: _Mass) -> Tensor:
         """Mass of every block for every query, float32 (batch, n_blocks): looks at every class."""

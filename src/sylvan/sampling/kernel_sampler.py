@@ -11,8 +11,9 @@ from torch import Tensor
 
 from sylvan.params import Choice, Constraint, Number
 from sylvan.sampling.base import Draw, Sampler
-from sylvan.sampling.kernel_blocks import ClassBlocks, draw_by_mass, row_sums, slices
+from sylvan.sampling.kernel_blocks import ClassBlocks, draw_by_mass, row_sums
 from sylvan.sampling.kernel_tree import FeatureTree
+from sylvan.sampling.parts import slices
 
 __all__ = ["KernelSampler"]
 
@@ -39,11 +40,9 @@ class KernelSampler(Sampler):
 
     adaptive: ClassVar[bool] = True
     constraints: ClassVar[dict[str, Constraint]] = {
-        "n_classes": Number(int, 1),
-        "dim": Number(int, 1),
+        **Sampler.constraints,
         "structure": Choice(("auto", "scan", "tree")),
         "leaf_size": Number(int, 1, optional=True),
-        "stale_after": Number(int, 1, optional=True),
     }
     structure: str
     leaf_size: int | None

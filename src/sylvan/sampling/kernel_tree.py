@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from sylvan.sampling.kernel_blocks import draw_by_mass, row_sums, slices
+from sylvan.sampling.kernel_blocks import draw_by_mass, row_sums
+from sylvan.sampling.parts import slices
 from sylvan.sampling.products import products
 
 __all__ = ["FeatureTree"]

@@ -9,8 +9,16 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError
 from sylvan.params import Choice, Constraint, Number, Parameterized
+from sylvan.sampling.eager import eagerly
+from sylvan.sampling.inputs import need_floats, need_integers
 
-__all__ = ["ClassLoss", "Positives", "positives"]
+__all__ = ["ABSENT", "LOWEST_LOG_Q", "ClassLoss", "Positives", "positives"]
+
+# A logit that takes no part; finite, so that differences of two of them aren't NaN.
+ABSENT = -1e30
+# A class that a sampler never draws has the log-probability minus infinity, which would make NaN of differences; one
+# over the exponential of this one is still a float32.
+LOWEST_LOG_Q = -80.0
 
 
 class Positives(NamedTuple):
@@ -66,20 +74,25 @@ class ClassLoss(Parameterized, nn.Module):
         self.reduction = reduction
         self.ignore_index = ignore_index
 
-    def forward(self, queries: Tensor, class_embeddings: Tensor, targets: Tensor, bias: Tensor | None = None) -> Tensor:
+    def forward(
+        self, queries: Tensor, class_embeddings: Tensor, targets: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
         """The loss of a batch.
 
         Parameters
         ----------
         queries : Tensor of float, shape (..., dim)
+            Not looked at for NaN: that would take a pass over them. A NaN makes the loss NaN, as in cross-entropy.
         class_embeddings : Tensor of float, shape (n_classes, dim)
-        targets : Tensor of int64, shape (...), or (..., p) for up to p positives a query
-            ``ignore_index`` marks a query to leave out, or a place without a positive.
+            The table itself, as ``nn.Embedding`` and ``nn.Linear`` have it in ``weight``.
+        targets : Tensor of int, shape (...), or (..., p) for up to p positives a query
+            ``ignore_index`` marks a query to leave out, or a place without a positive. None is refused: it stands
+            here for those who call with two arguments, as ``CrossEntropyLoss`` is called.
         bias : Tensor of float, shape (n_classes,), optional
 
         Returns
         -------
-        Tensor of float32
+        Tensor of float32 (float64 for float64 inputs)
             A scalar, or for ``reduction="none"`` the shape of ``queries`` without its last dimension, with zeros where
             a query is left out. The mean is over the queries not left out, and 0 when there is none; the class table
             then gets no gradient, which an optimiser takes for zero.
@@ -87,34 +100,50 @@ class ClassLoss(Parameterized, nn.Module):
         Raises
         ------
         DataError
-            When shapes or dtypes don't fit together, or (looked at on the CPU only, where it costs next to nothing) a
-            target is neither a class nor ``ignore_index``. On CUDA such a target ends in PyTorch's own device-side
-            assertion when its row is gathered.
+            When something isn't a tensor, shapes, dtypes or devices don't fit together, or (looked at on the CPU only,
+            where it costs next to nothing) a target is neither a class nor ``ignore_index``. On CUDA such a target ends
+            in PyTorch's own device-side assertion when its row is gathered.
         """
-        self._check(queries, class_embeddings, targets, bias)
-        outer = queries.shape[:-1]
-        flat = queries.reshape(-1, queries.shape[-1])
-        wanted = targets.reshape(len(flat), -1).long()  # (batch, p)
-        kept = (wanted != self.ignore_index).any(dim=1)
-        count = int(kept.sum())
-        whole = count == len(flat)
-        if count:
-            rows, labels = (flat, wanted) if whole else (flat[kept], wanted[kept])
+        rows, labels, kept = self._sorted_out(queries, class_embeddings, targets, bias)
+        if len(rows):
             losses = self._losses(rows, class_embeddings, labels, bias)
-        else:
-            losses = flat[:0].sum(dim=1).float()  # nothing to learn from, but still a part of the graph
+        else:  # nothing to learn from, but still a part of the graph
+            double = torch.float64 in (queries.dtype, class_embeddings.dtype)
+            losses = rows.sum(dim=1, dtype=torch.float64 if double else torch.float32)
         if self.reduction == "none":
-            if whole:
-                return losses.reshape(outer)
-            return losses.new_zeros(len(flat)).masked_scatter(kept, losses).reshape(outer)
-        return losses.sum() if self.reduction == "sum" else losses.sum() / max(count, 1)
+            if len(rows) < len(kept):
+                losses = losses.new_zeros(len(kept)).masked_scatter(kept, losses)
+            return losses.reshape(queries.shape[:-1])
+        return losses.sum() if self.reduction == "sum" else losses.sum() / max(len(rows), 1)
 
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         """Loss of each query, float32 (batch,); targets (batch, p) hold at least one positive a row."""
         raise NotImplementedError
 
+    @eagerly
+    def _sorted_out(
+        self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """After all checks, the queries (batch, dim) and targets (batch, p) not left out, and which aren't, bool."""
+        if targets is None:
+            raise DataError(
+                f"{type(self).__name__} needs targets: call it as loss(queries, class_embeddings, targets). It makes "
+                "the scores itself, so that CrossEntropyLoss's loss(scores, targets) becomes three arguments."
+            )
+        self._check(queries, table, targets, bias)
+        flat = queries.reshape(queries.shape[:-1].numel(), queries.shape[-1])
+        p = 1 if targets.dim() < queries.dim() else targets.shape[-1]  # -1 could be anything where there is no query
+        wanted = targets.reshape(len(flat), p).long()
+        kept = (wanted != self.ignore_index).any(dim=1)
+        if bool(kept.all()):
+            return flat, wanted, kept
+        return flat[kept], wanted[kept], kept
+
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
         name = type(self).__name__
+        need_floats(queries, f"The queries given to {name}")
+        need_floats(table, f"The class embeddings given to {name}")
+        need_integers(targets, f"The targets of {name}, class numbers,")
         if queries.dim() < 2 or table.dim() != 2 or queries.shape[-1] != table.shape[1]:
             raise DataError(
                 f"{name} needs queries of the shape (..., dim) and class embeddings of the shape (n_classes, dim) with "
@@ -126,12 +155,20 @@ class ClassLoss(Parameterized, nn.Module):
                 f"The targets of {name} must have the shape {tuple(outer)}, or one dimension more for several "
                 f"positives a query. Got {tuple(targets.shape)} instead."
             )
-        if targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool:
-            raise DataError(f"The targets of {name} must be class numbers of an integer dtype. Got {targets.dtype}.")
+        if bias is not None:
+            need_floats(bias, f"The bias of {name}, one number a class,")
+            if bias.shape != table.shape[:1]:
+                raise DataError(
+                    f"The bias of {name} must have the shape ({len(table)},). Got {tuple(bias.shape)} instead."
+                )
+        devices = [str(given.device) for given in (queries, table, targets, bias) if given is not None]
+        if len(set(devices)) > 1:
+            raise DataError(
+                f"All that {name} is given must be on one device. Got queries, class embeddings, targets (and bias) "
+                f"on {', '.join(devices)}."
+            )
         if targets.device.type == "cpu":
             self._check_range(targets, len(table))
-        if bias is not None and bias.shape != table.shape[:1]:
-            raise DataError(f"The bias of {name} must have the shape ({len(table)},). Got {tuple(bias.shape)} instead.")
 
     def _check_range(self, targets: Tensor, n_classes: int) -> None:
         wrong = ((targets < 0) | (targets >= n_classes)) & (targets != self.ignore_index)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sylvan.params import Constraint, Flag, Number
 from sylvan.sampling.base import Draw, Sampler
-from sylvan.sampling.kernel_blocks import slices
+from sylvan.sampling.parts import slices
 from sylvan.sampling.products import product
 
 __all__ = ["LSH"]
@@ -76,14 +76,12 @@ class LSH(Sampler):
 
     adaptive: ClassVar[bool] = True
     constraints: ClassVar[dict[str, Constraint]] = {
-        "n_classes": Number(int, 1),
-        "dim": Number(int, 1),
+        **Sampler.constraints,
         "n_tables": Number(int, 1),
         "n_bits": Number(int, 1, 16),
         "uniform_share": Number(float, 0, 1),
         "augment": Flag(),
         "seed": Number(int, 0, optional=True),
-        "stale_after": Number(int, 1, optional=True),
     }
     planes: Tensor
     codes: Tensor
@@ -124,10 +122,9 @@ class LSH(Sampler):
         return (signs << torch.arange(self.n_bits, device=vectors.device)).sum(dim=2)
 
     def _refresh(self, table: Tensor) -> None:
-        device = self.planes.device
         longest = table.float().norm(dim=1).max() if self.augment else table.new_ones(())
         for part in slices(self.n_classes, self.planes.shape[1] + 8 * len(self.planes)):
-            vectors = table[part].to(device, torch.float32)
+            vectors = table[part].float()
             if self.augment:
                 vectors = vectors / longest.clamp_min(torch.finfo(torch.float32).tiny)
                 rest = (1 - vectors.square().sum(dim=1, keepdim=True)).clamp_min(0).sqrt()

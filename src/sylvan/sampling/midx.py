@@ -15,7 +15,6 @@ from sylvan.sampling.base import Draw
 from sylvan.sampling.cell_draws import (
     THIN,
     FirstStage,
-    blocks,
     draw_cells,
     draw_in_stages,
     first_stage,
@@ -33,6 +32,7 @@ from sylvan.sampling.codeword_learning import (
 from sylvan.sampling.multi_index import MultiIndex
 from sylvan.sampling.multi_index_sampler import MultiIndexSampler
 from sylvan.sampling.native_draws import kernel_is_there, native_draw
+from sylvan.sampling.parts import blocks
 from sylvan.sampling.query_space import QuerySpace
 from sylvan.sampling.recent_queries import RecentQueries, mean_softmax
 
@@ -65,7 +65,9 @@ class MIDX(MultiIndexSampler):
         How much each class counts in the k-means; an extension to the paper. The square root of the class frequency
         serves best: what is frequent is nearly alone in its cell then. All alike when None.
     n_iterations : int
-        Lloyd iterations at each refresh at most, in [1, inf); those after the first go on from the last codewords.
+        Lloyd iterations at most of the first refresh, in [1, inf).
+    warm_iterations : int
+        Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
     sample_size : int, optional
         Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
     learnable : bool or {"refresh", "joint"}
@@ -85,7 +87,8 @@ class MIDX(MultiIndexSampler):
         each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
     n_queries : int
         How many queries ``"refresh"`` and ``query_aware`` keep and learn from, in [1, inf); their cost at each
-        refresh is a product of them with all class embeddings.
+        refresh is a product of them with all class embeddings. Those drawn for in evaluation mode (``eval()``) are
+        not kept.
     n_steps : int
         Steps of L-BFGS at each refresh, in [1, inf).
     native : bool, optional
@@ -151,6 +154,7 @@ class MIDX(MultiIndexSampler):
         n_codebooks: int = 2,
         class_weights: Any = None,
         n_iterations: int = 10,
+        warm_iterations: int = 2,
         sample_size: int | None = 65_536,
         learnable: bool | str = False,
         query_aware: bool = False,
@@ -161,7 +165,8 @@ class MIDX(MultiIndexSampler):
     ) -> None:
         super().__init__(
             n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
-            class_weights=class_weights, n_iterations=n_iterations, sample_size=sample_size, stale_after=stale_after,
+            class_weights=class_weights, n_iterations=n_iterations, warm_iterations=warm_iterations,
+            sample_size=sample_size, stale_after=stale_after,
         )  # fmt: skip
         self.learnable = learnable
         self.query_aware = query_aware
@@ -208,7 +213,7 @@ class MIDX(MultiIndexSampler):
             n_codebooks=self.n_codebooks,
             weights=weights,
             start=means if self._refreshed else None,
-            n_iterations=self.n_iterations,
+            n_iterations=self._iterations,
             sample_size=self.sample_size,
         )
         self.index.rebuild(books.codes)
@@ -221,6 +226,11 @@ class MIDX(MultiIndexSampler):
             self.learner.learn(
                 self.index, books.codewords, lambda: codeword_masses(queries, table, self.index), seen, self._refreshed
             )
+
+    def _keep(self, queries: Tensor) -> None:
+        """Note queries to learn from, but for those of an evaluation."""
+        if self.recent is not None and self.training:
+            self.recent.keep(queries)
 
     def _scores(self, queries: Tensor) -> list[Tensor]:
         """Each codebook's log-scores of the queries, in the coordinates that the index was made in."""
@@ -252,6 +262,10 @@ class MIDX(MultiIndexSampler):
         ------
         UnsupportedError
             When the codewords aren't parameters.
+        DataError
+            When queries or class embeddings have another shape or dtype.
+        NotFittedError
+            When the sampler was never refreshed.
         """
         if self.learnable != "joint":
             raise UnsupportedError(
@@ -259,6 +273,7 @@ class MIDX(MultiIndexSampler):
                 f"learnable={self.learnable!r}."
             )
         self._check_queries(queries)
+        self._check_table(class_embeddings, "learning_loss")
         self._check_refreshed()
         return joint_loss(queries, class_embeddings, self.index, reconstruction_weight)
 
@@ -275,8 +290,7 @@ class MIDX(MultiIndexSampler):
     # Draws for each query.
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        if self.recent is not None:
-            self.recent.keep(queries)
+        self._keep(queries)
         coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
         scores = self._scores(queries)
         if self.n_codebooks != 2:
@@ -351,8 +365,7 @@ class MIDX(MultiIndexSampler):
     # Draws for the whole batch: from the mean over its queries of the probabilities of cells.
 
     def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        if self.recent is not None:
-            self.recent.keep(queries)
+        self._keep(queries)
         coins = torch.rand(n, generator=generator, device=queries.device, dtype=torch.float64)
         mixture = self._mixture(queries)
         cells, rest = invert((mixture * self.index.masses()).cumsum(dim=0), coins)
@@ -365,8 +378,9 @@ class MIDX(MultiIndexSampler):
 
         See :meth:`Sampler.shared_log_prob`.
         """
+        self._check_queries(queries)
         rows = queries.reshape(-1, queries.shape[-1])
-        if ids.dim() != 1:
+        if not isinstance(ids, Tensor) or ids.dim() != 1:
             return super().shared_log_prob(rows, ids)  # tells why not
         self.log_prob(rows[:1], ids)  # holds the contract: shapes, dtypes, ranges
         with torch.autocast(rows.device.type, enabled=False):
@@ -397,16 +411,3 @@ class MIDX(MultiIndexSampler):
             cell_scores = self.index.cell_scores([score[rows] for score in scores]) - log_partition[rows, None]
             total += cell_scores.masked_fill_(empty, -torch.inf).exp_().sum(dim=0)
         return total
-
-
-def check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quantizer: str) -> None:
-    """What the numbers of codebooks and codewords must hold together."""
-    if quantizer == "pq" and n_codebooks > dim:
-        raise ParameterError(
-            f"The 'n_codebooks' parameter of {name} must be an int in [1, {dim}], the number of dimensions, for the "
-            f"quantizer 'pq'. Got {n_codebooks!r} instead."
-        )
-    if n_codewords**n_codebooks >= 2**62:
-        raise ParameterError(
-            f"{name} needs n_codewords ** n_codebooks below 2 ** 62. Got {n_codewords!r} ** {n_codebooks!r} instead."
-        )

@@ -9,16 +9,11 @@ from torch import Tensor
 
 from sylvan.params import Choice, Constraint
 from sylvan.sampling.base import Sampler
-from sylvan.sampling.eager import without_gradient
 from sylvan.sampling.logits import class_logits
-from sylvan.sampling.loss import Positives, positives
+from sylvan.sampling.loss import LOWEST_LOG_Q, Positives, positives
 from sylvan.sampling.sampled_loss import SampledLoss, accidental_hits
 
 __all__ = ["Contrast", "MaskedNoiseLoss", "NoiseLoss"]
-
-# A class that the sampler never draws has the log-probability minus infinity, which would make NaN of differences;
-# one over this one is still a float32.
-_LOWEST_LOG_Q = -80.0
 
 
 class Contrast(NamedTuple):
@@ -69,17 +64,7 @@ class NoiseLoss(SampledLoss):
         ours, noise = scores[:, :p], scores[:, p:]
         of_positives = self._positive_log_q(queries, wanted) if self._needs_positive_log_q else ours.new_zeros(1, p)
         hits = accidental_hits(draw.ids, wanted)
-        return Contrast(ours, noise, of_positives, draw.log_q.clamp(min=_LOWEST_LOG_Q), hits)
-
-    @without_gradient
-    def _positive_log_q(self, queries: Tensor, wanted: Positives) -> Tensor:
-        """Log-probability (batch, p) that a draw is the positive; of the batch's mixture when draws are shared."""
-        wide = queries.detach().float()
-        if self.shared:
-            log_q = self.sampler.shared_log_prob(wide, wanted.ids.reshape(-1)).view(wanted.ids.shape)
-        else:
-            log_q = self.sampler.log_prob(wide, wanted.ids)
-        return log_q.clamp(min=_LOWEST_LOG_Q)
+        return Contrast(ours, noise, of_positives, draw.log_q.clamp(min=LOWEST_LOG_Q), hits)
 
 
 class MaskedNoiseLoss(NoiseLoss):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.indexing.codebooks import reconstruct
-from sylvan.sampling.cell_draws import blocks
+from sylvan.sampling.parts import blocks
 from sylvan.sampling.products import product
 
 __all__ = ["QuerySpace"]

@@ -116,6 +116,20 @@ class RowwiseAdagrad(torch.optim.Optimizer):
                     self._move(parameter, parameter.grad, group)
         return loss
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take back what ``state_dict`` gave: as any optimiser of PyTorch, but for the sums, which keep their dtype.
+
+        The base class casts what it loads to the dtype of the parameter, in which the sums of squares of a table in
+        half precision would overflow or stand still.
+        """
+        super().load_state_dict(state_dict)
+        saved = [key for group in state_dict["param_groups"] for key in group["params"]]
+        own = [parameter for group in self.param_groups for parameter in group["params"]]
+        for key, parameter in zip(saved, own, strict=True):
+            sums = state_dict["state"].get(key, {}).get("sum")
+            if sums is not None:
+                self.state[parameter]["sum"] = sums.to(parameter.device, _dtype_of_sums(parameter), copy=True)
+
     def _move(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         sums = self._accumulator(parameter, group)
         ids: Tensor | None = None
@@ -141,10 +155,13 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         state = self.state[parameter]
         if "sum" not in state:
             shape = parameter.shape if group["elementwise"] else parameter.shape[:1]
-            dtype = torch.promote_types(parameter.dtype, torch.float32)
-            state["sum"] = parameter.new_full(shape, group["initial_accumulator"], dtype=dtype)
+            state["sum"] = parameter.new_full(shape, group["initial_accumulator"], dtype=_dtype_of_sums(parameter))
         found: Tensor = state["sum"]
         return found
+
+
+def _dtype_of_sums(parameter: Tensor) -> torch.dtype:
+    return torch.promote_types(parameter.dtype, torch.float32)
 
 
 def _squares(gradient: Tensor, dims: int) -> Tensor:

@@ -12,7 +12,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.params import Constraint, Flag, Instance, Number
 from sylvan.sampling.base import Draw, Sampler
 from sylvan.sampling.eager import without_gradient
-from sylvan.sampling.loss import ClassLoss, Positives
+from sylvan.sampling.loss import LOWEST_LOG_Q, ClassLoss, Positives
 
 __all__ = ["SampledLoss", "accidental_hits"]
 
@@ -61,6 +61,16 @@ class SampledLoss(ClassLoss):
         """Negatives for the queries, after the sampler was told of the positives."""
         self.sampler.observe(positives.ids[positives.present])
         return self.sampler.sample(queries.detach().float(), self.n_samples, shared=self.shared)
+
+    @without_gradient
+    def _positive_log_q(self, queries: Tensor, wanted: Positives) -> Tensor:
+        """Log-probability (batch, p) that a draw is the positive; of the batch's mixture when draws are shared."""
+        wide = queries.detach().float()
+        if self.shared:
+            log_q = self.sampler.shared_log_prob(wide, wanted.ids.reshape(-1)).view(wanted.ids.shape)
+        else:
+            log_q = self.sampler.log_prob(wide, wanted.ids)
+        return log_q.clamp(min=LOWEST_LOG_Q)
 
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
         super()._check(queries, table, targets, bias)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from sylvan.params import Choice, Constraint, Flag
 from sylvan.sampling.base import Draw, Sampler
-from sylvan.sampling.eager import without_gradient
 from sylvan.sampling.logits import class_logits
 from sylvan.sampling.loss import Positives, positives
 from sylvan.sampling.sampled_loss import SampledLoss, accidental_hits
@@ -154,13 +153,7 @@ class SampledSoftmaxLoss(SampledLoss):
         remaining = 1.0 - self._mass_of_positives(queries, wanted)  # (batch, 1)
         return (draw.log_q + torch.log(others / remaining)).masked_fill(hits, 0.0)
 
-    @without_gradient
     def _mass_of_positives(self, queries: Tensor, wanted: Positives) -> Tensor:
         """Probability (batch, 1) that one draw is a positive of the query, a little below one at most."""
-        wide = queries.detach().float()
-        if self.shared:
-            log_q = self.sampler.shared_log_prob(wide, wanted.ids.reshape(-1)).view(wanted.ids.shape)
-        else:
-            log_q = self.sampler.log_prob(wide, wanted.ids)
-        mass = torch.where(wanted.present, log_q.exp(), 0.0).sum(dim=1, keepdim=True)
-        return mass.clamp(max=1.0 - 1e-6)
+        log_q = self._positive_log_q(queries, wanted)
+        return torch.where(wanted.present, log_q.exp(), 0.0).sum(dim=1, keepdim=True).clamp(max=1.0 - 1e-6)

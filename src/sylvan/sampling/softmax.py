@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sylvan.params import Number
 from sylvan.sampling.base import Draw, Sampler
+from sylvan.sampling.cell_draws import invert
 
 __all__ = ["Softmax"]
 
@@ -68,12 +69,9 @@ class Softmax(Sampler):
             scores = self._scores(queries[start : start + step])
             top = scores.amax(dim=1, keepdim=True)
             heights = (scores - top).double().exp_().cumsum(dim=1)
-            total = heights[:, -1:]
-            # Strictly below the total: a coin that rounding carries to it would pick the last class even at weight 0.
-            marks = torch.minimum(coins[start : start + step] * total, torch.nextafter(total, torch.zeros_like(total)))
-            chosen = torch.searchsorted(heights, marks, right=True).clamp(max=self.n_classes - 1)  # NaN queries
+            chosen, _ = invert(heights, coins[start : start + step])
             ids.append(chosen)
-            log_q.append(scores.gather(1, chosen).double() - top.double() - total.log())
+            log_q.append(scores.gather(1, chosen).double() - top.double() - heights[:, -1:].log())
         return Draw(torch.cat(ids), torch.cat(log_q).float())
 
     def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:

@@ -62,7 +62,8 @@ class LanguageModel(Parameterized, Job):
     sampler_parameters, loss_parameters : mapping, optional
         Further parameters of what is given by name.
     refresh : RefreshSchedule, optional
-        When an adaptive sampler sees the class table.
+        When an adaptive sampler sees the class table; :meth:`RefreshSchedule.for_classes
+        <sylvan.neural.RefreshSchedule.for_classes>` by default.
     optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
         Of the class table and of the words' embeddings. Adam ruins sampled losses there.
     learning_rate, embedding_learning_rate, table_learning_rate : float
@@ -145,9 +146,9 @@ class LanguageModel(Parameterized, Job):
         loss_parameters: Mapping[str, Any] | None = None,
         refresh: RefreshSchedule | None = None,
         optimizer: str = "adagrad",
-        learning_rate: float = 0.003,
-        embedding_learning_rate: float = 0.1,
-        table_learning_rate: float = 0.1,
+        learning_rate: float = 0.002,
+        embedding_learning_rate: float = 0.4,
+        table_learning_rate: float = 0.4,
         seed: int = 0,
         device: str | torch.device = "cpu",
     ) -> None:

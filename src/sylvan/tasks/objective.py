@@ -39,7 +39,8 @@ class ClassObjective(nn.Module):
     codewords : int, optional
         Codewords of each codebook, for MIDX given by name.
     refresh : RefreshSchedule, optional
-        When an adaptive sampler sees the table.
+        When an adaptive sampler sees the table; :meth:`RefreshSchedule.for_classes
+        <sylvan.neural.RefreshSchedule.for_classes>` by default.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ClassObjective(nn.Module):
         refresh: RefreshSchedule | None = None,
     ) -> None:
         super().__init__()
-        self.refresh = refresh or RefreshSchedule()
+        self.refresh = refresh or RefreshSchedule.for_classes(n_classes)
         if isinstance(loss, ClassLoss):
             self.loss = loss
             return

@@ -78,7 +78,8 @@ class SequentialRecommendation(Parameterized, Job):
     sampler_parameters, loss_parameters : mapping, optional
         Further parameters of what is given by name.
     refresh : RefreshSchedule, optional
-        When an adaptive sampler sees the item table.
+        When an adaptive sampler sees the item table; :meth:`RefreshSchedule.for_classes
+        <sylvan.neural.RefreshSchedule.for_classes>` by default.
     seed : int
         Decides the split, the first parameters and the order of batches.
     device : str or torch.device

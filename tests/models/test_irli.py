@@ -1,0 +1,191 @@
+"""IRLIClassifier: what is learned, kept and asked of it beyond the contract."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("torch")
+
+import sylvan
+from sylvan import IRLIClassifier, metrics
+from sylvan.errors import DataError, ParameterError
+from sylvan.ranking.bucket_scores import FLOOR
+
+N_LABELS = 40
+SMALL: dict[str, Any] = {"n_buckets": 12, "n_repetitions": 6, "hidden": 32, "choices": 4, "learning_rate": 0.01}
+
+
+def topics(n: int = 800, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Sparse rows of words: each label has words of its own, and two labels make a row."""
+    random = np.random.default_rng(seed)
+    labels = np.sort(np.argsort(random.random((n, N_LABELS)), axis=1)[:, :2], axis=1)
+    words = np.concatenate([labels * 3 + random.integers(0, 3, labels.shape), 120 + random.integers(0, 30, (n, 2))], 1)
+    X = sp.csr_matrix((np.ones(words.size), words.ravel(), np.arange(0, words.size + 1, 4)), shape=(n, 150))
+    Y = sp.csr_matrix((np.ones(2 * n), labels.ravel(), np.arange(0, 2 * n + 1, 2)), shape=(n, N_LABELS))
+    return X, Y
+
+
+@pytest.fixture(scope="module")
+def model() -> IRLIClassifier:
+    return IRLIClassifier(**SMALL).fit(*topics())
+
+
+def test_unseen_rows_are_ranked_right(model: IRLIClassifier) -> None:
+    X, Y = topics(300, seed=1)
+    assert metrics.precision(Y, model.rank(X, k=2), at=(1, 2))[2] > 0.9
+
+
+def test_dense_features_are_learned_as_well() -> None:
+    random = np.random.default_rng(0)
+    centres = random.standard_normal((N_LABELS, 12))
+    own = random.integers(0, N_LABELS, 900)
+    X = 50 + 10 * (centres[own] + 0.3 * random.standard_normal((900, 12)))  # neither around 0 nor of length 1
+    model = IRLIClassifier(**SMALL).fit(X[:700], own[:700])
+    assert np.mean(model.rank(X[700:], k=1).labels[:, 0] == own[700:]) > 0.9
+    assert model.to_state().meta["dense"]
+
+
+def test_the_round_is_chosen_by_rows_held_out(model: IRLIClassifier) -> None:
+    report = model.report(topics()[0][:50])
+    scores = [one.held_out["score"] for one in report.rounds]
+    assert report.best_round == int(np.argmax(scores))
+    assert set(report.rounds[0].held_out) == {"score", "P@1", "P@3", "P@5"}
+    assert report.n_labels == N_LABELS
+    assert (report.candidates == N_LABELS).all()  # 50 probes are all of 12 buckets
+    assert "kept" in report.text()
+    few = IRLIClassifier(**SMALL).fit(*(part[:150] for part in topics()))
+    assert not few.report().rounds[0].held_out
+    none = IRLIClassifier(**{**SMALL, "rounds": 0}).fit(*topics())
+    assert len(none.report().rounds) == 1
+
+
+def slow_scores(model: IRLIClassifier, X: Any, probes: int, order: str) -> np.ndarray:
+    """The score of every label by the definition of each order; -1 where it isn't found."""
+    network, assignment = model.network_, model.buckets_.assignment
+    probabilities = 1 / (1 + np.exp(-network.logits(X).astype(np.float64)))
+    n, R, _ = probabilities.shape
+    found = np.zeros((n, N_LABELS))
+    votes = np.zeros((n, N_LABELS))
+    for i in range(n):
+        for r in range(R):
+            chosen = set(np.argsort(-probabilities[i, r], kind="stable")[:probes].tolist())
+            for label in range(N_LABELS):
+                bucket = assignment[r, label]
+                p = probabilities[i, r, bucket]
+                if bucket in chosen:
+                    votes[i, label] += 1
+                    found[i, label] += np.log(max(p, FLOOR) / FLOOR) if order == "likelihood" else p
+    scores = {"likelihood": FLOOR * np.exp(found / R), "probability": found / R, "votes": (votes + found / R) / (R + 1)}
+    return np.where(votes > 0, scores[order], -1)
+
+
+@pytest.mark.parametrize("order", ["likelihood", "probability", "votes"])
+@pytest.mark.parametrize("probes", [1, 3, 50])
+def test_orders_are_what_they_are_said_to_be(model: IRLIClassifier, order: str, probes: int) -> None:
+    X = topics(20, seed=2)[0]
+    top = model.rank(X, k=N_LABELS, order=order, probes=probes)
+    scores = slow_scores(model, X, probes, order)
+    for row in range(20):
+        labels = top.labels[row][top.labels[row] >= 0]
+        assert sorted(labels.tolist()) == np.flatnonzero(scores[row] >= 0).tolist()
+        np.testing.assert_allclose(top.scores[row][: len(labels)], scores[row][labels], rtol=1e-4, atol=1e-6)
+        assert (np.diff(top.scores[row][: len(labels)]) <= 0).all()
+    probabilities = model.predict_proba(X, order=order, probes=probes)
+    assert probabilities.data.max() <= 1
+
+
+def test_more_probes_find_no_less(model: IRLIClassifier) -> None:
+    X, Y = topics(300, seed=3)
+    recalls = [metrics.recall(Y, model.rank(X, k=10, probes=probes), at=(10,))[10] for probes in (1, 2, 4, 12)]
+    assert all(after >= before - 0.01 for before, after in itertools.pairwise(recalls))
+    found = [(model.rank(X, k=N_LABELS, probes=probes).labels >= 0).sum() for probes in (1, 2, 4, 12)]
+    assert found == sorted(found)
+
+
+def test_fewer_votes_are_left_out(model: IRLIClassifier) -> None:
+    X = topics(50, seed=4)[0]
+    counts = [(model.rank(X, k=N_LABELS, probes=3, min_votes=votes).labels >= 0).sum() for votes in (1, 2, 4, 6)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+
+
+def test_fewer_labels_than_buckets() -> None:
+    X, Y = topics(100)
+    model = IRLIClassifier(**{**SMALL, "n_buckets": 100}).fit(X, Y[:, :3])
+    assert model.buckets_.n_buckets == 100
+    assert (np.sort(model.rank(X[:5], k=3).labels, axis=1) == [0, 1, 2]).all()
+
+
+@pytest.mark.parametrize(("n_labels", "expected"), [(1, 16), (300, 16), (600, 32), (10_000, 512), (10**7, 4096)])
+def test_the_number_of_buckets_is_chosen_by_that_of_labels(n_labels: int, expected: int) -> None:
+    from sylvan.models.irli import buckets_for
+
+    assert buckets_for(n_labels) == expected
+
+
+def test_rows_weigh_what_they_are_said_to() -> None:
+    X = np.repeat(np.eye(4, dtype=np.float32)[:1], 200, axis=0)
+    Y = np.arange(200) % 2  # the same input has two labels, half the rows each
+    for heavy in (0, 1):
+        weight = np.where(heavy == Y, 20.0, 1.0)
+        model = IRLIClassifier(**{**SMALL, "rounds": 1}).fit(X, Y, sample_weight=weight)
+        assert model.rank(X[:1], k=1).labels[0, 0] == heavy
+
+
+def test_what_rank_refuses(model: IRLIClassifier) -> None:
+    X = topics(2)[0]
+    for options in ({"probes": 0}, {"min_votes": -1}, {"order": "score"}):
+        with pytest.raises(ParameterError, match=f"'{next(iter(options))}' parameter of rank"):
+            model.rank(X, k=1, **options)
+    with pytest.raises(DataError, match="both a label and a weight"):
+        IRLIClassifier(**SMALL).fit(np.eye(2), [[0], []], sample_weight=[0, 1])
+
+
+def test_rare_labels_can_be_preferred(model: IRLIClassifier) -> None:
+    X = topics(50, seed=5)[0]
+    assert model.rank(X, k=3, tail="psp").labels.shape == (50, 3)
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+import numpy as np, sylvan
+model = sylvan.load(sys.argv[1])
+top = model.rank(np.load(sys.argv[2]), k=2)
+print(top.labels.tolist())
+try:
+    sylvan.IRLIClassifier().fit(np.eye(3), [0, 1, 2])
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_a_trained_model_needs_no_torch(model: IRLIClassifier, tmp_path: Path) -> None:
+    X = topics(3, seed=6)[0].toarray()
+    model.save(tmp_path / "model")
+    np.save(tmp_path / "X.npy", X)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "model"), str(tmp_path / "X.npy")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    labels, error = done.stdout.splitlines() or ("", done.stderr)
+    assert labels == str(model.rank(X, k=2).labels.tolist())
+    assert "needs PyTorch" in error
+    assert "sylvan[neural]" in error
+
+
+def test_names_and_text(tmp_path: Path) -> None:
+    texts = ["whales at sea", "ships at sea", "bread and cakes", "flour and bread"] * 10
+    labels = [["Sea"], ["Sea", "Ships"], ["Baking"], ["Baking"]] * 10
+    small = IRLIClassifier(n_buckets=4, n_repetitions=4, hidden=16, rounds=1, batch_size=8, learning_rate=0.01)
+    tagger = sylvan.TextModel(model=small).fit(texts, labels)
+    tagger.save(tmp_path / "model")
+    assert sylvan.load(tmp_path / "model").rank(["fresh bread"], k=1).names == [["Baking"]]

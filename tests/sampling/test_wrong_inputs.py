@@ -1,0 +1,177 @@
+"""What losses are given by mistake: an empty batch is none, all else ends in a sentence that says what to give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sylvan.errors import DataError, ParameterError
+from sylvan.sampling import CANELoss, ClassLoss, FrequencySubsets, InBatch, Uniform, make_loss, make_sampler
+from sylvan.sampling.by_name import LOSSES
+
+N, DIM = 30, 6
+COUNTS = torch.arange(1.0, N + 1)
+
+
+def made(name: str, **parameters: Any) -> ClassLoss:
+    if name == "full":
+        return make_loss(name, **parameters)
+    return make_loss(name, Uniform(N), 5, counts=COUNTS, dim=DIM, **parameters)
+
+
+def problem(dtype: torch.dtype = torch.float32) -> tuple[Tensor, nn.Parameter, Tensor]:
+    torch.manual_seed(0)
+    queries = torch.randn(4, DIM, dtype=dtype, requires_grad=True)
+    return queries, nn.Parameter(torch.randn(N, DIM, dtype=dtype)), torch.tensor([3, 0, 29, 3])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_empty_batch_has_no_loss(name: str, reduction: str, dtype: torch.dtype) -> None:
+    _, table, _ = problem(dtype)
+    loss = made(name, reduction=reduction)
+    for outer, more in [((0,), ()), ((0,), (3,)), ((2, 0), ()), ((0, 5), (2,)), ((0,), (0,))]:
+        queries = torch.zeros(*outer, DIM, dtype=dtype, requires_grad=True)
+        value = loss(queries, table, torch.zeros(*outer, *more, dtype=torch.int64))
+        assert value.shape == (outer if reduction == "none" else ())
+        assert value.dtype == dtype and value.sum() == 0
+        value.sum().backward()
+        assert queries.grad is not None and queries.grad.shape == queries.shape
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_called_like_cross_entropy(name: str) -> None:
+    queries, table, targets = problem()
+    with pytest.raises(DataError, match=r"needs targets: call it as loss\(queries, class_embeddings, targets\)"):
+        made(name)(queries @ table.T, targets)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_wrong_kinds_of_things(name: str) -> None:
+    queries, table, targets = problem()
+    loss: Any = made(name)
+    bias = torch.zeros(N)
+    embedding, linear = nn.Embedding(N, DIM), nn.Linear(DIM, N)
+    array = queries.detach().numpy()
+    wrong: list[tuple[tuple[Any, ...], str]] = [
+        (
+            (array, table, targets),
+            r"queries given to \w+ must be a torch.Tensor. Got a NumPy array instead: torch.from",
+        ),
+        ((array.tolist(), table, targets), r"queries given .* Got a list instead: torch.tensor makes a tensor of it"),
+        (
+            (queries, embedding, targets),
+            r"class embeddings given to \w+ must .* Got the module Embedding .* its .weight",
+        ),
+        (
+            (queries, linear, targets),
+            r"class embeddings given to \w+ must .* Got the module Linear instead: give its .w",
+        ),
+        ((queries, nn.Sequential(linear), targets), "Got the module Sequential instead: give what it returns"),
+        ((queries, np.zeros((N, DIM)), targets), r"class embeddings given to \w+ must be .* Got a NumPy array"),
+        ((queries, table, [3, 0, 29, 3]), r"targets of \w+, class numbers, must be a torch.Tensor. Got a list"),
+        ((queries, table, np.zeros(4, dtype=int)), r"targets of \w+, class numbers, must .* Got a NumPy array"),
+        ((queries, table, 3), "targets of .* Got the int 3 instead"),
+        ((queries, table, targets, 0.5), r"bias of \w+, one number a class, must be a torch.Tensor. Got the float 0.5"),
+        ((queries, table, targets, bias.numpy()), r"bias of \w+, .* Got a NumPy array instead"),
+        ((queries, table, targets, bias.long()), r"bias of \w+, .* floating dtype. Got torch.int64"),
+        (
+            (queries.long(), table, targets),
+            r"queries given to \w+ must be of a floating dtype. Got torch.int64 instead",
+        ),
+        ((queries + 0j, table, targets), "floating dtype. Got torch.complex64 instead"),
+        (
+            (queries, table.long(), targets),
+            r"class embeddings given to \w+ must be of a floating dtype. Got torch.int64",
+        ),
+        ((queries, table, targets.to("meta")), r"must be on one device. .* on cpu, cpu, meta\."),
+        ((queries, table, targets, bias.to("meta")), r"must be on one device. .* on cpu, cpu, cpu, meta\."),
+    ]
+    for given, told in wrong:
+        with pytest.raises(DataError, match=told):
+            loss(*given)
+
+
+def test_a_nan_in_a_query_shows_in_its_loss() -> None:
+    queries, table, targets = problem()
+    broken = queries.detach().clone()
+    broken[1, 2] = torch.nan
+    for name in LOSSES:
+        found = made(name, reduction="none")(broken, table, targets)
+        assert torch.isnan(found).tolist() == [False, True, False, False], name
+
+
+def subsets(**parameters: Any) -> FrequencySubsets:
+    return FrequencySubsets(COUNTS, 5, 6, DIM, **parameters)
+
+
+@pytest.mark.parametrize("counts", [5, None, 3.5, "abc", [], [[1, 2], [3, 4]], [-1, 2]])
+def test_counts_that_are_none(counts: Any) -> None:
+    with pytest.raises(DataError, match=r"'counts' of FrequencySubsets must be numbers in \[0, inf\), one a class"):
+        FrequencySubsets(counts, 1, 1, DIM)
+    if counts is not None:
+        with pytest.raises(DataError, match="'counts' of FrequencySubsets must be numbers"):
+            make_loss("cane", Uniform(N), 3, counts=counts, dim=DIM)
+
+
+@pytest.mark.parametrize("learning", ["path", "own"])
+def test_candidates_for_other_classes_or_dimensions(learning: str) -> None:
+    queries, table, targets = problem()
+    for rows, dim, told in [(N, DIM + 1, r"\(30, 7\)"), (N - 5, DIM, r"\(25, 6\)"), (N + 5, DIM, r"\(35, 6\)")]:
+        loss = CANELoss(subsets(learning=learning), Uniform(rows))
+        sentence = (
+            rf"given to FrequencySubsets must have the shape \(30, 6\), which it was made for. Got {told} instead"
+        )
+        with pytest.raises(DataError, match=sentence):
+            loss(torch.zeros(4, dim), torch.zeros(rows, dim), torch.zeros(4, dtype=torch.int64))
+        with pytest.raises(DataError, match=sentence):
+            loss.output_embeddings(torch.zeros(rows, dim))
+    with pytest.raises(DataError, match=r"queries given to FrequencySubsets must have the shape \(batch, 6\)"):
+        subsets()(queries[:, :3], table)
+    with pytest.raises(DataError, match=r"class embeddings given to FrequencySubsets must be a torch.Tensor"):
+        subsets()(queries, nn.Embedding(N, DIM))  # type: ignore[arg-type]
+    assert CANELoss(subsets(learning=learning), Uniform(N))(queries, table, targets).isfinite()
+
+
+@pytest.mark.parametrize("split", ["mass", "count"])
+def test_subsets_are_made_where_the_counts_are(split: str) -> None:
+    with torch.device("meta"):  # what makes a tensor without saying where would now mix devices
+        found = FrequencySubsets(torch.arange(1.0, N + 1, device="cpu"), 5, 6, DIM, split=split)
+    devices = {name: tensor.device.type for name, tensor in found.state_dict().items()}
+    assert set(devices.values()) == {"cpu"}, devices
+
+
+def test_joint_learning_looks_at_its_table() -> None:
+    sampler: Any = make_sampler("midx-joint-rq", N, DIM, n_codewords=4)
+    queries, table, _ = problem()
+    sampler.refresh(table)
+    assert sampler.learning_loss(queries, table).isfinite()
+    for wrong, told in [
+        (table[:10], r"given to MIDX.learning_loss must have the shape \(30, 6\). Got \(10, 6\) instead"),
+        (table[:, :3], r"must have the shape \(30, 6\). Got \(30, 3\) instead"),
+        (table.long(), "floating dtype"),
+        (nn.Embedding(N, DIM), "give its .weight"),
+    ]:
+        with pytest.raises(DataError, match=told):
+            sampler.learning_loss(queries, wrong)
+
+
+def test_targets_told_to_in_batch() -> None:
+    sampler: Any = InBatch(N)
+    with pytest.raises(DataError, match=r"targets told to InBatch must be a torch.Tensor. Got a list"):
+        sampler.observe([1, 2])
+    with pytest.raises(DataError, match="targets told to InBatch must be of an integer dtype"):
+        sampler.observe(torch.tensor([1.0]))
+
+
+def test_names_that_are_none() -> None:
+    for name in (["midx-rq"], None, 3):
+        with pytest.raises(ParameterError, match="There is no sampler"):
+            make_sampler(name, 10)  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match="There is no loss"):
+            make_loss(name)  # type: ignore[arg-type]
