@@ -39,6 +39,8 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--fashion", default="/usr/share/datasets/fashion-mnist", help=fashion)
     parser.add_argument("--sets", type=_words, help="only these of the part's sets")
     parser.add_argument("--contenders", type=_words, help="only these of the part's contenders")
+    where = "only rows of which this holds, such as hidden=128; may be repeated"
+    parser.add_argument("--where", type=_pair, action="append", default=[], metavar="NAME=VALUE", help=where)
     parser.add_argument("--python", action="append", default=[], help="interpreter that has faiss; may be repeated")
     parser.add_argument("--threads", type=int, default=1, help="for training; searches always have one")
     parser.add_argument("--queries", type=int, default=1000)
@@ -55,6 +57,13 @@ def command_line() -> argparse.Namespace:
 
 def _words(text: str) -> list[str]:
     return text.split(",")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if name not in (*irli_plan.KEYS, "seed"):
+        raise argparse.ArgumentTypeError(f"rows have no {name!r}; they have {', '.join(irli_plan.KEYS)} and seed")
+    return name, value
 
 
 def run(python: str, step: str, row: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -81,6 +90,11 @@ def run(python: str, step: str, row: dict[str, Any], options: argparse.Namespace
         return {"error": f"exit {done.returncode}: {lines[-1].strip()[:300]}"}
 
 
+def there(row: dict[str, Any], book: records.Book) -> bool:
+    """Whether a row is finished."""
+    return any(irli_plan.same(row, record) for record in book.runs)
+
+
 def done(row: dict[str, Any], faiss: str | None, options: argparse.Namespace) -> dict[str, Any]:
     """A row's figures."""
     if "features" in row:
@@ -98,7 +112,7 @@ def done(row: dict[str, Any], faiss: str | None, options: argparse.Namespace) ->
 
 def measure_missing(options: argparse.Namespace, rows: list[dict[str, Any]], book: records.Book) -> int:
     """Does the rows that aren't in the book; how many failed."""
-    missing = [row for row in rows if book.find(row) is None]
+    missing = [row for row in rows if not there(row, book)]
     faiss = next(
         (python for python in (sys.executable, *options.python)
          if "error" not in run(python, "version", {"contender": "ivf"}, options)), None,
@@ -127,9 +141,10 @@ def main() -> None:
     rows = irli_plan.planned(options.part, quick=options.quick)
     rows = [row for row in rows if options.sets is None or row["set"] in options.sets]
     rows = [row for row in rows if options.contenders is None or row["contender"] in options.contenders]
+    rows = [row for row in rows if all(str(row.get(name)) == value for name, value in options.where)]
     if options.list:
         for row in rows:
-            print("done   " if book.find(row) else "missing", irli_plan.describe(row))
+            print("done   " if there(row, book) else "missing", irli_plan.describe(row))
         return
     failed = 0 if options.report else measure_missing(options, rows, book)
     if book.runs:

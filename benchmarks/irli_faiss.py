@@ -62,18 +62,33 @@ def carefully(index: Any, point: Point, queries: np.ndarray) -> Point:
     return {"ms": batch["ms_per_row"], "p50_ms": alone["p50_ms"], "p99_ms": alone["p99_ms"]}
 
 
-def partitions(base: np.ndarray, n_buckets: int, n_repetitions: int, metric: str, seed: int) -> dict[str, Any]:
-    """Independent k-means partitions: ``centres`` (R, B, D), ``assignment`` (R, L), ``seconds``."""
+def partitions(row: dict[str, Any], found: irli_sets.VectorSet) -> dict[str, Any]:
+    """Independent partitions by their ``centres`` (R, B, D): ``assignment`` (R, L), ``seconds``.
+
+    Centres are k-means's over the whole base, or over ``sample`` vectors a centre, drawn anew for each repetition; with
+    a sample of 1 they are those vectors themselves.
+    """
     faiss.omp_set_num_threads(1)
+    base, n_buckets, n_repetitions = found.base, row["n_buckets"], row["n_repetitions"]
     centres = np.empty((n_repetitions, n_buckets, base.shape[1]), np.float32)
     assignment = np.empty((n_repetitions, len(base)), np.int32)
+    options = {"niter": ITERATIONS, "spherical": found.metric == "angular", "max_points_per_centroid": 10**6}
     with measure.Clock() as clock:
         for repetition in range(n_repetitions):
-            options = {"seed": 1000 * seed + repetition, "niter": ITERATIONS, "spherical": metric == "angular"}
-            means = faiss.Kmeans(base.shape[1], n_buckets, max_points_per_centroid=10**6, **options)
-            means.train(base)
-            centres[repetition] = means.centroids
-            assignment[repetition] = means.index.search(base, 1)[1][:, 0]
+            rng = np.random.default_rng([row["seed"], repetition])
+            points = base
+            if "sample" in row:
+                points = base[np.sort(rng.choice(len(base), min(row["sample"] * n_buckets, len(base)), replace=False))]
+            if len(points) == n_buckets:
+                centres[repetition] = points
+            else:
+                seed = int(rng.integers(2**31))
+                means = faiss.Kmeans(base.shape[1], n_buckets, seed=seed, min_points_per_centroid=1, **options)
+                means.train(points)
+                centres[repetition] = means.centroids
+            nearest = _coarse(found)
+            nearest.add(centres[repetition])
+            assignment[repetition] = nearest.search(base, 1)[1][:, 0]
     return {"centres": centres, "assignment": assignment, "seconds": clock.wall}
 
 

@@ -39,8 +39,9 @@ def measured(row: dict[str, Any], folder: Path, scratch: Path, threads: int) -> 
         X, Y = X[: row["rows"] // 4], Y[: row["rows"] // 4]
     rows = contender.rows(X[:ALONE])
     points = []
+    own = contender._model.get_params(deep=False)
     for setting in row.get("rankings", [{}]):
-        contender._model.set_params(**setting)
+        contender._model.set_params(**{**own, **setting})
         spent, answer = measure.batch(lambda: contender.rank_all(X), X.shape[0])
         alone = measure.one_by_one(contender.rank_one, rows)
         points.append({**setting, **spent, **alone, **measure.precision(contender.top(answer), Y, Y_train)})

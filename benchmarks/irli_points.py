@@ -27,7 +27,7 @@ def groups(runs: list[Record]) -> list[list[Record]]:
     """Rows that differ in their seed only."""
     found: dict[tuple[Any, ...], list[Record]] = {}
     for run in runs:
-        found.setdefault(tuple(run.get(name) for name in irli_plan.KEYS), []).append(run)
+        found.setdefault(tuple(str(run.get(name)) for name in irli_plan.KEYS), []).append(run)
     return list(found.values())
 
 
@@ -77,15 +77,11 @@ def candidates_of(group: list[Record], way: str | None) -> list[float]:
 
 def title(run: Record) -> str:
     """A contender in the words of a table."""
-    words = {
-        "n_repetitions": "R = {}",
-        "hidden": "hidden {}",
-        "room": "room {}",
-        "width": "{} dimensions a byte",
-        "links": "{} links",
-    }
-    told = [text.format(run[name]) for name, text in words.items() if name in run]
-    return NAMES[run["contender"]] + (f" ({', '.join(told)})" if told else "")
+    words = {"n_repetitions": "R = {}", "hidden": "hidden {}", "room": "room {}", "links": "{} links"}
+    words |= {"width": "{} dimensions a byte", "sample": "{} vectors a centre"}
+    drawn = run.get("sample") == 1
+    told = [text.format(run[name]) for name, text in words.items() if name in run and not (drawn and name == "sample")]
+    return ("R random centres" if drawn else NAMES[run["contender"]]) + (f" ({', '.join(told)})" if told else "")
 
 
 def timed(points: list[Point], key: str) -> Point | None:

@@ -22,7 +22,7 @@ FAISS = ("exact", "ivf", "ivf-pq", "hnsw")
 def partitions_path(job: dict[str, Any]) -> Path:
     """Where the k-means partitions of a row lie."""
     row = job["row"]
-    words = [row["set"], row.get("base", 0), row["n_buckets"], row["n_repetitions"], row["seed"]]
+    words = [row["set"], *(row.get(name, 0) for name in ("base", "n_buckets", "n_repetitions", "sample", "seed"))]
     return Path(job["cache"]) / f"irli-kmeans-{'-'.join(map(str, words))}.npz"
 
 
@@ -50,8 +50,7 @@ def partitions(job: dict[str, Any]) -> dict[str, Any]:
 
     target = partitions_path(job)
     if not target.exists():
-        row, found = job["row"], vectors(job)
-        made = irli_faiss.partitions(found.base, row["n_buckets"], row["n_repetitions"], found.metric, row["seed"])
+        made = irli_faiss.partitions(job["row"], vectors(job))
         beside = target.with_suffix(f".{os.getpid()}.npz")
         np.savez(beside, **made)
         os.replace(beside, target)

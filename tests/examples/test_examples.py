@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 import sylvan
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+# What each prints, and the least per cent that it may be; they come to 99, 63 and 45.
 SAYS = {
-    "phase_by_phase.py": "beam 10: P@1 ",
-    "sampled_softmax.py": "right: ",
-    "tag_books.py": "P@5 ",
+    "phase_by_phase.py": (r"beam 10: P@1 ([\d.]+)", 90),
+    "sampled_softmax.py": (r"right: (\d+)%", 50),
+    "tag_books.py": (r"P@1 ([\d.]+)", 35),
 }
 
 
@@ -31,5 +33,8 @@ def test_example(name: str, tmp_path: Path) -> None:
         [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert SAYS[name] in done.stdout and done.stderr == ""
+    pattern, least = SAYS[name]
+    found = re.search(pattern, done.stdout)
+    assert found is not None and float(found[1]) >= least, done.stdout
+    assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []

@@ -68,17 +68,24 @@ def test_divergence_bounds() -> None:
 
 
 def test_divergences_fall_with_codewords_and_from_product_to_residual() -> None:
-    """KL(Q ‖ P), and ln d₂(P ‖ Q), in the mean over contexts."""
+    """KL(Q ‖ P), and ln d₂(P ‖ Q), in the mean over contexts.
+
+    And over four k-means: with four codewords, which of them a start finds weighs as much as the quantiser does, so
+    that single ones of product codes come out below single ones of residual codes.
+    """
     queries = contexts()
     softmax = twin.softmax(queries @ trained().classes.T)
     found = {}
     for quantizer in QUANTIZERS:
         for n_codewords in CODEWORDS:
-            q = distribution(midx(n_codewords, quantizer), queries)
-            found[quantizer, n_codewords] = twin.kl(q, softmax).mean(), np.log(twin.d2(softmax, q)).mean()
+            drawn = [distribution(midx(n_codewords, quantizer, seed), queries) for seed in range(4)]
+            found[quantizer, n_codewords] = tuple(
+                np.mean([measure(q) for q in drawn])
+                for measure in (lambda q: twin.kl(q, softmax), lambda q: np.log(twin.d2(softmax, q)))
+            )
     for measure in (0, 1):
         for quantizer in QUANTIZERS:
             falling = [found[quantizer, n][measure] for n in CODEWORDS]
             assert all(after < 0.95 * before for before, after in itertools.pairwise(falling)), falling
-        for n in CODEWORDS[1:]:
+        for n in CODEWORDS:
             assert found["rq", n][measure] < 0.95 * found["pq", n][measure], (n, found)

@@ -35,10 +35,10 @@ def refreshed(sampler: Sampler, classes: twin.Array) -> Sampler:
     return sampler
 
 
-def midx(n_codewords: int, quantizer: str = "rq") -> MIDX:
+def midx(n_codewords: int, quantizer: str = "rq", seed: int = 0) -> MIDX:
     """MIDX on the trained classes."""
     classes = trained().classes
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     sampler = MIDX(*classes.shape, n_codewords=n_codewords, quantizer=quantizer)
     sampler.refresh(tensor(classes))
     return sampler

@@ -68,10 +68,10 @@ class FrequencySubsets(CandidateModel):
 
     Notes
     -----
-    In a short trial (``benchmarks/cane.py``: an LSTM on Penn Treebank, 400 steps, one seed) the paper's way, one subset
-    of a hundred, covered 9 to 21% of the positives, and a beam over all subsets 40 to 48%, which brought more than any
-    other choice here; uniform noise was far behind unigram. With one subset, ``split="count"`` did better than
-    ``"mass"``, whose frequent classes stand alone in theirs, so that a query has a single candidate.
+    In trials (``benchmarks/cane.py``: an LSTM on Penn Treebank; docs/results.md has the figures) the paper's way, one
+    subset of a hundred, covered a small part of the positives, and a beam over all subsets several times as many, which
+    brought more than any other choice here; uniform noise was far behind unigram. With one subset, ``split="count"``
+    did better than ``"mass"``, whose frequent classes stand alone in theirs, so that a query has a single candidate.
 
     References
     ----------
