@@ -196,6 +196,20 @@ def test_codewords_trained_beside_the_model_cannot_be_made_for_queries() -> None
         MIDX(10, 4, learnable="joint", query_aware=True)
 
 
+@pytest.mark.parametrize("parameters", [{"query_aware": True}, {"learnable": True}])
+def test_queries_of_an_evaluation_are_not_kept(parameters: dict[str, bool]) -> None:
+    sampler = MIDX(30, 4, n_codewords=4, **parameters)  # type: ignore[arg-type]
+    sampler.refresh(embeddings(30, 4))
+    assert sampler.recent is not None
+    sampler.eval()
+    for shared in (False, True):
+        sampler.sample(torch.randn(8, 4), 3, shared=shared)
+    assert sampler.recent.n_kept == 0
+    sampler.train()
+    sampler.sample(torch.randn(8, 4), 3)
+    assert sampler.recent.n_kept == 8
+
+
 def test_the_oldest_queries_are_overwritten() -> None:
     recent = RecentQueries(5, 1)
     recent.keep(torch.tensor([[1.0], [2.0], [3.0]]))

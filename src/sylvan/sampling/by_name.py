@@ -29,7 +29,7 @@ def _midx(line: str, **fixed: Any) -> _Known:
     return _Known("MIDX", line, fixed)
 
 
-_JOINT = {"learnable": "joint"}
+_JOINT = {"learnable": "joint", "class_weights": None}  # as the paper has it; weights only did harm here
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
     "uniform": _Known("Uniform", "every class alike"),
@@ -78,8 +78,8 @@ def make_sampler(
         Number of dimensions of queries and class embeddings; only adaptive samplers need it.
     counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
         How often each class occurs. ``"unigram"`` needs it, ``"in-batch"`` takes it, and the MIDX samplers that
-        aren't query-aware weight their k-means by its square root unless ``class_weights`` is among the parameters
-        (None for unweighted). The others ignore it.
+        are neither query-aware nor joint weight their k-means by its square root unless ``class_weights`` is among the
+        parameters (None for unweighted). The others ignore it.
     **parameters
         What else the sampler's class takes.
 
