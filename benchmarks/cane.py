@@ -12,11 +12,14 @@ command may be stopped, repeated, and started several times. ``--report`` gather
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import lzma
 import math
 import os
 import time
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -245,6 +248,18 @@ def train(name: str, rate: float, seed: int, steps: int, data: tuple[Tensor, Ten
     }
 
 
+@contextlib.contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Whether no other process is at the run of this file; the system lets go of it when a process is killed."""
+    with path.open("a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
 def run_all(arguments: argparse.Namespace) -> None:
     """Every run asked for that isn't there."""
     torch.set_num_threads(1)
@@ -254,20 +269,16 @@ def run_all(arguments: argparse.Namespace) -> None:
         for name in arguments.settings:
             for rate in arguments.rates:
                 key = f"{name}_rate{rate}_seed{seed}_steps{arguments.steps}"
-                file, mark = arguments.work / f"{key}.json", arguments.work / f"{key}.running"
+                file = arguments.work / f"{key}.json"
                 if file.exists():
                     continue
-                try:
-                    mark.touch(exist_ok=False)
-                except FileExistsError:
-                    continue
-                try:
+                with claimed(arguments.work / f"{key}.lock") as free:
+                    if not free or file.exists():
+                        continue
                     record = train(name, rate, seed, arguments.steps, data)
                     temporary = file.with_suffix(".tmp")
                     temporary.write_text(json.dumps(record, indent=1))
                     os.replace(temporary, file)
-                finally:
-                    mark.unlink()
 
 
 def report(work: Path) -> None:

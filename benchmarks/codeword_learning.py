@@ -44,9 +44,9 @@ def columns(ids: Tensor) -> Tensor:
 
 def train(encoder: LSTMEncoder, table: Tensor, ids: Tensor, steps: int) -> None:
     """Full softmax; Adam on the LSTM, Adagrad on both tables."""
-    tables = [p for name, p in encoder.named_parameters() if "embed" in name]
-    others = [p for name, p in encoder.named_parameters() if "embed" not in name]
-    optimizers = [torch.optim.Adam(others, lr=2e-3), torch.optim.Adagrad([*tables, table], lr=0.1)]
+    words = encoder.inputs.weight
+    others = [parameter for parameter in encoder.parameters() if parameter is not words]
+    optimizers = [torch.optim.Adam(others, lr=2e-3), torch.optim.Adagrad([words, table], lr=0.1)]
     state = None
     text = columns(ids)
     for step in range(steps):

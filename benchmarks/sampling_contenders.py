@@ -42,8 +42,10 @@ CONTENDERS: dict[str, Contender] = {
     "midx-rq": Contender("MIDX-rq", "midx-rq", sampler_parameters=UNWEIGHTED, paper="MIDX-rq"),
     "midx-pq-weighted": Contender("MIDX-pq, weighted by √frequency", "midx-pq"),
     "midx-rq-weighted": Contender("MIDX-rq, weighted by √frequency", "midx-rq"),
-    "midx-learned-pq": Contender("MIDX-pq, weighted, learned", "midx-learned-pq", paper="MIDX-Learn-pq"),
-    "midx-learned-rq": Contender("MIDX-rq, weighted, learned", "midx-learned-rq", paper="MIDX-Learn-rq"),
+    "midx-learned-pq": Contender("MIDX-pq, weighted, learned", "midx-learned-pq"),
+    "midx-learned-rq": Contender("MIDX-rq, weighted, learned", "midx-learned-rq"),
+    "midx-joint-pq": Contender("MIDX-pq, learned jointly", "midx-joint-pq", paper="MIDX-Learn-pq"),
+    "midx-joint-rq": Contender("MIDX-rq, learned jointly", "midx-joint-rq", paper="MIDX-Learn-rq"),
     "midx-aware-pq": Contender("MIDX-pq, query-aware", "midx-aware-pq"),
     "midx-aware-rq": Contender("MIDX-rq, query-aware", "midx-aware-rq"),
     "midx-aware-learned-rq": Contender(
@@ -63,7 +65,7 @@ CONTENDERS: dict[str, Contender] = {
 }  # fmt: skip
 RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
 INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-aware-pq", "midx-aware-rq")
-LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-aware-learned-rq")
+LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-joint-pq", "midx-joint-rq", "midx-aware-learned-rq")
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
 LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from processes import start
 
 import sylvan
 from sylvan import data
@@ -90,9 +94,8 @@ def test_all_options_together(vectors: Path, call: Any, tmp_path: Path) -> None:
         "--recall", "0.9", "--tune-on", str(vectors / "queries.npy"), "--figure", str(figure),
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
-    assert re.search(
-        r"Indexed 200 vectors of 6 dimensions in [\d.]+ s\.\nprobes=\d+, .*recall (0\.9|1\.0)", outcome.out
-    )
+    assert outcome.out.startswith(f"Read 200 vectors of 6 dimensions from {vectors / 'base.npy'}.\nIndexed them in ")
+    assert re.search(r" s\.\nprobes=\d+, .*: recall [01]\.", outcome.out)
     assert f"Saved it in {folder}" in outcome.out and "standard deviation" in outcome.out
     assert figure.read_text().startswith("<?xml")
     loaded = sylvan.load(folder)
@@ -166,3 +169,17 @@ def test_numbers_from_files(tmp_path: Path) -> None:
     np.save(tmp_path / "words.npy", np.array(["a"]))
     with pytest.raises(sylvan.SylvanError, match="not numbers"):
         data.load_numbers(tmp_path / "words.npy")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+@pytest.mark.parametrize("shards", [(), ("--shards", "2")])
+def test_an_interrupted_training_writes_nothing(shards: tuple[str, ...], vectors: Path, tmp_path: Path) -> None:
+    long = ("--set", "epochs_per_round=10000", "--set", "batch_size=1", *shards)
+    process = start("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), *long)
+    assert process.stdout is not None and process.stdout.readline().startswith(b"Read 200 vectors")
+    time.sleep(3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == (1, b"Interrupted; nothing was written.")
+    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,9 @@ import pytest
 from processes import SOURCE
 
 from sylvan import data
+from sylvan.cli import app
 from sylvan.cli.app import Session
+from sylvan.errors import DataError
 from sylvan.ranking import workspace
 
 # Runs the command with blocks of a few clusters, and ends the process by a signal before it writes part number N.
@@ -123,3 +125,17 @@ def test_an_error_says_what_remains() -> None:
     assert session.interrupted() == "Interrupted; a part is there."
     session.written = "the model was saved"
     assert session.interrupted() == "Interrupted; the model was saved."
+
+
+def test_only_an_error_that_the_same_command_may_outlive_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, told in ((DataError("Give other data."), False), (MemoryError(), True), (RuntimeError("oh"), True)):
+
+        def fail(ctx: Any, error: Exception = error) -> None:
+            ctx.find_object(Session).remains = lambda: "a part is there"
+            raise error
+
+        monkeypatch.setattr(app.cli, "invoke", fail)
+        assert app.run(["demo"]) != 0
+        assert ("But a part is there." in capsys.readouterr().err) is told

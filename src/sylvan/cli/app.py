@@ -139,7 +139,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if session.debug:
             traceback.print_exc()
         code, sentence = _explain(error)
-        remains = session.remains()
+        # Where another command line is wanted, the same one with --resume goes nowhere.
+        remains = session.remains() if code != BAD_USAGE else None
         _say(f"Error: {sentence}" + (f" But {remains}." if remains else ""))
         return code
     return 0

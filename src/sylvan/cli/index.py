@@ -108,10 +108,10 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
     queries = None if given["queries"] is None else data.load_vectors(given["queries"])
     neighbors = None if given["neighbors"] is None else data.load_numbers(given["neighbors"])
     tune_on = None if given["tune_on"] is None else data.load_vectors(given["tune_on"])
+    say(f"Read {len(vectors):,} vectors of {vectors.shape[1]:,} dimensions from {base}.")
     start = time.perf_counter()
     index.fit(vectors, queries, neighbors)
-    say(f"Indexed {index.n_vectors_:,} vectors of {index.n_dimensions_:,} dimensions in "
-        f"{time.perf_counter() - start:.1f} s.")  # fmt: skip
+    say(f"Indexed them in {time.perf_counter() - start:.1f} s.")
     if given["recall"] is not None:
         tuned = index.tune(tune_on, given["recall"])
         for shard, one in enumerate(tuned if isinstance(tuned, list) else [tuned]):

@@ -18,13 +18,15 @@ __all__ = ["TASKS", "command"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each is a module beside this one that holds: OWNER, the job's module and class in sylvan.tasks; HELP, what DATA may
-# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings); DEFAULTS,
-# where there are any, of the options that all have.
+# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings); and
+# where there is need of them DEFAULTS, of the options that all have, and save_beside(given), called when the first
+# training begins, which writes what belongs to all of them.
 TASKS = {
     "language-model": "Foretell the next word: an LSTM or a Transformer on plain text.",
     "sequential-recommendation": "Foretell a user's next item: SASRec or GRU4Rec on ordered interactions.",
     "extreme-classification": "Foretell labels of sparse features, from everything that train reads.",
 }
+_SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in the help
 
 
 def _module_of(task: str) -> str:
@@ -63,6 +65,19 @@ class _TaskCommand(click.Command):
             formatter.write_dl(list(LOSSES.items()))
         with formatter.section(f"Parameters of {owner.__name__}, for --set"):
             formatter.write_dl(describe_parameters(owner))
+
+
+class _RefreshEvery(click.Option):
+    """Its default is the schedule's, which is there with PyTorch only."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        try:
+            from sylvan.neural import RefreshSchedule
+        except ImportError:
+            return record
+        usual = ", ".join(f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" for n in _SIZES)
+        return None if record is None else (record[0], f"{record[1]} [default: {usual}]")
 
 
 class _Tasks(click.Group):
@@ -139,14 +154,16 @@ def _training_options(function: Any) -> Any:
 def _model_options(function: Any) -> Any:
     for option in (
         click.option("--refresh-every", type=int, metavar="N",
-                     help="Steps between two builds of the sampler's index. [default: 50, and 10 up to step 200]"),
+                     cls=_RefreshEvery, help="Steps between two builds of the sampler's index."),
         click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
                      help="A parameter of the loss; give it again for several."),
         click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
                      help="A parameter of the sampler; give it again for several."),
         click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=_complete,
                      help="A parameter of the task (below); give it again for several."),
-        click.option("--samples", type=int, metavar="N", help="The same as --set n_samples=N."),
+        click.option("--samples", type=int, metavar="N",
+                     help="Negatives: the same as --set n_samples=N. [default: the task's number, or half of the "
+                     "classes where that is less]"),
         click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
                      help="What is minimised (below); full needs no sampler."),
         click.option("--sampler", metavar="NAME", default="midx-aware-rq", show_default=True, shell_complete=_complete,
@@ -178,7 +195,7 @@ def _task_command(task: str) -> click.Command:
         owner = _owner_of(task)  # says what is missing where PyTorch isn't there
         from sylvan.cli.task_runs import run
 
-        run(ctx, owner, module.make_job, given)
+        run(ctx, owner, module, given)
 
     for parameter in run_task.params:
         if isinstance(parameter, click.Option) and parameter.name in getattr(module, "DEFAULTS", {}):

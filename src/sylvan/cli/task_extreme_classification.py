@@ -13,7 +13,7 @@ from sylvan.errors import DataError
 if TYPE_CHECKING:
     from sylvan.neural.training import Job
 
-__all__ = ["DEFAULTS", "HELP", "OWNER", "make_job", "options"]
+__all__ = ["DEFAULTS", "HELP", "OWNER", "make_job", "options", "save_beside"]
 
 OWNER = ("sylvan.tasks.extreme_classification", "ExtremeClassification")
 DEFAULTS = {"epochs": 50, "patience": 10}
@@ -68,6 +68,12 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
     return ExtremeClassification(features, labels, **held_out, **settings)
 
 
+def save_beside(given: dict[str, Any]) -> None:
+    """Keep what makes features of texts and names of labels, in the folder of the results."""
+    for name, part in given.get("text_parts", {}).items():
+        part.save(os.path.join(given["folder"], name))
+
+
 def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
     """Features and labels to train on, and those of the held-out parts by their names."""
     from sylvan.cli.inputs import open_input
@@ -108,8 +114,7 @@ def _read_texts(
         click.echo(f"Read {len(texts):,} texts from {source.name}.")
     vocabulary, Y = encode_labels(rows)
     X = vectorizer.fit_transform(texts)
-    vectorizer.save(os.path.join(given["folder"], "vectorizer"))
-    vocabulary.save(os.path.join(given["folder"], "labels"))
+    given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}
     parts = {}
     for part, other in held.items():
         texts, rows = other.read()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -15,9 +18,10 @@ from sylvan.cli.options import complain, read_settings
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.neural.history import write_json
-from sylvan.neural.keeping import has_checkpoint
+from sylvan.neural.keeping import Keeper, has_checkpoint
 from sylvan.neural.training import Job
 from sylvan.parallel import quiet
+from sylvan.sampling import HarmfulOptimizerWarning, StaleSamplerWarning
 from sylvan.tasks.running import run_task
 
 __all__ = ["run"]
@@ -31,13 +35,8 @@ _OPTIONS = {
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def run(
-    ctx: click.Context,
-    owner: Any,
-    make_job: Callable[[Sequence[str], dict[str, Any], dict[str, Any]], Job],
-    given: dict[str, Any],
-) -> None:
-    """Train once with each seed and say what came of it."""
+def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> None:
+    """Train once with each seed and say what came of it; ``module`` is that of the task, beside this one."""
     session = ctx.find_object(Session) or Session()
     settings = _settings(owner, given)
     seeds = given["seeds"] or (0,)
@@ -50,16 +49,37 @@ def run(
     torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
     if given["threads"] is not None:
         torch.set_num_threads(given["threads"])
-    found = []
-    with quiet(given["quiet"]):
+    found: list[dict[str, Any]] = []
+    with quiet(given["quiet"]), _spoken_warnings():
         for seed, folder in zip(seeds, folders, strict=True):
             if several and not given["quiet"]:
                 click.echo(f"Seed {seed}:")
-            job = make_job(given["data"], given, {**settings, "seed": seed})
-            found.append(_train(job, folder, seed, given))
+            job = module.make_job(given["data"], given, {**settings, "seed": seed})
+            on_start = None
+            if not found:  # what is of all seeds: refused before anything is trained, written once
+                if given["resume"]:
+                    _check_checkpoints(job, seeds, folders)
+                on_start = partial(getattr(module, "save_beside", _save_nothing), given)
+            found.append(_train(job, folder, seed, given, on_start))
     if several:
         _join(found, seeds, given)
     session.written = f"the results were written to {given['folder']}"
+
+
+@contextlib.contextmanager
+def _spoken_warnings() -> Iterator[None]:
+    """Sylvan's own warnings as sentences, without the line of code that Python shows."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, HarmfulOptimizerWarning | StaleSamplerWarning):
+                click.echo(f"Warning: {message}", err=True)
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = tell
+        yield
 
 
 def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -137,13 +157,27 @@ def _guard(session: Session, folders: Sequence[str], given: dict[str, Any]) -> N
     session.remains = remains
 
 
-def _train(job: Job, folder: str, seed: int, given: dict[str, Any]) -> dict[str, Any]:
+def _check_checkpoints(job: Job, seeds: Sequence[int], folders: Sequence[str]) -> None:
+    """Refuse to go on with another training, in whichever folder it lies."""
+    for seed, folder in zip(seeds, folders, strict=True):
+        Keeper(folder).check({**job.settings(), "seed": seed})
+
+
+def _save_nothing(given: dict[str, Any]) -> None:
+    pass
+
+
+def _train(
+    job: Job, folder: str, seed: int, given: dict[str, Any], on_start: Callable[[], None] | None
+) -> dict[str, Any]:
     def tell(entry: dict[str, Any]) -> None:
         click.echo(f"Epoch {entry['epoch']}: loss {entry['loss']:.4f}, validation {_measures(entry)}.")
 
     limits = {name: given[name] for name in _LIMITS}
     on_entry = None if given["quiet"] else tell
-    results = run_task(job, folder=folder, resume=bool(given["resume"]), on_entry=on_entry, seed=seed, **limits)
+    results = run_task(
+        job, folder=folder, resume=bool(given["resume"]), on_entry=on_entry, on_start=on_start, seed=seed, **limits
+    )
     if given["quiet"]:
         return results
     if results["stopped"] == "diverged":

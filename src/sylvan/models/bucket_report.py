@@ -293,7 +293,7 @@ class BucketReport:
 
     def _draw_candidates(self, axes: Any) -> None:
         if len(self.candidates):
-            axes.hist(self.candidates, bins=min(40, 1 + len(np.unique(self.candidates))), color=_GREEN)
+            axes.hist(self.candidates, bins=min(40, 1 + int(np.sqrt(len(self.candidates)))), color=_GREEN)
         axes.set(xlabel="candidates", ylabel="queries", title="Candidates of a query")
 
     def _draw_affinity(self, axes: Any) -> None:
@@ -305,7 +305,7 @@ class BucketReport:
         axes.legend(frameon=False)
 
     def _draw_moves(self, axes: Any) -> None:
-        moves = [one for one in self.rounds if one.moved]
+        moves = [one for one in self.rounds if one.moved and one.number]
         at = [one.number for one in moves]
         axes.plot(at, [100 * np.mean(one.moved) for one in moves], "o-", color=_ORANGE)
         axes.fill_between(

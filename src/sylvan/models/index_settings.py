@@ -22,7 +22,7 @@ MOST_BUCKETS = 1 << 20
 ALL = "all"  # of the candidates
 # A counter that is raised costs about what so many multiplications of a distance do, which stand in a row: it lies
 # somewhere else each time, and by probability a sum is raised with it.
-_INCREMENT = {"votes": 16, "probability": 32}
+_INCREMENT = {"votes": 12, "probability": 16}
 _COUNTED = 1 << 24  # candidates of a block of queries, about
 
 

@@ -100,8 +100,8 @@ class Keeper:
         """Replace the checkpoint."""
         save_tree(self._path(_CHECKPOINT), tree, kind=_KINDS[_CHECKPOINT], params=to_json(dict(identity)))
 
-    def load(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The checkpoint, or None where there is none.
+    def check(self, identity: Mapping[str, Any]) -> bool:
+        """Whether there is a checkpoint to go on from.
 
         Raises
         ------
@@ -109,9 +109,8 @@ class Keeper:
             When it is damaged, or of a training with other settings.
         """
         if self.folder is None or not has_checkpoint(self.folder):
-            return None
-        path = self._path(_CHECKPOINT)
-        before = store.load(path).params
+            return False
+        before = store.load(self._path(_CHECKPOINT)).params
         now = to_json(dict(identity))
         for name in sorted({*before, *now}):
             if before.get(name) != now.get(name):
@@ -120,7 +119,13 @@ class Keeper:
                     f"{before.get(name)!r}, here {now.get(name)!r}. Go on with what it was begun with, or choose "
                     "another folder."
                 )
-        tree: dict[str, Any] = load_tree(path, kind=_KINDS[_CHECKPOINT])
+        return True
+
+    def load(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The checkpoint, or None where there is none; see :meth:`check`."""
+        if not self.check(identity):
+            return None
+        tree: dict[str, Any] = load_tree(self._path(_CHECKPOINT), kind=_KINDS[_CHECKPOINT])
         return tree
 
     def keep_best(self, module: nn.Module, entry: dict[str, Any]) -> None:

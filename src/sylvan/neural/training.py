@@ -112,6 +112,7 @@ def train(
     checkpoint_every: float = 600.0,
     evaluate_every: int | None = None,
     on_entry: Callable[[dict[str, Any]], None] | None = None,
+    on_start: Callable[[], None] | None = None,
 ) -> History:
     """Train until the validation measure stops improving or a limit is reached; ``job.module`` is then the best model.
 
@@ -144,6 +145,9 @@ def train(
         Steps between two evaluations; by default there is one after each epoch.
     on_entry : callable, optional
         Given each new entry of the history.
+    on_start : callable, optional
+        Called once, before the first step, when nothing was wrong with the parameters and the checkpoint is taken in
+        or, where it isn't gone on from, removed: the time to write beside it what belongs to this training.
 
     Returns
     -------
@@ -184,7 +188,7 @@ def train(
     limits.check_params()
     if job.steps_per_epoch() < 1:
         raise DataError("There is nothing to train on: not even one batch. Give more data, or smaller batches.")
-    return _Run(job, limits, Keeper(folder), on_entry).run(resume)
+    return _Run(job, limits, Keeper(folder), on_entry).run(resume, on_start)
 
 
 class _Run:
@@ -202,11 +206,13 @@ class _Run:
         self.seconds_before = 0.0
         self.started = self.saved = time.monotonic()
 
-    def run(self, resume: bool) -> History:
+    def run(self, resume: bool, on_start: Callable[[], None] | None) -> History:
         self.started = self.saved = time.monotonic()
         torch.manual_seed(self.limits.seed)
         if not (resume and self._restore()):
             self.keeper.clear()
+        if on_start is not None:
+            on_start()
         self.history.stopped = self._reason()
         per_epoch = self.job.steps_per_epoch()
         total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)

@@ -17,15 +17,17 @@ from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
 from sylvan.sampling import ClassLoss, Sampler
+from sylvan.tasks.checksum import checksum_of_matrices
 from sylvan.tasks.full_ranking import top_classes
-from sylvan.tasks.objective import ClassObjective
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+from sylvan.tasks.objective import ClassObjective, negatives
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 from sylvan.topk import TopK
 
 __all__ = ["ExtremeClassification"]
 
 _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100
+_NEGATIVES = 1000  # of a set with at least twice as many classes
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
@@ -46,8 +48,9 @@ class ExtremeClassification(Parameterized, Job):
         Labels beyond the training's last column are dropped, and rows without a label left out. Without
         ``validation``, a share ``validation_share`` of the training rows is kept apart for it; without ``test`` the
         measures of the test are those of validation.
-    n_samples : int
-        Negatives for each row, or for a whole batch where ``shared``; no more than there are classes.
+    n_samples : int, optional
+        Negatives for each row, or for a whole batch where ``shared``; no more than there are classes. By default
+        1,000, or half of the classes where that is less.
     dim : int
         Dimensions of queries and classes.
     hidden : int, optional
@@ -88,7 +91,7 @@ class ExtremeClassification(Parameterized, Job):
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {
-        "n_samples": Number(int, 1),
+        "n_samples": Number(int, 1, optional=True),
         "dim": Number(int, 1),
         "hidden": Number(int, 1, optional=True),
         "dropout": Number(float, 0, 1),
@@ -115,7 +118,7 @@ class ExtremeClassification(Parameterized, Job):
         test: tuple[Any, Any] | None = None,
         sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
-        n_samples: int = 1000,
+        n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 64,
         dim: int = 128,
@@ -148,6 +151,8 @@ class ExtremeClassification(Parameterized, Job):
     def _take_data(self) -> None:
         X, Y = self._checked(self.features, self.labels, "training")
         self.n_classes_ = Y.shape[1]
+        # Of the rows as they were given: what a seed keeps apart of them has another name already.
+        self._checksums = {"training": checksum_of_matrices(X, Y)}
         labelled = np.flatnonzero(np.diff(Y.indptr))
         if self.validation is None:
             labelled = np.random.default_rng(self.seed).permutation(labelled)
@@ -156,12 +161,14 @@ class ExtremeClassification(Parameterized, Job):
             held = X[apart], Y[apart]
         else:
             held = self._held_out(*self.validation, X.shape[1], "validation")
+            self._checksums["validation"] = checksum_of_matrices(*held)
         if not len(labelled):
             raise DataError("No row is left for training: give more rows that have a label.")
         self._X, self._Y = X[labelled], Y[labelled]
         self._parts = {"validation": held, "test": held}
         if self.test is not None:
             self._parts["test"] = self._held_out(*self.test, X.shape[1], "test")
+            self._checksums["test"] = checksum_of_matrices(*self._parts["test"])
 
     def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         X = validate.features(features).to_scipy()
@@ -187,12 +194,13 @@ class ExtremeClassification(Parameterized, Job):
         return X[kept], Y[kept]
 
     def _make_network(self) -> None:
+        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, self.n_classes_)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
             self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
             self._objective = ClassObjective(
-                self.n_classes_, self.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
+                self.n_classes_, self.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
                 counts=np.bincount(self._Y.indices, minlength=self.n_classes_),
                 sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters,
                 shared=self.shared, codewords=self.codewords, refresh=self.refresh,
@@ -202,9 +210,12 @@ class ExtremeClassification(Parameterized, Job):
         self.module.to(self.device)
         rate, sampled = self.table_learning_rate, self._objective.sampler is not None
         self.optimizers = [
-            torch.optim.Adam([*self.encoder_.inner_parameters(), *self._objective.parameters()], lr=self.learning_rate),
+            torch.optim.Adam(
+                [*self.encoder_.inner_parameters(), *self._objective.inner_parameters()], lr=self.learning_rate
+            ),
             table_optimizer(self.optimizer, self.encoder_.tables(), rate, sparse=True),
             table_optimizer(self.optimizer, [self.classes_], rate, sparse=sampled, warn=sampled),
+            *objective_optimizers(self.optimizer, self._objective, rate),
         ]
 
     # What the training loop asks.
@@ -232,7 +243,13 @@ class ExtremeClassification(Parameterized, Job):
         data = ("features", "labels", "validation", "test", "device")
         found = {name: value for name, value in self.get_params(deep=False).items() if name not in data}
         size = f"{self._X.shape[0]:,} rows, {self._X.shape[1]:,} features, {self.n_classes_:,} classes"
-        return {"task": "extreme-classification", "data": size, **found}
+        return {
+            "task": "extreme-classification",
+            "data": size,
+            "data_checksum": self._checksums,
+            **found,
+            "n_samples": self.n_samples_,
+        }
 
     # Evaluation and use.
 

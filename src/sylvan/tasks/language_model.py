@@ -19,12 +19,13 @@ from sylvan.neural.transformer import TransformerEncoder
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling import ClassLoss, FullSoftmaxLoss, Sampler
 from sylvan.tasks.corpus import END, Corpus
-from sylvan.tasks.objective import ClassObjective
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+from sylvan.tasks.objective import ClassObjective, negatives
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 
 __all__ = ["LanguageModel"]
 
 _IGNORED = -100
+_NEGATIVES = 20  # of a set with at least twice as many classes
 _CELLS = 1 << 24  # scores held at once in evaluation
 _COLUMNS = 20  # of a text that is evaluated
 
@@ -54,8 +55,9 @@ class LanguageModel(Parameterized, Job):
         Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
     loss : str or ClassLoss
         By a name of :func:`sylvan.sampling.make_loss` or as an object.
-    n_samples : int
-        Negatives for each word, or for all words of a batch where ``shared``.
+    n_samples : int, optional
+        Negatives for each word, or for all words of a batch where ``shared``. By default 20, or half of the words
+        where that is less.
     shared : bool
     codewords : int
         Codewords of each codebook, for samplers by MIDX.
@@ -112,7 +114,7 @@ class LanguageModel(Parameterized, Job):
         "dropout": Number(float, 0, 1),
         "length": Number(int, 1),
         "batch_size": Number(int, 1),
-        "n_samples": Number(int, 1),
+        "n_samples": Number(int, 1, optional=True),
         "shared": Flag(),
         "codewords": Number(int, 1),
         "optimizer": Choice(TABLE_OPTIMIZERS),
@@ -139,7 +141,7 @@ class LanguageModel(Parameterized, Job):
         batch_size: int = 20,
         sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
-        n_samples: int = 20,
+        n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 32,
         sampler_parameters: Mapping[str, Any] | None = None,
@@ -166,13 +168,14 @@ class LanguageModel(Parameterized, Job):
 
     def _prepare(self) -> None:
         n_words = len(self.corpus.words)
+        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, n_words)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = self._make_encoder(n_words)
             dim = self.encoder_.dim_out
             self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
             self._objective = ClassObjective(
-                n_words, dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
+                n_words, dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
                 counts=self.corpus.counts(), sampler_parameters=self.sampler_parameters,
                 loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
                 refresh=self.refresh,
@@ -183,12 +186,13 @@ class LanguageModel(Parameterized, Job):
         self.module.register_parameter("table", self.table_)
         self.module.to(self.device)
         words = cast(nn.Parameter, self.encoder_.inputs.weight)
-        trained = [*self.encoder_.parameters(), *self._objective.parameters()]
+        trained = [*self.encoder_.parameters(), *self._objective.inner_parameters()]
         sampled = not isinstance(self._objective.loss, FullSoftmaxLoss)
         self.optimizers = [
             torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
             table_optimizer(self.optimizer, [words], self.embedding_learning_rate, sparse=True),
             table_optimizer(self.optimizer, [self.table_], self.table_learning_rate, sparse=sampled, warn=sampled),
+            *objective_optimizers(self.optimizer, self._objective, self.table_learning_rate),
         ]
         first = np.int32(self.corpus.words.index(END))
         stream = np.concatenate([[first], self.corpus.train])  # every word is foretold from the one before
@@ -261,7 +265,7 @@ class LanguageModel(Parameterized, Job):
     def settings(self) -> dict[str, Any]:
         found = {name: value for name, value in self.get_params(deep=False).items() if name not in ("corpus", "device")}
         plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
-        return {"task": "language-model", "data": self.corpus.describe(), **plain}
+        return {"task": "language-model", "data": self.corpus.describe(), **plain, "n_samples": self.n_samples_}
 
     # Evaluation.
 

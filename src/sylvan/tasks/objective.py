@@ -9,12 +9,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sylvan.errors import ParameterError
 from sylvan.neural.refresh import RefreshSchedule
-from sylvan.sampling import CANELoss, ClassLoss, Sampler, make_loss, make_sampler
+from sylvan.sampling import CANELoss, ClassLoss, FrequencySubsets, Sampler, make_loss, make_sampler
+from sylvan.sampling.by_name import SAMPLERS
 
-__all__ = ["FULL", "ClassObjective"]
+__all__ = ["FULL", "ClassObjective", "negatives"]
 
 FULL = "full"
+
+
+def negatives(asked: int | None, usual: int, n_classes: int) -> int:
+    """How many negatives: as many as are asked for, or the task's usual number, but no more than half of the classes.
+
+    Examples
+    --------
+    >>> from sylvan.tasks.objective import negatives
+    >>> negatives(None, 1000, 50_000), negatives(None, 1000, 60), negatives(45, 1000, 60)
+    (1000, 30, 45)
+    """
+    return asked if asked is not None else min(usual, max(1, n_classes // 2))
 
 
 class ClassObjective(nn.Module):
@@ -25,7 +39,7 @@ class ClassObjective(nn.Module):
     n_classes, dim : int
         Shape of the class table.
     sampler : str or Sampler
-        A name that :func:`sylvan.sampling.make_sampler` knows, or a sampler. Not looked at when the loss needs none.
+        A name that :func:`sylvan.sampling.make_sampler` knows, or a sampler. Not used when the loss needs none.
     loss : str or ClassLoss
         A name that :func:`sylvan.sampling.make_loss` knows, or a loss, which then brings its sampler.
     n_samples : int
@@ -60,6 +74,8 @@ class ClassObjective(nn.Module):
     ) -> None:
         super().__init__()
         self.refresh = refresh or RefreshSchedule.for_classes(n_classes)
+        if isinstance(sampler, str) and sampler not in SAMPLERS:  # told also where the loss needs none
+            raise ParameterError(f"There is no sampler {sampler!r}. The known ones are: {', '.join(SAMPLERS)}.")
         if isinstance(loss, ClassLoss):
             self.loss = loss
             return
@@ -77,8 +93,18 @@ class ClassObjective(nn.Module):
     @property
     def sampler(self) -> Sampler | None:
         """Where negatives come from, CANE's noises among them; None for a loss without any."""
-        found = getattr(self.loss, "sampler", getattr(self.loss, "noise", None))
+        found = getattr(self.loss, "sampler", None)
         return found if isinstance(found, Sampler) else None
+
+    def tables(self) -> list[nn.Parameter]:
+        """Vectors that score classes as the class table does, and want its optimiser: those of CANE's subsets."""
+        candidates = self.loss.candidates if isinstance(self.loss, CANELoss) else None
+        return [candidates.subset_vectors] if isinstance(candidates, FrequencySubsets) else []
+
+    def inner_parameters(self) -> list[nn.Parameter]:
+        """All other parameters, such as codewords that are learned beside the model."""
+        tables = {id(table) for table in self.tables()}
+        return [parameter for parameter in self.parameters() if id(parameter) not in tables]
 
     def output_embeddings(self, table: Tensor) -> Tensor:
         """The table whose inner products with queries are the model's scores; other than ``table`` for some CANE."""
@@ -92,5 +118,12 @@ class ClassObjective(nn.Module):
         loss: Tensor = self.loss(queries, table, targets, bias)
         if getattr(sampler, "learnable", None) == "joint":  # MIDX with codewords that are parameters
             learning: Callable[[Tensor, Tensor], Tensor] = getattr(sampler, "learning_loss")  # noqa: B009
-            loss = loss + learning(queries.reshape(-1, queries.shape[-1]), table)
+            trained = queries[self._has_target(queries, targets)]
+            if len(trained):
+                loss = loss + learning(trained, table)
         return loss
+
+    def _has_target(self, queries: Tensor, targets: Tensor) -> Tensor:
+        """Which queries the loss doesn't leave out, bool of the queries' shape without the last dimension."""
+        found = targets != self.loss.ignore_index
+        return found.any(dim=-1) if targets.dim() == queries.dim() else found

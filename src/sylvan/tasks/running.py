@@ -15,7 +15,13 @@ __all__ = ["run_task"]
 
 
 def run_task(
-    job: Job, *, folder: str | os.PathLike[str] | None = None, resume: bool = False, on_entry: Any = None, **limits: Any
+    job: Job,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    on_entry: Any = None,
+    on_start: Any = None,
+    **limits: Any,
 ) -> dict[str, Any]:
     """Train ``job`` and draw its convergence.
 
@@ -26,7 +32,8 @@ def run_task(
     folder : path, optional
         Where ``results.json``, ``convergence.png``, ``convergence.svg``, ``checkpoint`` and ``best`` are kept.
     resume : bool
-    on_entry : callable, optional
+    on_entry, on_start : callable, optional
+        As in :func:`sylvan.neural.train`.
     **limits
         What else :func:`sylvan.neural.train` takes, ``epochs`` above all.
 
@@ -47,7 +54,7 @@ def run_task(
     >>> results["stopped"], len(results["epochs"])
     ('epochs', 2)
     """
-    history = train(job, folder=folder, resume=resume, on_entry=on_entry, **limits)
+    history = train(job, folder=folder, resume=resume, on_entry=on_entry, on_start=on_start, **limits)
     results: dict[str, Any] = to_json(results_of(job.settings(), {"seed": 0, **limits}, history))
     if folder is None:
         return results

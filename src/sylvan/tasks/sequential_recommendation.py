@@ -19,16 +19,18 @@ from sylvan.neural.sequence_encoder import PADDING, SequenceEncoder
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling import ClassLoss, Sampler
+from sylvan.tasks.checksum import checksum
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks, top_classes
-from sylvan.tasks.objective import ClassObjective
+from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, table_optimizer
+from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 
 __all__ = ["ENCODERS", "SequentialRecommendation"]
 
 ENCODERS: dict[str, type[SASRec] | type[GRU4Rec]] = {"sasrec": SASRec, "gru4rec": GRU4Rec}
 _QUERIES = 2048  # encoded at a time in evaluation
 _IGNORED = -100
+_NEGATIVES = 90  # of a set with at least twice as many classes
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,9 @@ class SequentialRecommendation(Parameterized, Job):
         Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
     loss : str or ClassLoss
         By a name of :func:`sylvan.sampling.make_loss` or as an object.
-    n_samples : int
-        Negatives at each place of a sequence, or for a whole batch where ``shared``.
+    n_samples : int, optional
+        Negatives at each place of a sequence, or for a whole batch where ``shared``. By default 90, or half of the
+        items where that is less.
     shared : bool
     codewords : int
         Codewords of each codebook, for samplers by MIDX.
@@ -124,7 +127,7 @@ class SequentialRecommendation(Parameterized, Job):
         "max_length": Number(int, 1),
         "dropout": Number(float, 0, 1),
         "tied": Flag(),
-        "n_samples": Number(int, 1),
+        "n_samples": Number(int, 1, optional=True),
         "split": Choice(SPLITS),
         "exclude_seen": Flag(),
         "batch_size": Number(int, 1),
@@ -151,7 +154,7 @@ class SequentialRecommendation(Parameterized, Job):
         tied: bool = True,
         sampler: str | Sampler = "midx-aware-rq",
         loss: str | ClassLoss = "sampled-softmax",
-        n_samples: int = 90,
+        n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 64,
         split: Literal["users", "interactions", "last"] = "users",
@@ -178,12 +181,14 @@ class SequentialRecommendation(Parameterized, Job):
 
     def _prepare(self) -> None:
         data = self.sequences
+        self._checksum = checksum((data.offsets, data.ids))
         self.split_ = split_sequences(data, self.split, self.seed)
+        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, data.n_items)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = self._make_encoder()
             objective = ClassObjective(
-                data.n_items, self.encoder_.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples,
+                data.n_items, self.encoder_.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
                 counts=self.split_.train_counts(data), sampler_parameters=self.sampler_parameters,
                 loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
                 refresh=self.refresh,
@@ -194,8 +199,9 @@ class SequentialRecommendation(Parameterized, Job):
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
         self.optimizers = [
-            torch.optim.Adam([*self.encoder_.inner_parameters(), *objective.parameters()], lr=self.learning_rate),
+            torch.optim.Adam([*self.encoder_.inner_parameters(), *objective.inner_parameters()], lr=self.learning_rate),
             *self._table_optimizers(objective.sampler is not None),
+            *objective_optimizers(self.optimizer, objective, self.table_learning_rate),
         ]
 
     def _table_optimizers(self, sampled: bool) -> list[torch.optim.Optimizer]:
@@ -238,7 +244,10 @@ class SequentialRecommendation(Parameterized, Job):
         return ranking_measures(self.ranks(split), self.cutoffs)
 
     def settings(self) -> dict[str, Any]:
-        return {"task": "sequential-recommendation", "data": self.sequences.describe(), **self._plain_settings()}
+        data = {"data": self.sequences.describe(), "data_checksum": self._checksum}
+        return {
+            "task": "sequential-recommendation", **data, **self._plain_settings(), "n_samples": self.n_samples_
+        }  # fmt: skip
 
     def _plain_settings(self) -> dict[str, Any]:
         found = {

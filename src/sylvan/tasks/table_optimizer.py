@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from sylvan.sampling import RowwiseAdagrad, check_optimizer
+from sylvan.tasks.objective import ClassObjective
 
-__all__ = ["TABLE_OPTIMIZERS", "table_optimizer"]
+__all__ = ["TABLE_OPTIMIZERS", "objective_optimizers", "table_optimizer"]
 
 TABLE_OPTIMIZERS = ("adagrad", "rowwise-adagrad", "sgd", "adam")
 
@@ -43,3 +44,9 @@ def table_optimizer(
     if warn:
         check_optimizer(made, tables[0])
     return made
+
+
+def objective_optimizers(name: str, objective: ClassObjective, rate: float) -> list[torch.optim.Optimizer]:
+    """The optimiser of that name for what an objective has of tables, with dense gradients; none where it has none."""
+    tables = objective.tables()
+    return [table_optimizer(name, tables, rate, sparse=False)] if tables else []

@@ -1,0 +1,89 @@
+"""Checksums tell sets of the same size apart, and a training doesn't go on with another set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sylvan.data import SequenceData, build_sequences
+from sylvan.errors import ModelError
+from sylvan.neural import train
+from sylvan.tasks import ExtremeClassification, SequentialRecommendation
+from sylvan.tasks.checksum import checksum, checksum_of_matrices
+
+
+def matrices(seed: int = 0, n: int = 60) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """A feature and a label a row."""
+    classes = np.random.default_rng(seed).permutation(np.arange(n) % 10)
+    one = np.ones(n, np.float32)
+    return tuple(sp.csr_matrix((one, (np.arange(n), classes)), shape=(n, 10)) for _ in range(2))  # type: ignore[return-value]
+
+
+def classifier(part: str = "", seed: int = 0) -> ExtremeClassification:
+    """Of one set, but for the part that is of another seed."""
+    sets = {
+        name: matrices(i + (50 if name == part else 0)) for i, name in enumerate(("training", "validation", "test"))
+    }
+    given: dict[str, Any] = {"sampler": "uniform", "n_samples": 3, "dim": 4, "batch_size": 16, "seed": seed}
+    return ExtremeClassification(*sets["training"], validation=sets["validation"], test=sets["test"], **given)
+
+
+@pytest.mark.parametrize("part", ["training", "validation", "test"])
+def test_a_classifier_does_not_go_on_with_other_data(part: str, tmp_path: Any) -> None:
+    train(classifier(), epochs=1, folder=tmp_path)
+    assert len(train(classifier(), epochs=2, folder=tmp_path, resume=True).epochs) == 2
+    with pytest.raises(ModelError, match="of another training: there 'data_checksum' is"):
+        train(classifier(part), epochs=3, folder=tmp_path, resume=True)
+
+
+def sequences(shift: int) -> SequenceData:
+    users = [user for user in range(20) for _ in range(10)]
+    return build_sequences(users, [(user * shift + place) % 10 for user in range(20) for place in range(10)])
+
+
+def recommender(shift: int) -> SequentialRecommendation:
+    return SequentialRecommendation(
+        sequences(shift), sampler="uniform", n_samples=3, dim=4, hidden=4, batch_size=8, max_length=4
+    )
+
+
+def test_a_recommender_does_not_go_on_with_other_data(tmp_path: Any) -> None:
+    assert sequences(1).describe() == sequences(3).describe()
+    train(recommender(1), epochs=1, folder=tmp_path)
+    assert len(train(recommender(1), epochs=2, folder=tmp_path, resume=True).epochs) == 2
+    with pytest.raises(ModelError, match="of another training: there 'data_checksum' is"):
+        train(recommender(3), epochs=3, folder=tmp_path, resume=True)
+
+
+def test_what_a_seed_keeps_apart_changes_no_checksum() -> None:
+    made = [ExtremeClassification(*matrices(), sampler="uniform", n_samples=3, dim=4, seed=seed) for seed in (0, 1)]
+    assert made[0].settings()["data_checksum"] == made[1].settings()["data_checksum"]
+
+
+def test_any_change_of_places_and_all_but_the_last_digits_of_values_are_seen() -> None:
+    X, Y = matrices()
+    known = checksum_of_matrices(X, Y)
+    assert checksum_of_matrices(X.copy(), Y.astype(np.float64)) == known
+    assert checksum_of_matrices(sp.csr_matrix(X * np.float32(1 + 2e-7)), Y) == known
+    assert checksum_of_matrices(sp.csr_matrix(X * np.float32(1.01)), Y) != known
+    swapped = X.copy()
+    swapped.data[:2] = 2, 1
+    other = X.copy()
+    other.data[:2] = 1, 2
+    assert checksum_of_matrices(swapped, Y) != checksum_of_matrices(other, Y) != known
+    moved = Y.copy()
+    moved.indices[3] = (moved.indices[3] + 1) % 10
+    assert checksum_of_matrices(X, moved) != known
+    assert checksum_of_matrices(Y, X) == known  # alike here
+    assert checksum_of_matrices(X, Y[:-1]) != known
+
+
+def test_arrays_are_told_apart_by_where_they_end() -> None:
+    one, two = np.array([1, 2, 3]), np.array([4])
+    assert checksum([one, two]) != checksum([one[:2], np.array([3, 4])])
+    assert checksum([one.astype(np.int32)]) == checksum([one.astype(">i8")])
+    long = np.arange(3_000_000)
+    assert checksum([long]) == checksum([long.astype(np.int32)]) != checksum([long[::-1]])

@@ -1,0 +1,76 @@
+"""What the tasks are trained towards: names that are checked, and codewords that learn from real queries alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from sylvan.data import build_sequences
+from sylvan.errors import ParameterError
+from sylvan.neural import RefreshSchedule
+from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
+from sylvan.tasks.objective import ClassObjective
+
+
+def objective(**given: Any) -> ClassObjective:
+    defaults: dict[str, Any] = {"sampler": "uniform", "loss": "sampled-softmax", "n_samples": 5}
+    return ClassObjective(30, 6, counts=np.ones(30, np.int64), **{**defaults, **given})
+
+
+def test_a_wrong_sampler_is_told_of_where_none_is_used() -> None:
+    for loss in ("full", "sampled-softmax"):
+        with pytest.raises(ParameterError, match=r"There is no sampler 'nope'\. The known ones are: uniform"):
+            objective(loss=loss, sampler="nope")
+    assert objective(loss="full", sampler="midx-rq").sampler is None
+
+
+@pytest.mark.parametrize("n_positives", [None, 2])
+def test_codewords_learn_from_queries_with_a_target_alone(n_positives: int | None) -> None:
+    torch.manual_seed(0)
+    queries, table = torch.randn(2, 4, 6), torch.randn(30, 6)
+    targets = torch.randint(30, (2, 4) if n_positives is None else (2, 4, n_positives))
+    targets[0, 3], targets[1, 1:] = -100, -100
+    if n_positives is not None:
+        targets[0, 0, 1] = -100  # one positive is left
+    gradients = []
+    for scale in (1.0, 5.0):  # of what no loss looks at
+        torch.manual_seed(1)
+        made = objective(
+            sampler="midx-rq", codewords=4, sampler_parameters={"learnable": "joint"}, refresh=RefreshSchedule(every=9)
+        )
+        given = queries.clone()
+        given[0, 3] *= scale
+        given[1, 1:] *= scale
+        made(given, table, targets, 0).backward()
+        gradients.append([parameter.grad for parameter in made.inner_parameters()])
+    assert gradients[0]
+    for one, other in zip(*gradients, strict=True):
+        assert one is not None and other is not None and one.any()
+        torch.testing.assert_close(one, other)
+
+
+def test_a_batch_without_any_target_teaches_codewords_nothing() -> None:
+    made = objective(sampler="midx-rq", codewords=4, sampler_parameters={"learnable": "joint"})
+    table = torch.nn.Parameter(torch.randn(30, 6))
+    assert float(made(torch.randn(4, 6), table, torch.full((4,), -100), 0).detach()) == 0.0
+
+
+def test_few_classes_want_fewer_negatives() -> None:
+    text = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 5
+    users = [user for user in range(20) for _ in range(10)]
+    sequences = build_sequences(users, [(user + place) % 10 for user in range(20) for place in range(10)])
+    classes = np.arange(60) % 12
+    eye = sp.csr_matrix(np.eye(12, dtype=np.float32)[classes])
+    for made, n in (
+        (LanguageModel(build_corpus(text, text, text), embedding=8, hidden=8), 3),
+        (SequentialRecommendation(sequences, dim=8), 5),
+        (ExtremeClassification(eye, classes, dim=8), 6),
+    ):
+        assert made._objective.loss.n_samples == made.settings()["n_samples"] == n
+    assert ExtremeClassification(eye, classes, dim=8, n_samples=9).settings()["n_samples"] == 9
+    with pytest.raises(ParameterError, match="above the class count"):
+        ExtremeClassification(eye, classes, dim=8, n_samples=13)
