@@ -98,10 +98,10 @@ class CANELoss(ClassLoss):
     with one noise, and positives outside the candidates, which in Eq. (3) stand against candidates alone, stand
     against noises too.
 
-    What to choose, after an epoch of an LSTM on Penn Treebank with three seeds (``benchmarks/cane.py``, docs/results.md):
-    with one noise, or the losses of several averaged, perplexity stays well behind NCE and BlackOut with as many
-    classes; with 20 candidates and 20 unigram noises together it is level with them. The 20 most frequent classes then
-    serve as well as learned candidates.
+    What to choose, after an epoch of an LSTM on Penn Treebank with three seeds (``benchmarks/cane.py``,
+    docs/results.md): with one noise, or the losses of several averaged, perplexity stays well behind NCE and BlackOut
+    with as many classes; with 20 candidates and 20 unigram noises together it is level with them. The 20 most frequent
+    classes then serve as well as learned candidates.
 
     Where the candidates hold all but a millionth of :math:`q`, there is no noise and the sum is the candidates' alone;
     likewise in the rare case that thousands of draws all hit candidates. A positive outside the candidates that the
