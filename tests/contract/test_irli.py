@@ -20,3 +20,14 @@ class TestIRLIClassifier(MatrixContract):
     def make(self, **params: Any) -> IRLIClassifier:
         small = {"n_buckets": 8, "n_repetitions": 6, "hidden": 24, "choices": 4, "rounds": 1, "batch_size": 8}
         return IRLIClassifier(**{**small, "learning_rate": 0.01, **params})
+
+
+def test_scikit_learns_checks() -> None:
+    """Those that apply to the other estimators, on a training of a few steps."""
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    pytest.importorskip("sklearn", minversion="1.6")
+    from contract.test_sklearn import NOT_APPLICABLE
+
+    small = {"n_buckets": 4, "n_repetitions": 2, "hidden": 8, "choices": 2, "rounds": 0}
+    estimator = IRLIClassifier(**small, epochs_per_round=2, final_epochs=1, n_jobs=1)
+    checks.check_estimator(estimator, expected_failed_checks=NOT_APPLICABLE, on_skip=None)
