@@ -299,6 +299,26 @@ def test_neighbors(call: Any, files: Any, tmp_path: Path) -> None:
     assert "n_neighbors=50" in call("train", "neighbors", "--help").out
 
 
+def test_irli(call: Any, files: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    settings = ("n_buckets=16", "n_repetitions=4", "hidden=32", "rounds=1", "learning_rate=0.01")
+    words = ("train", "irli", files("train.jsonl"), "--model", str(tmp_path / "m"), "--seed", "1", "--threads", "1")
+    outcome = call(*words, *(word for setting in settings for word in ("--set", setting)))
+    assert outcome.code == 0 and "Trained TextModel" in outcome.out, outcome.err
+    assert sylvan.load(tmp_path / "m").model.n_repetitions == 4
+    first = json.loads(call("predict", str(tmp_path / "m"), files("test.jsonl"), "-k", "3").out.splitlines()[0])
+    assert len(first["labels"]) == 3
+    evaluated = call("evaluate", str(tmp_path / "m"), files("test.jsonl"))
+    assert evaluated.code == 0 and "@5" in evaluated.out
+    shown = call("inspect", str(tmp_path / "m"))
+    assert shown.code == 0 and "IRLIClassifier" in shown.out
+    assert "n_repetitions=16" in call("train", "irli", "--help").out
+    plan = call("plan", "irli", files("train.xmc"))
+    assert plan.code == 2 and "IRLIClassifier has no plan: only XRLinear's" in plan.err
+    wrong = call(*words, "--set", "rounds=often")
+    assert wrong.code == 2 and "'auto'" in wrong.err
+
+
 def test_a_verb_without_a_model_shows_its_help(call: Any) -> None:
     outcome = call("train")
     assert outcome.code == 2 and "xr-linear" in outcome.err and "Error" not in outcome.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,8 @@ def test_rounds_end_by_themselves_and_the_best_is_kept() -> None:
     learned = learn(X, truths, judge=judge, final_epochs=0)
     assert [found.number for found in learned.rounds] == [0, 1, 2]
     assert learned.best_round == 1
-    assert (learned.buckets, learned.network) == networks[1]
+    assert learned.buckets.assignment.tobytes() == networks[1][0].assignment.tobytes()
+    assert learned.network.first.tobytes() == networks[1][1].first.tobytes()
 
 
 def test_rows_are_held_out_where_there_are_enough() -> None:
@@ -228,6 +230,38 @@ def test_the_same_bits_for_any_number_of_threads(sparse: bool) -> None:
     one = bits(learn(features, truths, n_jobs=1, **options))
     assert bits(learn(features, truths, n_jobs=3, **options)) == one
     assert bits(learn(features, truths, n_jobs=1, seed=1, **options)) != one
+
+
+class Memory:
+    """A keeper that fails after some rounds, and holds what it was given."""
+
+    def __init__(self, fails_after: int) -> None:
+        self.tree: dict[str, Any] | None = None
+        self.left = fails_after
+
+    def load(self) -> dict[str, Any] | None:
+        return copy.deepcopy(self.tree)
+
+    def save(self, tree: dict[str, Any]) -> None:
+        self.tree, self.left = copy.deepcopy(tree), self.left - 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_an_interrupted_learning_goes_on_to_the_same_bits(sparse: bool, after: int) -> None:
+    X, truths = clusters(200)
+    features: Any = sp.csr_matrix(np.maximum(X, 0)) if sparse else X
+    options = {"rounds": 2, "dropout": 0.1, "epochs_per_round": 1, "held_out": (features, truths)}
+    once = learn(features, truths, **options)
+    keeper = Memory(after)
+    with pytest.raises(KeyboardInterrupt):
+        learn(features, truths, keeper=keeper, **options)
+    again = learn(features, truths, keeper=keeper, **options)
+    assert bits(again) == bits(once)
+    assert [one.affinity_after for one in again.rounds] == [one.affinity_after for one in once.rounds]
+    assert again.best_round == once.best_round
 
 
 def test_threads_of_pytorch_are_left_as_they_were() -> None:

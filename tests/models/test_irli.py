@@ -16,8 +16,10 @@ pytest.importorskip("torch")
 
 import sylvan
 from sylvan import IRLIClassifier, metrics
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.models import kept_rounds
 from sylvan.ranking.bucket_scores import FLOOR
+from sylvan.ranking.checkpoint import Checkpoint
 
 N_LABELS = 40
 SMALL: dict[str, Any] = {"n_buckets": 12, "n_repetitions": 6, "hidden": 32, "choices": 4, "learning_rate": 0.01}
@@ -124,7 +126,7 @@ def test_fewer_labels_than_buckets() -> None:
     assert (np.sort(model.rank(X[:5], k=3).labels, axis=1) == [0, 1, 2]).all()
 
 
-@pytest.mark.parametrize(("n_labels", "expected"), [(1, 16), (300, 16), (600, 32), (10_000, 512), (10**7, 4096)])
+@pytest.mark.parametrize(("n_labels", "expected"), [(1, 16), (40, 32), (4108, 512), (39_411, 1024), (10**6, 8192)])
 def test_the_number_of_buckets_is_chosen_by_that_of_labels(n_labels: int, expected: int) -> None:
     from sylvan.models.irli import buckets_for
 
@@ -189,3 +191,51 @@ def test_names_and_text(tmp_path: Path) -> None:
     tagger = sylvan.TextModel(model=small).fit(texts, labels)
     tagger.save(tmp_path / "model")
     assert sylvan.load(tmp_path / "model").rank(["fresh bread"], k=1).names == [["Baking"]]
+
+
+def arrays_of(model: IRLIClassifier) -> list[bytes]:
+    return [array.tobytes() for array in model.to_state().arrays.values()]
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_an_interrupted_training_goes_on(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y = topics()
+    small = {**SMALL, "rounds": 2, "epochs_per_round": 1, "final_epochs": 1}
+    once = arrays_of(IRLIClassifier(**small).fit(X, Y))
+    monkeypatch.setattr(kept_rounds, "SECONDS", 0.0)
+    write, left = Checkpoint.write, [after]
+
+    def dying(self: Checkpoint, name: str, state: Any) -> None:
+        write(self, name, state)
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "write", dying)
+    folder = tmp_path / "work"
+    with pytest.raises(KeyboardInterrupt):
+        IRLIClassifier(**small, n_jobs=1).fit(X, Y, checkpoint=folder)
+    assert folder.exists()
+    with pytest.raises(ModelError, match="of another training"):
+        IRLIClassifier(**{**small, "hidden": 8}).fit(X, Y, checkpoint=folder)
+    assert arrays_of(IRLIClassifier(**small, n_jobs=2).fit(X, Y, checkpoint=folder)) == once
+    assert not folder.exists()
+
+
+def test_a_damaged_checkpoint_is_learned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y = topics(100)
+    small = {**SMALL, "rounds": 1, "epochs_per_round": 1, "final_epochs": 0}
+    monkeypatch.setattr(kept_rounds, "SECONDS", 0.0)
+    checkpoint = Checkpoint(tmp_path / "work")
+    once = arrays_of(IRLIClassifier(**small).fit(X, Y, checkpoint=checkpoint))
+    manifest = tmp_path / "work" / "rounds" / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"tree"', '"bush"'), "utf-8")
+    assert arrays_of(IRLIClassifier(**small).fit(X, Y, checkpoint=Checkpoint(tmp_path / "work"))) == once
+    with pytest.raises(ParameterError, match="must be a path or a Checkpoint"):
+        IRLIClassifier(**small).fit(X, Y, checkpoint=3)
+
+
+def test_a_short_training_writes_nothing(tmp_path: Path) -> None:
+    small = {**SMALL, "rounds": 0, "epochs_per_round": 1, "final_epochs": 0}
+    IRLIClassifier(**small).fit(*topics(100), checkpoint=Checkpoint(tmp_path / "work"))
+    assert not (tmp_path / "work").exists()

@@ -52,7 +52,8 @@ def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, d
 
     known = inspect.signature(type(model).fit).parameters
     for option in ("memory_limit", "checkpoint", "resume"):
-        if given[option] is not None and "checkpoint" not in known:
+        needed = "memory_limit" if option == "memory_limit" else "checkpoint"
+        if given[option] is not None and needed not in known:
             name = option.replace("_", "-")
             raise ParameterError(f"--{name} is not for {type(model).__name__}, which is trained in one piece.")
     if "checkpoint" not in known:

@@ -234,6 +234,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.cli.held_out import keep_figures, open_held_out
     from sylvan.cli.inputs import TextInput, open_input
     from sylvan.cli.report import folder_size
+    from sylvan.models.plan import need_plan
     from sylvan.store import check_target
 
     source = open_input(given["train"], given, part="trn")
@@ -252,6 +253,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     else:
         _refuse_text_options(given)
     if given["plan"]:
+        need_plan(model)
         click.echo(model.plan(*source.read(), **options).text())
         return
     held_out = open_held_out(model, given)

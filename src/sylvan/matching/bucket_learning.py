@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from sylvan.lazy import need_torch
 from sylvan.matching.bucket_affinity import best_buckets_by_instances, best_buckets_by_vectors, expected_affinity
 from sylvan.matching.bucket_judge import Judge, recall_judge
 from sylvan.matching.bucket_network import BucketNetwork, Float32
+from sylvan.matching.bucket_rounds import LearnedPartitions, LearningRound, RoundKeeper
 from sylvan.parallel import Progress, map_parallel, progress
 from sylvan.params import Choice, Number
 
@@ -34,63 +35,6 @@ _GROUP_WIDTH = 512  # hidden values that are trained together, at least one repe
 _SAMPLE = 10_000  # labels or rows from which expected affinity is estimated
 _SETTLED = 0.001  # share of labels newly assigned below which nothing is to be gained by another round
 _FEWEST_HELD_OUT, _MOST_HELD_OUT = 20, 1000
-
-
-@dataclass(frozen=True, eq=False)
-class LearningRound:
-    """What one round of learning did.
-
-    Attributes
-    ----------
-    number : int
-        0 for the training on the hashed partition; each later round begins with a re-partition.
-    moved : ndarray of float64, shape (n_repetitions,)
-        Share of labels that were assigned to another bucket.
-    affinity_before, affinity_after : float
-        Theorem 1's quantity before the re-partition and after the training that follows it: the mean probability that
-        the networks give the bucket that a label is in, over labels and their inputs; see
-        :func:`~sylvan.matching.bucket_affinity.expected_affinity`.
-    load_deviation : ndarray of float64, shape (n_repetitions,)
-        Standard deviation of the buckets' loads.
-    loss : float
-        Mean binary cross-entropy of a row and a repetition, summed over buckets, in the round's last epoch.
-    seconds : float
-    held_out : dict of str to float, optional
-        What the judge said; its "score" decides which round is the best.
-    """
-
-    number: int
-    moved: npt.NDArray[np.float64]
-    affinity_before: float
-    affinity_after: float
-    load_deviation: npt.NDArray[np.float64]
-    loss: float
-    seconds: float
-    held_out: dict[str, float] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedPartitions:
-    """What :func:`learn_partitions` learned.
-
-    Attributes
-    ----------
-    buckets : Buckets
-    network : BucketNetwork
-    rounds : tuple of LearningRound
-        All that were tried.
-    best_round : int
-        The number of the one that was kept.
-    """
-
-    buckets: Buckets
-    network: BucketNetwork
-    rounds: tuple[LearningRound, ...]
-    best_round: int
 
 
 def learn_partitions(
@@ -114,6 +58,7 @@ def learn_partitions(
     judge: Judge | None = None,
     row_weights: Float32 | None = None,
     left_out: npt.NDArray[np.int64] | None = None,
+    keeper: RoundKeeper | None = None,
     room: float = 0.0,
     seed: int = 0,
     n_jobs: int = 1,
@@ -165,6 +110,9 @@ def learn_partitions(
         Factor of each row's loss.
     left_out : ndarray of int64, optional
         Rows that only the final epochs learn from, because a judge knows them.
+    keeper : RoundKeeper, optional
+        Is given all that learning goes on from at the end of each round, and asked for it at the beginning: what was
+        learned before an interruption isn't learned again, and the bits are the same.
     room : float
         Soft capacity: buckets of less than so many times the mean load take the labels that like them best at once.
         With 0, as in the paper, the least loaded is always chosen.
@@ -219,7 +167,7 @@ def learn_partitions(
     learning.choices, learning.room, learning.epochs = min(choices, n_buckets), room, epochs_per_round
     judge = learning.judged_by(judge, held_out, rounds == "auto")
     most = rounds if isinstance(rounds, int) else _MOST_ROUNDS if judge is not None else 1
-    return learning.run(most, rounds == "auto", final_epochs, judge)
+    return learning.run(most, rounds == "auto", final_epochs, judge, keeper)
 
 
 class _Learning:
@@ -263,7 +211,6 @@ class _Learning:
         size = max(_GROUP_WIDTH // options.hidden, 1)
         self.groups = [range(i, min(i + size, n_repetitions)) for i in range(0, n_repetitions, size)]
         self.shown: npt.NDArray[np.int64] | None = None  # the rows that aren't held out
-        self.rounds: list[LearningRound] = []
 
     def leave_out(self, rows: npt.NDArray[np.int64] | None) -> None:
         """Keep some rows, of all that were given, from all but the final epochs."""
@@ -287,7 +234,9 @@ class _Learning:
         apart = np.sort(order[:size])
         return recall_judge(self.X[apart], self.truths[apart], n_jobs=self.n_jobs)
 
-    def run(self, most: int, automatic: bool, final_epochs: int, judge: Judge | None) -> LearnedPartitions:
+    def run(
+        self, most: int, automatic: bool, final_epochs: int, judge: Judge | None, keeper: RoundKeeper | None
+    ) -> LearnedPartitions:
         """All rounds and the final epochs."""
         from sylvan.matching.bucket_training import GroupTrainer, InputScale, one_thread
 
@@ -300,39 +249,42 @@ class _Learning:
                 self.groups,
                 self.n_jobs,
             )
-            network = _join(trainers)
-            affinity, best, best_score, kept = self._affinity(network), 0, -np.inf, None
-            for number in range(most + 1):
-                start = time.monotonic()
-                moved = np.zeros(len(self.assignment))
-                if number:
-                    before, self.assignment = self.assignment, self._repartition(network)
-                    moved = (before != self.assignment).mean(axis=1)
-                loss = self._train(trainers, self.epochs, f"round {number}")
-                network = _join(trainers)
-                buckets = Buckets.from_assignment(self.assignment, self.n_buckets)
-                found = None if judge is None else judge(buckets, network)
-                previous, affinity = affinity, self._affinity(network)
-                seconds = time.monotonic() - start
-                deviation = buckets.load_deviation()
-                self.rounds.append(LearningRound(number, moved, previous, affinity, deviation, loss, seconds, found))
-                score = float(number) if found is None else found["score"]
-                if score > best_score:
-                    best, best_score = number, score
-                    kept = buckets, network, [trainer.state() for trainer in trainers]
-                elif automatic:
-                    break
-                if automatic and number and moved.mean() < _SETTLED:
-                    break
-            assert kept is not None
-            buckets, network = kept[:2]
+            turns = _Turns()
+            if keeper is not None and (tree := keeper.load()) is not None:
+                self.assignment = turns.restore(tree, trainers)
+            while not turns.ended:
+                self._turn(turns, trainers, judge)
+                turns.ended |= len(turns.rounds) > most or (automatic and turns.settled())
+                if keeper is not None:
+                    keeper.save(turns.tree(self.assignment, trainers))
+            self.assignment = turns.best_assignment
+            for trainer, state in zip(trainers, turns.best_states, strict=True):
+                trainer.load_state(state)
             if final_epochs:
-                for trainer, state in zip(trainers, kept[2], strict=True):
-                    trainer.load_state(state)
-                self.assignment, self.shown = buckets.assignment, None
+                self.shown = None
                 self._train(trainers, final_epochs, "final epochs", fade=True)
-                network = _join(trainers)
-        return LearnedPartitions(buckets, network, tuple(self.rounds), best)
+            buckets = Buckets.from_assignment(self.assignment, self.n_buckets)
+            return LearnedPartitions(buckets, _join(trainers), tuple(turns.rounds), turns.best)
+
+    def _turn(self, turns: _Turns, trainers: list[GroupTrainer], judge: Judge | None) -> None:
+        """One round: move the labels, but for the first, and train."""
+        start, number = time.monotonic(), len(turns.rounds)
+        moved = np.zeros(len(self.assignment))
+        network = _join(trainers)
+        before = turns.rounds[-1].affinity_after if number else self._affinity(network)
+        if number:
+            old, self.assignment = self.assignment, self._repartition(network)
+            moved = (old != self.assignment).mean(axis=1)
+        loss = self._train(trainers, self.epochs, f"round {number}")
+        network = _join(trainers)
+        buckets = Buckets.from_assignment(self.assignment, self.n_buckets)
+        found = None if judge is None else judge(buckets, network)
+        after, seconds = self._affinity(network), time.monotonic() - start
+        turns.rounds.append(LearningRound(number, moved, before, after, buckets.load_deviation(), loss, seconds, found))
+        score = float(number) if found is None else found["score"]
+        if not number or score > turns.best_score:
+            turns.best, turns.best_score, turns.best_assignment = number, score, self.assignment
+            turns.best_states = [trainer.state() for trainer in trainers]
 
     def _train(self, trainers: list[GroupTrainer], epochs: int, name: str, *, fade: bool = False) -> float:
         """Some epochs of all networks; the mean loss."""
@@ -375,6 +327,43 @@ class _Learning:
         rows = np.arange(self.X.shape[0]) if self.shown is None else self.shown
         some = np.sort(random.permutation(rows)[:_SAMPLE])
         return expected_affinity(network, self.X[some], self.truths[some], self.assignment, self.n_jobs)
+
+
+@dataclass
+class _Turns:
+    """How far learning has come, and what was best."""
+
+    rounds: list[LearningRound] = field(default_factory=list)
+    ended: bool = False
+    best: int = 0
+    best_score: float = -np.inf
+    best_assignment: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    best_states: list[dict[str, Any]] = field(default_factory=list)
+
+    def settled(self) -> bool:
+        """Whether another round would be of no use."""
+        number = len(self.rounds) - 1
+        return self.best < number or (number > 0 and float(self.rounds[-1].moved.mean()) < _SETTLED)
+
+    def tree(self, assignment: npt.NDArray[np.int32], trainers: list[GroupTrainer]) -> dict[str, Any]:
+        """Everything, for a keeper."""
+        latest = self.best == len(self.rounds) - 1  # once is enough where the last round is the best
+        return {
+            **vars(self),
+            "rounds": [one.as_dict() for one in self.rounds],
+            "assignment": assignment,
+            "states": [] if latest else [trainer.state() for trainer in trainers],
+        }
+
+    def restore(self, tree: Mapping[str, Any], trainers: list[GroupTrainer]) -> npt.NDArray[np.int32]:
+        """What :meth:`tree` gave, put back; the assignment of the last round."""
+        self.rounds = [LearningRound.from_dict(one) for one in tree["rounds"]]
+        for name in ("ended", "best", "best_score", "best_assignment", "best_states"):
+            setattr(self, name, tree[name])
+        for trainer, state in zip(trainers, tree["states"] or self.best_states, strict=True):
+            trainer.load_state(state)
+        found: npt.NDArray[np.int32] = tree["assignment"]
+        return found
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,16 +11,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store, validate
-from sylvan.canonical import take_rows
+from sylvan.canonical import Csr, take_rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.buckets import Buckets
 from sylvan.matching.bucket_learning import learn_partitions
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.bucket_report import BucketReport, Rounds
+from sylvan.models.kept_rounds import kept_rounds
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
+from sylvan.ranking.checkpoint import Checkpoint, identity_of
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.topk import TopK
 
@@ -30,7 +33,6 @@ _MOST_BUCKETS = 1 << 24
 _MOST_REPETITIONS = 65_535
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
 _FEWEST_JUDGED, _MOST_JUDGED = 200, 2000
-_FEWEST_BUCKETS, _MOST_AUTOMATIC = 16, 4096
 # The parameters that learning takes as they are.
 _LEARNING = (
     "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round", "final_epochs", "learning_rate",
@@ -49,11 +51,11 @@ class IRLIClassifier(Estimator):
     Parameters
     ----------
     n_buckets : int or "auto", default "auto"
-        Buckets of each repetition, the paper's B. "auto" takes the power of two that is nearest to a sixteenth of the
-        number of labels, from 16 to 4,096.
+        Buckets of each repetition, the paper's B. "auto" takes the power of two that is nearest to six times the
+        square root of the number of labels, 16 at least.
     n_repetitions : int, default 8
         The paper's R, which it found to be worth raising up to 32.
-    hidden : int, default 128
+    hidden : int, default 256
         Width of each network's hidden layer; the paper has 1,024.
     choices : int, default 10
         Buckets of most affinity among which a label goes to the least loaded; the paper's K.
@@ -67,9 +69,9 @@ class IRLIClassifier(Estimator):
         probabilities, where a bucket that wasn't looked into has 1 in 10,000.
     rounds : int or "auto", default "auto"
         Times that labels move; "auto" goes on while P@1, P@3 and P@5 of rows held out improve, and keeps the best.
-    epochs_per_round, final_epochs : int, default 4 and 6
+    epochs_per_round, final_epochs : int, default 4 and 8
         Passes over the rows after each move, and at last on the partitions that are kept.
-    learning_rate, row_learning_rate : float, default 0.001 and 0.1
+    learning_rate, row_learning_rate : float, default 0.002 and 0.1
         Of Adam; and of Adagrad on the first layer of sparse features.
     batch_size : int, default 256
     dropout : float in [0, 1), default 0.0
@@ -93,6 +95,11 @@ class IRLIClassifier(Estimator):
     -----
     Features of which less than a quarter are stored are taken as sparse: the first layer is then an embedding bag.
     Its size is n_features * n_repetitions * hidden, which is most of the model.
+
+    The defaults were chosen on parts of two sets of real texts: more buckets than "auto" takes were learned slower and
+    no better, and the epochs of a falling learning rate at the end gave more than repetitions beyond eight. The order
+    matters more: where labels share buckets, "likelihood" puts the right ones of a row first far more often than sums
+    or votes do, from the second label on.
 
     References
     ----------
@@ -137,15 +144,15 @@ class IRLIClassifier(Estimator):
         self,
         n_buckets: int | str = "auto",
         n_repetitions: int = 8,
-        hidden: int = 128,
+        hidden: int = 256,
         choices: int = 10,
         probes: int = 50,
         min_votes: int = 1,
         order: str = "likelihood",
         rounds: int | str = "auto",
         epochs_per_round: int = 4,
-        final_epochs: int = 6,
-        learning_rate: float = 0.001,
+        final_epochs: int = 8,
+        learning_rate: float = 0.002,
         row_learning_rate: float = 0.1,
         batch_size: int = 256,
         dropout: float = 0.0,
@@ -171,7 +178,14 @@ class IRLIClassifier(Estimator):
         self.n_jobs = n_jobs
         self.seed = seed
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> IRLIClassifier:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    ) -> IRLIClassifier:
         """Learn the partitions and their networks.
 
         Parameters
@@ -181,6 +195,10 @@ class IRLIClassifier(Estimator):
             A label is there or not; by how much is not asked.
         sample_weight : array of shape (n,), optional
             Factor of each row's loss; rows of weight 0 are left out.
+        checkpoint : path or Checkpoint, optional
+            A folder for what has been learned at the end of each round, from which the same call goes on after an
+            interruption, to the same bits. Nothing is written in the first minute; a path is removed when ``fit`` is
+            done.
 
         Raises
         ------
@@ -190,6 +208,8 @@ class IRLIClassifier(Estimator):
             When an array is malformed, or the arrays' shapes don't agree.
         ParameterError
             When a parameter is out of its range.
+        ModelError
+            When ``checkpoint`` is another training's, or can't be written.
         """
         self.check_params()
         jobs = resolve_jobs(self.n_jobs)
@@ -205,17 +225,19 @@ class IRLIClassifier(Estimator):
         inputs: Any = take_rows(features, rows).to_scipy()
         inputs, truths = inputs.toarray() if dense else inputs, take_rows(labels, rows).to_scipy()
         held_out = self._held_out(len(rows))
-        learned = learn_partitions(
-            inputs,
-            truths,
-            labels.shape[1],
-            n_buckets=buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else self.n_buckets,
-            row_weights=None if weight is None else weight[rows],
-            left_out=held_out,
-            judge=None if held_out is None else self._judge(inputs[held_out], truths[held_out], jobs),
-            n_jobs=jobs,
-            **{name: getattr(self, name) for name in _LEARNING},
-        )
+        with kept_rounds(checkpoint, lambda: self._identity(features, labels, weight)) as keeper:
+            learned = learn_partitions(
+                inputs,
+                truths,
+                labels.shape[1],
+                n_buckets=buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else self.n_buckets,
+                row_weights=None if weight is None else weight[rows],
+                left_out=held_out,
+                judge=None if held_out is None else self._judge(inputs[held_out], truths[held_out], jobs),
+                keeper=keeper,
+                n_jobs=jobs,
+                **{name: getattr(self, name) for name in _LEARNING},
+            )
         self.buckets_, self.network_ = learned.buckets, learned.network
         self._rounds, self._dense = Rounds.of(learned.rounds, learned.best_round), bool(dense)
         self.n_rows_, self.n_features_ = features.shape
@@ -223,6 +245,11 @@ class IRLIClassifier(Estimator):
         self._keep_names(X, vocabulary)
         self.n_labels_ = labels.shape[1]
         return self
+
+    def _identity(self, features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None) -> dict[str, Any]:
+        """What tells this training from others, for its checkpoint."""
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
+        return identity_of(type(self).__name__, parameters, X=features, Y=labels, sample_weight=weight)
 
     def _held_out(self, n_rows: int) -> npt.NDArray[np.int64] | None:
         """The rows by which the round is chosen; None where there is nothing to choose, or too little to choose by."""
@@ -397,7 +424,7 @@ class IRLIClassifier(Estimator):
 
 def buckets_for(n_labels: int) -> int:
     """The number of buckets that "auto" means."""
-    return int(min(max(2 ** round(np.log2(max(n_labels, 1) / 16)), _FEWEST_BUCKETS), _MOST_AUTOMATIC))
+    return int(max(2 ** round(np.log2(6 * np.sqrt(max(n_labels, 1)))), 16))
 
 
 store.register(KIND, IRLIClassifier.from_state)

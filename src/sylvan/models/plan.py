@@ -17,7 +17,7 @@ from sylvan.ranking.memory import shown_bytes
 from sylvan.store import State
 from sylvan.validate import Csr
 
-__all__ = ["Phase", "Plan", "rankers_plan", "shown_seconds", "text_plan", "timed"]
+__all__ = ["Phase", "Plan", "need_plan", "rankers_plan", "shown_seconds", "text_plan", "timed"]
 
 TREE_BYTES = 16  # of a finished tree and the label counts, a label
 AGAIN = 0.3  # of a training's time, to solve it again without the rows that calibrate it
@@ -117,12 +117,22 @@ def state_bytes(state: State) -> int:
     return sum(array.nbytes for array in state.arrays.values()) + sum(map(state_bytes, state.parts.values()))
 
 
+def need_plan(model: Any) -> None:
+    """Say that a model's training can't be foretold, if that is so.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if not hasattr(model, "plan"):
+        raise ParameterError(f"{type(model).__name__} has no plan: only XRLinear's training can be foretold.")
+
+
 def text_plan(
     vectorizer: Any, model: Any, texts: list[str], vocabulary: Any, Y: Any, options: dict[str, Any]
 ) -> Plan:
     """The plan of a text model: its features are made by a copy of the vectoriser, the rest is its model's plan."""
-    if not hasattr(model, "plan"):
-        raise ParameterError(f"{type(model).__name__} has no plan: it takes hardly more than its data.")
+    need_plan(model)
     vectorizer, before = copy.copy(vectorizer), resident_bytes()
     with timed(resolve_jobs(vectorizer.n_jobs)) as clock:
         X = vectorizer.fit_transform(texts)

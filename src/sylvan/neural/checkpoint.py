@@ -20,7 +20,7 @@ from sylvan import store
 from sylvan.errors import ModelError, ParameterError
 from sylvan.store import JSON
 
-__all__ = ["load_tree", "save_tree"]
+__all__ = ["load_tree", "save_tree", "state_tree", "tree_state"]
 
 # What NumPy has no type for, or a store none, travels as the bits of something that both have.
 _CARRIERS = {torch.bfloat16: torch.int16, torch.bool: torch.uint8}
@@ -64,9 +64,14 @@ def save_tree(folder: str | os.PathLike[str], tree: Any, *, kind: str, params: d
     >>> load_tree(folder, kind="example")
     {'weights': tensor([1., 1.]), 'step': 3}
     """
+    store.save(folder, tree_state(tree, kind=kind, params=params))
+
+
+def tree_state(tree: Any, *, kind: str, params: dict[str, JSON] | None = None) -> store.State:
+    """What :func:`save_tree` writes, for those who write it themselves; parameters and errors as there."""
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     packed = _pack(tree, arrays, "")
-    store.save(folder, store.State(kind, 1, params=params or {}, meta={"tree": packed}, arrays=arrays))
+    return store.State(kind, 1, params=params or {}, meta={"tree": packed}, arrays=arrays)
 
 
 def load_tree(folder: str | os.PathLike[str], *, kind: str) -> Any:
@@ -77,7 +82,11 @@ def load_tree(folder: str | os.PathLike[str], *, kind: str) -> Any:
     ModelError
         When the folder is missing, damaged, or of another kind.
     """
-    state = store.load(folder, mmap=False)
+    return state_tree(store.load(folder, mmap=False), kind=kind)
+
+
+def state_tree(state: store.State, *, kind: str) -> Any:
+    """What :func:`tree_state` made; errors as those of :func:`load_tree`."""
     store.need_kind(state, kind)
     if "tree" not in state.meta:
         raise ModelError(f"{state.where!r} is damaged: its manifest holds no 'tree'.")
