@@ -12,7 +12,7 @@ __all__ = ["draw"]
 
 Record = dict[str, Any]
 # Okabe and Ito's colours, told apart by people who see few; a dashed line is a threshold of votes.
-COLOURS = {"irli": "#D55E00", "kmeans": "#0072B2", "ivf": "#000000", "hnsw": "#009E73", "ivf-pq": "#CC79A7"}
+COLOURS = {"irli": "#D55E00", "kmeans": "#0072B2", "ivf": "#000000", "hnsw": "#009E73", "random": "#56B4E9"}
 STYLES = {"probability": "-", "votes": ":", "min_votes": "--", None: "-"}
 
 
@@ -49,7 +49,8 @@ def _neighbors(figure: Any, runs: list[Record]) -> None:
     for axes, (name, n_buckets) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for run in shown:
             alike = run.get("n_buckets") == n_buckets or run["contender"] == "hnsw"
-            if run["set"] != name or not alike or run["contender"] == "ivf-pq":
+            left_out = run["contender"] == "ivf-pq" or run.get("sample", 1) > 1 or "room" in run
+            if run["set"] != name or not alike or left_out:
                 continue
             for way in irli_points.ways(run):
                 _curve(axes, run, way)
@@ -65,9 +66,10 @@ def _curve(axes: Any, run: Record, way: str | None) -> None:
         return  # between the other two
     points = irli_points.frontier(irli_points.of_way(run, way))
     words = irli_points.title(run) + (f", {irli_points.WAYS[way]}" if way else "")
+    colour = COLOURS["random" if run.get("sample") == 1 else run["contender"]]
     thin = run.get("hidden", 512) < 512 or run.get("links", 32) < 32
     axes.plot([point["candidates"] for point in points], [point["recall"] for point in points], STYLES[way],
-              color=COLOURS[run["contender"]], linewidth=0.8 if thin else 1.6, alpha=0.6 if thin else 1.0,
+              color=colour, linewidth=0.8 if thin else 1.6, alpha=0.6 if thin else 1.0,
               label=words)  # fmt: skip
 
 
@@ -139,7 +141,17 @@ def _scaling(figure: Any, runs: list[Record]) -> None:
 
 
 def _plain(axes: Any) -> None:
+    """Two sides of a frame, and numbers at logarithmic axes where powers of ten are too far apart."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
     axes.spines[["top", "right"]].set_visible(False)
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_scale() == "log":
+            low, high = axis.get_view_interval()
+            if high < 300 * low and not isinstance(axis.get_major_locator(), FixedLocator):
+                axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axis.set_minor_formatter(NullFormatter())
 
 
 _DRAWN = {"neighbors": _neighbors, "ablation": _ablation, "scaling": _scaling}

@@ -148,7 +148,7 @@ class IRLIIndex(IndexHabits):
         epochs_per_round: int = 5,
         final_epochs: int = 5,
         room: float = 0.0,
-        learning_rate: float = 0.001,
+        learning_rate: float = 0.003,
         batch_size: int = 256,
         seed: int = 0,
         n_jobs: int | None = None,
