@@ -15,6 +15,7 @@ import tradeoff
 from report_ablation import ablation_section
 from report_calibration import calibration_section
 from report_cane import cane_section
+from report_codewords import codewords_section
 from report_ensembles import ensembles_section
 from report_irli import irli_section
 from report_output_layer import output_layer_section, output_layer_summary
@@ -320,6 +321,7 @@ def document(folder: Path) -> str:
     lines += ablation_section(by_order(folder, "ablation"))
     lines += irli_section(folder)
     lines += sampling_section(folder)
+    lines += codewords_section(folder)
     lines += cane_section(folder)
     lines += output_layer_section(single(folder, "output_layer"))
     return "\n".join(lines) + "\n"

@@ -111,9 +111,9 @@ class MIDX(MultiIndexSampler):
     (k-means++) and the sample from PyTorch's default generator.
 
     ln d₂(P‖Q), which bounds the gradient's bias (Theorem 6 of the paper; mean over held-out queries of a language
-    model on Penn Treebank trained for 400 steps; rq, K = 32): plain k-means 1.27, weighted by the square root of
-    frequency 0.57, that learned at refresh 0.41, that trained jointly 1.17 (plain ones trained jointly: 0.96);
-    query-aware 0.14, that learned at refresh 0.12; unigram 1.18. ``benchmarks/codeword_learning.py`` measures them,
+    model on Penn Treebank trained for 400 steps; rq, K = 32): plain k-means 2.38, weighted by the square root of
+    frequency 0.65, that learned at refresh 0.52, that trained jointly 1.18 (plain ones trained jointly: 1.24);
+    query-aware 0.25, that learned at refresh 0.21; unigram 1.42. ``benchmarks/codeword_learning.py`` measures them,
     and pq, K = 16 and both divergences.
 
     References
