@@ -7,6 +7,7 @@ from typing import Any
 
 import irli_points
 import report_irli_ablation
+from figures import draw_figure
 
 __all__ = ["draw"]
 
@@ -20,22 +21,7 @@ def draw(part: str, runs: list[Record], folder: Path, prefix: str = "irli") -> l
     """Draws a part's figure; nothing where there is none, or matplotlib is missing."""
     if part not in _DRAWN:
         return []
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        print("no figures: matplotlib is missing")
-        return []
-    figure = Figure(layout="constrained")
-    FigureCanvasAgg(figure)
-    _DRAWN[part](figure, runs)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{prefix}_{part}.{suffix}" for suffix in ("png", "svg")]
-    for path in paths:
-        with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
-            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return paths
+    return draw_figure(folder / f"{prefix}_{part}", lambda figure: _DRAWN[part](figure, runs))
 
 
 def _neighbors(figure: Any, runs: list[Record]) -> None:

@@ -124,7 +124,7 @@ def spread(found: list[float], digits: int = 1) -> str:
 
 
 def against(found: list[float], full: list[float]) -> str:
-    """How far above the full softmax, in percent."""
+    """How far above the full softmax with the same seeds, in percent."""
     if not found or not full or any(math.isinf(value) for value in found + full):
         return "–"
     return f"{100 * (statistics.mean(found) / statistics.mean(full) - 1):+.1f}%"
@@ -139,7 +139,9 @@ def _language_models(group: list[Record]) -> list[str]:
         cells = []
         for model in models:
             found = values(group, "perplexity", contender=name, model=model)
-            full = values(group, "perplexity", contender="full", model=model)
+            seeds_of_row = {run["seed"] for run in group if run["contender"] == name}
+            same = [run for run in group if run["seed"] in seeds_of_row]
+            full = values(same, "perplexity", contender="full", model=model)
             place = ("lstm", "transformer").index(model)
             theirs = TABLE4.get(contender.paper or "")
             paper = ["–", "–"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import report_sampling
+from figures import draw_figure, plain_log
 from sampling_contenders import CONTENDERS
 
 Record = dict[str, Any]
@@ -17,6 +18,7 @@ COLOURS = {
     "sphere": "#009E73", "rff": "#80C9B0", "midx-pq": "#E69F00", "midx-rq": "#D55E00", "midx-pq-weighted": "#E69F00",
     "midx-rq-weighted": "#D55E00", "midx-learned-pq": "#F0C040", "midx-learned-rq": "#A02000",
     "midx-aware-pq": "#F0E442", "midx-aware-rq": "#CC0000", "midx-aware-learned-rq": "#800000",
+    "midx-joint-pq": "#C0B070", "midx-joint-rq": "#804030",
     "unigram-500-shared": "#0072B2", "midx-rq-500-shared": "#D55E00", "nce-40": "#CC79A7", "blackout-40": "#8B3A6B",
     "cane-40": "#B8A000", "cane-20-20": "#6B6000",
 }  # fmt: skip
@@ -27,22 +29,7 @@ STYLES = {
 
 def draw(what: str, runs: list[Record], folder: Path) -> list[Path]:
     """Draws the figure of a table or a figure; nothing where matplotlib is missing."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        print("no figures: matplotlib is missing")
-        return []
-    figure = Figure(layout="constrained")
-    FigureCanvasAgg(figure)
-    _DRAWN[what](figure, runs)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"sampled_softmax_{what}.{suffix}" for suffix in ("png", "svg")]
-    for path in paths:
-        with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
-            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return paths
+    return draw_figure(folder / f"sampled_softmax_{what}", lambda figure: _DRAWN[what](figure, runs))
 
 
 def _largest(runs: list[Record]) -> list[Record]:
@@ -61,7 +48,7 @@ def _final_and_way(figure: Any, runs: list[Record]) -> None:
         if found:
             means[name] = (sum(found) / len(found), found)
     names = sorted(means, key=lambda name: -means[name][0])
-    figure.set_size_inches(12, 0.28 * len(names) + 2.2)
+    figure.set_size_inches(15, 0.28 * len(names) + 2.2)
     dots, way = figure.subplots(1, 2, width_ratios=(1.1, 1))
     for place, name in enumerate(names):
         mean, found = means[name]
@@ -71,26 +58,16 @@ def _final_and_way(figure: Any, runs: list[Record]) -> None:
         dots.axvline(means["full"][0], color="#999999", linewidth=0.8)
     dots.set_yticks(range(len(names)), [CONTENDERS[name].title for name in names], fontsize=8)
     dots.set(xlabel="test perplexity", xscale="log")
-    _plain_log(dots.xaxis)
+    plain_log(dots.xaxis)
     for name in reversed(names):
         steps, heights = _mean_way([run for run in group if run["contender"] == name])
         title = CONTENDERS[name].title
         way.plot(steps, heights, color=COLOURS[name], linestyle=STYLES.get(name, "-"), linewidth=1.3, label=title)
     way.set(xlabel="steps", ylabel="validation perplexity", yscale="log")
-    _plain_log(way.yaxis)
-    way.legend(fontsize=6, frameon=False)
+    plain_log(way.yaxis)
+    way.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     for axes in (dots, way):
         axes.spines[["top", "right"]].set_visible(False)
-
-
-def _plain_log(axis: Any) -> None:
-    """Numbers, not powers of ten."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(6))
-    axis.set_minor_locator(MaxNLocator(1))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 
 
 def _mean_way(runs: list[Record]) -> tuple[list[int], list[float]]:
@@ -120,7 +97,7 @@ def _distance(figure: Any, runs: list[Record]) -> None:
                 axes.scatter([x], [y], color=COLOURS[name], s=36)
                 axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
         axes.set(xlabel=label, yscale="log")
-        _plain_log(axes.yaxis)
+        plain_log(axes.yaxis)
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("test perplexity")
 
@@ -171,7 +148,7 @@ def _lines(name: str, label: str) -> Callable[[Any, list[Record]], None]:
         ticks = sorted({run[name] for run in group if name in run})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
-        _plain_log(axes.yaxis)
+        plain_log(axes.yaxis)
         axes.legend(fontsize=7, frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
 

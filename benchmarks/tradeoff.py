@@ -14,6 +14,8 @@ import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from figures import draw_figure, plain_log
+
 __all__ = ["section"]
 
 HERE = Path(__file__).resolve().parent
@@ -33,6 +35,13 @@ SAME = {
     "midx-aware-rq": ("midx-aware-rq", "MIDX-rq, query-aware"),
     "midx-aware-learned-rq": ("midx-aware-rq", "MIDX-rq, query-aware, learned"),
 }
+
+
+FAR = 3  # times the least perplexity: points beyond would press all others together
+MARKS = (  # Okabe and Ito's colours
+    ("#000000", "s"), ("#0072B2", "o"), ("#56B4E9", "D"), ("#009E73", "v"), ("#CC79A7", "P"), ("#E69F00", "o"),
+    ("#D55E00", "^"), ("#CC0000", "X"), ("#800000", "*"), ("#6B6000", "<"), ("#8B3A6B", ">"), ("#999999", "h"),
+)  # fmt: skip
 
 
 class Point(NamedTuple):
@@ -65,11 +74,12 @@ def load(folder: Path) -> Tradeoff | None:
             points.append(Point(title, statistics.mean(found), steps))
     if not points:
         return None
-    seeds = len({run["seed"] for run in trained})
+    found = [len({run["seed"] for run in trained if run["contender"] == name}) for name in SAME]
+    fewest, most = min(n for n in found if n), max(found)
+    seeds = f"{most} seed{'s' if most > 1 else ''}" if fewest == most else f"{fewest} to {most} seeds"
     epochs = trained[0]["epochs"]
     words = (
-        f"an LSTM's test perplexity on {trained[0]['set']} after {epochs} epoch{'s' if epochs != 1 else ''} "
-        f"({seeds} seed{'s' if seeds != 1 else ''})"
+        f"an LSTM's test perplexity on {trained[0]['set']} after {epochs} epoch{'s' if epochs != 1 else ''} ({seeds})"
     )
     return Tradeoff(points, words)
 
@@ -119,38 +129,32 @@ def section(folder: Path) -> list[str]:
     return lines
 
 
-def draw(found: Tradeoff, folder: Path) -> None:
-    """One panel a number of classes; down and to the left is better."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+def draw(found: Tradeoff, folder: Path) -> list[Path]:
+    """One panel a number of classes; down and to the left is better. What is far above all others is only named."""
+    full = min(point.perplexity for point in found.points)
+    shown = [point for point in found.points if point.perplexity <= FAR * full]
+    beyond = [point.name for point in found.points if point not in shown]
     sizes = sorted({size for point in found.points for size in point.steps})
-    shown = [point for point in found.points if math.isfinite(point.perplexity)]
-    figure = Figure(figsize=(4.2 * len(sizes), 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
-    for panel, size in zip(panels, sizes, strict=True):
-        for point in shown:
-            if size not in point.steps:
-                continue
-            ours, full = point.name.startswith("MIDX"), point.name.startswith("full")
-            colour = "#D55E00" if ours else "#000000" if full else "#0072B2"
-            panel.plot(point.steps[size], point.perplexity, "s" if full else "o", color=colour)
-            place = {"textcoords": "offset points", "xytext": (5, 4), "fontsize": 8}
-            panel.annotate(point.name, (point.steps[size], point.perplexity), **place)
-        panel.set_xscale("log")
-        panel.margins(x=0.25, y=0.1)
-        panel.set_xlabel(f"ms a step, {size:,} classes")
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("perplexity")
-    figure.suptitle(f"Down and left is better: {found.words}", fontsize=10)
-    folder.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
-        for suffix in ("png", "svg"):
-            figure.savefig(
-                folder / f"sampling_tradeoff.{suffix}", dpi=120, metadata=None if suffix == "png" else {"Date": None}
-            )
+
+    def fill(figure: Any) -> None:
+        figure.set_size_inches(4 * len(sizes) + 2.2, 4)
+        panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
+        for panel, size in zip(panels, sizes, strict=True):
+            for point, (colour, marker) in zip(shown, MARKS, strict=False):
+                if size in point.steps:
+                    place = point.steps[size], point.perplexity
+                    panel.plot(*place, marker, color=colour, label=point.name, linestyle="none")
+            panel.set_xscale("log")
+            plain_log(panel.xaxis)
+            panel.margins(x=0.15, y=0.1)
+            panel.set_xlabel(f"ms a step, {size:,} classes")
+            panel.spines[["top", "right"]].set_visible(False)
+        panels[0].set_ylabel("perplexity")
+        panels[-1].legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+        left_out = f"; more than {FAR} times the least: {', '.join(beyond)}" if beyond else ""
+        figure.suptitle(f"Down and left is better: {found.words}{left_out}", fontsize=10)
+
+    return draw_figure(folder / "sampling_tradeoff", fill, dpi=120)
 
 
 def main() -> None:

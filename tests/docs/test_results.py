@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -31,3 +32,11 @@ def test_the_tables_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
         assert report.with_summary(page, table, "output-layer") == page, "docs/sampling.md: run benchmarks/report.py"
     finally:
         del sys.modules[spec.name]
+
+
+@pytest.mark.skipif(not REPORT.exists(), reason="no benchmarks beside these tests")
+def test_every_contender_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPORT.parent))
+    contenders, figures = (importlib.import_module(name) for name in ("sampling_contenders", "sampling_figures"))
+    planned = {name for plan in contenders.PLANS.values() for name in plan["contenders"]}
+    assert planned <= set(contenders.CONTENDERS) and set(contenders.CONTENDERS) == set(figures.COLOURS)
