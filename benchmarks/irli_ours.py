@@ -313,7 +313,7 @@ def _round(one: Any) -> dict[str, Any]:
 
 def watched(row: dict[str, Any], found: irli_sets.VectorSet, n_jobs: int) -> dict[str, Any]:
     """Learning for a fixed number of rounds, looked at after each of them on the queries of the benchmark."""
-    ways = {"metric": found.metric, "n_queries": 30_000, "n_neighbors": 100, "seed": row["seed"], "n_jobs": n_jobs}
+    ways = {"metric": found.metric, "n_queries": 30_000, "n_neighbors": row["n_neighbors"], "seed": row["seed"], "n_jobs": n_jobs}
     sample = sampled_queries(found.base, **ways)
     seen: list[dict[str, Any]] = []
 
@@ -328,7 +328,7 @@ def watched(row: dict[str, Any], found: irli_sets.VectorSet, n_jobs: int) -> dic
     with measure.Clock() as clock:
         learned = learn_partitions(
             sample.queries, sample.truths, len(found.base), label_vectors=found.base, judge=judge, final_epochs=0,
-            seed=row["seed"], n_jobs=n_jobs, **options,
+            learning_rate=0.003, seed=row["seed"], n_jobs=n_jobs, **options,
         )  # fmt: skip
     rounds = [{**_round(one), **own} for one, own in zip(learned.rounds, seen, strict=True)]
     return {"version": sylvan.__version__, "build": {"wall_s": clock.wall, "cpu_s": clock.cpu}, "watched": rounds}

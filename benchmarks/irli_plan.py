@@ -16,7 +16,7 @@ KEYS = (  # what a row may say beside its seed
 SETS = ("title-vectors", "fashion-mnist")
 WIDTHS = {"title-vectors": (2, 4), "fashion-mnist": (8, 16), "synthetic": (4,)}  # dimensions of a code of IVF-PQ
 LISTS = (64, 128, 256, 512, 1000, 2000, 4000)  # of IVF, of which its own best count is found
-OURS: Row = {"n_buckets": 256, "n_repetitions": 16, "hidden": 512}
+OURS: Row = {"n_buckets": 256, "n_repetitions": 16, "hidden": 128}
 SIZES = (10_000, 31_623, 100_000, 316_228, 1_000_000)
 
 
@@ -52,7 +52,6 @@ def _neighbors() -> list[Row]:
         rows.append({**at, "contender": "kmeans", "n_repetitions": count})
         rows.append({**at, "contender": "kmeans", "n_repetitions": count, "sample": 1})
         rows.append({**OURS, **at, "contender": "irli"})
-        rows.append({**OURS, **at, "contender": "irli", "hidden": 128})
     for name in SETS:
         rows += [{"set": name, "contender": "hnsw", "links": links, "breadth": 200} for links in (16, 32)]
         rows += [{"set": name, "contender": "ivf", "n_buckets": lists} for lists in LISTS if lists != 256]
@@ -62,12 +61,12 @@ def _neighbors() -> list[Row]:
     at = {"set": "title-vectors", "n_buckets": 1000}
     rows.append({**at, "contender": "kmeans", "n_repetitions": count})
     rows.append({**at, "contender": "kmeans", "n_repetitions": count, "sample": 1})
-    rows.append({**OURS, **at, "contender": "irli", "hidden": 128})
     rows.append({**OURS, **at, "contender": "irli"})
+    rows += [{**OURS, "set": name, "contender": "irli", "hidden": 512} for name in SETS]
     for sample in (4, 40):  # how alike k-means makes the repetitions
         rows += [{"set": name, "n_buckets": 256, "contender": "kmeans", "n_repetitions": count, "sample": sample}
                  for name in SETS]  # fmt: skip
-    rows += [{**OURS, "set": name, "contender": "irli", "hidden": 128, "room": 1.3} for name in SETS]
+    rows += [{**OURS, "set": name, "contender": "irli", "room": 1.3} for name in SETS]
     for seed in (1, 2):  # how much of it is chance
         for name in SETS:
             at = {"set": name, "n_buckets": 256, "seed": seed}
@@ -79,12 +78,14 @@ def _neighbors() -> list[Row]:
 def _ablation() -> list[Row]:
     """One thing is changed at a time; two rounds where rounds aren't what is changed."""
     shared = {**OURS, "set": "title-vectors", "contender": "irli", "choices": 10, "room": 0.0, "rounds": 2}
+    shared["n_neighbors"] = 30
     changes: list[Row] = [{}, {"contender": "irli-rounds", "rounds": 8}]
     changes += [{"rounds": rounds} for rounds in (0, 1, 3, 5)]
     changes += [{"choices": choices} for choices in (1, 2, 5, 25)]
     changes += [{"room": room} for room in (1.1, 1.3, 2.0)]
     changes += [{"n_repetitions": count} for count in (1, 2, 4, 8, 32)]
-    changes += [{"hidden": hidden} for hidden in (64, 128, 256, 1024)]
+    changes += [{"hidden": hidden} for hidden in (32, 64, 256, 512, 1024)]
+    changes += [{"n_neighbors": count} for count in (10, 100)]
     changes += [{"n_buckets": count} for count in (64, 128, 512, 1000)]
     return [{**shared, **change} for change in changes]
 

@@ -16,6 +16,7 @@ ABLATED = {
     "room": ("Room (soft capacity, in mean loads)", "room"),
     "n_repetitions": ("Repetitions (R)", "repetitions"),
     "hidden": ("Hidden size", "hidden"),
+    "n_neighbors": ("Neighbours of a training query", "neighbours"),
     "n_buckets": ("Buckets (B)", "buckets"),
 }
 PAPER_LOADS = "The paper's table 3 (GloVe, its own load): random 15.3, K = 5 17.08, K = 10 2.66, K = 25 0.46."

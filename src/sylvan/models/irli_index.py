@@ -59,8 +59,9 @@ class IRLIIndex(IndexHabits):
         the buckets they are in, or the number of these.
     candidates : int, optional
         Vectors compared with a query, at most; None compares all that are found.
-    n_neighbors : int, default 100
-        Nearest neighbours of a training query that the networks learn.
+    n_neighbors : int, default 30
+        Nearest neighbours of a training query that the networks learn; best a few times what searches ask for. Of
+        many, most buckets hold one, and their probabilities tell little (the paper has 100).
     n_queries : int, default 30,000
         Vectors of the base that are training queries where ``fit`` is given no others.
     rounds : int or "auto", default "auto"
@@ -142,7 +143,7 @@ class IRLIIndex(IndexHabits):
         min_votes: int = 1,
         order: str = "probability",
         candidates: int | None = None,
-        n_neighbors: int = 100,
+        n_neighbors: int = 30,
         n_queries: int = 30_000,
         rounds: int | str = "auto",
         epochs_per_round: int = 5,
