@@ -313,8 +313,8 @@ def _round(one: Any) -> dict[str, Any]:
 
 def watched(row: dict[str, Any], found: irli_sets.VectorSet, n_jobs: int) -> dict[str, Any]:
     """Learning for a fixed number of rounds, looked at after each of them on the queries of the benchmark."""
-    ways = {"metric": found.metric, "n_queries": 30_000, "n_neighbors": row["n_neighbors"], "seed": row["seed"], "n_jobs": n_jobs}
-    sample = sampled_queries(found.base, **ways)
+    ways = {"metric": found.metric, "seed": row["seed"], "n_jobs": n_jobs}
+    sample = sampled_queries(found.base, n_queries=30_000, n_neighbors=row["n_neighbors"], **ways)
     seen: list[dict[str, Any]] = []
 
     def judge(buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
