@@ -100,15 +100,15 @@ def test_the_tree_is_the_twins_tree(n_labels, dimensions, seed, kind, dense, sam
     if kind == "kmeans":
         Z += rng.integers(0, 3, Z.shape)
     offsets = plan_offsets(layer_plan(n_labels, 3, 20))
-    args = (offsets, seed, kind == "spherical", 5)
+    kwargs = {"seed": seed, "spherical": kind == "spherical", "max_iterations": 5}
     rows = Z if dense else validate.features(Z)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clustering, "_SAMPLE", sample)
-        order = clustering._clustered_order(rows, *args, 1)
-        threaded = clustering._clustered_order(rows, *args, 3)
+        order = clustering.clustered_order(rows, offsets, **kwargs, n_jobs=1)
+        threaded = clustering.clustered_order(rows, offsets, **kwargs, n_jobs=3)
         patch.setattr(clustering, "_TASK_LABELS", 3)
-        in_many_calls = clustering._clustered_order(rows, *args, 1)
-    assert order.tolist() == Twin(Z, *args, sample).order
+        in_many_calls = clustering.clustered_order(rows, offsets, **kwargs, n_jobs=1)
+    assert order.tolist() == Twin(Z, offsets, *kwargs.values(), sample).order
     assert threaded.tolist() == in_many_calls.tolist() == order.tolist()
 
 

@@ -21,7 +21,7 @@ from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Number
 from sylvan.validate import Csr
 
-__all__ = ["Embeddings", "build_tree", "random_tree"]
+__all__ = ["Embeddings", "build_tree", "checked_rows", "clustered_order", "random_tree"]
 
 Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
 _Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
@@ -101,7 +101,7 @@ def build_tree(
     check_number("max_iterations", max_iterations, Number(int, 1))
     check_number("seed", seed, Number(int, 0, 2**63 - 1))
     jobs = resolve_jobs(n_jobs)
-    rows = _checked_rows(embeddings)
+    rows = checked_rows(embeddings, "embeddings")
     n_labels = int(rows.shape[0])
     own_leaf = max(1, max_leaf // overlap)
     if clustering == "random":
@@ -110,7 +110,10 @@ def build_tree(
         spherical = clustering == "spherical"
         offsets = plan_offsets(layer_plan(n_labels, branching, own_leaf))
         placed = _unit_length(rows) if spherical else rows
-        tree = LabelTree(offsets, _clustered_order(placed, offsets, seed, spherical, max_iterations, jobs), n_labels)
+        order = clustered_order(
+            placed, offsets, seed=seed, spherical=spherical, max_iterations=max_iterations, n_jobs=jobs
+        )
+        tree = LabelTree(offsets, order, n_labels)
     if overlap == 1:
         return tree
     unit = _unit_length(rows)
@@ -146,27 +149,27 @@ def random_tree(n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed
     return LabelTree(plan_offsets(layer_plan(n_labels, branching, max_leaf)), order, n_labels)
 
 
-def _checked_rows(embeddings: Embeddings) -> _Rows:
-    """Embeddings as the kernels read them: canonical CSR, or a contiguous float32 array."""
+def checked_rows(embeddings: Embeddings, name: str) -> _Rows:
+    """Embeddings as the kernels read them: canonical CSR, or a contiguous float32 array; errors call them ``name``."""
     if isinstance(embeddings, Csr) or sp.issparse(embeddings):
-        rows: _Rows = used_columns(validate.features(embeddings, name="embeddings"))[0]
+        rows: _Rows = used_columns(validate.features(embeddings, name=name))[0]
     else:
-        rows = _dense(embeddings)
+        rows = _dense(embeddings, name)
     if rows.shape[0] == 0:
-        raise DataError(f"embeddings has shape {tuple(rows.shape)}: there is no label to place.")
+        raise DataError(f"{name} has shape {tuple(rows.shape)}: there is no label to place.")
     return rows
 
 
-def _dense(embeddings: Any) -> npt.NDArray[np.float32]:
-    array = real_numbers(embeddings, "embeddings")
+def _dense(embeddings: Any, name: str) -> npt.NDArray[np.float32]:
+    array = real_numbers(embeddings, name)
     if array.ndim != 2:
-        raise DataError(f"embeddings must have two dimensions (labels, dimensions), not shape {array.shape}.")
+        raise DataError(f"{name} must have two dimensions (labels, dimensions), not shape {array.shape}.")
     with np.errstate(over="ignore"):
         rows = np.ascontiguousarray(array, dtype=np.float32)
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         raise DataError(
-            f"embeddings must be finite in float32, but row {int(np.argmin(finite))} holds NaN, infinity or "
+            f"{name} must be finite in float32, but row {int(np.argmin(finite))} holds NaN, infinity or "
             "too large a value."
         )
     return rows
@@ -185,15 +188,16 @@ def _unit_length(rows: _Rows) -> _Rows:
     return rows._replace(data=data)
 
 
-def _clustered_order(
+def clustered_order(
     rows: _Rows,
     offsets: tuple[npt.NDArray[np.int64], ...],
+    *,
     seed: int,
     spherical: bool,
     max_iterations: int,
     n_jobs: int,
 ) -> npt.NDArray[np.int32]:
-    """Label ids in the order of the leaves."""
+    """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes."""
     order = np.arange(rows.shape[0], dtype=np.int32)
     flat = np.concatenate(offsets)
     starts = np.concatenate(([0], np.cumsum([layer.size for layer in offsets]))).astype(np.int64)

@@ -1,0 +1,150 @@
+"""Class trees: their shape, that near classes share their path, centres, edges, and inputs that are none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sylvan import LabelTree
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing import balanced_tree, class_centers, class_tree
+from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
+
+
+def fan_outs(tree: LabelTree) -> list[np.ndarray]:
+    return [np.diff(offsets) for offsets in tree.child_offsets]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 3000), st.integers(2, 40))
+def test_every_node_has_children_enough_and_none_too_many(n_classes, branching):
+    tree = balanced_tree(np.arange(n_classes)[::-1], branching)
+    assert tree.leaf_labels.tolist() == list(range(n_classes))[::-1]
+    depth = 1
+    while branching**depth < n_classes:
+        depth += 1
+    assert tree.depth == depth
+    for sizes in fan_outs(tree):
+        assert sizes.min() >= 1 and sizes.max() <= branching
+        assert sizes.max() - sizes.min() <= 1
+    below = list(tree.layer_sizes)
+    assert all(above == math.ceil(size / branching) for above, size in itertools.pairwise(below))
+
+
+def test_one_class_is_a_tree():
+    assert balanced_tree([0]) == LabelTree.flat(1)
+    assert class_tree(np.zeros((1, 3))) == LabelTree.flat(1)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, sp.coo_array])
+def test_near_classes_share_their_path(form):
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(np.arange(8), 8))
+    far, near = rng.normal(size=(2, 16)), rng.normal(size=(8, 16))
+    centers = 20 * far[groups // 4] + 4 * near[groups] + 0.1 * rng.normal(size=(64, 16))
+    tree = class_tree(form(centers), branching=8)
+    assert tree.layer_sizes == (8, 64)
+    for node in range(8):
+        leaves = tree.leaves(0, node)
+        assert len(set(groups[tree.leaf_labels[leaves.start : leaves.stop]])) == 1
+    binary = class_tree(form(centers), branching=2)
+    assert set(groups[binary.leaf_labels[:32]] // 4) in ({0}, {1})
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_the_same_seed_gives_the_same_tree_with_any_threads(seed):
+    centers = np.random.default_rng(1).normal(size=(700, 6)).astype(np.float32)
+    tree = class_tree(centers, branching=5, seed=seed)
+    assert tree == class_tree(sp.csr_matrix(centers), branching=5, seed=seed, n_jobs=3)
+    assert tree.layer_sizes == balanced_tree(tree.leaf_labels, 5).layer_sizes
+    assert tree == balanced_tree(tree.leaf_labels, 5)
+    assert tree != class_tree(centers, branching=5, seed=seed + 1)
+
+
+def test_classes_without_a_centre_are_placed_too():
+    tree = class_tree(np.zeros((23, 4)), branching=3)
+    assert sorted(tree.leaf_labels) == list(range(23))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_centres_are_the_means(form):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(200, 7)) * (rng.random((200, 7)) < 0.4)
+    y = rng.integers(0, 9, 200) + (rng.integers(0, 9, 200) > 20)
+    y[y == 4] = 5
+    found = class_centers(form(X), y, 11)
+    assert sp.issparse(found) == (form is sp.csr_matrix)
+    found = found.toarray() if sp.issparse(found) else found
+    assert found.dtype == np.float32 and found.shape == (11, 7)
+    for c in range(11):
+        wanted = X[y == c].mean(axis=0) if (y == c).any() else np.zeros(7)
+        np.testing.assert_allclose(found[c], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_centres_of_large_values_are_finite():
+    X = np.full((1000, 2), 9e14)
+    np.testing.assert_allclose(class_centers(X, np.zeros(1000, int), 1), X[:1], rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 300), st.integers(2, 9), st.integers(0, 5))
+def test_edges_are_the_nodes_of_the_path(n_classes, branching, seed):
+    tree = balanced_tree(np.random.default_rng(seed).permutation(n_classes), branching)
+    first, edges = first_edges(tree), class_edges(tree)
+    assert first[-1] == sum(tree.layer_sizes)
+    for leaf in range(0, n_classes, 7):
+        path = np.array(tree.path(leaf)) + first[:-1]
+        assert edges[tree.leaf_labels[leaf]].tolist() == path.tolist()
+
+
+def test_a_given_tree_holds_each_class_once():
+    check_class_tree(balanced_tree(range(9), 2), 9, owner="X")
+    with pytest.raises(DataError, match=r"The 'tree' of X must hold a leaf for each of the 8 classes. Got .* 9 labels"):
+        check_class_tree(balanced_tree(range(9), 2), 8, owner="X")
+    twice = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.array([0, 1, 1, 2]), 3)
+    with pytest.raises(DataError, match=r"exactly one leaf\. Got 4 leaves for 3 classes instead: class 1 stands in 2"):
+        check_class_tree(twice, 3, owner="X")
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ([], "order must list each class once, in one dimension"),
+        ([[0, 1]], "in one dimension"),
+        ([0, 1, 1], "class 1 stands in it 2 times and class 2 not at all"),
+        ([0, 3, 1], "order holds 3 in row 1, but classes are numbered"),
+        ([0, -1], "order holds -1 in row 1"),
+        ([0, 0.5], "order holds 0.5"),
+        (["a", "b"], "order"),
+    ],
+)
+def test_an_order_that_is_none(order, words):
+    with pytest.raises(DataError, match=words):
+        balanced_tree(order, 2)
+
+
+def test_wrong_inputs():
+    with pytest.raises(ParameterError, match=r"'branching' parameter must be an int in \[2, inf\). Got 1"):
+        balanced_tree([0, 1], 1)
+    with pytest.raises(ParameterError, match="'branching'"):
+        class_tree(np.eye(3), branching=2.5)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'seed'"):
+        class_tree(np.eye(3), seed=-1)
+    with pytest.raises(DataError, match="centers must be finite in float32, but row 1"):
+        class_tree(np.array([[0.0], [np.nan]]))
+    with pytest.raises(DataError, match=r"centers has shape \(0, 3\)"):
+        class_tree(np.empty((0, 3)))
+    with pytest.raises(DataError, match="y holds 3 in row 1, but classes are numbered in"):
+        class_centers(np.eye(2), [0, 3], 3)
+    with pytest.raises(DataError, match="y must have one class for each of the 2 rows of X"):
+        class_centers(np.eye(2), [0, 1, 1], 3)
+    with pytest.raises(DataError, match="X holds NaN"):
+        class_centers(np.array([[np.nan]]), [0], 1)
+    with pytest.raises(ParameterError, match="'n_classes'"):
+        class_centers(np.eye(2), [0, 1], 0)
