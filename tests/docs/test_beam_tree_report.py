@@ -27,9 +27,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def tuned(contender: str, optimizer: str, marks: dict[float, list[float]], **more: Any) -> dict[str, Any]:
     """A finished row of tuning on clinc150: for each rate, what was right after half an epoch and at last."""
-    points = [
-        {"rate": rate, "marks": [[0.5, half], [1.0, 0.0], [5.0, last]]} for rate, (half, last) in marks.items()
-    ]
+    points = [{"rate": rate, "marks": [[0.5, half], [1.0, 0.0], [5.0, last]]} for rate, (half, last) in marks.items()]
     return {"set": "clinc150", "contender": contender, "optimizer": optimizer, "epochs": 5, "seed": 0,
             "points": points, **more}  # fmt: skip
 
@@ -133,7 +131,7 @@ def test_made_classes_lie_in_groups(module: Any) -> None:
     centres = np.array([X[y == label].mean(axis=0) for label in range(100)])
     apart = np.linalg.norm(centres[:, None] - centres[None], axis=2)
     near = np.sort(apart, axis=1)
-    assert (near[:, 9] * 1.2 < near[:, 10]).all()  # nine others of its group, then a gap
+    assert near[:, 9].max() < near[:, 10].min()  # nine others of its group, then a gap
     assert (apart[y_test[0]].argmin()) == y_test[0]
     again = sets.made(100, 400, 50, noise=0.1)
     np.testing.assert_array_equal(again[0], X)
