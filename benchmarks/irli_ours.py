@@ -190,11 +190,17 @@ def best_point(points: list[Point], by: str = "probability", key: str = "candida
 
 
 def followed(
-    top: Top, buckets: Buckets, found: irli_sets.VectorSet, search_with: Callable[[Point], Search], scoring: float
+    top: Top,
+    buckets: Buckets,
+    found: irli_sets.VectorSet,
+    search_with: Callable[[Point], Search] | None,
+    scoring: float,
 ) -> dict[str, Any]:
-    """The curve with its times, the balance of the loads, and how many candidates are in four repetitions or more."""
+    """The curve, with its times where searches are given, the balance of the loads, and how many candidates are in
+    four repetitions or more."""
     points = curve(top, buckets, found, scoring)
-    timed(points, search_with, found)
+    if search_with is not None:
+        timed(points, search_with, found)
     figures: dict[str, Any] = {"points": points, "load_deviation": float(buckets.load_deviation().mean())}
     figures["largest_bucket"] = int(buckets.loads().max())
     if buckets.n_repetitions >= 4:
@@ -283,7 +289,8 @@ def irli(row: dict[str, Any], found: irli_sets.VectorSet, folder: Path, n_jobs: 
         return lambda queries: index.search(queries, irli_sets.K, probes=point["probes"], **options)[0]
 
     scoring = index.network_.multiplications / found.base.shape[1]
-    return figures | followed(index.network_.top, index.buckets_, found, search_with, scoring)
+    timing = None if row.get("untimed") else search_with
+    return figures | followed(index.network_.top, index.buckets_, found, timing, scoring)
 
 
 def repartition(index: Any, base: np.ndarray, choices: int) -> dict[str, float]:

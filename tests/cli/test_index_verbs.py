@@ -17,6 +17,8 @@ from processes import start
 
 import sylvan
 from sylvan import data
+from sylvan.models import kept_rounds
+from sylvan.ranking.checkpoint import Checkpoint
 from sylvan.ranking.vectors import exact_neighbors
 
 BASE = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
@@ -150,6 +152,51 @@ def test_wrong_usage(case: str, index: str, vectors: Path, call: Any, tmp_path: 
     assert outcome.code == 2, outcome
     assert outcome.err.startswith("Error: ") and outcome.err.count("\n") == 1 and piece in outcome.err, outcome.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_configuration_file(vectors: Path, call: Any, tmp_path: Path) -> None:
+    config = tmp_path / "titles.toml"
+    parameters = "n_buckets = 8\nn_repetitions = 3\nhidden = 16\nchoices = 3\nrounds = 0\nepochs_per_round = 1\n"
+    config.write_text(f'[options]\nindex = "{(tmp_path / "index").as_posix()}"\n[parameters]\n{parameters}')
+    outcome = call("index", str(vectors / "base.npy"), "--config", str(config), "--set", "n_repetitions=2")
+    assert outcome.code == 0, outcome.err
+    made = sylvan.load(tmp_path / "index")
+    assert (made.n_buckets, made.n_repetitions) == (8, 2)
+    config.write_text('[parameters]\nbuckets = 8\n[text]\nngrams = [1, 2]\n[options]\nfolder = "x"\n')
+    outcome = call("index", str(vectors / "base.npy"), "--index", str(tmp_path / "b"), "--config", str(config))
+    assert outcome.code == 2
+    for piece in ("no option 'folder'", "Did you mean 'n_buckets'", "A [text] table is for 'sylvan train'"):
+        assert piece in outcome.err, outcome.err
+
+
+def bits(folder: Path) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in sylvan.load(folder).to_state().arrays.items()}
+
+
+def test_an_interrupted_index_is_resumed(
+    vectors: Path, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), "--threads", "1", *QUICK)
+    assert call(*words, "--resume").out.startswith("Read 200 vectors")
+    once = bits(tmp_path / "index")
+    monkeypatch.setattr(kept_rounds, "SECONDS", 0.0)
+    write = Checkpoint.write
+
+    def dying(self: Checkpoint, name: str, state: Any) -> None:
+        write(self, name, state)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "write", dying)
+        stopped = call(*words)
+    work = tmp_path / "index.training"
+    assert stopped.code == 1 and f"lies in {str(work)!r}: the same command with --resume" in stopped.err, stopped.err
+    refused = call(*words)
+    assert refused.code == 2 and "--resume goes on with it, --no-resume begins anew" in refused.err
+    assert call(*words, "--resume").code == 0 and not work.exists()
+    assert bits(tmp_path / "index") == once
+    shards = call(*words, "--shards", "2", "--resume")
+    assert shards.code == 2 and "--resume is not for ShardedIRLIIndex" in shards.err
 
 
 def test_a_search_in_what_is_no_index(files: Any, vectors: Path, call: Any) -> None:

@@ -17,7 +17,9 @@ import pytest
 
 import sylvan
 from sylvan import IRLIIndex
-from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.models import kept_rounds
+from sylvan.ranking.checkpoint import Checkpoint
 from sylvan.ranking.vectors import exact_neighbors
 
 SMALL: dict[str, Any] = {
@@ -434,3 +436,31 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("(60, 2)\n") and "PyTorch" in done.stdout, done.stderr
+
+
+def arrays_of(index: IRLIIndex) -> list[bytes]:
+    return [array.tobytes() for array in index.to_state().arrays.values()]
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_an_interrupted_fit_goes_on(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = {**SMALL, "rounds": 2, "epochs_per_round": 1, "final_epochs": 1}
+    once = arrays_of(IRLIIndex(**short).fit(BASE))
+    monkeypatch.setattr(kept_rounds, "SECONDS", 0.0)
+    write, left = Checkpoint.write, [after]
+
+    def dying(self: Checkpoint, name: str, state: Any) -> None:
+        write(self, name, state)
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "write", dying)
+    folder = tmp_path / "work"
+    with pytest.raises(KeyboardInterrupt):
+        IRLIIndex(**short).fit(BASE, checkpoint=folder)
+    for other, queries in (({"hidden": 8}, None), ({"metric": "inner_product"}, None), ({}, QUERIES)):
+        with pytest.raises(ModelError, match="of another training"):
+            IRLIIndex(**{**short, **other}).fit(BASE, queries, checkpoint=folder)
+    assert arrays_of(IRLIIndex(**{**short, "n_jobs": 2}).fit(BASE, checkpoint=folder)) == once
+    assert not folder.exists()

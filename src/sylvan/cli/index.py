@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from sylvan.cli.app import Session
-from sylvan.cli.options import describe_parameters, parse_settings, shared_options
+from sylvan.cli.config import config_of, config_option
+from sylvan.cli.options import complain, describe_parameters, read_settings, shared_options
+from sylvan.cli.resume import resume_options, working
 from sylvan.errors import ParameterError
 
 __all__ = ["command"]
@@ -51,7 +53,9 @@ class _IndexCommand(click.Command):
 )
 @click.option("--tune-on", metavar="FILE", help="Vectors to choose them with, none of --queries; BASE's by default.")
 @click.option("--figure", "figures", multiple=True, metavar="FILE", help="Draw the report (PNG, SVG or PDF).")
+@resume_options
 @shared_options
+@config_option
 @click.pass_context
 def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None:
     """Index the vectors in the file BASE, to find the nearest of them to other vectors.
@@ -64,6 +68,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
       sylvan index base.npy --index runs/titles --metric angular
       sylvan index base.npy --index runs/titles --queries learn.npy --set n_buckets=256 --recall 0.9
       sylvan index base.npy --index runs/titles --shards 4 --figure report.svg
+      sylvan index base.npy --index runs/titles --config titles.toml
     """
     from sylvan.cli.figure import check_figures
     from sylvan.models.irli_index import IRLIIndex
@@ -71,11 +76,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
     from sylvan.parallel import quiet
     from sylvan.store import check_target
 
-    settings = list(given["settings"])
-    for option in ("metric", "seed"):
-        if given[option] is not None:
-            settings.append(f"{option}={given[option]}")
-    index: Any = IRLIIndex(**{"n_jobs": given["threads"], **parse_settings(IRLIIndex, settings)})
+    index: Any = IRLIIndex(**_settings(ctx, given))
     index.check_params()
     if given["recall"] is not None and not 0 < given["recall"] <= 1:
         raise ParameterError(f"--recall must be a number in (0, 1]. Got {given['recall']} instead.")
@@ -96,6 +97,23 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
             index.close()
 
 
+def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the index; one error for everything that is wrong with them."""
+    from sylvan.models.irli_index import IRLIIndex
+
+    config = config_of(ctx)
+    settings = [
+        *given["settings"],
+        *(f"{name}={given[name]}" for name in ("metric", "seed") if given[name] is not None),
+    ]
+    parameters, problems = read_settings(IRLIIndex, settings, preset=config.parameters)
+    if config.text:
+        problems.append("A [text] table is for 'sylvan train': 'sylvan index' takes vectors.")
+    if config.problems or problems:
+        raise ParameterError(complain([*config.problems, *problems]))
+    return {"n_jobs": given["threads"], **parameters}
+
+
 def _build(session: Session, index: Any, base: str, folder: str, given: dict[str, Any]) -> None:
     from sylvan import data
     from sylvan.cli.report import folder_size
@@ -110,7 +128,8 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
     tune_on = None if given["tune_on"] is None else data.load_vectors(given["tune_on"])
     say(f"Read {len(vectors):,} vectors of {vectors.shape[1]:,} dimensions from {base}.")
     start = time.perf_counter()
-    index.fit(vectors, queries, neighbors)
+    checkpoint, work = working(session, index, {**given, "folder": folder})
+    index.fit(vectors, queries, neighbors, **work)
     say(f"Indexed them in {time.perf_counter() - start:.1f} s.")
     if given["recall"] is not None:
         tuned = index.tune(tune_on, given["recall"])
@@ -118,6 +137,8 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
             name = f"Shard {shard}: " if isinstance(tuned, list) else ""
             say(f"{name}{one.text()}")
     index.save(folder)
+    if checkpoint is not None:
+        checkpoint.remove()
     session.written = f"the index was saved in {folder}"
     say(f"Saved it in {folder} ({folder_size(folder)}).")
     _report(index, given, say)

@@ -10,11 +10,11 @@ import click
 from sylvan.cli.app import Session
 from sylvan.errors import ModelError, ParameterError
 
-__all__ = ["work_options", "working"]
+__all__ = ["resume_options", "work_options", "working"]
 
 
-def work_options(function: Any) -> Any:
-    """``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``."""
+def resume_options(function: Any) -> Any:
+    """``--checkpoint`` and ``--resume``."""
     for option in (
         click.option(
             "--resume/--no-resume",
@@ -26,6 +26,15 @@ def work_options(function: Any) -> Any:
             metavar="DIR",
             help="Where finished parts lie until the model is saved. [default: the model's folder with .training]",
         ),
+    ):
+        function = option(function)
+    return function
+
+
+def work_options(function: Any) -> Any:
+    """``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``."""
+    function = resume_options(function)
+    for option in (
         click.option("--force", is_flag=True, help="Train even where the plan says that there is too little memory."),
         click.option(
             "--memory-limit",
@@ -53,15 +62,15 @@ def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, d
     known = inspect.signature(type(model).fit).parameters
     for option in ("memory_limit", "checkpoint", "resume"):
         needed = "memory_limit" if option == "memory_limit" else "checkpoint"
-        if given[option] is not None and needed not in known:
+        if given.get(option) is not None and needed not in known:
             name = option.replace("_", "-")
             raise ParameterError(f"--{name} is not for {type(model).__name__}, which is trained in one piece.")
     if "checkpoint" not in known:
         return None, {}
     options: dict[str, Any] = {}
-    if given["force"] and "force" in known:
+    if given.get("force") and "force" in known:
         options["force"] = True
-    if given["memory_limit"] is not None:
+    if given.get("memory_limit") is not None:
         options["memory_limit"] = parse_bytes(given["memory_limit"], "--memory-limit")
     folder = given["checkpoint"] or given["folder"].rstrip("/\\") + ".training"
     checkpoint = Checkpoint(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar
@@ -17,15 +18,21 @@ from sylvan.models.bucket_report import BucketReport, Rounds
 from sylvan.models.bucketed_vectors import BucketedVectors, check_removable
 from sylvan.models.index_habits import IndexHabits
 from sylvan.models.index_settings import MOST_BUCKETS, Tuning
+from sylvan.models.kept_rounds import kept_rounds
 from sylvan.models.query_sample import given_queries, sampled_queries
 from sylvan.models.vector_space import comparable, kept
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
+from sylvan.ranking.checkpoint import Checkpoint, identity_of
 from sylvan.ranking.vectors import METRICS
 
 __all__ = ["IRLIIndex"]
 
 KIND = "irli-index"
+_LEARNING = (  # parameters that are learn_partitions' own
+    "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round", "final_epochs", "learning_rate", "batch_size",
+    "room", "seed",
+)  # fmt: skip
 
 
 class IRLIIndex(IndexHabits):
@@ -176,7 +183,15 @@ class IRLIIndex(IndexHabits):
 
     # ---------------------------------------- building
 
-    def fit(self, base: Any, queries: Any = None, neighbors: Any = None, metric: str | None = None) -> IRLIIndex:
+    def fit(
+        self,
+        base: Any,
+        queries: Any = None,
+        neighbors: Any = None,
+        metric: str | None = None,
+        *,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    ) -> IRLIIndex:
         """Index the rows of ``base``; a row's number is its id.
 
         Parameters
@@ -190,6 +205,10 @@ class IRLIIndex(IndexHabits):
             default.
         metric : {"euclidean", "angular", "inner_product"}, optional
             The parameter of this name, set for good.
+        checkpoint : path or Checkpoint, optional
+            A folder for what has been learned at the end of each round, from which the same call goes on after an
+            interruption, to the same bits. Nothing is written in the first minute; a path is removed when ``fit`` is
+            done.
 
         Raises
         ------
@@ -198,6 +217,8 @@ class IRLIIndex(IndexHabits):
             zeros is given for the angular metric.
         ParameterError
             When a parameter is out of its range.
+        ModelError
+            When ``checkpoint`` is another training's, or can't be written.
         ImportError
             When PyTorch isn't installed.
         """
@@ -218,29 +239,30 @@ class IRLIIndex(IndexHabits):
         else:
             sample = given_queries(queries, neighbors, vectors, **ways)
         n_buckets = buckets_for(len(vectors)) if isinstance(self.n_buckets, str) else int(self.n_buckets)
-        learned = learn_partitions(
-            sample.queries,
-            sample.truths,
-            len(vectors),
-            n_buckets=n_buckets,
-            n_repetitions=self.n_repetitions,
-            hidden=self.hidden,
-            choices=self.choices,
-            rounds=self.rounds,
-            epochs_per_round=self.epochs_per_round,
-            final_epochs=self.final_epochs,
-            learning_rate=self.learning_rate,
-            batch_size=self.batch_size,
-            label_vectors=vectors,
-            held_out=sample.held_out,
-            room=self.room,
-            seed=self.seed,
-            n_jobs=n_jobs,
-        )
+        with kept_rounds(checkpoint, lambda: self._identity(metric, vectors, queries, neighbors)) as keeper:
+            learned = learn_partitions(
+                sample.queries,
+                sample.truths,
+                len(vectors),
+                n_buckets=n_buckets,
+                label_vectors=vectors,
+                held_out=sample.held_out,
+                keeper=keeper,
+                n_jobs=n_jobs,
+                **{name: getattr(self, name) for name in _LEARNING},
+            )
         self._rounds = Rounds.of(learned.rounds, learned.best_round)
         self.metric = metric
         self._held = BucketedVectors(vectors, metric, learned.buckets, learned.network)
         return self
+
+    def _identity(self, metric: str, vectors: Any, queries: Any, neighbors: Any) -> dict[str, Any]:
+        """What tells this training from others, for its checkpoint."""
+        parameters = {**self.get_params(deep=False), "metric": metric}
+        del parameters["n_jobs"]
+        given = {name: None if value is None else np.asarray(value) for name, value in
+                 (("queries", queries), ("neighbors", neighbors))}  # fmt: skip
+        return identity_of(type(self).__name__, parameters, base=vectors, **given)
 
     def add(self, vectors: Any) -> npt.NDArray[np.int32]:
         """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
