@@ -102,3 +102,27 @@ class TestHierarchicalSoftmax(TestBeamTree):
         np.testing.assert_allclose(every.sum(axis=1), 1, rtol=1e-5)
         some = fitted.predict_proba(data.X, beam=1)
         assert (some.sum(axis=1) < 1 + 1e-5).all()
+
+
+class Dense(BeamTreeClassifier):
+    """With probabilities as scikit-learn's checks read them: an array, and of every class."""
+
+    def predict_proba(self, X: Any, k: int = 100, **options: Any) -> Any:
+        return super().predict_proba(X, getattr(self, "n_labels_", k), **options).toarray()
+
+
+@pytest.mark.parametrize("owner", [BeamTreeClassifier, Dense])
+def test_scikit_learns_checks(owner: type) -> None:
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    pytest.importorskip("sklearn", minversion="1.6")
+    from contract.test_sklearn import NOT_APPLICABLE
+
+    order = (
+        "rows are shown one after another in an order drawn for their number; one of weight 2 is not one shown twice"
+    )
+    expected = {name: NOT_APPLICABLE[name] for name in ("check_estimators_unfitted", "check_dtype_object")}
+    expected |= {name: order for name in NOT_APPLICABLE if "sample_weight_equivalence" in name}
+    expected["check_supervised_y_2d"] = "wants a warning of scikit-learn's own class, whose import Sylvan does without"
+    if owner is BeamTreeClassifier:
+        expected["check_classifiers_train"] = "reads probabilities as an array; ours are a sparse matrix"
+    checks.check_estimator(owner(n_jobs=1), expected_failed_checks=expected, on_skip=None)

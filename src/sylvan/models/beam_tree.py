@@ -415,8 +415,8 @@ class BeamTreeClassifier(Estimator):
         >>> import numpy as np
         >>> from sylvan import BeamTreeClassifier
         >>> model = BeamTreeClassifier().fit(np.eye(3).repeat(20, axis=0), np.arange(60) // 20)
-        >>> model.predict_proba(np.eye(3), exact=True).sum(axis=1).round(3).ravel().tolist()
-        [[1.0, 1.0, 1.0]]
+        >>> model.predict_proba(np.eye(3), exact=True).toarray().round(1).tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         """
         self._need_fit("predict_proba")
         if not isinstance(exact, bool | np.bool_):

@@ -126,7 +126,7 @@ def need_plan(model: Any) -> None:
     """
     if not hasattr(model, "plan"):
         raise ParameterError(
-            f"{type(model).__name__} has no plan: only the trainings of XRLinear and BeamTreeClassifier can be foretold."
+            f"{type(model).__name__} has no plan: only trainings of XRLinear and BeamTreeClassifier can be foretold."
         )
 
 
