@@ -136,7 +136,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     """
     if not sp.issparse(y) and not isinstance(y, Csr) and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
         y = np.asarray(y).ravel()  # a column of classes, as tools hand it on
-    named = rows_of_names(y)
+    named = None if isinstance(y, dict) else rows_of_names(y)
     if named is not None:
         words = [_one_word(row, number, name) for number, row in enumerate(named)]
         vocabulary = Vocabulary(sorted(set(words)))
