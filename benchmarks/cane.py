@@ -4,6 +4,9 @@
     python benchmarks/cane.py --list
     python benchmarks/cane.py --report
 
+``--part tuning``, ``accuracy`` or ``speed`` measure classification over a tree instead (7.1): see ``beam_tree.py``,
+which takes the other options then.
+
 Each run is one file under ``--work``; runs that are there, or under way in another process, are left alone, so that the
 command may be stopped, repeated, and started several times. ``--report`` gathers them into
 ``benchmarks/results/cane_language_model.json`` and prints a table. One thread a process.
@@ -18,12 +21,14 @@ import json
 import lzma
 import math
 import os
+import sys
 import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import beam_tree
 import torch
 from report_cane import cane_tables
 from torch import Tensor, nn
@@ -292,6 +297,9 @@ def report(work: Path) -> None:
 
 def main() -> None:
     """The command."""
+    if any(argument.partition("=")[0] == "--part" for argument in sys.argv[1:]):
+        beam_tree.main(sys.argv[1:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     root = Path(__file__).parents[1]
     parser.add_argument("--data", type=Path, default=root.parent / "shared" / "data" / "ptb")

@@ -13,6 +13,7 @@ from typing import Any
 
 import tradeoff
 from report_ablation import ablation_section
+from report_beam_tree import beam_tree_section
 from report_calibration import calibration_section
 from report_cane import cane_section
 from report_codewords import codewords_section
@@ -322,6 +323,7 @@ def document(folder: Path) -> str:
     lines += irli_section(folder)
     lines += sampling_section(folder)
     lines += codewords_section(folder)
+    lines += beam_tree_section(folder)
     lines += cane_section(folder)
     lines += output_layer_section(single(folder, "output_layer"))
     return "\n".join(lines) + "\n"

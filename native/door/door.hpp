@@ -21,6 +21,7 @@ using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void bind_arrays(nb::module_& m);
 void bind_buckets(nb::module_& m);
+void bind_classes(nb::module_& m);
 void bind_importers(nb::module_& m);
 void bind_indexing(nb::module_& m);
 void bind_joining(nb::module_& m);

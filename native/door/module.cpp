@@ -5,6 +5,7 @@ NB_MODULE(_native, m) {
   nb::set_leak_warnings(false);  // a model that a script still holds when the interpreter ends is no leak
   bind_arrays(m);
   bind_buckets(m);
+  bind_classes(m);
   bind_importers(m);
   bind_indexing(m);
   bind_joining(m);

@@ -409,3 +409,64 @@ def best_columns(
     out_columns: npt.NDArray[np.int32],
     out_values: npt.NDArray[np.float32],
 ) -> None: ...
+
+class ClassTree:
+    def __init__(self, child_starts: npt.NDArray[np.int64], leaf_classes: npt.NDArray[np.int32]) -> None: ...
+
+class ClassFeatures:
+    def __init__(
+        self,
+        dense: npt.NDArray[np.float32] | None,
+        indptr: npt.NDArray[np.int64] | None,
+        indices: npt.NDArray[np.int32] | None,
+        values: npt.NDArray[np.float32] | None,
+        n_features: int,
+    ) -> None: ...
+
+class ClassTrainer:
+    def __init__(
+        self,
+        tree: ClassTree,
+        weights: npt.NDArray[np.float32],
+        squares: npt.NDArray[np.float32] | None,
+        loss: int,
+        n_candidates: int,
+        n_noises: int,
+        log_normalizer: float,
+        decay: float,
+        bias: float,
+        seed: int,
+    ) -> None: ...
+    def train(
+        self,
+        features: ClassFeatures,
+        order: npt.NDArray[np.int64],
+        classes: npt.NDArray[np.int32],
+        row_weights: npt.NDArray[np.float32] | None,
+        probabilities: npt.NDArray[np.float64] | None,
+        sums: npt.NDArray[np.float64] | None,
+        guide: npt.NDArray[np.int32] | None,
+        rate: float,
+        step: int,
+    ) -> tuple[float, float, float]: ...
+
+def rank_classes(
+    tree: ClassTree,
+    weights: npt.NDArray[np.float32],
+    features: ClassFeatures,
+    bias: float,
+    first: int,
+    last: int,
+    beam: int,
+    log_probabilities: bool,
+    out_classes: npt.NDArray[np.int32],
+    out_scores: npt.NDArray[np.float32],
+) -> None: ...
+def score_class_edges(
+    weights: npt.NDArray[np.float32],
+    features: ClassFeatures,
+    bias: float,
+    first: int,
+    last: int,
+    out: npt.NDArray[np.float32],
+) -> None: ...

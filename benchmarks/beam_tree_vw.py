@@ -1,0 +1,105 @@
+"""Vowpal Wabbit's multi-class reductions, as ``beam_tree.py`` asks of them: Filter Tree, LOMTree, Recall Tree.
+
+Needs NumPy, SciPy and vowpalwabbit. Rows are read from a cache of parsed examples that is written first, so that no
+text is read while the clock runs; they lie there in shuffled order, which is the same in every pass.
+"""
+
+from __future__ import annotations
+
+import math
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import beam_tree_sets
+import measure
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["accuracy_of", "version"]
+
+MOST_BITS = 27  # of the weights: 2 GB
+_NODE = r"\x88"  # the recall tree's own namespace; crossed with the features, as its documentation has it
+
+
+def version() -> str:
+    """The installed version."""
+    return metadata.version("vowpalwabbit")
+
+
+def bits(reduction: str, n_features: int, n_classes: int, nodes: int = 1) -> int:
+    """Enough weights for every feature of every predictor, so that none share one."""
+    predictors = {"ect": 1, "oaa": 1, "log_multi": nodes, "recall_tree": 4}[reduction] * n_classes
+    if reduction == "recall_tree":
+        n_features *= 4  # each is crossed with the nodes of a path
+    return min(MOST_BITS, math.ceil(math.log2(n_features + 2)) + math.ceil(math.log2(predictors)))
+
+
+def options(row: dict[str, Any], found: beam_tree_sets.ClassSet) -> list[str]:
+    """What the reduction is told, rate and passes apart."""
+    reduction, nodes = row["vw"], row.get("nodes", 1)
+    size = bits(reduction, found.X.shape[1], found.n_classes, nodes)
+    told = [f"--{reduction}", str(nodes * found.n_classes), "-b", str(size), "--loss_function", "logistic", "--quiet"]
+    told += ["--random_seed", str(row["seed"])]
+    if reduction == "log_multi":
+        told += ["--swap_resistance", str(row["swap_resistance"])]
+    if reduction == "recall_tree":
+        told += ["-q", f"{_NODE}:"]
+    return told
+
+
+def write(path: Path, X: Any, y: np.ndarray) -> None:
+    """Rows in VW's text, classes from 1."""
+    with open(path, "w", encoding="ascii") as file:
+        for at, label in enumerate(y):
+            if sp.issparse(X):
+                columns, values = (part[X.indptr[at] : X.indptr[at + 1]] for part in (X.indices, X.data))
+            else:
+                columns, values = np.arange(X.shape[1]), X[at]
+            pairs = zip(columns.tolist(), values.tolist(), strict=True)
+            file.write(f"{label + 1} | {' '.join(f'{column}:{value:.7g}' for column, value in pairs)}\n")
+
+
+def run(arguments: list[str]) -> measure.Clock:
+    """VW's driver from begin to end, model written and files closed."""
+    from vowpalwabbit import Workspace
+
+    with measure.Clock() as clock:
+        Workspace(arg_list=arguments).finish()
+    return clock
+
+
+def accuracy_of(row: dict[str, Any], found: beam_tree_sets.ClassSet, scratch: Path) -> dict[str, Any]:
+    """Trains ``row["epochs"]`` passes, half of the rows if that is 0.5, and asks for the test rows' classes."""
+    order = np.random.default_rng(row["seed"]).permutation(len(found.y))
+    if row["epochs"] == 0.5:
+        order = order[: len(order) // 2]
+    shared = options(row, found)
+    caches = {}
+    for part, X, y in (("train", found.X[order], found.y[order]), ("test", found.X_test, found.y_test)):
+        write(scratch / part, X, y)
+        caches[part] = ["--cache_file", str(scratch / f"{part}.cache")]
+        run([*shared, "-t", "-d", str(scratch / part), "-k", *caches[part]])
+        (scratch / part).unlink()
+    measure.forget_peak()
+    passes = ["--passes", str(math.ceil(row["epochs"])), "--holdout_off", "-l", str(row["rate"])]
+    model, told = str(scratch / "model"), scratch / "answers"
+    training = run([*shared, *passes, *caches["train"], "-f", model])
+    peak = measure.peak_resident()
+    asked = ["-t", "-i", model, "--quiet", "--passes", "1", *caches["test"]]
+    opening = run([*asked, "--examples", "1"])
+    testing = run([*asked, "-p", str(told)])
+    answers = np.loadtxt(told, dtype=np.int64, ndmin=1)
+    if answers.shape != found.y_test.shape:
+        raise RuntimeError(f"VW answered {len(answers)} of {len(found.y_test)} rows")
+    n = len(found.y_test)
+    return {
+        "version": version(),
+        "accuracy": 100 * float((answers - 1 == found.y_test).mean()),
+        "bits": int(shared[shared.index("-b") + 1]),
+        "training": {"wall_s": training.wall, "cpu_s": training.cpu, "peak_mb": peak},
+        "ranking": {
+            "ms_per_row": 1e3 * max(0.0, testing.wall - opening.wall) / n,
+            "cpu_ms_per_row": 1e3 * max(0.0, testing.cpu - opening.cpu) / n,
+        },
+    }

@@ -1,0 +1,62 @@
+// Scores of edges, and steps of their weights: the arithmetic of class training.
+#pragma once
+
+#include <cstdint>
+
+namespace sylvan {
+
+// Rows of features, dense or compressed; nothing in them is verified here.
+struct ClassRows {
+  int64_t n_features;
+  const float* dense;      // (n_rows, n_features); null for compressed rows
+  const int64_t* indptr;   // (n_rows + 1)
+  const int32_t* indices;  // each below n_features
+  const float* values;
+  float bias;  // the value of the last weight's feature
+};
+
+// One of them.
+struct ClassRow {
+  const float* values;     // (n)
+  const int32_t* indices;  // (n), null when dense
+  int64_t n;
+  float bias;
+};
+
+inline ClassRow row_of(const ClassRows& rows, int64_t row) {
+  if (rows.dense) return {rows.dense + row * rows.n_features, nullptr, rows.n_features, rows.bias};
+  const int64_t begin = rows.indptr[row];
+  return {rows.values + begin, rows.indices + begin, rows.indptr[row + 1] - begin, rows.bias};
+}
+
+// A row of `stride` weights for each edge; the last one is the intercept.
+struct EdgeWeights {
+  const float* values;
+  int64_t stride;
+};
+
+// The scores of n edges: those named, or where `edges` is null those from `first` on. An edge's score does
+// not depend on which others are asked for.
+void score_edges(const EdgeWeights& weights, const ClassRow& row, const int32_t* edges, int64_t first,
+                 int64_t n, float* out);
+
+// Each score becomes exp(score - shift); returns their sum. Within 3e-7 of the value; below e^-87 it stays
+// there.
+double exponentials(float* scores, int64_t n, float shift);
+
+// The largest of n > 0 numbers.
+float largest(const float* values, int64_t n);
+
+// How the weights of an edge move.
+struct EdgeStep {
+  float* weights;  // (n_edges, stride)
+  float* squares;  // AdaGrad's sums of squares, of the same shape; null for plain gradient descent
+  int64_t stride;
+  float rate;
+  float decay;  // of a weight whose feature is there, at each step of its edge; never of the intercept
+};
+
+// One step against the gradient `coefficient` times the row's features.
+void step_edge(const EdgeStep& step, const ClassRow& row, int64_t edge, float coefficient);
+
+}  // namespace sylvan

@@ -1,0 +1,39 @@
+// A tree over classes as the Beam Tree (CANE, arXiv 1711.00658) walks it: every edge has a row of weights,
+// and a class scores the sum of the edges on its path (Eq. 9).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sylvan {
+
+// Edges are numbered layer after layer, siblings side by side; the edges of the last layer end in classes.
+// Node 0 is the root, node e + 1 the lower end of edge e.
+class ClassTree {
+ public:
+  // child_starts: (first_leaf + 2) the first edge below each node that isn't a leaf, then the number of
+  // edges. leaf_classes: (n_leaves) the class of each leaf, each class once. Both are borrowed. Returns null
+  // or what is wrong with them.
+  const char* build(const int64_t* child_starts, int64_t n_starts, const int32_t* leaf_classes,
+                    int64_t n_leaves);
+
+  int64_t n_edges() const { return layer_starts_.back(); }
+  int64_t n_classes() const { return n_edges() - first_leaf(); }
+  int64_t n_layers() const { return static_cast<int64_t>(layer_starts_.size()) - 1; }
+  int64_t first_leaf() const { return layer_starts_[layer_starts_.size() - 2]; }
+  int64_t layer_start(int64_t layer) const { return layer_starts_[static_cast<size_t>(layer)]; }
+  int64_t first_child(int64_t node) const { return child_starts_[node]; }
+  int32_t class_of(int64_t leaf_edge) const { return leaf_classes_[leaf_edge - first_leaf()]; }
+  int32_t leaf_edge(int64_t name) const { return leaf_edges_[static_cast<size_t>(name)]; }
+  int32_t parent(int64_t edge) const { return parents_[static_cast<size_t>(edge)]; }  // -1 below the root
+
+ private:
+  const int64_t* child_starts_ = nullptr;
+  const int32_t* leaf_classes_ = nullptr;
+  std::vector<int64_t> layer_starts_;  // the first edge of each layer, then the number of edges
+  std::vector<int32_t> parents_;
+  std::vector<int32_t> leaf_edges_;  // of each class
+};
+
+}  // namespace sylvan

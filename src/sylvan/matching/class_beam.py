@@ -1,0 +1,288 @@
+"""Linear scores of classes down a tree: a row of weights for every edge, beam search for the best, exact sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels
+from sylvan.canonical import Csr
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.checks import check_number
+from sylvan.indexing.class_tree import check_class_tree, first_edges
+from sylvan.indexing.tree import LabelTree
+from sylvan.parallel import map_parallel, split_ranges
+from sylvan.params import Number
+from sylvan.topk import TopK
+
+__all__ = ["ClassWeights", "all_scores", "class_features", "rank_classes", "score_blocks"]
+
+ROWS = 1024  # rows a thread searches for at a time
+BLOCK = 1 << 22  # scores that are computed at once
+
+Float32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassWeights:
+    """A row of weights for every edge of a tree of classes; a class scores the sum over the edges on its path.
+
+    Edges are numbered as :func:`sylvan.indexing.class_tree.first_edges` says. A flat tree's edges are the classes.
+
+    Parameters
+    ----------
+    tree : LabelTree
+        Every class in exactly one leaf.
+    weights : ndarray of float32, shape (n_edges, n_features + 1)
+        In C order; the last column holds the intercepts.
+    squares : ndarray of float32, the same shape, optional
+        AdaGrad's sums of squared gradients, which training goes on from.
+
+    Raises
+    ------
+    DataError
+        When a class stands in several leaves, or an array has another shape, dtype or order.
+
+    Notes
+    -----
+    Han et al. (2018), "Candidates vs. Noises Estimation", Eq. (9).
+
+    Examples
+    --------
+    >>> from sylvan import LabelTree
+    >>> from sylvan.matching.class_beam import ClassWeights
+    >>> weights = ClassWeights.zeros(LabelTree.random(30, branching=3, max_leaf=10), n_features=5)
+    >>> weights.weights.shape, weights.first_edges
+    ((33, 6), (0, 3, 33))
+    """
+
+    tree: LabelTree
+    weights: Float32
+    squares: Float32 | None = None
+    handle: Any = field(init=False, default=None, repr=False)  # the tree as the kernels see it
+
+    def __post_init__(self) -> None:
+        tree = self.tree
+        check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
+        for name, array in (("weights", self.weights), ("squares", self.squares)):
+            if array is None and name == "squares":
+                continue
+            sound = isinstance(array, np.ndarray) and array.dtype == np.float32 and array.ndim == 2
+            if not sound or array.shape != self.weights.shape or not array.flags.c_contiguous:  # type: ignore[union-attr]
+                raise DataError(f"The {name} of classes must be a float32 matrix in C order, with a row for each edge.")
+        if self.weights.shape[0] != self.n_edges or self.weights.shape[1] < 1:
+            raise DataError(
+                f"The weights of classes must have a row for each of the tree's {self.n_edges} edges and a column for "
+                f"the intercept. Got the shape {self.weights.shape} instead."
+            )
+        starts = [offsets[:-1] + first for offsets, first in zip(tree.child_offsets, self.first_edges, strict=False)]
+        starts.append(np.array([self.n_edges], np.int64))
+        object.__setattr__(self, "handle", kernels.ClassTree(np.concatenate(starts), tree.leaf_labels))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "handle"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    @classmethod
+    def zeros(cls, tree: LabelTree, n_features: int, *, squares: bool = False) -> ClassWeights:
+        """Weights of 0, which training begins with; ``squares`` for AdaGrad."""
+        shape = (sum(tree.layer_sizes), n_features + 1)
+        return cls(tree, np.zeros(shape, np.float32), np.zeros(shape, np.float32) if squares else None)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.tree.n_labels
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, the intercept's column not counted."""
+        return int(self.weights.shape[1]) - 1
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges: of nodes but the root."""
+        return self.first_edges[-1]
+
+    @cached_property
+    def first_edges(self) -> tuple[int, ...]:
+        """The number of each layer's first edge, then the number of edges."""
+        return tuple(first_edges(self.tree).tolist())
+
+
+def class_features(X: Csr | Float32, n_features: int) -> Any:
+    """Rows of features as the kernels take them.
+
+    Raises
+    ------
+    DataError
+        When they have another number of columns, or a dense matrix isn't float32 in C order.
+    """
+    if X.shape[1] != n_features:
+        raise DataError(f"X has {X.shape[1]} features, but the weights are for {n_features}.")
+    if isinstance(X, Csr):
+        return kernels.ClassFeatures(None, X.indptr, X.indices, X.data, n_features)
+    if not isinstance(X, np.ndarray) or X.dtype != np.float32 or not X.flags.c_contiguous:
+        raise DataError("Dense features of classes must be a float32 matrix in C order.")
+    return kernels.ClassFeatures(X, None, None, None, n_features)
+
+
+def rank_classes(
+    weights: ClassWeights,
+    X: Csr | Float32,
+    k: int,
+    beam: int,
+    n_jobs: int = 1,
+    bias: float = 1.0,
+    *,
+    log_probabilities: bool = False,
+    description: str | None = None,
+) -> TopK:
+    """The ``k`` best classes of each row among those that a beam of ``beam`` nodes a layer reaches.
+
+    Parameters
+    ----------
+    weights : ClassWeights
+    X : Csr, or ndarray of float32, shape (n, n_features)
+    k : int
+        Answers a row. The last layer gives the k best of all leaves below the beam; where there are fewer, -1 ends the
+        row.
+    beam : int
+        Nodes that are opened in each layer. As many as the widest layer but the last has make the search exhaustive.
+    n_jobs : int
+        Number of threads; the answer doesn't depend on it.
+    bias : float
+        What the intercepts are multiplied with.
+    log_probabilities : bool
+        Take the log-probability of an edge among its siblings (a hierarchical softmax) in place of its score.
+    description : str, optional
+        Title of a progress bar; none is drawn without it.
+
+    Returns
+    -------
+    TopK
+        Raw scores, best first, the lower class first among equals.
+
+    Raises
+    ------
+    DataError
+        When X doesn't fit the weights.
+    ParameterError
+        When ``k`` or ``beam`` is below 1.
+
+    Notes
+    -----
+    Han et al. (2018), Algorithm 3. A flat tree and dense rows: all scores in one product of matrices, then the best.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import LabelTree
+    >>> from sylvan.matching.class_beam import ClassWeights, rank_classes
+    >>> weights = ClassWeights(LabelTree.flat(3), np.array([[1, 0], [3, 0], [2, 0]], np.float32))
+    >>> rank_classes(weights, np.array([[1.0]], np.float32), 2, beam=1).labels.tolist()
+    [[1, 2]]
+    """
+    check_number("k", k, Number(int, 1, 2**31 - 1))
+    check_number("beam", beam, Number(int, 1))
+    n_rows, k, beam = int(X.shape[0]), int(k), min(int(beam), weights.n_edges)
+    features = class_features(X, weights.n_features)
+    classes, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
+    if weights.tree.depth == 1 and not isinstance(X, Csr):
+        _rank_all(weights, X, bias, log_probabilities, classes, scores)
+        return TopK(classes, scores)
+
+    def search(rows: tuple[int, int]) -> None:
+        kernels.rank_classes(
+            weights.handle, weights.weights, features, float(bias), *rows, beam, log_probabilities, classes, scores
+        )
+
+    if n_rows == 1:
+        search((0, 1))
+    else:
+        map_parallel(search, split_ranges(n_rows, ROWS), n_jobs, description=description)
+    return TopK(classes, scores)
+
+
+def all_scores(
+    weights: ClassWeights, X: Csr | Float32, bias: float = 1.0, *, log_probabilities: bool = False
+) -> Float32:
+    """The exact score of every class for every row, float32 of shape (n, K).
+
+    Parameters are :func:`rank_classes`'s; with ``log_probabilities`` each row is a normalised log-distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import LabelTree
+    >>> from sylvan.matching.class_beam import ClassWeights, all_scores
+    >>> weights = ClassWeights(LabelTree.flat(3), np.array([[1, 0], [3, 1], [2, 0]], np.float32))
+    >>> all_scores(weights, np.array([[2.0]], np.float32)).tolist()
+    [[2.0, 7.0, 4.0]]
+    """
+    out = np.empty((int(X.shape[0]), weights.n_classes), np.float32)
+    for start, scores in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
+        out[start : start + len(scores)] = scores
+    return out
+
+
+def score_blocks(
+    weights: ClassWeights, X: Csr | Float32, bias: float = 1.0, *, log_probabilities: bool = False
+) -> Iterator[tuple[int, Float32]]:
+    """Blocks of what :func:`all_scores` gives: the first row of each and the scores of its rows."""
+    features = class_features(X, weights.n_features)
+    straight = weights.tree.depth == 1 and bool((np.diff(weights.tree.leaf_labels) == 1).all())
+    for first, last in split_ranges(int(X.shape[0]), max(1, BLOCK // weights.n_edges)):
+        if isinstance(X, Csr):
+            own = np.empty((last - first, weights.n_edges), np.float32)
+            kernels.score_class_edges(weights.weights, features, float(bias), first, last, own)
+        else:
+            own = X[first:last] @ weights.weights[:, :-1].T
+            own += np.float32(bias) * weights.weights[:, -1]
+        leaves = _sums(weights, own, log_probabilities)
+        if straight:
+            yield first, leaves
+        else:
+            scores = np.empty_like(leaves)
+            scores[:, weights.tree.leaf_labels] = leaves
+            yield first, scores
+
+
+def _sums(weights: ClassWeights, own: Float32, log_probabilities: bool) -> Float32:
+    """The score of each leaf (n, n_leaves) from those of the edges (n, n_edges)."""
+    above: Float32 | None = None
+    for offsets, first in zip(weights.tree.child_offsets, weights.first_edges, strict=False):
+        layer = own[:, first : first + int(offsets[-1])]
+        counts = np.diff(offsets)
+        if log_probabilities:
+            starts = offsets[:-1]
+            layer = layer - np.repeat(np.maximum.reduceat(layer, starts, axis=1), counts, axis=1)
+            layer -= np.repeat(np.log(np.add.reduceat(np.exp(layer), starts, axis=1)), counts, axis=1)
+        above = layer if above is None else np.repeat(above, counts, axis=1) + layer
+    if above is None:
+        raise ParameterError("A tree of classes has at least one layer.")
+    return np.ascontiguousarray(above)
+
+
+def _rank_all(
+    weights: ClassWeights,
+    X: Float32,
+    bias: float,
+    log_probabilities: bool,
+    classes: npt.NDArray[np.int32],
+    scores: Float32,
+) -> None:
+    """Fill in the best of all classes, block by block."""
+    k = min(classes.shape[1], weights.n_classes)
+    for first, block in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
+        best, values = np.empty((len(block), k), np.int32), np.empty((len(block), k), np.float32)
+        kernels.best_columns(block, best, values)
+        classes[first : first + len(block), :k], scores[first : first + len(block), :k] = best, values

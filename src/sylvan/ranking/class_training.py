@@ -1,0 +1,308 @@
+"""Training of linear classifiers over many classes, one example after the other: CANE and its rivals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels
+from sylvan.canonical import Csr
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.checks import check_number
+from sylvan.matching.class_beam import ClassWeights, class_features
+from sylvan.parallel import progress, quiet, split_ranges
+from sylvan.params import Choice, Number
+
+__all__ = ["LOSSES", "OPTIMIZERS", "TREE_LOSSES", "ClassNoise", "ClassTraining", "TrainingTold", "train_classes"]
+
+LOSSES = {"cane": 0, "softmax": 1, "nce": 2, "blackout": 3, "negative_sampling": 4, "hsm": 5}
+TREE_LOSSES = ("cane", "hsm")  # the others are meant for a flat tree
+OPTIMIZERS = ("sgd", "adagrad")
+_WORK = 3e8  # products between two looks at Ctrl-C: some hundredths of a second
+
+Float32 = npt.NDArray[np.float32]
+_CONSTRAINTS = {
+    "loss": Choice(tuple(LOSSES)),
+    "n_candidates": Number(int, 1, 2**31 - 1),
+    "n_noises": Number(int, 1, 2**31 - 1),
+    "optimizer": Choice(OPTIMIZERS),
+    "learning_rate": Number(float, 0, open_low=True),
+    "l2": Number(float, 0),
+    "bias": Number(float),
+    "seed": Number(int, 0, 2**63 - 1),
+    "log_normalizer": Number(float),
+}
+
+
+@dataclass(frozen=True)
+class ClassTraining:
+    r"""How classes are trained.
+
+    Parameters
+    ----------
+    loss : {"cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"}
+        See the notes.
+    n_candidates : int
+        :math:`N_c`, the classes that CANE's beam search selects for each example: the width of its beam. As many as
+        there are classes, or more, make it the full softmax.
+    n_noises : int
+        :math:`N_n`, draws for each example, with repetition.
+    optimizer : {"sgd", "adagrad"}
+        AdaGrad divides each weight's step by the root of its summed squared gradients.
+    learning_rate : float
+    l2 : float
+        A weight decays by ``learning_rate * l2`` of itself (with AdaGrad, the gradient holds ``l2`` times the weight)
+        whenever its edge takes a step on a row that has its feature; intercepts don't.
+    bias : float
+        What the intercepts are multiplied with; 0 for none.
+    seed : int
+        Of the draws. The same seed gives the same bits.
+    log_normalizer : float
+        :math:`\ln Z`, what NCE takes from every score. 0 lets scores be log-probabilities themselves.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+
+    Notes
+    -----
+    With scores :math:`s`, the class :math:`y` of the example, noises :math:`j` and their distribution :math:`q`:
+
+    - ``"cane"``: the candidates :math:`C_x` are found by beam search, which doesn't look at :math:`y`; noises are drawn
+      outside them by :math:`q_x(j) = q(j) / (1 - \sum_{k \in C_x} q(k))`. Eqs. (2) and (3), with the gradients (7) and
+      (8) on the selected paths, (10) and (11); edges on all of them are left alone (Proposition 1). When no class is
+      left outside, the sum is the candidates' alone.
+    - ``"softmax"``: Eq. (1), all classes.
+    - ``"nce"``: :math:`-\ln\sigma(s_y - \ln Z - \ln n q_y) - \sum_j \ln\sigma(\ln n q_j + \ln Z - s_j)`.
+    - ``"negative_sampling"``: :math:`-\ln\sigma(s_y) - \sum_{j \ne y} \ln\sigma(-s_j)`.
+    - ``"blackout"``: with :math:`p` the softmax over :math:`y` and the noises of :math:`s - \ln q`,
+      :math:`-\ln p_y - \sum_{j \ne y} \ln(1 - p_j)`.
+    - ``"hsm"``: a softmax over the children of every node on the path to :math:`y`.
+
+    References
+    ----------
+    L. Han, Y. Huang and T. Zhang, "Candidates vs. Noises Estimation for Large Multi-Class Classification Problem",
+    ICML 2018, Algorithm 2.
+    """
+
+    loss: str
+    n_candidates: int
+    n_noises: int
+    optimizer: str
+    learning_rate: float
+    l2: float = 0.0
+    bias: float = 1.0
+    seed: int = 0
+    log_normalizer: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, constraint in _CONSTRAINTS.items():
+            check_number(name, getattr(self, name), constraint)
+
+
+@dataclass(frozen=True)
+class TrainingTold:
+    """What training says of the examples that it was shown, each before its own step.
+
+    Attributes
+    ----------
+    mean_loss : float
+        Weighted by ``row_weights``; no finite number when the learning rate was far too high, NaN without examples.
+    coverage : float
+        CANE: the share of examples whose class was among the candidates. NaN for the other losses.
+    """
+
+    mean_loss: float
+    coverage: float
+
+
+@dataclass(frozen=True, eq=False)
+class ClassNoise:
+    """A distribution over classes, prepared for draws.
+
+    Attributes
+    ----------
+    probabilities, sums : ndarray of float64, shape (K,)
+        Probabilities that add up to 1, and their running sums.
+    guide : ndarray of int32, shape (K,)
+        The class that a coin of ``i / K`` falls on: where the search for one a little higher begins.
+    """
+
+    probabilities: npt.NDArray[np.float64]
+    sums: npt.NDArray[np.float64]
+    guide: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, noise: npt.ArrayLike, n_classes: int) -> ClassNoise:
+        """Prepare what is proportional to the classes' probabilities.
+
+        Raises
+        ------
+        DataError
+            When there isn't one number a class, one is negative or not finite, or all are 0.
+
+        Examples
+        --------
+        >>> from sylvan.ranking.class_training import ClassNoise
+        >>> ClassNoise.of([3, 1], 2).probabilities.tolist()
+        [0.75, 0.25]
+        """
+        masses = np.asarray(noise)
+        if masses.dtype.kind not in "fiu" or masses.shape != (n_classes,):
+            raise DataError(
+                f"The noise must be {n_classes} numbers, one a class. Got {masses.dtype} of the shape {masses.shape} "
+                "instead."
+            )
+        masses = masses.astype(np.float64)
+        bad = ~(np.isfinite(masses) & (masses >= 0))
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise DataError(f"The noise must be finite and at least 0. Got {masses[at]} for class {at} instead.")
+        if not masses.any():
+            raise DataError("The noise is 0 for every class: nothing could be drawn.")
+        masses /= masses.max()
+        probabilities = masses / masses.sum()
+        sums = np.cumsum(probabilities)
+        coins = np.arange(n_classes) / n_classes * sums[-1]
+        guide = np.minimum(np.searchsorted(sums, coins, side="right"), n_classes - 1).astype(np.int32)
+        return cls(probabilities, sums, guide)
+
+
+def train_classes(
+    weights: ClassWeights,
+    X: Csr | Float32,
+    y: npt.NDArray[np.int32],
+    training: ClassTraining,
+    *,
+    order: npt.NDArray[np.int64],
+    rate: float = 1.0,
+    noise: ClassNoise | npt.ArrayLike | None = None,
+    row_weights: Float32 | None = None,
+    step: int = 0,
+    description: str | None = None,
+) -> TrainingTold:
+    """Show examples to the weights, which are changed where they are, by one step each.
+
+    Parameters
+    ----------
+    weights : ClassWeights
+        With ``squares`` for AdaGrad.
+    X : Csr, or ndarray of float32, shape (n, n_features)
+    y : ndarray of int32, shape (n,)
+        The class of each row.
+    training : ClassTraining
+    order : ndarray of int64
+        The rows to show, in this order; a row may be shown again.
+    rate : float
+        Factor of the learning rate.
+    noise : ClassNoise, or array-like of shape (K,), optional
+        What the noises' probabilities are proportional to; None for all alike.
+    row_weights : ndarray of float32, shape (n,), optional
+        Factor of each row's loss; a row of weight 0 is passed over.
+    step : int
+        Examples shown before: with the seed, it settles the draws.
+    description : str, optional
+        Title of a progress bar; none is drawn without it.
+
+    Raises
+    ------
+    DataError
+        When the arrays don't fit together, or a class, row or weight is out of range.
+    ParameterError
+        When ``rate`` or ``step`` is out of its range, or AdaGrad has no squares.
+
+    Notes
+    -----
+    It is one sequence of steps, on one thread: the same seed gives the same bits. After Ctrl-C the weights are as the
+    steps made so far have left them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import LabelTree
+    >>> from sylvan.matching.class_beam import ClassWeights, rank_classes
+    >>> from sylvan.ranking.class_training import ClassTraining, train_classes
+    >>> X, y = np.eye(6, dtype=np.float32), np.arange(6, dtype=np.int32)
+    >>> weights = ClassWeights.zeros(LabelTree.random(6, branching=2, max_leaf=2), 6)
+    >>> training = ClassTraining("cane", n_candidates=2, n_noises=1, optimizer="sgd", learning_rate=0.5)
+    >>> told = train_classes(weights, X, y, training, order=np.tile(np.arange(6), 100))
+    >>> rank_classes(weights, X, 1, beam=2).labels.ravel().tolist()
+    [0, 1, 2, 3, 4, 5]
+    """
+    check_number("rate", rate, Number(float, 0))
+    check_number("step", step, Number(int, 0, 2**63 - 1))
+    labels, rows, factors = _checked(weights, X, y, order, row_weights)
+    squares = None
+    if training.optimizer == "adagrad":
+        if weights.squares is None:
+            raise ParameterError(
+                "AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True)."
+            )
+        squares = weights.squares
+    if not weights.weights.flags.writeable or not (squares is None or squares.flags.writeable):
+        raise ParameterError("These weights can't be trained: they are read-only, as those of a mapped file are.")
+    table = noise if noise is None or isinstance(noise, ClassNoise) else ClassNoise.of(noise, weights.n_classes)
+    probabilities, sums_of, guide = (
+        (None, None, None) if table is None else (table.probabilities, table.sums, table.guide)
+    )
+    trainer = kernels.ClassTrainer(
+        weights.handle, weights.weights, squares, LOSSES[training.loss], training.n_candidates, training.n_noises,
+        training.log_normalizer, training.l2, training.bias, training.seed,
+    )  # fmt: skip
+    features = class_features(X, weights.n_features)
+    sums = np.zeros(3)
+    with quiet(description is None), progress(description or "", len(rows), "example") as bar:
+        for first, last in split_ranges(len(rows), _rows_at_once(weights, X, training)):
+            told = trainer.train(
+                features, rows[first:last], labels, factors, probabilities, sums_of, guide,
+                training.learning_rate * rate, step + first,
+            )  # fmt: skip
+            sums += told
+            bar.update(last - first)
+    loss, covered, total = sums.tolist()
+    mean = loss / total if total > 0 else float("nan")
+    return TrainingTold(mean, covered / total if total > 0 and training.loss == "cane" else float("nan"))
+
+
+def _checked(
+    weights: ClassWeights, X: Csr | Float32, y: Any, order: Any, row_weights: Any
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], Float32 | None]:
+    """What is said of the rows, each thing in its dtype and range."""
+    n_rows = int(X.shape[0])
+    labels, rows = _whole(y, "y", weights.n_classes, np.int32), _whole(order, "order", n_rows, np.int64)
+    if len(labels) != n_rows:
+        raise DataError(f"y must hold a class for each of the {n_rows} rows of X. Got {len(labels)} instead.")
+    if row_weights is None:
+        return labels, rows, None
+    factors = np.ascontiguousarray(row_weights, np.float32)
+    if factors.shape != (n_rows,):
+        raise DataError(f"row_weights must hold one number a row, {n_rows}. Got the shape {factors.shape} instead.")
+    if not (np.isfinite(factors) & (factors >= 0)).all():
+        raise DataError("row_weights must be finite and at least 0.")
+    return labels, rows, factors
+
+
+def _whole(values: Any, name: str, end: int, dtype: Any) -> npt.NDArray[Any]:
+    """Whole numbers from 0 to below ``end``, one dimension."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise DataError(f"{name} must be whole numbers in one dimension. Got {array.dtype} of {array.shape} instead.")
+    if array.size and (int(array.min()) < 0 or int(array.max()) >= end):
+        worst = int(array.min()) if array.min() < 0 else int(array.max())
+        raise DataError(f"{name} must hold numbers in [0, {end}). Got {worst} instead.")
+    return np.ascontiguousarray(array, dtype)
+
+
+def _rows_at_once(weights: ClassWeights, X: Csr | Float32, training: ClassTraining) -> int:
+    """How many steps make about ``_WORK`` products."""
+    width = X.nnz / max(1, X.shape[0]) if isinstance(X, Csr) else X.shape[1]
+    edges = weights.n_edges
+    if training.loss != "softmax":
+        widest = max(int(np.diff(offsets).max()) for offsets in weights.tree.child_offsets)
+        opened = (training.n_candidates if training.loss == "cane" else 1) * widest + training.n_noises
+        edges = min(edges, opened * weights.tree.depth)
+    return int(np.clip(_WORK / (edges * (width + 1.0)), 1, 1 << 16))

@@ -1,0 +1,188 @@
+"""Training of classes: what it learns, what it promises about seeds and candidates, what it refuses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sylvan import LabelTree, validate
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.class_tree import balanced_tree, class_centers, class_tree
+from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
+from sylvan.ranking.class_training import LOSSES, TREE_LOSSES, ClassTraining, train_classes
+
+K, D, N = 60, 16, 1500
+CANE = ClassTraining("cane", n_candidates=9, n_noises=1, optimizer="sgd", learning_rate=0.5)
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[np.ndarray, np.ndarray]:
+    """Classes around centres that are themselves in groups."""
+    rng = np.random.default_rng(0)
+    centers = np.repeat(rng.normal(size=(6, D)), 10, axis=0) + rng.normal(size=(K, D))
+    y = rng.integers(K, size=N).astype(np.int32)
+    return ((centers[y] + 0.5 * rng.normal(size=(N, D))) / 4).astype(np.float32), y
+
+
+def begin(training: ClassTraining, X: np.ndarray, y: np.ndarray) -> ClassWeights:
+    tree = class_tree(class_centers(X, y, K), 4) if training.loss in TREE_LOSSES else LabelTree.flat(K)
+    return ClassWeights.zeros(tree, X.shape[1], squares=training.optimizer == "adagrad")
+
+
+def epochs(weights: ClassWeights, X: Any, y: np.ndarray, training: ClassTraining, n: int = 1, **more: Any) -> Any:
+    told = None
+    for epoch in range(n):
+        order = np.random.default_rng([7, epoch]).permutation(len(y))
+        told = train_classes(weights, X, y, training, order=order, step=epoch * len(y), **more)
+    return told
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_learns(loss: str, optimizer: str, made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    n_noises = 1 if loss == "cane" else 10
+    rate = 0.1 if optimizer == "adagrad" else 0.5
+    training = replace(CANE, loss=loss, optimizer=optimizer, n_noises=n_noises, learning_rate=rate)
+    weights = begin(training, X, y)
+    first = epochs(weights, X, y, training)
+    told = epochs(weights, X, y, training, 15)
+    assert told.mean_loss < 0.7 * first.mean_loss
+    assert math.isnan(told.coverage) == (loss != "cane")
+    best = rank_classes(weights, X, 1, 9, log_probabilities=loss == "hsm").labels[:, 0]
+    assert (best == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_same_seed_same_bits(loss: str, made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    training = replace(CANE, loss=loss, n_noises=3, seed=5)
+    one, two, other = (begin(training, X, y) for _ in range(3))
+    epochs(one, X, y, training, 2)
+    order = np.concatenate([np.random.default_rng([7, epoch]).permutation(N) for epoch in range(2)])
+    train_classes(two, X, y, training, order=order[:700])  # however the examples are cut into calls
+    train_classes(two, X, y, training, order=order[700:], step=700)
+    assert one.weights.tobytes() == two.weights.tobytes()
+    epochs(other, X, y, replace(training, seed=6), 2)
+    assert (one.weights.tobytes() == other.weights.tobytes()) == (loss in ("softmax", "hsm"))
+
+
+def test_coverage_rises_with_the_candidates(made: tuple[np.ndarray, np.ndarray]) -> None:
+    """Table 3."""
+    X, y = made
+    coverage = []
+    for n_candidates in (1, 5, 9, K):
+        training = replace(CANE, n_candidates=n_candidates)
+        coverage.append(epochs(begin(training, X, y), X, y, training).coverage)
+    assert coverage == sorted(coverage)
+    assert coverage[0] < coverage[1] < coverage[2] < coverage[3] == 1
+
+
+def test_rows_of_weight_zero_are_passed_over(made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    one, two = begin(CANE, X, y), begin(CANE, X, y)
+    factors = np.zeros(N, np.float32)
+    assert math.isnan(train_classes(one, X, y, CANE, order=np.arange(N), row_weights=factors).mean_loss)
+    assert not one.weights.any()
+    factors[:50] = 1
+    train_classes(one, X, y, CANE, order=np.arange(N), row_weights=factors)
+    train_classes(two, X, y, CANE, order=np.arange(50))
+    assert one.weights.tobytes() == two.weights.tobytes()
+
+
+def test_too_high_a_rate_ends_in_no_number_and_nothing_worse(made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    for loss in LOSSES:
+        training = replace(CANE, loss=loss, n_noises=4, learning_rate=1e30)
+        weights = begin(training, X, y)
+        told = epochs(weights, X * 1e10, y, training, 3)
+        assert not abs(told.mean_loss) < 1e6
+        with np.errstate(all="ignore"):
+            rank_classes(weights, X, 3, 4, log_probabilities=loss == "hsm")
+            all_scores(weights, X, log_probabilities=loss == "hsm")
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"y": np.zeros(3, np.int32)}, "a class for each"),
+    ({"y": np.full(N, K, np.int32)}, r"in \[0, 60\). Got 60"),
+    ({"y": np.full(N, -1, np.int32)}, "Got -1"),
+    ({"y": np.zeros(N)}, "whole numbers"),
+    ({"order": np.array([N])}, "order must hold"),
+    ({"order": np.array([[0]])}, "one dimension"),
+    ({"X": np.zeros((N, D + 1), np.float32)}, "17 features"),
+    ({"X": np.zeros((N, D))}, "float32 matrix in C order"),
+    ({"X": np.zeros((D, N), np.float32).T}, "float32 matrix in C order"),
+    ({"row_weights": np.ones(3)}, "one number a row"),
+    ({"row_weights": np.full(N, np.nan)}, "finite"),
+    ({"row_weights": np.full(N, -1.0)}, "at least 0"),
+    ({"noise": np.ones(K - 1)}, "one a class"),
+    ({"noise": np.zeros(K)}, "nothing could be drawn"),
+    ({"noise": -np.ones(K)}, "Got -1.0 for class 0"),
+    ({"noise": np.full(K, np.inf)}, "finite"),
+    ({"rate": -1.0}, "'rate'"),
+    ({"step": -1}, "'step'"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), WRONG)
+def test_what_does_not_fit_is_refused(
+    wrong: dict[str, Any], sentence: str, made: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = made
+    weights = begin(CANE, X, y)
+    call = {"X": X, "y": y, "order": np.arange(5), **wrong}
+    with pytest.raises((DataError, ParameterError), match=sentence):
+        train_classes(weights, training=CANE, **call)
+    assert not weights.weights.any()
+
+
+def test_weights_that_cannot_be_trained(made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    weights = begin(CANE, X, y)
+    with pytest.raises(ParameterError, match="squares=True"):
+        train_classes(weights, X, y, replace(CANE, optimizer="adagrad"), order=np.arange(5))
+    weights.weights.flags.writeable = False
+    with pytest.raises(ParameterError, match="read-only"):
+        train_classes(weights, X, y, CANE, order=np.arange(5))
+    rank_classes(weights, X, 1, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"loss": "sofmax"}, {"n_candidates": 0}, {"n_noises": 0}, {"optimizer": "adam"}, {"learning_rate": 0.0},
+        {"learning_rate": math.inf}, {"l2": -1.0}, {"bias": math.nan}, {"seed": -1},
+    ],
+)  # fmt: skip
+def test_parameters_out_of_range(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=f"'{next(iter(wrong))}' parameter must be"):
+        replace(CANE, **wrong)
+
+
+def test_weights_that_fit_no_tree() -> None:
+    tree = balanced_tree(np.arange(5), 2)
+    for weights in (np.zeros((3, 4), np.float32), np.zeros((10, 4)), np.zeros((4, 10), np.float32).T):
+        with pytest.raises(DataError, match="weights of classes must"):
+            ClassWeights(tree, weights)
+    twice = LabelTree((np.array([0, 2]), np.array([0, 1, 3])), np.array([0, 0, 1]), 2)
+    with pytest.raises(DataError, match="exactly one leaf"):
+        ClassWeights.zeros(twice, 3)
+
+
+def test_compressed_rows_learn_as_dense_ones_do(made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    X = X * (np.random.default_rng(1).random(X.shape) < 0.6)
+    for optimizer in ("sgd", "adagrad"):
+        training = replace(CANE, optimizer=optimizer, l2=1e-3, learning_rate=0.1)
+        dense, sparse = begin(training, X, y), begin(training, X, y)
+        told = train_classes(dense, X, y, training, order=np.arange(300))
+        assert told.mean_loss == pytest.approx(
+            train_classes(sparse, validate.features(X), y, training, order=np.arange(300)).mean_loss, rel=1e-3
+        )
+        np.testing.assert_allclose(dense.weights, sparse.weights, rtol=1e-2, atol=1e-3)
+        answers = [rank_classes(weights, rows, 5, 4) for weights in (dense,) for rows in (X, validate.features(X))]
+        np.testing.assert_allclose(answers[0].scores, answers[1].scores, rtol=1e-4, atol=1e-5)
