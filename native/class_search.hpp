@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "best.hpp"
 #include "class_edges.hpp"
 #include "class_tree.hpp"
 
@@ -23,7 +22,7 @@ class ClassSearch {
  public:
   // A node's score is the sum of the edges above it, or of their log-probabilities among their siblings.
   ClassSearch(const ClassTree& tree, int64_t beam, bool log_probabilities)
-      : tree_(tree), beam_(beam), log_probabilities_(log_probabilities), best_(nullptr, nullptr, beam) {}
+      : tree_(tree), beam_(beam), log_probabilities_(log_probabilities) {}
 
   // The k best classes among those below the beam's nodes, best first, lower class first among equals; -1 and
   // -inf where there are no more. A score that is no number is never among them.
@@ -34,16 +33,17 @@ class ClassSearch {
   void open(const EdgeWeights& weights, const ClassRow& row, EdgeScores* seen);
   void normalize(size_t first, size_t last);
   template <typename Name>
-  void offer(Best& best, Name name);
+  void pick(int64_t width, Name name);
+  float floor_of(int64_t width);
 
   const ClassTree& tree_;
   int64_t beam_;
   bool log_probabilities_;
-  Best best_;
   std::vector<int32_t> nodes_;  // the edges above the beam's nodes; -1 for the root
   std::vector<float> above_;    // their scores
   std::vector<int32_t> edges_;  // all edges below the beam
   std::vector<float> sums_;     // the scores of what they lead to
+  std::vector<uint64_t> keys_;  // the best of those, best first: scores above names
   std::vector<float> scratch_;
 };
 

@@ -4,6 +4,7 @@ from sylvan import data, indexing, metrics
 from sylvan.errors import SylvanError
 from sylvan.indexing import LabelTree
 from sylvan.models import (
+    BeamTreeClassifier,
     Ensemble,
     IRLIClassifier,
     IRLIIndex,
@@ -17,6 +18,7 @@ from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 
 __all__ = [
+    "BeamTreeClassifier",
     "Ensemble",
     "IRLIClassifier",
     "IRLIIndex",

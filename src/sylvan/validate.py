@@ -21,8 +21,10 @@ __all__ = [
     "MAX_COLUMNS",
     "Csr",
     "count",
+    "dense_features",
     "features",
     "labels",
+    "learnable",
     "pair",
     "real_numbers",
     "row_numbers",
@@ -33,6 +35,7 @@ __all__ = [
 LARGEST_TRAINED = 1e15  # the squared norm of a row of such values still fits float32
 _VECTOR_ROWS = 1 << 14
 _FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
 
 
@@ -100,6 +103,40 @@ def features(
     return csr
 
 
+def dense_features(X: Any, n_features: int | None = None) -> npt.NDArray[np.float32] | None:
+    """A dense array of sound numbers as float32 in C order; None for whatever :func:`features` must look at first.
+
+    For models that take dense rows as they are: what isn't an array of floats, is of another width, or holds a value
+    that is no number or too large to be learned from, is left to :func:`features`, which says what is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import validate
+    >>> validate.dense_features(np.eye(2)).dtype, validate.dense_features([[1.0]]) is None
+    (dtype('float32'), True)
+    """
+    if not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray) or X.ndim != 2:
+        return None
+    if X.dtype not in (_FLOAT32, _FLOAT64) or 0 in X.shape or X.shape[1] > MAX_COLUMNS:
+        return None
+    if n_features is not None and X.shape[1] != n_features:
+        return None
+    with np.errstate(over="ignore"):
+        dense = np.ascontiguousarray(X, dtype=_FLOAT32)
+    return dense if _first_unsound(dense) is None else None
+
+
+def _first_unsound(dense: npt.NDArray[np.float32]) -> int | None:
+    """The first row with a value that is no number, or too large for its square to be one."""
+    # The comparison is False for NaN too; by blocks, so that no flag is kept for each value.
+    for start in range(0, len(dense), _VECTOR_ROWS):
+        sound = (np.abs(dense[start : start + _VECTOR_ROWS]) <= LARGEST_TRAINED).all(axis=1)
+        if not sound.all():
+            return start + int(np.argmin(sound))
+    return None
+
+
 def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, name: str = "Y") -> Csr:
     """A label matrix in canonical form; its values are the relevances, all above 0.
 
@@ -165,6 +202,17 @@ def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
         )
     if y.shape[1] == 0:
         raise DataError(f"Y has shape {shape_text(y.shape)}: there is no label to learn.")
+    learnable(x)
+    return x, y
+
+
+def learnable(x: Csr) -> None:
+    """Refuse features so large that their squares leave float32.
+
+    Raises
+    ------
+    DataError
+    """
     largest = max(float(x.data.max(initial=0)), -float(x.data.min(initial=0)))
     if largest > LARGEST_TRAINED:
         row = int(np.searchsorted(x.indptr, int(np.argmax(np.abs(x.data))), side="right")) - 1
@@ -172,7 +220,6 @@ def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
             f"X holds a value of magnitude {largest:.3g} in row {row}, but no more than {LARGEST_TRAINED:.0e} can be "
             "learned from. Scale it down first."
         )
-    return x, y
 
 
 def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
@@ -247,15 +294,12 @@ def vectors(
         raise DataError(f"{name} has {array.shape[0]} rows; no more than {MAX_COLUMNS} are possible.")
     with np.errstate(over="ignore"):
         dense = np.ascontiguousarray(array, dtype=_FLOAT32)
-    # The comparison is False for NaN too; by blocks, so that no flag is kept for each value.
-    for start in range(0, len(dense), _VECTOR_ROWS):
-        sound = (np.abs(dense[start : start + _VECTOR_ROWS]) <= LARGEST_TRAINED).all(axis=1)
-        if not sound.all():
-            row = start + int(np.argmin(sound))
-            raise DataError(
-                f"{name} holds NaN, infinity or a value of magnitude above {LARGEST_TRAINED:.0e} in row {row}. Every "
-                "value must be finite, and its square must fit float32."
-            )
+    row = _first_unsound(dense)
+    if row is not None:
+        raise DataError(
+            f"{name} holds NaN, infinity or a value of magnitude above {LARGEST_TRAINED:.0e} in row {row}. Every "
+            "value must be finite, and its square must fit float32."
+        )
     return dense
 
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from sylvan.cli.app import cli
 
 
-@pytest.mark.parametrize("verb", [("train", "xr-linear"), ("train", "neighbors"), ("train", "irli"), ("predict",)])
+@pytest.mark.parametrize("verb", [("train", "xr-linear"), ("train", "neighbors"), ("train", "beam-tree"), ("predict",)])
 def test_the_help_names_the_formats_of_texts(verb):
     answer = CliRunner().invoke(cli, [*verb, "--help"])
     assert answer.exit_code == 0

@@ -314,7 +314,7 @@ def test_irli(call: Any, files: Any, tmp_path: Path) -> None:
     assert shown.code == 0 and "IRLIClassifier" in shown.out
     assert "n_repetitions=16" in call("train", "irli", "--help").out
     plan = call("plan", "irli", files("train.xmc"))
-    assert plan.code == 2 and "IRLIClassifier has no plan: only XRLinear's" in plan.err
+    assert plan.code == 2 and "IRLIClassifier has no plan: only trainings of XRLinear" in plan.err
     wrong = call(*words, "--set", "rounds=often")
     assert wrong.code == 2 and "'auto'" in wrong.err
 

@@ -24,8 +24,8 @@ class Known:
         return Y
 
 
-def known(n_labels: int = 12, rows_per_label: int = 6, seed: int = 0) -> Known:
-    """Label l owns features 2l and 2l + 1; a row has one to three labels, their features and common noise.
+def known(n_labels: int = 12, rows_per_label: int = 6, seed: int = 0, most: int = 3) -> Known:
+    """Label l owns features 2l and 2l + 1; a row has one to ``most`` labels, their features and common noise.
 
     Small multiples of a quarter are used for values, so that sums don't depend on their order.
     """
@@ -34,7 +34,7 @@ def known(n_labels: int = 12, rows_per_label: int = 6, seed: int = 0) -> Known:
     X = np.zeros((n, 2 * n_labels + n_common), np.float32)
     labels = []
     for row in range(n):
-        others = random.permutation(n_labels)[: random.integers(0, 3)]
+        others = random.permutation(n_labels)[: random.integers(0, most)]
         ids = sorted({row % n_labels, *(int(label) for label in others)})
         labels.append(ids)
         for label in ids:

@@ -97,6 +97,8 @@ Y_FORMS: dict[str, Callable[[Known], Any]] = {
 class MatrixContract(RankingContract):
     """What holds for every model whose features are a matrix and whose labels are ids."""
 
+    targets_name = "Y"  # what errors call the labels
+
     @pytest.mark.parametrize("form", FORMS)
     def test_every_form_of_the_features_is_one(self, fitted: Any, data: Known, form: str) -> None:
         X = FORMS[form](data.X)
@@ -224,7 +226,7 @@ class MatrixContract(RankingContract):
                 fitted.rank(X, k=1)
             with pytest.raises(DataError, match="X"):
                 self.make().fit(X, data.Y)
-            with pytest.raises(DataError, match="Y"):
+            with pytest.raises(DataError, match=self.targets_name):
                 self.make().fit(data.X, Y)
 
     def test_no_rows_or_columns_to_learn_from(self, data: Known) -> None:

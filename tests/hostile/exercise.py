@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sylvan import TopK
+from sylvan.errors import SylvanError
 
 TEXTS = ["whale hunting in the south seas", "", "Über die Wälder, 1851", "poetry " * 30]
 
@@ -96,6 +98,14 @@ def _index(index: Any) -> None:
         index.close()
 
 
+def _classifier(model: Any, X: Any) -> None:
+    """Every class at once, and one more pass, which other parameters may not allow."""
+    assert model.predict(X).shape == (17,)
+    assert model.predict_proba(X[:2], exact=True).shape == (2, model.n_labels_)
+    with contextlib.suppress(SylvanError):
+        model.partial_fit(X, model.classes_[np.arange(17) % model.n_labels_])
+
+
 def _ranker(model: Any) -> None:
     n_features, n_labels = int(model.n_features_), int(model.n_labels_)
     assert n_features < 10**6, "a model this large was not saved"
@@ -108,6 +118,8 @@ def _ranker(model: Any) -> None:
             assert top.labels.shape[0] == rows.shape[0]
             assert top.labels.min() >= -1 and top.labels.max() < n_labels
     model.predict_proba(X[:2])
+    if hasattr(model, "partial_fit"):
+        _classifier(model, X)
     if hasattr(model, "neighbors"):
         found, _ = model.neighbors(X, n=3, label=n_labels - 1)
         assert found.min() >= -1 and found.max() < model.n_rows_

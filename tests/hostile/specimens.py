@@ -219,6 +219,33 @@ def irli(folder: Path) -> None:
     model.save(folder)
 
 
+def beam_tree(folder: Path, y: Any = None, **params: Any) -> None:
+    """Some of its features are stored, and some of its classes have no row."""
+    from sylvan import BeamTreeClassifier
+
+    X, _ = known()
+    y = np.random.default_rng(3).integers(0, 23, X.shape[0]) if y is None else y
+    params = {"branching": 3, "epochs": 2, "learning_rate": 0.5, "class_weight": {3: 2.0}, **params}
+    BeamTreeClassifier(**params).fit(X, y).save(folder)
+
+
+def beam_tree_named(folder: Path) -> None:
+    beam_tree(folder, [f"class {number % 7}" for number in range(60)], class_weight=None, optimizer="sgd")
+
+
+def beam_tree_numbered(folder: Path) -> None:
+    beam_tree(folder, np.arange(60) % 9 - 4, loss="hsm", class_weight={-3: 0.5})
+
+
+def beam_tree_dense_softmax(folder: Path) -> None:
+    from sylvan import BeamTreeClassifier
+
+    X = np.random.default_rng(5).random((40, 6), np.float32)
+    BeamTreeClassifier(loss="softmax", epochs=2, learning_rate=0.5).partial_fit(X, np.arange(40) % 8, range(8)).save(
+        folder
+    )
+
+
 SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "synthetic": (synthetic, "sylvan", "__version__"),
     "label-tree": (label_tree, "sylvan.indexing", "LabelTree.to_state"),
@@ -234,6 +261,10 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "irli": (irli, "sylvan", "IRLIClassifier.save"),
     "irli-index": (irli_index, "sylvan", "IRLIIndex.save"),
     "irli-shards": (irli_shards, "sylvan", "ShardedIRLIIndex.save"),
+    "beam-tree": (beam_tree, "sylvan", "BeamTreeClassifier.save"),
+    "beam-tree-named": (beam_tree_named, "sylvan", "BeamTreeClassifier.save"),
+    "beam-tree-numbered": (beam_tree_numbered, "sylvan", "BeamTreeClassifier.save"),
+    "beam-tree-dense": (beam_tree_dense_softmax, "sylvan", "BeamTreeClassifier.save"),
     "ensemble": (ensemble, "sylvan", "Ensemble.save"),
     "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),

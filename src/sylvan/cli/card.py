@@ -15,6 +15,7 @@ from sylvan.cli.tree_drawing import Branch, outline
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing import LabelTree
+from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
 from sylvan.params import Parameterized
 from sylvan.registry import rebuild
@@ -28,6 +29,7 @@ _SUMMARIES = {
     "text-model": "from texts to named labels",
     "neighbor-ranker": "the labels of the most similar training rows",
     "irli": "labels in learned buckets, found by networks",
+    "beam-tree": "one class a row, over a tree of classes",
     "ensemble": "several models in one",
     "irli-index": "vectors in learned buckets",
     "irli-shards": "vectors in learned buckets, in disjoint parts",
@@ -269,6 +271,14 @@ def _trees(model: Any, path: str, levels: int, branches: int, name: Callable[[in
         if isinstance(owner, LabelTree):
             layers = tuple(Layer(len(offsets) - 1, int(offsets[-1]), None, None) for offsets in owner.child_offsets)
             yield Tree(at, repr(owner), layers, outline(owner, levels, branches, name))
+        if isinstance(edges := getattr(owner, "weights_", None), ClassWeights):
+            width = edges.weights.shape[1]
+            layers = tuple(
+                Layer(len(offsets) - 1, int(offsets[-1]), int(offsets[-1]) * width, int(offsets[-1]) * width * 4)
+                for offsets in edges.tree.child_offsets
+            )
+            drawn = outline(edges.tree, levels, branches, name, owner.label_counts_)
+            yield Tree(at, repr(edges.tree), layers, drawn)
         for number, ranker in enumerate(getattr(owner, "rankers_", ())):
             where = f"{at}.tree{number}" if at else f"tree{number}"
             layers = tuple(

@@ -65,11 +65,11 @@ def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, d
         if given.get(option) is not None and needed not in known:
             name = option.replace("_", "-")
             raise ParameterError(f"--{name} is not for {type(model).__name__}, which is trained in one piece.")
-    if "checkpoint" not in known:
-        return None, {}
     options: dict[str, Any] = {}
     if given.get("force") and "force" in known:
         options["force"] = True
+    if "checkpoint" not in known:
+        return None, options
     if given.get("memory_limit") is not None:
         options["memory_limit"] = parse_bytes(given["memory_limit"], "--memory-limit")
     folder = given["checkpoint"] or given["folder"].rstrip("/\\") + ".training"

@@ -20,13 +20,20 @@ MODELS = {
     "xr-linear": ("sylvan.models.xr_linear", "XRLinear"),
     "neighbors": ("sylvan.models.neighbors", "NeighborRanker"),
     "irli": ("sylvan.models.irli", "IRLIClassifier"),
+    "beam-tree": ("sylvan.models.beam_tree", "BeamTreeClassifier"),
 }
 _SUMMARIES = {
     "xr-linear": "A tree of linear models over any number of labels (PECOS's XR-Linear).",
     "neighbors": "The labels of the most similar training rows; needs no training.",
     "irli": "Labels in buckets that networks find, learned in turns (IRLI); training needs PyTorch.",
+    "beam-tree": "One class a row out of very many, at a cost that hardly grows with them (CANE).",
 }
-_SETTINGS = {"xr-linear": "beam=20", "neighbors": "n_neighbors=50", "irli": "n_repetitions=16"}  # what the examples set
+_SETTINGS = {  # what the examples set
+    "xr-linear": "beam=20",
+    "neighbors": "n_neighbors=50",
+    "irli": "n_repetitions=16",
+    "beam-tree": "epochs=20",
+}
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf")
 
 

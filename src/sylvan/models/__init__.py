@@ -1,5 +1,6 @@
 """The estimators: each puts the three phases together."""
 
+from sylvan.models.beam_tree import BeamTreeClassifier
 from sylvan.models.ensemble import Ensemble
 from sylvan.models.irli import IRLIClassifier
 from sylvan.models.irli_index import IRLIIndex
@@ -8,4 +9,13 @@ from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
 from sylvan.models.xr_linear import XRLinear
 
-__all__ = ["Ensemble", "IRLIClassifier", "IRLIIndex", "NeighborRanker", "ShardedIRLIIndex", "TextModel", "XRLinear"]
+__all__ = [
+    "BeamTreeClassifier",
+    "Ensemble",
+    "IRLIClassifier",
+    "IRLIIndex",
+    "NeighborRanker",
+    "ShardedIRLIIndex",
+    "TextModel",
+    "XRLinear",
+]

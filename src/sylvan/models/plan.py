@@ -125,7 +125,9 @@ def need_plan(model: Any) -> None:
     ParameterError
     """
     if not hasattr(model, "plan"):
-        raise ParameterError(f"{type(model).__name__} has no plan: only XRLinear's training can be foretold.")
+        raise ParameterError(
+            f"{type(model).__name__} has no plan: only trainings of XRLinear and BeamTreeClassifier can be foretold."
+        )
 
 
 def text_plan(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sylvan.sampling.base import Draw as Draw
     from sylvan.sampling.base import Sampler as Sampler
     from sylvan.sampling.base import StaleSamplerWarning as StaleSamplerWarning
+    from sylvan.sampling.beam_tree_head import BeamTreeHead as BeamTreeHead
+    from sylvan.sampling.beam_tree_head import BestClasses as BestClasses
     from sylvan.sampling.black_out import BlackOutLoss as BlackOutLoss
     from sylvan.sampling.by_name import make_loss as make_loss
     from sylvan.sampling.by_name import make_sampler as make_sampler
@@ -66,6 +68,8 @@ _PLACES = {
     "BlackOutLoss": "black_out",
     "OneVsEachLoss": "one_vs_each",
     "CANELoss": "cane",
+    "BeamTreeHead": "beam_tree_head",
+    "BestClasses": "beam_tree_head",
     "FrequencySubsets": "frequency_subsets",
     "RowwiseAdagrad": "rowwise_adagrad",
     "HarmfulOptimizerWarning": "optimizer_check",

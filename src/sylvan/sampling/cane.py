@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,25 +14,10 @@ from sylvan.sampling.base import Sampler
 from sylvan.sampling.candidates import CandidateModel
 from sylvan.sampling.eager import without_gradient
 from sylvan.sampling.logits import class_logits
-from sylvan.sampling.loss import ABSENT, LOWEST_LOG_Q, ClassLoss, Positives, positives
+from sylvan.sampling.loss import ClassLoss, Positives, positives
+from sylvan.sampling.outside import Selection, cane_losses, select
 
 __all__ = ["CANELoss"]
-
-# Noise probability outside the candidates below which there is no noise to speak of (float32 sums to about this).
-_LEAST_MASS = 1e-6
-_MOST_DRAWS = 4096
-_MOST_ROUNDS = 12
-
-
-class _Selection(NamedTuple):
-    """Candidates and noises of a batch: which, whether present, and the noise probability outside the candidates."""
-
-    candidates: Tensor  # (batch, c)
-    is_candidate: Tensor  # (batch, c), False for padding and repetitions
-    noises: Tensor  # (batch, n_noises)
-    noise_log_q: Tensor  # (batch, n_noises), log q_x
-    is_noise: Tensor  # (batch, n_noises), False where nothing could be drawn outside the candidates
-    log_outside: Tensor  # (batch, 1), log of the noise probability outside the candidates
 
 
 class CANELoss(ClassLoss):
@@ -175,32 +159,16 @@ class CANELoss(ClassLoss):
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         wanted = positives(targets, self.ignore_index)
         chosen = self._select(queries, table, wanted)
-        c, n = chosen.candidates.shape[1], self.n_noises
         # Places that hold nothing read a positive's row, so that no other row of the table gets a gradient.
         anything = wanted.ids[:, :1]
         ids = torch.cat([chosen.candidates.where(chosen.is_candidate, anything), chosen.noises, wanted.ids], dim=1)
         scores = self._scores(queries, table, ids, bias)
-        of_candidates = scores[:, :c].masked_fill(~chosen.is_candidate, ABSENT)
-        total = torch.logsumexp(of_candidates, dim=1, keepdim=True)  # (batch, 1)
-        of_noises = (scores[:, c : c + n] - chosen.noise_log_q).masked_fill(~chosen.is_noise, ABSENT)
-        ours = scores[:, c + n :]  # (batch, p)
-        as_noise = ours - self._log_q_outside(queries, wanted.ids, chosen.log_outside)
-        covered = _is_in(wanted.ids, chosen)
-        self.coverage = covered[wanted.present].float().mean()
-        losses = torch.where(covered, *self._log_sums(total, of_noises, as_noise)) - ours
-        losses = (losses * wanted.shares).sum(dim=1)
+        self.coverage = chosen.covered[wanted.present].float().mean()
+        losses = cane_losses(chosen, scores, wanted, together=self.together)
         own = None
         if isinstance(self.candidates, CandidateModel):
             own = self.candidates.selection_losses(queries.detach(), wanted)
         return losses if own is None else losses + own
-
-    def _log_sums(self, total: Tensor, of_noises: Tensor, as_noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms of the denominators for positives that are candidates, (batch, 1), and others, (batch, p)."""
-        if not self.together or self.n_noises == 1:
-            return torch.logaddexp(total, of_noises).mean(dim=1, keepdim=True), torch.logaddexp(total, as_noise)
-        share = math.log(self.n_noises)
-        but_last = torch.logaddexp(total, torch.logsumexp(of_noises[:, :-1], dim=1, keepdim=True) - share)
-        return torch.logaddexp(but_last, of_noises[:, -1:] - share), torch.logaddexp(but_last, as_noise - share)
 
     def _scores(self, queries: Tensor, table: Tensor, ids: Tensor, bias: Tensor | None) -> Tensor:
         scores = class_logits(queries, table, ids, bias)
@@ -210,45 +178,13 @@ class CANELoss(ClassLoss):
         return scores
 
     @without_gradient
-    def _select(self, queries: Tensor, table: Tensor, wanted: Positives) -> _Selection:
+    def _select(self, queries: Tensor, table: Tensor, wanted: Positives) -> Selection:
         wide = queries.detach().float()
         with torch.autocast(queries.device.type, enabled=False):
             ids = self.candidates(wide, table.detach())
             self._check_candidates(ids, wide, len(table))
-            ids = ids.sort(dim=1).values  # a class is seen twice when its left neighbour is the same
-            present = ids >= 0
-            present[:, 1:] &= ids[:, 1:] != ids[:, :-1]
             self.noise.observe(wanted.ids[wanted.present])
-            of_candidates = self.noise.log_prob(wide, ids.clamp(min=0)).double().exp()
-            outside = 1.0 - of_candidates.masked_fill(~present, 0.0).sum(dim=1, keepdim=True)
-            log_outside = outside.clamp(min=_LEAST_MASS).log().float()
-            noises, found = self._draw_outside(wide, ids, outside.squeeze(1) > _LEAST_MASS)
-            log_q = self._log_q_outside(wide, noises, log_outside)
-        return _Selection(ids, present, noises, log_q, found, log_outside)
-
-    def _draw_outside(self, queries: Tensor, candidates: Tensor, possible: Tensor) -> tuple[Tensor, Tensor]:
-        """For each query ``n_noises`` draws that aren't candidates, (batch, n_noises), and which were found."""
-        n = self.n_noises
-        ids = candidates.new_zeros(len(queries), n)
-        found = torch.zeros_like(ids, dtype=torch.bool)
-        draws = 2 * n + 2
-        for _ in range(_MOST_ROUNDS):
-            rows = (possible & ~found.all(dim=1)).nonzero().squeeze(1)
-            if len(rows) == 0:
-                break
-            drawn = self.noise.sample(queries[rows], draws).ids
-            outside = (drawn.unsqueeze(2) != candidates[rows].unsqueeze(1)).all(dim=2)
-            # What was found before stays first: these are then the first n outside of one sequence of draws.
-            pool, good = torch.cat([ids[rows], drawn], dim=1), torch.cat([found[rows], outside], dim=1)
-            first = (~good).byte().argsort(dim=1, stable=True)[:, :n]
-            ids[rows], found[rows] = pool.gather(1, first), good.gather(1, first)
-            draws = min(2 * draws, _MOST_DRAWS)
-        return ids, found
-
-    @without_gradient
-    def _log_q_outside(self, queries: Tensor, ids: Tensor, log_outside: Tensor) -> Tensor:
-        """log q_x of classes that aren't candidates, (batch, m)."""
-        return (self.noise.log_prob(queries.detach().float(), ids) - log_outside).clamp(min=LOWEST_LOG_Q)
+            return select(self.noise, self.n_noises, wide, ids, wanted.ids)
 
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
         super()._check(queries, table, targets, bias)
@@ -277,8 +213,3 @@ class CANELoss(ClassLoss):
                 f"The candidates of {type(self).__name__} must lie in [0, {n_classes}), or be -1 where there is none. "
                 f"Got {int(wrong[0])} instead."
             )
-
-
-def _is_in(ids: Tensor, chosen: _Selection) -> Tensor:
-    """Which of ``ids`` (batch, p) are candidates of their query."""
-    return (ids.unsqueeze(2) == chosen.candidates.unsqueeze(1)).any(dim=2)

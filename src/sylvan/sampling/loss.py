@@ -12,7 +12,18 @@ from sylvan.params import Choice, Constraint, Number, Parameterized
 from sylvan.sampling.eager import eagerly
 from sylvan.sampling.inputs import need_floats, need_integers
 
-__all__ = ["ABSENT", "LOWEST_LOG_Q", "ClassLoss", "Positives", "positives"]
+__all__ = [
+    "ABSENT",
+    "LOWEST_LOG_Q",
+    "ClassLoss",
+    "Positives",
+    "check_range",
+    "check_targets",
+    "kept_rows",
+    "no_losses",
+    "positives",
+    "reduced",
+]
 
 # A logit that takes no part; finite, so that differences of two of them aren't NaN.
 ABSENT = -1e30
@@ -107,14 +118,9 @@ class ClassLoss(Parameterized, nn.Module):
         rows, labels, kept = self._sorted_out(queries, class_embeddings, targets, bias)
         if len(rows):
             losses = self._losses(rows, class_embeddings, labels, bias)
-        else:  # nothing to learn from, but still a part of the graph
-            double = torch.float64 in (queries.dtype, class_embeddings.dtype)
-            losses = rows.sum(dim=1, dtype=torch.float64 if double else torch.float32)
-        if self.reduction == "none":
-            if len(rows) < len(kept):
-                losses = losses.new_zeros(len(kept)).masked_scatter(kept, losses)
-            return losses.reshape(queries.shape[:-1])
-        return losses.sum() if self.reduction == "sum" else losses.sum() / max(len(rows), 1)
+        else:
+            losses = no_losses(rows, class_embeddings)
+        return reduced(losses, kept, queries.shape[:-1], self.reduction)
 
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         """Loss of each query, float32 (batch,); targets (batch, p) hold at least one positive a row."""
@@ -131,13 +137,7 @@ class ClassLoss(Parameterized, nn.Module):
                 "the scores itself, so that CrossEntropyLoss's loss(scores, targets) becomes three arguments."
             )
         self._check(queries, table, targets, bias)
-        flat = queries.reshape(queries.shape[:-1].numel(), queries.shape[-1])
-        p = 1 if targets.dim() < queries.dim() else targets.shape[-1]  # -1 could be anything where there is no query
-        wanted = targets.reshape(len(flat), p).long()
-        kept = (wanted != self.ignore_index).any(dim=1)
-        if bool(kept.all()):
-            return flat, wanted, kept
-        return flat[kept], wanted[kept], kept
+        return kept_rows(queries, targets, self.ignore_index)
 
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
         name = type(self).__name__
@@ -149,12 +149,7 @@ class ClassLoss(Parameterized, nn.Module):
                 f"{name} needs queries of the shape (..., dim) and class embeddings of the shape (n_classes, dim) with "
                 f"the same dim. Got {tuple(queries.shape)} and {tuple(table.shape)} instead."
             )
-        outer = queries.shape[:-1]
-        if targets.shape != outer and targets.shape[:-1] != outer:
-            raise DataError(
-                f"The targets of {name} must have the shape {tuple(outer)}, or one dimension more for several "
-                f"positives a query. Got {tuple(targets.shape)} instead."
-            )
+        check_targets(targets, queries.shape[:-1], owner=name)
         if bias is not None:
             need_floats(bias, f"The bias of {name}, one number a class,")
             if bias.shape != table.shape[:1]:
@@ -167,13 +162,52 @@ class ClassLoss(Parameterized, nn.Module):
                 f"All that {name} is given must be on one device. Got queries, class embeddings, targets (and bias) "
                 f"on {', '.join(devices)}."
             )
-        if targets.device.type == "cpu":
-            self._check_range(targets, len(table))
+        check_range(
+            targets, len(table), self.ignore_index, owner=name, numbered="like the rows of the class embeddings"
+        )
 
-    def _check_range(self, targets: Tensor, n_classes: int) -> None:
-        wrong = ((targets < 0) | (targets >= n_classes)) & (targets != self.ignore_index)
-        if bool(wrong.any()):
-            raise DataError(
-                f"The targets of {type(self).__name__} must lie in [0, {n_classes}), like the rows of the class "
-                f"embeddings, or be the ignore_index {self.ignore_index}. Got {int(targets[wrong][0])} instead."
-            )
+
+def check_targets(targets: Tensor, outer: torch.Size, *, owner: str) -> None:
+    """Raise ``DataError`` unless targets have the shape of the queries before their last dimension, or one more."""
+    if targets.shape != outer and targets.shape[:-1] != outer:
+        raise DataError(
+            f"The targets of {owner} must have the shape {tuple(outer)}, or one dimension more for several "
+            f"positives a query. Got {tuple(targets.shape)} instead."
+        )
+
+
+def check_range(targets: Tensor, n_classes: int, ignore_index: int, *, owner: str, numbered: str) -> None:
+    """Raise ``DataError`` for a target on the CPU that is neither a class nor the ignored one."""
+    if targets.device.type != "cpu":  # to look at targets on a GPU is to wait for it; there the kernels assert
+        return
+    wrong = ((targets < 0) | (targets >= n_classes)) & (targets != ignore_index)
+    if bool(wrong.any()):
+        raise DataError(
+            f"The targets of {owner} must lie in [0, {n_classes}), {numbered}, or be the ignore_index {ignore_index}. "
+            f"Got {int(targets[wrong][0])} instead."
+        )
+
+
+def kept_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries (batch, dim) and targets (batch, p) that aren't left out, and of all which aren't, bool."""
+    flat = queries.reshape(queries.shape[:-1].numel(), queries.shape[-1])
+    p = 1 if targets.dim() < queries.dim() else targets.shape[-1]  # -1 could be anything where there is no query
+    wanted = targets.reshape(len(flat), p).long()
+    kept = (wanted != ignore_index).any(dim=1)
+    if bool(kept.all()):
+        return flat, wanted, kept
+    return flat[kept], wanted[kept], kept
+
+
+def no_losses(rows: Tensor, table: Tensor) -> Tensor:
+    """The losses of no query at all: nothing to learn from, but still a part of the graph."""
+    return rows.sum(dim=1, dtype=torch.float64 if torch.float64 in (rows.dtype, table.dtype) else torch.float32)
+
+
+def reduced(losses: Tensor, kept: Tensor, outer: torch.Size, reduction: str) -> Tensor:
+    """Losses of the queries not left out, reduced; for "none" zeros stand for the others, in the shape ``outer``."""
+    if reduction == "none":
+        if len(losses) < len(kept):
+            losses = losses.new_zeros(len(kept)).masked_scatter(kept, losses)
+        return losses.reshape(outer)
+    return losses.sum() if reduction == "sum" else losses.sum() / max(len(losses), 1)

@@ -1,0 +1,141 @@
+"""Ranking with a trained tree of classes: by beam, or by every class's score; scores become log-probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.canonical import Csr
+from sylvan.label_filter import LabelFilter
+from sylvan.matching.bucket_network import best_columns
+from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
+from sylvan.parallel import map_parallel, split_ranges
+from sylvan.topk import TopK
+
+__all__ = ["rank_by_beam", "rank_exactly"]
+
+_BLOCK_SCORES = 1 << 22  # held at once by one thread
+_MOST_ROWS = 4096
+Float32 = npt.NDArray[np.float32]
+
+
+def rank_by_beam(
+    weights: ClassWeights,
+    X: Csr | Float32,
+    k: int,
+    beam: int,
+    *,
+    loss: str,
+    bias: float,
+    labels: LabelFilter | None = None,
+    n_jobs: int = 1,
+) -> TopK:
+    """The ``k`` best classes of those below the beam's nodes, with the logarithms of their shares among these.
+
+    The probabilities of a hierarchical softmax are taken as they are.
+    """
+    tree = weights.tree
+    if tree.depth == 1:
+        return rank_exactly(weights, X, k, loss=loss, bias=bias, labels=labels, n_jobs=n_jobs)
+    reach = min(tree.n_leaves, beam * int(tree.cluster_sizes.max()))
+    found = _empty(X.shape[0], k)
+
+    def work(rows: tuple[int, int]) -> None:
+        top = rank_classes(weights, _part(X, *rows), reach, beam, bias=bias, log_probabilities=loss == "hsm")
+        scores = top.scores if loss == "hsm" else top.scores - _log_sums(top.scores)
+        _put(found, rows, top.labels, scores, labels)
+
+    map_parallel(work, split_ranges(X.shape[0], _block_rows(reach)), n_jobs, description="Ranking")
+    return found
+
+
+def rank_exactly(
+    weights: ClassWeights,
+    X: Csr | Float32,
+    k: int,
+    *,
+    loss: str,
+    bias: float,
+    labels: LabelFilter | None = None,
+    n_jobs: int = 1,
+) -> TopK:
+    """The ``k`` best of all classes, with the logarithms of their probabilities."""
+    n_classes = weights.tree.n_labels
+    found = _empty(X.shape[0], k)
+
+    def work(rows: tuple[int, int]) -> None:
+        scores = _every_score(weights, _part(X, *rows), bias, loss == "hsm")
+        if loss != "hsm":
+            scores -= _log_sums(scores)
+        every = np.broadcast_to(np.arange(n_classes, dtype=np.int32), scores.shape)
+        if labels is not None:
+            scores[~_is_open(every, labels, rows[0])] = -np.inf
+        columns, best = best_columns(scores, k)
+        _put(found, rows, np.where(best > -np.inf, columns, -1), best, None)
+
+    map_parallel(work, split_ranges(X.shape[0], _block_rows(n_classes)), n_jobs, description="Ranking")
+    return found
+
+
+def _every_score(weights: ClassWeights, X: Csr | Float32, bias: float, log_probabilities: bool) -> Float32:
+    lone = isinstance(X, np.ndarray) and len(X) == 1
+    if lone:  # a product of one row goes another way through BLAS, to other bits
+        X = np.concatenate([X, np.zeros_like(X)])
+    scores = all_scores(weights, X, bias, log_probabilities=log_probabilities)
+    return scores[:1] if lone else scores
+
+
+def _empty(n: int, k: int) -> TopK:
+    return TopK(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32))
+
+
+def _block_rows(width: int) -> int:
+    """Rows ranked at once: by the model's size alone, so that threads change no bit."""
+    return int(min(max(_BLOCK_SCORES // width, 16), _MOST_ROWS))
+
+
+def _part(X: Csr | Float32, start: int, stop: int) -> Csr | Float32:
+    if isinstance(X, np.ndarray):
+        return X[start:stop]
+    first, last = int(X.indptr[start]), int(X.indptr[stop])
+    shape = (stop - start, X.shape[1])
+    return Csr(X.indptr[start : stop + 1] - first, X.indices[first:last], X.data[first:last], shape)
+
+
+def _log_sums(scores: Float32) -> Float32:
+    """The logarithm of each row's sum of exponentials, as a column; 0 for a row without a number."""
+    with np.errstate(all="ignore"):
+        most = np.nan_to_num(np.nanmax(scores, axis=1, keepdims=True, initial=-np.inf), neginf=0.0)
+        sums = np.log(np.nansum(np.exp(scores - most), axis=1, keepdims=True)) + most
+    found: Float32 = np.nan_to_num(sums, neginf=0.0).astype(np.float32)
+    return found
+
+
+def _put(
+    found: TopK, rows: tuple[int, int], classes: npt.NDArray[np.int32], scores: Float32, labels: LabelFilter | None
+) -> None:
+    """The first k of a block's classes that are open, best first."""
+    k = found.labels.shape[1]
+    if labels is not None:
+        closed = ~_is_open(classes, labels, rows[0])
+        order = np.argsort(closed, axis=1, kind="stable")[:, :k]
+        classes = np.take_along_axis(np.where(closed, np.int32(-1), classes), order, axis=1)
+        scores = np.take_along_axis(scores, order, axis=1)
+    part, width = slice(*rows), min(k, classes.shape[1])
+    found.labels[part, :width] = classes[:, :width]
+    found.scores[part, :width] = np.where(classes[:, :width] >= 0, scores[:, :width], np.float32(-np.inf))
+
+
+def _is_open(classes: npt.NDArray[np.int32], labels: LabelFilter, first_row: int) -> npt.NDArray[np.bool_]:
+    """Which classes of each row may be answered with, where the rows are those from ``first_row`` on."""
+    listed = np.zeros(labels.n_labels, bool)
+    listed[labels.shared] = True
+    found = listed[np.maximum(classes, 0)]
+    if labels.rows is not None:
+        stop = first_row + len(classes)
+        start, end = labels.rows.indptr[first_row], labels.rows.indptr[stop]
+        of_row = np.repeat(np.arange(len(classes), dtype=np.int64), np.diff(labels.rows.indptr[first_row : stop + 1]))
+        keys = of_row * labels.n_labels + labels.rows.indices[start:end]
+        asked = np.arange(len(classes), dtype=np.int64)[:, None] * labels.n_labels + classes
+        found = found | np.isin(asked, keys)
+    return (found if labels.open else ~found) & (classes >= 0)

@@ -1,0 +1,128 @@
+"""BeamTreeClassifier keeps the contract, as far as it is for one class a row; and scikit-learn's for classifiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contract.data import Known, known, questions
+from contract.matrices import MatrixContract
+from sylvan import BeamTreeClassifier
+from sylvan.errors import DataError
+
+
+class TestBeamTree(MatrixContract):
+    """Candidates versus noises over a small deep tree."""
+
+    targets_name = "y"
+
+    @pytest.fixture
+    def data(self) -> Known:
+        return known(most=1)
+
+    def make(self, **params: Any) -> BeamTreeClassifier:
+        own: dict[str, Any] = {"branching": 3, "n_candidates": 4, "n_noises": 2, "epochs": 5, "learning_rate": 0.3}
+        return BeamTreeClassifier(**{**own, "n_jobs": 1, **params})
+
+    # What the contract asks with several labels a row, or with none, is asked of one class a row here.
+
+    def test_rows_without_labels_or_features(self, data: Known) -> None:
+        labels = [list(ids) for ids in data.labels]
+        labels[3] = []
+        with pytest.raises(DataError, match=r"y must name one class in each row, but row 3 has no label"):
+            self.fit(Known(data.X, labels, data.n_labels))
+        X = data.X.copy()
+        X[[0, 7, 20]] = 0
+        Q, expected = questions(data)
+        model = self.fit(Known(X, data.labels, data.n_labels))
+        assert model.rank(self.inputs(Q), k=1).labels[:, 0].tolist() == expected.tolist()
+
+    def test_every_row_has_every_label(self, data: Known) -> None:
+        with pytest.raises(DataError, match=r"row 0 has 12 labels\. Several labels a row are for XRLinear"):
+            self.make().fit(data.X, np.ones_like(data.Y))
+
+    def test_labels_without_instances_are_never_a_crash(self, data: Known) -> None:
+        Y = np.zeros((len(data.X), data.n_labels + 5), np.float32)
+        Y[:, 2 : data.n_labels + 2] = data.Y
+        model = self.make().fit(data.X, Y)
+        X, expected = questions(data)
+        assert model.rank(X, k=1).labels[:, 0].tolist() == (expected + 2).tolist()
+        assert model.n_labels_ == data.n_labels + 5 and model.rank(X, k=17, beam=17).labels.max() == 16
+
+    def test_rows_of_no_weight_teach_nothing(self, fitted: Any, data: Known) -> None:
+        weight = np.ones(len(data.X), np.float32)
+        weight[5:9] = 0
+        ids = np.argmax(data.Y, axis=1)
+        ids[5:9] = 0
+        model = self.make().fit(data.X, ids, sample_weight=weight)
+        X, expected = questions(data)
+        assert model.rank(X, k=1).labels[:, 0].tolist() == expected.tolist()
+        others = np.r_[0:5, 9 : len(ids)]
+        assert model.label_counts_.sum() == len(ids)
+        assert model.history_.shape == self.make().fit(data.X[others], ids[others]).history_.shape
+
+    def test_predict_is_a_sparse_indicator(self, fitted: Any, data: Known) -> None:
+        """Not of a classifier of one class a row: it is the class."""
+        predicted = fitted.predict(data.X)
+        assert predicted.shape == (len(data.X),) and predicted.dtype == np.int64
+        assert (predicted == np.argmax(data.Y, axis=1)).mean() > 0.9
+
+    def test_probabilities_of_a_row_add_up(self, fitted: Any, data: Known) -> None:
+        every = fitted.predict_proba(data.X, exact=True)
+        assert every.nnz == data.Y.size
+        np.testing.assert_allclose(every.sum(axis=1), 1, rtol=1e-5)
+        wide = fitted.predict_proba(data.X, beam=1000)
+        np.testing.assert_allclose(wide.toarray(), every.toarray(), rtol=1e-4, atol=1e-6)
+        narrow = fitted.predict_proba(data.X, beam=1)
+        np.testing.assert_allclose(narrow.sum(axis=1), 1, rtol=1e-5)
+        assert np.diff(narrow.indptr).max() <= 3
+
+
+class TestFlatSoftmax(TestBeamTree):
+    """Every class by itself, plain gradient descent, the learning rate chosen."""
+
+    def make(self, **params: Any) -> BeamTreeClassifier:
+        own = {"loss": "softmax", "optimizer": "sgd", "learning_rate": "auto", "epochs": 20}
+        return super().make(**{**own, **params})
+
+    def test_probabilities_of_a_row_add_up(self, fitted: Any, data: Known) -> None:
+        np.testing.assert_allclose(fitted.predict_proba(data.X).sum(axis=1), 1, rtol=1e-5)
+
+
+class TestHierarchicalSoftmax(TestBeamTree):
+    """A softmax at every node, over a random tree."""
+
+    def make(self, **params: Any) -> BeamTreeClassifier:
+        return super().make(**{"loss": "hsm", "tree": "random", "epochs": 20, **params})
+
+    def test_probabilities_of_a_row_add_up(self, fitted: Any, data: Known) -> None:
+        every = fitted.predict_proba(data.X, exact=True)
+        np.testing.assert_allclose(every.sum(axis=1), 1, rtol=1e-5)
+        some = fitted.predict_proba(data.X, beam=1)
+        assert (some.sum(axis=1) < 1 + 1e-5).all()
+
+
+class Dense(BeamTreeClassifier):
+    """With probabilities as scikit-learn's checks read them: an array, and of every class."""
+
+    def predict_proba(self, X: Any, k: int = 100, **options: Any) -> Any:
+        return super().predict_proba(X, getattr(self, "n_labels_", k), **options).toarray()
+
+
+@pytest.mark.parametrize("owner", [BeamTreeClassifier, Dense])
+def test_scikit_learns_checks(owner: type) -> None:
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    pytest.importorskip("sklearn", minversion="1.6")
+    from contract.test_sklearn import NOT_APPLICABLE
+
+    order = (
+        "rows are shown one after another in an order drawn for their number; one of weight 2 is not one shown twice"
+    )
+    expected = {name: NOT_APPLICABLE[name] for name in ("check_estimators_unfitted", "check_dtype_object")}
+    expected |= {name: order for name in NOT_APPLICABLE if "sample_weight_equivalence" in name}
+    expected["check_supervised_y_2d"] = "wants a warning of scikit-learn's own class, whose import Sylvan does without"
+    if owner is BeamTreeClassifier:
+        expected["check_classifiers_train"] = "reads probabilities as an array; ours are a sparse matrix"
+    checks.check_estimator(owner(n_jobs=1), expected_failed_checks=expected, on_skip=None)

@@ -1,0 +1,376 @@
+"""BeamTreeClassifier: what y may be, weights, learning on, learning rates, trees, and refusals."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer
+from sylvan.errors import DataError, MemoryLimitError, ModelError, ParameterError
+from sylvan.models import beam_tree_training
+from sylvan.models.class_names import Classes, classes_of
+
+WOODS = ["elm", "fir", "ash", "oak", "yew", "box"]
+y = np.arange(120) % 6
+X = np.eye(6, dtype=np.float32)[y] + np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32) / 20
+Q = np.eye(6, dtype=np.float32)
+
+
+def make(**params: Any) -> BeamTreeClassifier:
+    return BeamTreeClassifier(**{"branching": 2, "n_candidates": 2, "learning_rate": 0.5, "n_jobs": 1, **params})
+
+
+def same(a: BeamTreeClassifier, b: BeamTreeClassifier) -> bool:
+    return a.weights_.weights.tobytes() == b.weights_.weights.tobytes()
+
+
+# ---------------------------------------- what y may be
+
+
+def test_ids_strings_and_numbers_are_one_training() -> None:
+    by_id, by_name = make().fit(X, y), make().fit(X, [sorted(WOODS)[i] for i in y])
+    numbers = np.array([-7, -1, 0, 4, 5, 1000])
+    by_number = make().fit(X, numbers[y])
+    assert same(by_id, by_name) and same(by_id, by_number)
+    assert by_id.predict(Q).tolist() == by_id.classes_.tolist() == list(range(6))
+    assert by_name.predict(Q).tolist() == by_name.classes_.tolist() == sorted(WOODS)
+    assert by_number.predict(Q).tolist() == by_number.classes_.tolist() == numbers.tolist()
+    assert by_name.rank(Q, k=1).names == [[wood] for wood in sorted(WOODS)]  # type: ignore[comparison-overlap]
+    for model in (by_id, by_name, by_number):
+        assert model.score(X, model.classes_[y]) == 1
+        assert model.score(X, model.classes_[(y + 1) % 6]) == 0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [list, lambda y: y.astype(float), lambda y: y[:, None], lambda y: [[i] for i in y.tolist()], lambda y: np.eye(6)[y],
+     lambda y: sp.csc_array(np.eye(6)[y] * 3), lambda y: y.astype(np.uint8)],
+)  # fmt: skip
+def test_every_form_of_ids_is_one(form: Any) -> None:
+    model = make(epochs=2).fit(X, form(y))
+    assert same(model, make(epochs=2).fit(X, y))
+    assert model.score(X, form(y)) == make(epochs=2).fit(X, y).score(X, y)
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda y: np.array(y, object), lambda y: [[word] for word in y]])
+def test_every_form_of_names_is_one(form: Any) -> None:
+    names = [WOODS[i] for i in y]
+    assert make().fit(X, form(names)).predict(Q).tolist() == WOODS
+
+
+def test_ids_are_columns_whatever_is_missing() -> None:
+    model = make().fit(X, y + 2)
+    assert model.n_labels_ == 8 and model.classes_.tolist() == list(range(8))
+    assert model.predict(Q).tolist() == [2, 3, 4, 5, 6, 7]
+    assert model.predict_proba(Q).shape == (6, 8)
+    assert model.label_counts_.tolist() == [0, 0, *[20] * 6]
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ([[0], [1, 2], *[[0]] * 118], r"y must name one class in each row, but row 1 has 2 labels"),
+        ([["a"], ["b", "c"], *[["a"]] * 118], r"y must name one class in each row, .*\['b', 'c'\] in row 1"),
+        (["a", 3, *["a"] * 118], r"all by strings or all by ints\. Got 3 in row 1"),
+        (np.full(120, 0.5), r"Unknown label type: continuous\. y holds 0\.5 in row 0"),
+        (np.full(120, np.nan), r"y holds nan in row 0"),
+        (np.r_[y[:-1], [np.nan]], r"y holds nan in row 119"),
+        (None, r"y is None"),
+        (y[:-1], r"X has shape \(120, 6\) and y has shape \(119,\)"),
+        ([], r"y has shape \(0,\)"),
+        ({"a": 1}, r"one class id a row"),
+    ],
+)
+def test_a_y_that_is_none_is_refused(bad: Any, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        make().fit(X, bad)
+
+
+def test_features_that_are_none_are_refused() -> None:
+    for bad in (np.nan, np.inf):
+        wrong = X.copy()
+        wrong[3, 1] = bad
+        for call in (lambda wrong: make().fit(wrong, y), make().fit(X, y).rank):
+            with pytest.raises(DataError, match=r"NaN or infinity .* in row 3"):
+                call(wrong)
+    with pytest.raises(DataError, match="is expecting 6 features"):
+        make().fit(X, y).predict(X[:, :5])
+
+
+def test_classes_by_their_ids() -> None:
+    for given, asked in (([3, 3, 0], [0, 5, 3]), (["b", "a"], ["a", "z", "b"]), ([-4, 9], [9, 0, -4])):
+        classes, ids = classes_of(given)
+        assert classes.array[ids].tolist() == given
+        found = classes.find(asked)
+        assert found[1] == -1 and classes.array[found[[0, 2]]].tolist() == [asked[0], asked[2]]
+        assert classes.id_of(asked[0]) == found[0] and classes.id_of(asked[1]) is None
+    assert Classes(2).id_of("a") is None and Classes(2).id_of(True) is None
+    assert classes_of(["a"])[0].find([0, 1]).tolist() == [-1, -1]
+
+
+# ---------------------------------------- asking
+
+
+def test_one_class_only_is_an_answer() -> None:
+    for only in (np.zeros(120, int), ["elm"] * 120):
+        model = BeamTreeClassifier(n_jobs=1).fit(X, only)
+        assert model.predict(Q).tolist() == list(only[:6])
+        top = model.rank(Q, k=3)
+        assert top.labels[:, 0].tolist() == [0] * 6 and (top.labels[:, 1:] == -1).all()
+        assert model.predict_proba(Q).toarray().tolist() == model.predict_proba(Q, exact=True).toarray().tolist()
+        assert model.predict_proba(Q).toarray().ravel().tolist() == [1] * 6
+
+
+def test_a_class_that_training_has_not_seen_is_refused() -> None:
+    by_id, by_name = make().fit(X, y), make().fit(X, [WOODS[i] for i in y])
+    with pytest.raises(DataError, match=r"allowed holds label 6, but label ids must be in \[0, 5\]"):
+        by_id.rank(Q, allowed=[6])
+    with pytest.raises(DataError, match=r"allowed holds 'elk'.*Did you mean 'elm'\?"):
+        by_name.rank(Q, allowed=["elk"])
+    with pytest.raises(DataError, match="6"):
+        by_id.explain(Q[:1], 6)
+    assert by_id.score(X, np.full(120, 17)) == 0
+    assert by_name.score(X, ["never seen"] * 120) == 0
+
+
+def test_filters_take_names_and_leave_the_scores() -> None:
+    model = make().fit(X, [WOODS[i] for i in y])
+    top = model.rank(Q, k=6, beam=6)
+    few = model.rank(Q, k=3, beam=6, allowed=["elm", "oak"], denied=["oak"])
+    assert few.names == [["elm"]] * 6  # type: ignore[comparison-overlap]
+    elm = list(model.classes_).index("elm")
+    assert few.scores[:, 0].tolist() == top.scores[top.labels == elm].tolist()
+
+
+def test_probabilities_by_beam_and_exactly() -> None:
+    model = make(beam=1).fit(X, y)
+    exact = model.predict_proba(X, exact=True)
+    scores = sylvan.matching.class_beam.all_scores(model.weights_, X).astype(float)
+    shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(exact.toarray(), shares, rtol=1e-4)
+    assert np.diff(model.predict_proba(X, 2, exact=True).indptr).tolist() == [2] * 120
+    beam = model.predict_proba(X)
+    assert (beam.max(axis=1).toarray() >= exact.max(axis=1).toarray() - 1e-6).all()
+    with pytest.raises(ParameterError, match=r"'exact' parameter .* Got 1 instead"):
+        model.predict_proba(X, exact=1)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="it takes no 'beam'"):
+        model.predict_proba(X, exact=True, beam=3)
+
+
+# ---------------------------------------- weights of classes
+
+
+def test_class_weights() -> None:
+    ids = np.where(np.arange(120) < 100, 0, 1)
+    noise = np.random.default_rng(0).normal(size=(120, 3))
+    rare = [
+        float((make(class_weight=weight).fit(noise, ids).predict(noise) == 1).mean())
+        for weight in (None, "balanced", {1: 100.0})
+    ]
+    assert rare[0] < 0.1 < rare[1] < rare[2]
+    assert same(make(class_weight={1: 2.0}).fit(noise, ids), make().fit(noise, ids, sample_weight=1 + ids))
+    names = np.array(["no", "yes"])[ids]
+    assert same(make(class_weight={"yes": 2}).fit(noise, names), make(class_weight={1: 2}).fit(noise, ids))
+    nothing = make(class_weight={0: 0.0}).fit(noise, ids)
+    assert (nothing.predict(noise) == 1).mean() > 0.9
+
+
+@pytest.mark.parametrize("bad", ["balance", {1: -1.0}, {1: np.nan}, {None: 1.0}, [1, 2], {1.5: 1}])
+def test_class_weights_that_are_none_are_refused(bad: Any) -> None:
+    with pytest.raises(ParameterError, match="The 'class_weight' parameter of BeamTreeClassifier must be None, 'balan"):
+        make(class_weight=bad).fit(X, y)
+
+
+def test_class_weights_of_classes_that_are_none() -> None:
+    for bad in ({"elm": 1.0}, {6: 1.0}):
+        with pytest.raises(ParameterError, match=r"class_weight names .* none of the 6 classes"):
+            make(class_weight=bad).fit(X, y)
+    with pytest.raises(ParameterError, match="leaves no row a weight above 0"):
+        make(class_weight=dict.fromkeys(range(6), 0)).fit(X, y)
+
+
+# ---------------------------------------- learning on
+
+
+def test_partial_fit_learns_in_parts(tmp_path: Path) -> None:
+    model = make()
+    for start in range(0, 120, 30):
+        model.partial_fit(X[start : start + 30], y[start : start + 30], classes=range(6) if start == 0 else None)
+    assert model.predict(Q).tolist() == list(range(6))
+    assert model.n_rows_ == 120 and model.history_.shape == (4, 2)
+    assert model.label_counts_.tolist() == [20] * 6
+    model.save(tmp_path / "model")
+    for mmap in (True, False):
+        loaded = sylvan.load(tmp_path / "model", mmap=mmap).partial_fit(X, y)
+        assert same(loaded, copy.deepcopy(model).partial_fit(X, y)), "as if it had never been saved"
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+def test_partial_fit_goes_on_after_fit(optimizer: str, tmp_path: Path) -> None:
+    model = make(optimizer=optimizer, noise="unigram").fit(X, [WOODS[i] for i in y])
+    before = model.weights_.weights.copy()
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    for each in (model, again):
+        each.partial_fit(X[:12], [WOODS[i] for i in y[:12]])
+    assert same(model, again) and abs(model.weights_.weights - before).max() > 0
+    assert model.predict(Q).tolist() == WOODS
+
+
+def test_a_matrix_says_what_the_classes_are() -> None:
+    Y = sp.csr_matrix(np.eye(8)[y])
+    model = make().partial_fit(X[:60], Y[:60]).partial_fit(X[60:], Y[60:])
+    assert model.n_labels_ == 8 and model.score(X, Y) == 1
+
+
+def test_classes_that_grow_are_refused() -> None:
+    with pytest.raises(DataError, match=r"The first call of partial_fit must be told all classes"):
+        make().partial_fit(X, y)
+    for classes, grown, word in ((range(6), y + 1, "6"), (WOODS, [*WOODS * 19, *["elder"] * 6], "'elder'")):
+        model = make()
+        first = y if word == "6" else [WOODS[i] for i in y]
+        model.partial_fit(X, first, classes=list(classes))
+        before = model.weights_.weights.copy()
+        with pytest.raises(DataError, match=f"y holds class {word} in row .* only the 6 classes .* fit learns anew"):
+            model.partial_fit(X, grown)
+        assert model.weights_.weights.tobytes() == before.tobytes()
+        with pytest.raises(DataError, match=r"The classes given, 7 of them, are not those of the first call, 6"):
+            model.partial_fit(X, first, classes=[*classes, "zelkova"] if word != "6" else range(7))
+
+
+def test_partial_fit_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(ParameterError, match="class_weight='balanced' is not for partial_fit"):
+        make(class_weight="balanced").partial_fit(X, y, classes=range(6))
+    model = make().fit(X, y).set_params(loss="softmax")
+    with pytest.raises(ParameterError, match="can't go on with loss='softmax'"):
+        model.partial_fit(X, y)
+    with pytest.raises(DataError, match="is expecting 6 features"):
+        make().fit(X, y).partial_fit(X[:, :4], y)
+
+
+def test_parameters_set_after_training_do_not_change_what_was_learned() -> None:
+    model = make(loss="hsm").fit(X, y)
+    top = model.rank(X, k=3)
+    model.set_params(loss="cane", bias=0.0)
+    assert model.rank(X, k=3).scores.tobytes() == top.scores.tobytes()
+
+
+# ---------------------------------------- how it is trained
+
+
+@pytest.mark.parametrize("loss", ["cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+@pytest.mark.parametrize("form", [np.asarray, lambda X: sp.hstack([X, sp.csr_matrix((len(X), 90))]).tocsr()])
+def test_every_loss_learns(loss: str, optimizer: str, form: Any) -> None:
+    rows, asked = form(X), form(Q)
+    model = make(loss=loss, optimizer=optimizer, learning_rate="auto", epochs=30, n_noises=3).fit(rows, y)
+    assert model.predict(asked).tolist() == list(range(6))
+    assert model.learning_rate_ > 0 and np.isfinite(model.history_[:, 0]).all()
+    assert model.history_[-1, 0] < model.history_[0, 0]
+    assert np.isnan(model.history_[:, 1]).all() == (loss != "cane")
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_the_rate_chosen_suits_the_size_of_the_features(scale: float) -> None:
+    for optimizer in ("adagrad", "sgd"):
+        model = make(learning_rate="auto", optimizer=optimizer, bias=scale).fit(X * np.float32(scale), y)
+        assert model.predict(Q * np.float32(scale)).tolist() == list(range(6))
+
+
+def test_the_rate_chosen_is_kept_and_says_so() -> None:
+    chosen = BeamTreeClassifier(n_jobs=1).fit(X, y)
+    assert chosen.learning_rate == "auto"
+    assert same(chosen, BeamTreeClassifier(n_jobs=1, learning_rate=chosen.learning_rate_).fit(X, y))
+
+
+def test_a_rate_far_too_high_is_refused() -> None:
+    with pytest.raises(DataError, match=r"learning_rate=1e\+30 scores left the range of numbers"):
+        make(learning_rate=1e30, optimizer="sgd", l2=0.1).fit(X, y)
+
+
+def test_trees() -> None:
+    for word in ("kmeans", "random", "frequency"):
+        model = make(tree=word).fit(X, y)
+        assert model.tree_.n_labels == 6 and model.tree_.depth == 3
+        assert model.predict(Q).tolist() == list(range(6))
+    given = LabelTree.random(6, branching=3, max_leaf=2)
+    model = make(tree=given).fit(X, y)
+    assert model.tree_ is given
+    assert make(loss="nce", tree="random").fit(X, y).tree_ == LabelTree.flat(6)
+    ids = np.repeat(np.arange(4), [5, 50, 25, 40])
+    assert make(tree="frequency").fit(X, ids).tree_.leaf_labels.tolist() == [1, 3, 2, 0]
+
+
+def test_a_given_tree_is_saved_with_the_model(tmp_path: Path) -> None:
+    model = make(tree=LabelTree.random(6, branching=3, max_leaf=2), class_weight={0: 2.0, 5: 1}).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = sylvan.load(tmp_path / "model")
+    assert loaded.tree == model.tree and loaded.class_weight == {0: 2.0, 5: 1.0}
+    assert same(loaded.fit(X, y), model)
+
+
+def test_trees_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DataError, match="a leaf for each of the 6 classes"):
+        make(tree=LabelTree.flat(7)).fit(X, y)
+    overlapping = LabelTree((np.array([0, 2]), np.array([0, 4, 7])), np.array([0, 1, 2, 3, 3, 4, 5]), 6)
+    with pytest.raises(DataError, match="each class in exactly one leaf"):
+        make(tree=overlapping).fit(X, y)
+
+
+def test_more_candidates_than_classes_are_all_of_them() -> None:
+    """Which leaves no noise to draw."""
+    models = [make(n_candidates=n, n_noises=4).fit(X, y) for n in (6, 7, 10_000)]
+    assert same(models[0], models[1]) and same(models[0], models[2])
+    assert models[0].history_[:, 1].tolist() == [1.0] * 10
+
+
+def test_more_candidates_cover_more_classes() -> None:
+    noise = np.random.default_rng(1).normal(size=(400, 8))
+    ids = np.random.default_rng(2).integers(0, 30, 400)
+    covered = [make(n_candidates=n, epochs=3).fit(noise, ids).history_[-1, 1] for n in (1, 5, 15, 30)]
+    assert covered == sorted(covered) and covered[-1] == 1 and covered[0] < 0.5
+
+
+def test_too_little_memory_is_said_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beam_tree_training, "available_bytes", lambda: 100)
+    sentence = r"The weights of 6 classes over 6 features would take about .* there are only .*force=True"
+    with pytest.raises(MemoryLimitError, match=sentence):
+        make().fit(X, y)
+    assert make().fit(X, y, force=True).score(X, y) == 1
+
+
+def test_a_plan() -> None:
+    model = BeamTreeClassifier(n_jobs=1)
+    plan = model.plan(X, y)
+    assert plan.fits and [phase.name for phase in plan.phases] == ["tree", "learning rate", "training"]
+    assert 0 < plan.seconds < 60 and plan.model_bytes >= 2 * 4 * 6 * 7
+    assert not hasattr(model, "weights_")
+    assert BeamTreeClassifier(learning_rate=1.0).plan(X, np.zeros(120, int)).seconds < 1
+
+
+def test_damaged_names_of_classes_are_refused() -> None:
+    state = make().fit(X, np.array([-7, -1, 0, 4, 5, 1000])[y]).to_state()
+    state.arrays["class_values"] = state.arrays["class_values"][::-1].copy()
+    with pytest.raises(ModelError, match=r"'class_values' .* must rise"):
+        BeamTreeClassifier.from_state(state)
+
+
+# ---------------------------------------- beside the others
+
+
+def test_texts_and_ensembles() -> None:
+    texts = ["whales at sea", "bread and cakes", "planets and stars"] * 5
+    labels = ["Sea", "Baking", "Sky"] * 5
+    tagger = TextModel(TfidfVectorizer(), BeamTreeClassifier(n_jobs=1)).fit(texts, labels)
+    assert tagger.rank(["the whales", "some bread"], k=1).names == [["Sea"], ["Baking"]]
+    assert tagger.choose(["the stars"], k=1).names == [["Sky"]]
+    with pytest.raises(DataError, match="row 1 has 2 labels"):
+        TextModel(model=BeamTreeClassifier()).fit(texts[:2], [["Sea"], ["Sea", "Sky"]])
+    both = Ensemble([make(), NeighborRanker(n_jobs=1)]).fit(X, sp.csr_matrix(np.eye(6)[y]))
+    assert both.rank(Q, k=1).labels.ravel().tolist() == list(range(6))

@@ -1,0 +1,328 @@
+"""BeamTreeHead against its equations written out, beam search against a loop, and what else a layer must do."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made import LargestMade
+from torch import Tensor
+from tree_twin import BATCH, DIM, batch, edge_scores, made, path, searched
+
+from sylvan.indexing import balanced_tree, class_centers, class_tree
+from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, Unigram
+from sylvan.sampling.base import Draw
+
+IGNORED = -100
+
+
+class Recorded(Unigram):
+    """Remembers what it drew, call by call."""
+
+    def __init__(self, counts: Any) -> None:
+        super().__init__(len(counts), counts)
+        self.drawn: list[list[list[int]]] = []
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        draw = super()._draw(queries, n, generator)
+        self.drawn.append(draw.ids.tolist())
+        return draw
+
+
+def noises_of(calls: list[list[list[int]]], candidates: list[list[int]], n: int) -> list[list[int]]:
+    """The first n draws outside the candidates, row by row; a later call is for the rows that lack some."""
+    found: list[list[int]] = [[] for _ in candidates]
+    for call in calls:
+        lacking = [row for row in range(len(candidates)) if len(found[row]) < n]
+        for row, drawn in zip(lacking, call, strict=True):
+            found[row] += [j for j in drawn if j not in candidates[row]]
+    return [row[:n] for row in found]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("n_noises", [1, 3])
+@pytest.mark.parametrize("n_candidates", [1, 4])
+def test_loss_and_gradients_are_those_of_the_equations(n_candidates: int, n_noises: int, bias: bool) -> None:
+    """Losses (2), (3); gradients (10), (11): the features times the coefficients of (7), (8) along the paths."""
+    n_classes = 17
+    tree = balanced_tree(np.random.default_rng(3).permutation(n_classes), branching=3)
+    counts = list(range(1, n_classes + 1))
+    noise = Recorded(counts)
+    head = made(tree, n_candidates=n_candidates, n_noises=n_noises, noise=noise, bias=bias, reduction="sum")
+    features, targets = batch(n_classes)
+    targets[:3] = torch.tensor([searched(head, x, n_candidates, 1)[0] for x in features[:3]])
+    features.requires_grad_()
+    torch.manual_seed(5)
+    loss = head(features, targets)
+    loss.backward()
+    candidates = [searched(head, x, n_candidates, n_candidates) for x in features.detach()]
+    noises = noises_of(noise.drawn, candidates, n_noises)
+    whole, of_edges = 0.0, torch.zeros(head.edge_weights.shape, dtype=torch.float64)
+    of_biases = torch.zeros(len(of_edges), dtype=torch.float64)
+    of_features = torch.zeros_like(features)
+    covered, selected = [], []
+    for row, y in enumerate(targets.tolist()):
+        x, edges = features[row].detach(), edge_scores(head, features[row].detach())
+        score = {k: sum(edges[e] for e in path(tree, k)) for k in range(n_classes)}
+        mass = sum(counts[k] for k in range(n_classes) if k not in candidates[row])
+        covered.append(y in candidates[row])
+        stand_ins = noises[row] if covered[-1] else [y]
+        selected.append({*candidates[row], *stand_ins})
+        coefficients = dict.fromkeys(range(n_classes), 0.0)
+        coefficients[y] += 1.0
+        for j in stand_ins:
+            weighted = math.exp(score[j]) / (counts[j] / mass)
+            total = sum(math.exp(score[k]) for k in candidates[row]) + weighted
+            whole -= (score[y] - math.log(total)) / len(stand_ins)
+            for k in candidates[row]:
+                coefficients[k] -= math.exp(score[k]) / total / len(stand_ins)
+            coefficients[j] -= weighted / total / len(stand_ins)
+        for k, coefficient in coefficients.items():
+            for e in path(tree, k):
+                of_edges[e] -= coefficient * x
+                of_biases[e] -= coefficient
+                of_features[row] -= coefficient * head.edge_weights[e].detach()
+    assert True in covered and False in covered
+    assert loss.item() == pytest.approx(whole, rel=1e-5)
+    assert head.edge_weights.grad is not None and features.grad is not None
+    assert torch.allclose(head.edge_weights.grad.to_dense(), of_edges, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(features.grad, of_features, rtol=1e-5, atol=1e-6)
+    if head.edge_biases is not None:
+        assert head.edge_biases.grad is not None
+        assert torch.allclose(head.edge_biases.grad.to_dense(), of_biases, rtol=1e-5, atol=1e-6)
+    assert head.coverage.item() == pytest.approx(np.mean(covered))
+    # Proposition 1, over the batch: nothing but edges on some but not all of a query's selected paths is touched.
+    touched: set[int] = set()
+    for classes in selected:
+        paths = [set(path(tree, k)) for k in classes]
+        touched |= set.union(*paths) - set.intersection(*paths)
+    assert set(head.edge_weights.grad.coalesce().indices()[0].tolist()) == touched
+
+
+@pytest.mark.parametrize("covered", [True, False])
+def test_an_edge_on_every_selected_path_has_gradient_zero(covered: bool) -> None:
+    """Proposition 1, to the last bit: two subtrees, of which the second is out of sight."""
+    tree = balanced_tree(range(8), branching=2)
+    head = made(tree, n_candidates=2, noise=Unigram(8, [1, 1, 1, 1, 0, 0, 0, 0]))
+    with torch.no_grad():
+        head.edge_biases[0] += 50.0
+    features, _ = batch(8)
+    seen = [searched(head, x, 2, 2) for x in features]
+    assert all(set(row) < {0, 1, 2, 3} for row in seen)
+    others = [next(c for c in range(4) if c not in row) for row in seen]
+    targets = torch.tensor([row[0] for row in seen] if covered else others)
+    head(features, targets).backward()
+    assert head.coverage.item() == float(covered)
+    gradient = head.edge_weights.grad.coalesce()
+    assert not {0, 1} & set(gradient.indices()[0].tolist())
+    assert bool((gradient.to_dense()[[0, 1]] == 0).all()) and bool((gradient.values() != 0).any())
+
+
+@pytest.mark.parametrize("targets_are", ["covered", "outside"])
+def test_gradients_are_finite_differences(targets_are: str) -> None:
+    head = made(balanced_tree(range(13), branching=3), n_candidates=4, n_noises=2)
+    features, _ = batch(13)
+    seen = [searched(head, x, 4, 4) for x in features]
+    outside = [next(c for c in range(13) if c not in row) for row in seen]
+    targets = torch.tensor([row[1] for row in seen] if targets_are == "covered" else outside)
+
+    def value() -> Tensor:
+        torch.manual_seed(7)  # the same noises; the steps are too small to change a candidate
+        loss: Tensor = head(features, targets)
+        return loss
+
+    value().backward()
+    step = 1e-6
+    for parameter in head.parameters():
+        gradient = parameter.grad.to_dense().flatten()
+        flat = parameter.detach().view(-1)
+        for at in range(0, flat.numel(), 5):
+            kept = flat[at].item()
+            flat[at] = kept + step
+            above = value().item()
+            flat[at] = kept - step
+            below = value().item()
+            flat[at] = kept
+            assert gradient[at].item() == pytest.approx((above - below) / (2 * step), rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("n_candidates", [29, 1000])
+def test_all_classes_as_candidates_give_the_softmax(n_candidates: int) -> None:
+    head = made(balanced_tree(np.random.default_rng(0).permutation(29), branching=4), n_candidates=n_candidates)
+    features, targets = batch(29)
+    features.requires_grad_()
+    loss = head(features, targets)
+    parameters = [*head.parameters(), features]
+    got = torch.autograd.grad(loss, parameters)
+    expected = torch.nn.functional.nll_loss(head.log_prob(features), targets)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    for ours, theirs in zip(got, torch.autograd.grad(expected, parameters), strict=True):
+        assert torch.allclose(ours.to_dense(), theirs, rtol=1e-9, atol=1e-12)
+    assert head.coverage.item() == 1.0
+
+
+def test_a_step_makes_nothing_for_every_class() -> None:
+    n_classes = 20_000
+    head = made(balanced_tree(range(n_classes), branching=10), dtype=torch.float32)
+    features, targets = batch(n_classes, dtype=torch.float32)
+    optimizer = RowwiseAdagrad(head.parameters())
+    head(features, targets).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    with LargestMade() as made_by:
+        head(features, targets).backward()
+        optimizer.step()
+    assert made_by.largest < 4 * n_classes, made_by.by
+
+
+def test_ignored_targets_reductions_and_several_positives() -> None:
+    tree = balanced_tree(range(11), branching=3)
+    features, targets = batch(11)
+    targets[[1, 4]] = IGNORED
+    values = {}
+    for reduction in ("none", "sum", "mean"):
+        torch.manual_seed(2)
+        values[reduction] = made(tree, reduction=reduction, n_candidates=2)(features.view(3, 4, -1), targets.view(3, 4))
+    assert values["none"].shape == (3, 4)
+    assert (values["none"] == 0).flatten().tolist() == (targets == IGNORED).tolist()
+    assert values["sum"].item() == pytest.approx(values["none"].sum().item())
+    assert values["mean"].item() == pytest.approx(values["none"].sum().item() / (BATCH - 2))
+    head = made(tree, n_candidates=2, reduction="none")
+    outside = [[c for c in range(11) if c not in searched(head, x, 2, 2)] for x in features]
+    several = torch.tensor([[row[0], IGNORED, row[3], row[0]] for row in outside])  # without noises: nothing is random
+    mean = (head(features, several[:, 0]) + head(features, several[:, 2])) / 2
+    assert torch.allclose(head(features, several), mean)
+    nothing = head(features, torch.full((BATCH,), IGNORED))
+    assert nothing.tolist() == [0.0] * BATCH
+
+
+def test_noises_together_stand_in_one_sum() -> None:
+    """Every noise beside the candidates is drawn from one class: then several count as one."""
+    tree, features = balanced_tree(range(6), branching=2), batch(6)[0]
+    one = made(tree, n_candidates=2, noise=Uniform(6))
+    targets = torch.tensor([searched(one, x, 2, 1)[0] for x in features])
+    counts = [1.0] + [0.0] * 5
+    with torch.no_grad():
+        for edge in path(tree, 0):
+            one.edge_biases[edge] -= 9.0
+    assert all(0 not in searched(one, x, 2, 2) for x in features)
+    many = made(tree, n_candidates=2, n_noises=4, noise=Unigram(6, counts), together=True)
+    one.noise = Unigram(6, counts)
+    many.load_state_dict(one.state_dict(), strict=False)
+    assert many(features, targets).item() == pytest.approx(one(features, targets).item(), rel=1e-6)
+
+
+def test_coverage_rises_with_candidates() -> None:
+    """Table 3."""
+    torch.manual_seed(0)
+    centres = torch.randn(200, DIM)
+    targets = torch.arange(200).repeat(5)
+    features = centres[targets] + 0.2 * torch.randn(1000, DIM)
+    shares = []
+    for n_candidates in (1, 3, 9, 30):
+        head = BeamTreeHead(DIM, class_tree(centres.numpy(), branching=5), n_candidates)
+        with torch.no_grad():
+            embeddings = class_centers_of_edges(head, centres)
+            head.edge_weights.copy_(embeddings[0])
+            head.edge_biases.copy_(embeddings[1])
+        head(features, targets)
+        shares.append(head.coverage.item())
+    assert shares == sorted(shares) and shares[0] < 0.8 and shares[-1] > 0.95, shares
+
+
+def class_centers_of_edges(head: BeamTreeHead, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights with which classes score as by their distance: each node as its mean class, less its parent."""
+    means = torch.zeros(head.edge_weights.shape)
+    counts = torch.zeros(len(means))
+    for c in range(len(centres)):
+        for e in path(head.tree, c):
+            means[e] += centres[c]
+            counts[e] += 1
+    means /= counts[:, None]
+    halves = -means.square().sum(dim=1) / 2
+    weights, biases = means.clone(), halves.clone()
+    for c in range(len(centres)):
+        edges = path(head.tree, c)
+        for above, e in itertools.pairwise(edges):
+            weights[e], biases[e] = means[e] - means[above], halves[e] - halves[above]
+    return 10 * weights, 10 * biases
+
+
+@pytest.mark.parametrize("kind", ["like classes together", "by order"])
+def test_a_small_deep_model_learns_with_it(kind: str) -> None:
+    torch.manual_seed(0)
+    n_classes, n = 300, 6000
+    inputs = torch.randn(n_classes, 20)[torch.arange(n) % n_classes] + 0.3 * torch.randn(n, 20)
+    targets = torch.arange(n) % n_classes
+    train, test = slice(0, 5400), slice(5400, n)
+    if kind == "by order":
+        tree = balanced_tree(range(n_classes))
+    else:
+        tree = class_tree(class_centers(inputs[train].numpy(), targets[train].numpy(), n_classes))
+    network = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh())
+    head = BeamTreeHead(64, tree)
+    mine, theirs = RowwiseAdagrad(head.parameters(), lr=0.2), torch.optim.Adam(network.parameters(), lr=0.003)
+    for _ in range(8):
+        for rows in torch.randperm(5400).split(60):
+            mine.zero_grad()
+            theirs.zero_grad()
+            head(network(inputs[rows]), targets[rows]).backward()
+            mine.step()
+            theirs.step()
+    with torch.no_grad():
+        hidden = network(inputs[test])
+    accuracy = (head.topk(hidden, 1, beam=9).classes[:, 0] == targets[test]).float().mean().item()
+    exact = (head.log_prob(hidden).argmax(dim=1) == targets[test]).float().mean().item()
+    assert exact > 0.95
+    assert accuracy > (0.9 if kind == "like classes together" else 0.6)  # a beam of 9 misses more in a careless tree
+
+
+def test_the_same_bits_for_any_number_of_threads() -> None:
+    head = made(balanced_tree(range(500), 6), dtype=torch.float32)
+    features = torch.randn(300, DIM, generator=torch.Generator().manual_seed(1))
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            torch.manual_seed(0)
+            loss = head(features, torch.arange(300))
+            gradient = torch.autograd.grad(loss, head.edge_weights)[0].to_dense()
+            found.append((loss, gradient, head.topk(features, 4).scores))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_compiled_it_is_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    head = made(balanced_tree(range(50), 4), dtype=torch.float32, n_candidates=5, n_noises=2)
+    network = torch.nn.Linear(DIM, DIM)
+    features, targets = batch(50, dtype=torch.float32)
+    targets[2] = IGNORED
+
+    def whole(features: Tensor, targets: Tensor) -> Tensor:
+        loss: Tensor = head(network(features), targets)
+        return loss
+
+    found = []
+    torch._dynamo.reset()
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.filterwarnings("error", ".*[Gg]raph break.*")
+        for called in (whole, torch.compile(whole, backend="aot_eager")):
+            head.zero_grad()
+            network.zero_grad()
+            torch.manual_seed(1)
+            value = called(features, targets)
+            value.backward()
+            gradient = head.edge_weights.grad
+            assert gradient is not None and gradient.is_sparse and network.weight.grad is not None
+            found.append((value.detach(), gradient.to_dense(), network.weight.grad.clone()))
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*found, strict=True))
+    assert "Graph break" not in caplog.text
+    searched_too = torch.compile(head.topk, backend="aot_eager")(features, 3)
+    assert torch.equal(searched_too.classes, head.topk(features, 3).classes)

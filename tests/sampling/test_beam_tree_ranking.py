@@ -1,0 +1,193 @@
+"""BeamTreeHead's beam search against a loop, probabilities, state, and inputs that are wrong."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made import LargestMade
+from tree_twin import BATCH, DIM, batch, edge_scores, made, path, searched, uneven_tree
+
+from sylvan import LabelTree
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing import balanced_tree
+from sylvan.sampling import BeamTreeHead, FullSoftmaxLoss, Softmax, Uniform, Unigram
+
+IGNORED = -100
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12))
+def test_beam_search_is_the_loops(n_classes: int, depth: int, seed: int, beam: int, k: int) -> None:
+    head = made(uneven_tree(n_classes, depth, seed), seed=seed)
+    features, _ = batch(n_classes, seed)
+    classes, scores = head.topk(features, k, beam=beam)
+    every = head.log_prob(features).exp()
+    for row, x in enumerate(features):
+        wanted = searched(head, x, beam, k)
+        assert classes[row].tolist() == wanted + [-1] * (k - len(wanted))
+        total = [sum(edge_scores(head, x)[e] for e in path(head.tree, c)) for c in wanted]
+        assert scores[row, : len(wanted)].tolist() == pytest.approx(total, rel=1e-9, abs=1e-9)
+        assert scores[row, len(wanted) :].tolist() == [-math.inf] * (k - len(wanted))
+    widest = max(head.tree.layer_sizes)
+    exhaustive = head.topk(features, min(k, n_classes), beam=widest).classes
+    assert exhaustive.tolist() == every.topk(min(k, n_classes), dim=1).indices.tolist()
+
+
+def test_large_layers_are_searched_by_the_nodes_alone() -> None:
+    """Layers that are many times what the beam looks at aren't multiplied whole; the answers are the same."""
+    head = made(balanced_tree(np.random.default_rng(1).permutation(3000), branching=8), dtype=torch.float32)
+    features, _ = batch(3000, dtype=torch.float32)
+    with LargestMade() as made_by:
+        found = head.topk(features, 2, beam=3)
+    assert made_by.largest <= 4 * BATCH * 8 * 3 * 8, made_by.by
+    assert found.classes.tolist() == [searched(head, x, 3, 2) for x in features]
+
+
+def test_probabilities() -> None:
+    head = made(balanced_tree(range(23), branching=3), n_candidates=5)
+    features, _ = batch(23)
+    embeddings, biases = head.class_embeddings()
+    assert biases is not None
+    exact = head.log_prob(features.view(3, 4, DIM))
+    assert exact.shape == (3, 4, 23)
+    expected = (features @ embeddings.t() + biases).log_softmax(dim=1)
+    assert torch.allclose(exact.view(BATCH, 23), expected)
+    exact.sum().backward()
+    assert head.edge_weights.grad is not None and not head.edge_weights.grad.is_sparse
+    beam = head.log_prob(features, exact=False)
+    best = head.topk(features, 5, beam=5)
+    assert torch.allclose(beam.gather(1, best.classes), best.scores.log_softmax(dim=1))
+    assert (beam > -math.inf).sum(dim=1).tolist() == [5] * BATCH
+    assert torch.allclose(beam.exp().sum(dim=1), torch.ones(BATCH, dtype=torch.float64))
+    assert torch.allclose(head.log_prob(features, exact=False, beam=100), expected)
+    assert not beam.requires_grad
+
+
+def test_nan_is_told_by_the_loss_and_the_scores() -> None:
+    head = made(balanced_tree(range(20), 3), dtype=torch.float32)
+    features, targets = batch(20, dtype=torch.float32)
+    sound = head.topk(features, 2)
+    features[3] = math.nan
+    assert math.isnan(head(features, targets).item())
+    found = head.topk(features, 2)
+    assert bool(found.scores[3].isnan().all())
+    rest = [row for row in range(BATCH) if row != 3]
+    assert found.classes[rest].tolist() == sound.classes[rest].tolist()
+
+
+def test_no_queries() -> None:
+    head = made(balanced_tree(range(5), 2))
+    features = torch.zeros(0, DIM, dtype=torch.float64)
+    assert head(features, torch.zeros(0, dtype=torch.int64)).item() == 0.0
+    assert head.topk(features, 3).classes.shape == (0, 3)
+    assert head.log_prob(features).shape == head.log_prob(features, exact=False).shape == (0, 5)
+
+
+def test_the_state_carries_the_tree() -> None:
+    head = made(balanced_tree(np.random.default_rng(0).permutation(40), branching=4), dtype=torch.float32)
+    features, _ = batch(40, dtype=torch.float32)
+    held = io.BytesIO()
+    torch.save(head.state_dict(), held)
+    held.seek(0)
+    other = BeamTreeHead(DIM, balanced_tree(range(40), branching=4))
+    other.load_state_dict(torch.load(held, weights_only=True))
+    assert other.tree == head.tree
+    for again in (other, copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+        assert torch.equal(again.topk(features, 5).classes, head.topk(features, 5).classes)
+    with pytest.raises(
+        DataError, match=r"tree of \(3, 10, 40\) nodes in its layers, but the tree of this one has \(2, 8, 40\)"
+    ):
+        BeamTreeHead(DIM, balanced_tree(range(40), branching=5)).load_state_dict(head.state_dict(), strict=False)
+
+
+def test_wrong_parameters_are_sentences() -> None:
+    tree = balanced_tree(range(5), 2)
+    with pytest.raises(ParameterError, match=r"'tree' parameter of BeamTreeHead must be a LabelTree, such .* Got 5"):
+        BeamTreeHead(DIM, 5)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"'n_candidates' parameter of BeamTreeHead must be an int in \[1, inf\)"):
+        BeamTreeHead(DIM, tree, 0)
+    with pytest.raises(ParameterError, match="'n_noises'"):
+        BeamTreeHead(DIM, tree, n_noises=-1)
+    with pytest.raises(ParameterError, match=r"'noise' .* as many classes as the tree holds, 5. Got Uniform for 6"):
+        BeamTreeHead(DIM, tree, noise=Uniform(6))
+    with pytest.raises(ParameterError, match="'noise' parameter of BeamTreeHead must be a sampler"):
+        BeamTreeHead(DIM, tree, noise="uniform")  # type: ignore[arg-type]
+    twice = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.array([0, 1, 1, 2]), 3)
+    with pytest.raises(DataError, match="The 'tree' of BeamTreeHead must hold each class in exactly one leaf"):
+        BeamTreeHead(DIM, twice)
+    head = BeamTreeHead(DIM, tree)
+    features = torch.zeros(2, DIM)
+    for name, call in {"k": lambda: head.topk(features, 0), "beam": lambda: head.topk(features, 1, beam=0)}.items():
+        with pytest.raises(ParameterError, match=rf"'{name}' parameter of BeamTreeHead must be an int in \[1, inf\)"):
+            call()
+    with pytest.raises(ParameterError, match=r"'exact' parameter of BeamTreeHead must be True or False\. Got 'no'"):
+        head.log_prob(features, exact="no")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("features", "targets", "words"),
+    [
+        ([[0.0]], torch.zeros(1).long(), "features given to BeamTreeHead must be a torch.Tensor. Got a list"),
+        (torch.zeros(2, DIM).long(), torch.zeros(2).long(), "features .* must be of a floating dtype. Got torch.int64"),
+        (torch.zeros(2, 5), torch.zeros(2).long(), r"must have the shape \(\.\.\., 4\).* Got \(2, 5\)"),
+        (torch.zeros(DIM), torch.zeros(()).long(), r"at least two dimensions. Got \(4,\)"),
+        (torch.zeros(2, DIM), torch.zeros(2), "targets of BeamTreeHead, class numbers, must be of an integer dtype"),
+        (
+            torch.zeros(2, DIM),
+            torch.zeros(3).long(),
+            r"of BeamTreeHead must have the shape \(2,\).* Got \(3,\)",
+        ),
+        (torch.zeros(2, DIM), torch.tensor([0, 5]), r"lie in \[0, 5\), like the labels of its tree.* Got 5 instead"),
+        (torch.zeros(2, DIM), torch.tensor([0, -1]), "ignore_index -100. Got -1 instead"),
+        (torch.zeros(2, DIM, device="meta"), torch.zeros(2).long(), "are on meta, its weights on cpu"),
+        (torch.zeros(2, DIM), torch.zeros(2, device="meta").long(), "must be on the device of the features, cpu"),
+    ],
+)
+def test_wrong_inputs_are_sentences(features: Any, targets: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        BeamTreeHead(DIM, balanced_tree(range(5), 2))(features, targets)
+
+
+def test_other_losses_and_samplers_take_its_class_embeddings() -> None:
+    head = made(balanced_tree(range(23), branching=3), dtype=torch.float32, noise=Softmax(23, DIM))
+    features, targets = batch(23, dtype=torch.float32)
+    embeddings, biases = head.class_embeddings()
+    full = FullSoftmaxLoss()(features, embeddings, targets, biases)
+    assert full.item() == pytest.approx(torch.nn.functional.nll_loss(head.log_prob(features), targets).item(), rel=1e-5)
+    full.backward()
+    head.noise.refresh(embeddings)
+    head(features, targets).backward()
+
+
+def test_one_class() -> None:
+    head = made(balanced_tree([0]))
+    features, _ = batch(1)
+    loss = head(features, torch.zeros(BATCH, dtype=torch.int64))
+    loss.backward()
+    assert loss.item() == 0.0 and bool((head.edge_weights.grad.to_dense() == 0).all())
+    assert head.topk(features, 2).classes.tolist() == [[0, -1]] * BATCH
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_no_nan_under_autocast_with_large_scores(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(DIM, DIM)
+    counts = [1.0] * 19 + [0.0]  # a class that is never noise, though it may be a target
+    head = made(balanced_tree(range(20), 3), dtype=torch.float32, noise=Unigram(20, counts), n_noises=2, n_candidates=4)
+    with torch.autocast("cpu", dtype=dtype):
+        features = linear(100.0 * torch.randn(60, DIM))
+        value = head(100.0 * features, torch.randint(20, (60,)))
+        assert head.log_prob(features).dtype == head.topk(features, 3).scores.dtype == torch.float32
+    value.backward()
+    assert value.dtype == torch.float32 and bool(torch.isfinite(value))
+    for parameter in (*head.parameters(), linear.weight):
+        assert parameter.grad is not None and bool(torch.isfinite(parameter.grad.to_dense()).all())
