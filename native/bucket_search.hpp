@@ -14,6 +14,7 @@ struct BucketView {
   int64_t n_members;       // of each repetition
   const int64_t* offsets;  // (n_repetitions, n_buckets + 1), into the repetition's own members
   const int32_t* members;  // (n_repetitions, n_members)
+  bool rising;             // whether the members of every bucket rise
 };
 
 // The buckets that queries look into; -1 is none, and one named twice in a repetition counts once.
@@ -50,8 +51,7 @@ class BucketCounters {
 
   // Appends what the queries find. Returns -1, or the first query that names a bucket out of range or holds a
   // probability that is no number from 0; throws std::bad_alloc.
-  int64_t find(const BucketView& buckets, const Probes& probes, const Selection& selection,
-               FoundLabels& found);
+  int64_t find(const BucketView& buckets, const Probes& probes, const Selection& asked, FoundLabels& found);
 
  private:
   struct Cell {
@@ -63,17 +63,39 @@ class BucketCounters {
     uint32_t score;  // the sum's bits, rising with it
     int32_t label;
   };
+  // The labels of a chosen bucket that aren't counted yet.
+  struct Run {
+    const int32_t* at;
+    const int32_t* end;
+    float probability;
+  };
 
   bool sound(const BucketView& buckets, const Probes& probes, int64_t query) const;
-  int64_t bound(const BucketView& buckets, const Probes& probes, int64_t query) const;
-  int64_t count(const BucketView& buckets, const Probes& probes, int64_t query, int64_t* increments);
+  int64_t list_runs(const BucketView& buckets, const Probes& probes, int64_t query);
+  int64_t count();
+  template <typename Bin>
+  void count_and_collect(bool in_blocks, const Selection& selection, std::vector<int32_t>& bins, Bin bin);
   template <typename Bin>
   void collect(int64_t n_touched, const Selection& selection, std::vector<int32_t>& bins, Bin bin);
   template <typename Bin>
+  void count_in_blocks(const Selection& selection, std::vector<int32_t>& bins, Bin bin);
+  template <typename Bin>
+  void collect_block(int64_t first, int64_t n_cells, const Selection& selection, uint32_t least,
+                     std::vector<int32_t>& bins, Bin bin);
+  template <typename Bin>
   void keep_first(int64_t limit, const std::vector<int32_t>& bins, Bin bin);
-  void select(int64_t n_touched, const Selection& selection);
+  template <typename Better>
+  void order(const Selection& selection, const Better& better);
 
-  std::vector<Cell> cells_;      // one a label
+  static bool better_score(const Item& a, const Item& b) {
+    return a.score != b.score ? a.score > b.score : a.label < b.label;
+  }
+  static void fill(Item* item, const Cell& cell, int64_t label);
+
+  std::vector<Cell> cells_;   // one a label
+  std::vector<Cell> block_;   // of the labels of a block
+  std::vector<uint8_t> hit_;  // for some cells of a block, whether one of them may be among the first
+  std::vector<Run> runs_;
   std::vector<int64_t> stamps_;  // one a bucket: when it was last looked into
   int64_t now_ = 0;
   std::vector<int32_t> touched_;

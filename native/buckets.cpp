@@ -55,6 +55,14 @@ bool list_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets
   return true;
 }
 
+bool all_rise(const int64_t* offsets, int64_t n_buckets, const int32_t* members) {
+  bool rising = true;
+  for (int64_t bucket = 0; bucket < n_buckets; ++bucket) {
+    for (int64_t i = offsets[bucket] + 1; i < offsets[bucket + 1]; ++i) rising &= members[i - 1] < members[i];
+  }
+  return rising;
+}
+
 bool same_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets, int64_t n_members,
                   const int64_t* offsets, const int32_t* members) {
   if (offsets[0] != 0 || offsets[n_buckets] != n_members) return false;

@@ -33,6 +33,9 @@ PlacingResult least_loaded(const Wishes& wishes, int64_t* loads, int32_t* out);
 bool list_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets, int64_t n_members,
                   int64_t* offsets, int32_t* members);
 
+// Whether the members of every bucket rise.
+bool all_rise(const int64_t* offsets, int64_t n_buckets, const int32_t* members);
+
 // Whether the lists say exactly what the assignment says; nothing is trusted.
 bool same_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets, int64_t n_members,
                   const int64_t* offsets, const int32_t* members);

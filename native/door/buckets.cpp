@@ -41,6 +41,7 @@ void make_lists(BucketLists* self, In2<int64_t> offsets, In2<int32_t> members, i
   need(n_repetitions >= 1 && n_repetitions <= 65535 &&
            static_cast<int64_t>(members.shape(0)) == n_repetitions && n_members <= n_labels,
        "offsets and members disagree");
+  bool rising = true;
   {
     nb::gil_scoped_release release;
     for (int64_t r = 0; r < n_repetitions; ++r) {
@@ -54,9 +55,15 @@ void make_lists(BucketLists* self, In2<int64_t> offsets, In2<int32_t> members, i
       greatest = member > greatest ? member : greatest;
     }
     need(size(members) == 0 || greatest < static_cast<uint32_t>(n_labels), "a member is out of range");
+    for (int64_t r = 0; r < n_repetitions; ++r) {
+      rising &=
+          sylvan::all_rise(offsets.data() + r * (n_buckets + 1), n_buckets, members.data() + r * n_members);
+    }
   }
-  new (self) BucketLists{
-      offsets, members, {n_labels, n_repetitions, n_buckets, n_members, offsets.data(), members.data()}};
+  new (self)
+      BucketLists{offsets,
+                  members,
+                  {n_labels, n_repetitions, n_buckets, n_members, offsets.data(), members.data(), rising}};
 }
 
 void make_counters(Counters* self, int64_t n_labels, int64_t n_buckets, int64_t n_repetitions) {

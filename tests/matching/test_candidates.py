@@ -84,9 +84,10 @@ def test_candidates_are_exactly_the_counted(
 
 @pytest.mark.parametrize("order", ["votes", "probability"])
 @pytest.mark.parametrize("limit", [1, 10, 200, 3000, None])
-def test_many_candidates_are_cut_where_they_should_be(order: str, limit: int | None) -> None:
+@pytest.mark.parametrize("n_buckets", [40, 4000])  # counted in blocks of labels, and by a list of those touched
+def test_many_candidates_are_cut_where_they_should_be(n_buckets: int, order: str, limit: int | None) -> None:
     random = np.random.default_rng(4)
-    n_labels, n_buckets, n_repetitions, n, m = 20_000, 40, 12, 5, 6
+    n_labels, n_repetitions, n, m = 20_000, 12, 5, 6
     assignment = random.integers(0, n_buckets, (n_repetitions, n_labels))
     buckets = Buckets.from_assignment(assignment, n_buckets)
     chosen = np.argsort(random.random((n, n_repetitions, n_buckets)), axis=2)[:, :, :m].astype(np.int32)
@@ -167,6 +168,14 @@ def test_lists_that_name_a_label_twice_do_no_harm() -> None:
     wild = Buckets(np.zeros((1, 4), np.int32), 2, offsets, members)
     chosen, weights = np.array([[[0, 1]]], np.int32), np.ones((1, 1, 2), np.float32)
     assert find_candidates(wild, chosen, weights, limit=1).labels.tolist() == [1]
+
+
+def test_lists_that_do_not_rise_are_counted_all_the_same() -> None:
+    n = 20_000  # more than a block of labels
+    falling = np.arange(n, dtype=np.int32)[::-1].reshape(1, n).copy()
+    wild = Buckets(np.zeros((1, n), np.int32), 1, np.array([[0, n]]), falling)
+    found = find_candidates(wild, np.zeros((1, 1, 1), np.int32), np.ones((1, 1, 1), np.float32))
+    assert found.labels.tolist() == list(range(n))
 
 
 def test_the_door_holds_the_sizes() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -295,3 +297,32 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_compiled_it_is_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    head = made(balanced_tree(range(50), 4), dtype=torch.float32, n_candidates=5, n_noises=2)
+    network = torch.nn.Linear(DIM, DIM)
+    features, targets = batch(50, dtype=torch.float32)
+    targets[2] = IGNORED
+
+    def whole(features: Tensor, targets: Tensor) -> Tensor:
+        loss: Tensor = head(network(features), targets)
+        return loss
+
+    found = []
+    torch._dynamo.reset()
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.filterwarnings("error", ".*[Gg]raph break.*")
+        for called in (whole, torch.compile(whole, backend="aot_eager")):
+            head.zero_grad()
+            network.zero_grad()
+            torch.manual_seed(1)
+            value = called(features, targets)
+            value.backward()
+            gradient = head.edge_weights.grad
+            assert gradient is not None and gradient.is_sparse and network.weight.grad is not None
+            found.append((value.detach(), gradient.to_dense(), network.weight.grad.clone()))
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*found, strict=True))
+    assert "Graph break" not in caplog.text
+    searched_too = torch.compile(head.topk, backend="aot_eager")(features, 3)
+    assert torch.equal(searched_too.classes, head.topk(features, 3).classes)

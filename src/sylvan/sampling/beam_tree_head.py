@@ -13,6 +13,7 @@ from sylvan.indexing.class_tree import check_class_tree
 from sylvan.indexing.tree import LabelTree
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling.base import Sampler
+from sylvan.sampling.eager import eagerly, without_gradient
 from sylvan.sampling.inputs import need_floats, need_integers
 from sylvan.sampling.loss import (
     Positives,
@@ -216,15 +217,20 @@ class BeamTreeHead(Parameterized, nn.Module):
             When something isn't a tensor, or shapes, dtypes or devices don't fit, or (looked at on the CPU only) a
             target is neither a class nor ``ignore_index``.
         """
-        self._check_features(features)
-        self._check_targets(features, targets)
-        rows, labels, kept = kept_rows(features, targets, self.ignore_index)
+        rows, labels, kept = self._sorted_out(features, targets)
         losses = self._losses(rows, labels) if len(rows) else no_losses(rows, self.edge_weights)
         return reduced(losses, kept, features.shape[:-1], self.reduction)
 
     def loss(self, features: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch: what calling the head gives, see :meth:`forward`."""
         return self(features, targets)  # type: ignore[no-any-return]
+
+    @eagerly
+    def _sorted_out(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """After all checks, the features (batch, dim) and targets (batch, p) not left out, and which aren't, bool."""
+        self._check_features(features)
+        self._check_targets(features, targets)
+        return kept_rows(features, targets, self.ignore_index)
 
     def _losses(self, features: Tensor, targets: Tensor) -> Tensor:
         wanted = positives(targets, self.ignore_index)
@@ -242,6 +248,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         self.coverage = chosen.covered[wanted.present].float().mean()
         return cane_losses(chosen, scores, wanted, together=self.together)
 
+    @without_gradient
     def _select(self, features: Tensor, wanted: Positives) -> Selection:
         n = self.n_candidates
         rows, weights, biases = features.detach(), self.edge_weights.detach(), self.edge_biases
@@ -252,7 +259,7 @@ class BeamTreeHead(Parameterized, nn.Module):
     # Prediction.
 
     @torch.no_grad()
-    def topk(self, features: Tensor, k: int, *, beam: int | None = None) -> BestClasses:
+    def topk(self, features: Tensor, k: int, beam: int | None = None) -> BestClasses:
         """The classes of the highest scores that a beam search finds.
 
         Parameters
@@ -303,7 +310,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         outer = features.shape[:-1]
         return BestClasses(classes.reshape(*outer, k), scores.reshape(*outer, k))
 
-    def log_prob(self, features: Tensor, *, exact: bool = True, beam: int | None = None) -> Tensor:
+    def log_prob(self, features: Tensor, exact: bool = True, beam: int | None = None) -> Tensor:
         """Log-probabilities of all classes.
 
         Parameters
