@@ -61,7 +61,7 @@ def test_goals_compare_with_ivf_and_k_means(module: Any) -> None:
         row("ivf", [point(0.9, 1000.0, ms=0.1)], n_buckets=256),
         row("ivf", [point(0.9, 1200.0, ms=0.2)], n_buckets=64),
         row("kmeans", both(0.9, 400.0), n_buckets=256, n_repetitions=16),
-        row("irli", both(0.9, 300.0, ms=0.25, p50_ms=0.3), n_buckets=256, n_repetitions=16, hidden=512,
+        row("irli", both(0.9, 300.0, ms=0.25, p50_ms=0.3), n_buckets=256, n_repetitions=16, hidden=128,
             load_deviation=0.5),
     ]  # fmt: skip
     text = "\n".join(module("report_irli").section("neighbors", runs))

@@ -19,6 +19,7 @@ Float32 = npt.NDArray[np.float32]
 Inputs = Float32 | Csr | sp.csr_matrix
 _BLOCK_VALUES = 1 << 22  # logits held at once by one thread
 _MOST_ROWS = 512
+_FEW_ROWS = 8  # rows of which all repetitions are computed in one call
 _FEWEST_ROWS = 2  # a product of one row goes another way through BLAS, to other bits
 
 
@@ -143,6 +144,14 @@ class BucketNetwork:
             found += self.second_bias[repetition]
         return found[: len(hidden)]
 
+    def _all_logits(self, hidden: Float32) -> Float32:
+        """The logits of all repetitions, (n_repetitions, n, n_buckets): for a few rows, where calls cost the most."""
+        parts = _enough_rows(hidden).reshape(-1, self.n_repetitions, self.hidden).swapaxes(0, 1)
+        with np.errstate(all="ignore"):
+            found: Float32 = parts @ self.second  # the same products as those of bucket_logits, to the last bit
+            found += self.second_bias[:, None]
+        return found[:, : len(hidden)]
+
     def top(self, X: Inputs, m: int, n_jobs: int = 1) -> tuple[npt.NDArray[np.int32], Float32]:
         """The ``m`` best buckets of every repetition.
 
@@ -152,7 +161,8 @@ class BucketNetwork:
         m : int
             Buckets a repetition, n_buckets at most.
         n_jobs : int
-            Threads; the answer doesn't depend on it, nor on which rows are asked for together.
+            Threads; the answer doesn't depend on it. Which rows are asked for together may change the last bits of
+            very small networks' answers.
 
         Returns
         -------
@@ -176,9 +186,14 @@ class BucketNetwork:
         def work(rows: tuple[int, int]) -> None:
             part = slice(*rows)
             hidden = self.hidden_values(X[part])
-            for repetition in range(self.n_repetitions):
-                best = best_columns(self.bucket_logits(hidden, repetition), m)
-                chosen[part, repetition], probabilities[part, repetition] = best
+            if len(hidden) <= _FEW_ROWS:
+                best = best_columns(self._all_logits(hidden).reshape(-1, self.n_buckets), m)
+                for answer, found in zip((chosen, probabilities), best, strict=True):
+                    answer[part] = found.reshape(self.n_repetitions, -1, m).swapaxes(0, 1)
+            else:
+                for repetition in range(self.n_repetitions):
+                    best = best_columns(self.bucket_logits(hidden, repetition), m)
+                    chosen[part, repetition], probabilities[part, repetition] = best
             probabilities[part] = sigmoid(probabilities[part])
 
         map_parallel(work, split_ranges(n, self.block_rows()), n_jobs)

@@ -89,7 +89,7 @@ def rank_labels(
     dense : bool
         Multiply a sparse matrix as if it were a dense one.
     n_jobs : int
-        Threads; the answer doesn't depend on it, nor on which rows are asked for together.
+        Threads; the answer doesn't depend on it.
     """
     matrix = X.to_scipy() if isinstance(X, Csr) else X
     n = matrix.shape[0]
