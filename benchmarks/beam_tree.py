@@ -76,7 +76,7 @@ def run(python: str, step: str, row: Row, options: argparse.Namespace) -> Row:
     if step == "tuning":
         told["rates"] = beam_tree_plan.rates(row)
     if options.quick and step != "version":
-        told["epochs"] = min(told.get("epochs", 2), 2)
+        told["epochs"] = min(told.get("epochs", 2), 2)  # 0.5 stays
         told["tested"] = 200
     job: Row = {"step": step, "row": told}
     if "set" in row:

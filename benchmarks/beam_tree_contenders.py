@@ -8,8 +8,8 @@ __all__ = ["CONTENDERS", "OPTIMIZERS", "PEERS", "POWERS", "RATES", "choices", "i
 
 Settings = dict[str, Any]
 RATES = {  # of rows that are of unit length on average
-    "adagrad": (0.03, 0.1, 0.3, 1.0, 3.0),
-    "sgd": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+    "adagrad": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+    "sgd": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     "vw": (0.03, 0.1, 0.3, 1.0, 3.0),
 }
 OPTIMIZERS = ("adagrad", "sgd")

@@ -99,7 +99,8 @@ def _speed(figure: Any, runs: Runs) -> None:
     panels["ranking"].set_ylabel("ranking a row, µs")
     for axes in panels.values():
         axes.set(xscale="log", yscale="log", xlabel="classes")
-        axes.legend(fontsize=6, frameon=False)
+        if axes.lines:
+            axes.legend(fontsize=6, frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -69,34 +69,66 @@ def run(arguments: list[str]) -> measure.Clock:
     return clock
 
 
+class Caches:
+    """The rows in VW's own form, half of the training rows where ``half``; all rates are tried on the same ones."""
+
+    def __init__(self, row: dict[str, Any], found: beam_tree_sets.ClassSet, scratch: Path, *, half: bool) -> None:
+        order = np.random.default_rng(row["seed"]).permutation(len(found.y))
+        if half:
+            order = order[: len(order) // 2]
+        self.shared, self.scratch, self.truth = options(row, found), scratch, found.y_test
+        self.of: dict[str, list[str]] = {}
+        for part, X, y in (("train", found.X[order], found.y[order]), ("test", found.X_test, found.y_test)):
+            text = scratch / part
+            write(text, X, y)
+            self.of[part] = ["--cache_file", f"{text}.cache"]
+            run([*self.shared, "-t", "-d", str(text), "-k", *self.of[part]])
+            text.unlink()
+
+    def train(self, rate: float, passes: int) -> measure.Clock:
+        """Trains and writes the model."""
+        told = ["--passes", str(passes), "--holdout_off", "-l", str(rate)]
+        return run([*self.shared, *told, *self.of["train"], "-f", str(self.scratch / "model")])
+
+    def ask(self, *more: str) -> measure.Clock:
+        """Goes through the test rows with the model."""
+        model = ["-t", "-i", str(self.scratch / "model"), "--quiet", "--passes", "1"]
+        return run([*model, *self.of["test"], *more])
+
+    def right(self) -> tuple[float, measure.Clock]:
+        """Percent of the test rows that the model answers rightly."""
+        told = self.scratch / "answers"
+        clock = self.ask("-p", str(told))
+        answers = np.loadtxt(told, dtype=np.int64, ndmin=1)
+        if answers.shape != self.truth.shape:
+            raise RuntimeError(f"VW answered {len(answers)} of {len(self.truth)} rows")
+        return 100 * float((answers - 1 == self.truth).mean()), clock
+
+
+def marks_of(row: dict[str, Any], found: beam_tree_sets.ClassSet, scratch: Path) -> list[list[list[float]]]:
+    """For each rate, what is right after half a pass and after all."""
+    marks: list[list[list[float]]] = [[] for _ in row["rates"]]
+    for epochs in dict.fromkeys((0.5, row["epochs"])):
+        caches = Caches(row, found, scratch, half=epochs == 0.5)
+        for at, rate in enumerate(row["rates"]):
+            caches.train(rate, math.ceil(epochs))
+            marks[at].append([epochs, caches.right()[0]])
+    return marks
+
+
 def accuracy_of(row: dict[str, Any], found: beam_tree_sets.ClassSet, scratch: Path) -> dict[str, Any]:
-    """Trains ``row["epochs"]`` passes, half of the rows if that is 0.5, and asks for the test rows' classes."""
-    order = np.random.default_rng(row["seed"]).permutation(len(found.y))
-    if row["epochs"] == 0.5:
-        order = order[: len(order) // 2]
-    shared = options(row, found)
-    caches = {}
-    for part, X, y in (("train", found.X[order], found.y[order]), ("test", found.X_test, found.y_test)):
-        write(scratch / part, X, y)
-        caches[part] = ["--cache_file", str(scratch / f"{part}.cache")]
-        run([*shared, "-t", "-d", str(scratch / part), "-k", *caches[part]])
-        (scratch / part).unlink()
+    """Trains ``row["epochs"]`` passes and asks for the test rows' classes."""
+    caches = Caches(row, found, scratch, half=False)
     measure.forget_peak()
-    passes = ["--passes", str(math.ceil(row["epochs"])), "--holdout_off", "-l", str(row["rate"])]
-    model, told = str(scratch / "model"), scratch / "answers"
-    training = run([*shared, *passes, *caches["train"], "-f", model])
+    training = caches.train(row["rate"], row["epochs"])
     peak = measure.peak_resident()
-    asked = ["-t", "-i", model, "--quiet", "--passes", "1", *caches["test"]]
-    opening = run([*asked, "--examples", "1"])
-    testing = run([*asked, "-p", str(told)])
-    answers = np.loadtxt(told, dtype=np.int64, ndmin=1)
-    if answers.shape != found.y_test.shape:
-        raise RuntimeError(f"VW answered {len(answers)} of {len(found.y_test)} rows")
+    opening = caches.ask("--examples", "1")  # reading the model isn't ranking
+    right, testing = caches.right()
     n = len(found.y_test)
     return {
         "version": version(),
-        "accuracy": 100 * float((answers - 1 == found.y_test).mean()),
-        "bits": int(shared[shared.index("-b") + 1]),
+        "accuracy": right,
+        "bits": int(caches.shared[caches.shared.index("-b") + 1]),
         "training": {"wall_s": training.wall, "cpu_s": training.cpu, "peak_mb": peak},
         "ranking": {
             "ms_per_row": 1e3 * max(0.0, testing.wall - opening.wall) / n,

@@ -63,14 +63,9 @@ def tuning(job: dict[str, Any]) -> Figures:
     if "vw" in row:
         import beam_tree_vw
 
-        for rate in row["rates"]:
-            marks = []
-            for epochs in dict.fromkeys((0.5, row["epochs"])):
-                with tempfile.TemporaryDirectory() as scratch:
-                    told = beam_tree_vw.accuracy_of({**row, "rate": rate, "epochs": epochs}, found, Path(scratch))
-                marks.append([epochs, told["accuracy"]])
-            points.append({"rate": rate, "marks": marks})
-        return {"points": points}
+        with tempfile.TemporaryDirectory() as scratch:
+            marks = beam_tree_vw.marks_of(row, found, Path(scratch))
+        return {"points": [{"rate": rate, "marks": own} for rate, own in zip(row["rates"], marks, strict=True)]}
     import beam_tree_ours
 
     tree, _ = beam_tree_ours.plant(row, found)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer
 from sylvan.errors import DataError, MemoryLimitError, ModelError, ParameterError
+from sylvan.matching.class_beam import all_scores
 from sylvan.models import beam_tree_training
 from sylvan.models.class_names import Classes, classes_of
 
@@ -151,7 +152,7 @@ def test_filters_take_names_and_leave_the_scores() -> None:
 def test_probabilities_by_beam_and_exactly() -> None:
     model = make(beam=1).fit(X, y)
     exact = model.predict_proba(X, exact=True)
-    scores = sylvan.matching.class_beam.all_scores(model.weights_, X).astype(float)
+    scores = all_scores(model.weights_, X).astype(float)
     shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(exact.toarray(), shares, rtol=1e-4)
     assert np.diff(model.predict_proba(X, 2, exact=True).indptr).tolist() == [2] * 120
@@ -161,6 +162,32 @@ def test_probabilities_by_beam_and_exactly() -> None:
         model.predict_proba(X, exact=1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="it takes no 'beam'"):
         model.predict_proba(X, exact=True, beam=3)
+
+
+def test_explanations_follow_the_path() -> None:
+    for loss in ("cane", "hsm", "softmax"):
+        model = make(loss=loss, bias=0.5).fit(X, y)
+        scores = all_scores(model.weights_, X[:1], 0.5, log_probabilities=loss == "hsm")[0]
+        for label in range(6):
+            found = model.explain(X[:1], label, top=2, beam=6)
+            path = found.trees[0].paths[0]
+            assert path.score == pytest.approx(float(scores[label]), rel=1e-4) and path.reached
+            assert [step.node for step in path.steps] == model.tree_.path(path.leaf)
+            for step in path.steps:
+                parts = [feature.contribution for feature in (*step.positive, *step.negative)]
+                assert sum(parts) + step.rest + step.intercept == pytest.approx(step.score, abs=1e-5)
+        assert found.text() and found.html()
+
+
+def test_explanations_say_where_the_beam_lost_a_class() -> None:
+    model = make(beam=1).fit(X, y)
+    lost = [label for label in range(6) if not (model.rank(X[:1], k=6).labels == label).any()]
+    assert lost
+    for label in lost:
+        vote = model.explain(X[:1], label).trees[0]
+        assert not vote.reached and vote.enough is not None and vote.enough > 1
+        assert label in model.rank(X[:1], k=6, beam=vote.enough).labels
+        assert label not in model.rank(X[:1], k=6, beam=vote.enough - 1).labels
 
 
 # ---------------------------------------- weights of classes

@@ -19,6 +19,7 @@ from tree_twin import BATCH, DIM, batch, edge_scores, made, path, searched, unev
 from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import balanced_tree
+from sylvan.matching.class_beam import ClassWeights, rank_classes
 from sylvan.sampling import BeamTreeHead, FullSoftmaxLoss, Softmax, Uniform, Unigram
 
 IGNORED = -100
@@ -50,6 +51,19 @@ def test_large_layers_are_searched_by_the_nodes_alone() -> None:
         found = head.topk(features, 2, beam=3)
     assert made_by.largest <= 4 * BATCH * 8 * 3 * 8, made_by.by
     assert found.classes.tolist() == [searched(head, x, 3, 2) for x in features]
+
+
+def test_the_compiled_engine_finds_the_same() -> None:
+    """The linear classifier's kernel and the head, with the same weights."""
+    tree = balanced_tree(np.random.default_rng(1).permutation(700), branching=6)
+    head = made(tree, dtype=torch.float32)
+    columns = torch.cat([head.edge_weights, head.edge_biases[:, None]], dim=1).detach().numpy()
+    features, _ = batch(700, dtype=torch.float32)
+    for beam in (1, 4, 300):
+        ours = head.topk(features, 5, beam)
+        theirs = rank_classes(ClassWeights(tree, np.ascontiguousarray(columns)), features.numpy(), 5, beam)
+        assert ours.classes.tolist() == theirs.labels.tolist()
+        np.testing.assert_allclose(ours.scores.numpy(), theirs.scores, rtol=1e-5, atol=1e-5)
 
 
 def test_probabilities() -> None:

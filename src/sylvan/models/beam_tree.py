@@ -15,16 +15,27 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.beam_tree_explanation import class_notes, class_votes
 from sylvan.models.beam_tree_plan import plan_training
-from sylvan.models.beam_tree_search import rank_by_beam, rank_exactly
+from sylvan.models.beam_tree_search import rank_by_beam, rank_exactly, within_bounds
 from sylvan.models.beam_tree_state import KIND, parameters_of, restore, state_of
-from sylvan.models.beam_tree_training import Examples, examples_of, learn, noise_of, train_epochs, training_of
+from sylvan.models.beam_tree_training import (
+    Examples,
+    changeable,
+    examples_of,
+    learn,
+    noise_of,
+    train_epochs,
+    training_of,
+)
 from sylvan.models.class_names import Classes, classes_of
 from sylvan.models.class_settings import ClassWeight, TreeOf
+from sylvan.models.explanation import TreeVote
 from sylvan.models.plan import Plan
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
 from sylvan.ranking.class_training import LOSSES, OPTIMIZERS
+from sylvan.ranking.explain import Names
 from sylvan.topk import TopK
 
 __all__ = ["BeamTreeClassifier"]
@@ -97,7 +108,7 @@ class BeamTreeClassifier(Estimator):
     A step costs about ``(2 * n_candidates + n_noises) * log(n_labels_)`` products of a row with an edge's weights.
     Weights are as many as there are edges times features, twice that while training with AdaGrad.
 
-    With a single class there is nothing to learn: every row is of it, with a probability of 1.
+    A single class leaves nothing to learn: every row is of it, with a probability of 1.
 
     References
     ----------
@@ -134,6 +145,7 @@ class BeamTreeClassifier(Estimator):
         "n_jobs": Jobs(optional=True),
     }
 
+    gives_probabilities: ClassVar[bool] = True
     weights_: ClassWeights
     learning_rate_: float
     history_: npt.NDArray[np.float64]
@@ -179,8 +191,6 @@ class BeamTreeClassifier(Estimator):
         self.seed = seed
         self.n_jobs = n_jobs
 
-    # ---------------------------------------- learning
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False) -> BeamTreeClassifier:
         """Make the tree, choose the learning rate, and train.
 
@@ -215,6 +225,7 @@ class BeamTreeClassifier(Estimator):
 
         The first call makes the tree and chooses the learning rate, by the rows that it is given: let it see enough of
         every class. It must be told all classes; later calls, also of a model that was saved and loaded, add none.
+        Weights change where they are: a call that is interrupted leaves what it had learned by then.
 
         Parameters
         ----------
@@ -283,23 +294,13 @@ class BeamTreeClassifier(Estimator):
         """One more pass."""
         counts = self.label_counts_ + examples.counts()
         if self._classes.n > 1:
-            self.weights_, rows = self._own_weights(), examples.taught()
+            self.weights_, rows = changeable(self.weights_, self.optimizer), examples.taught()
             noise = noise_of(self.noise, self.noise_power, counts)
             training = training_of(self, self.learning_rate_, self._classes.n)
             told = train_epochs(self.weights_, examples, training, rows, [1.0], noise=noise, step=self._step)
             self.history_ = np.concatenate([self.history_, told])
             self._step += len(rows)
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
-
-    def _own_weights(self) -> ClassWeights:
-        """The weights to go on with: a copy where they are a mapped file's, or lack what the optimizer needs."""
-        weights, squares = self.weights_.weights, self.weights_.squares
-        if self.optimizer != "adagrad":
-            squares = None
-        elif squares is None:
-            squares = np.zeros_like(weights)
-        squares = squares if squares is None or squares.flags.writeable else np.array(squares)
-        return ClassWeights(self.tree_, weights if weights.flags.writeable else np.array(weights), squares)
 
     def plan(self, X: Any, y: Any, sample_weight: Any = None) -> Plan:
         """What ``fit`` with the same arguments would take: time, memory and the size of the model.
@@ -320,8 +321,6 @@ class BeamTreeClassifier(Estimator):
         """
         self.check_params()
         return plan_training(self, examples_of(self, X, y, sample_weight)[0])
-
-    # ---------------------------------------- ranking
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -363,14 +362,15 @@ class BeamTreeClassifier(Estimator):
         """
         self._need_fit("rank")
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        return self._named(self._search(X, k, beam, allowed, denied))
+
+    def _search(self, X: Any, k: int, beam: Any, allowed: Any = None, denied: Any = None, raw: bool = False) -> TopK:
         beam = validate.count(self.beam if beam is None else beam, "beam")
         rows = self._rows(X)
-        labels = self._filter(allowed, denied, rows.shape[0])
-        top = rank_by_beam(
-            self.weights_, rows, k, beam, loss=self._loss, bias=self._bias, labels=labels,
-            n_jobs=resolve_jobs(self.n_jobs),
-        )  # fmt: skip
-        return self._named(top)
+        labels, jobs = self._filter(allowed, denied, rows.shape[0]), resolve_jobs(self.n_jobs)
+        return rank_by_beam(
+            self.weights_, rows, k, beam, loss=self._loss, bias=self._bias, labels=labels, raw=raw, n_jobs=jobs
+        )
 
     def predict(  # type: ignore[override]  # one class a row, not labels by a rule
         self, X: Any, *, beam: int | None = None
@@ -389,7 +389,7 @@ class BeamTreeClassifier(Estimator):
             Of the dtype of :attr:`classes_`.
         """
         self._need_fit("predict")
-        best: npt.NDArray[Any] = self._classes.array[np.maximum(self.rank(X, 1, beam=beam).labels[:, 0], 0)]
+        best: npt.NDArray[Any] = self._classes.array[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)]
         return best
 
     def predict_proba(self, X: Any, k: int = 100, *, exact: bool = False, **options: Any) -> sp.csr_matrix:
@@ -435,6 +435,13 @@ class BeamTreeClassifier(Estimator):
         )
         return self.probabilities(top).to_csr(self.n_labels_)
 
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        beam = self.beam if options.get("beam") is None else options["beam"]
+        return class_votes(self.weights_, row, label, beam, top, names, loss=self._loss, bias=self._bias)
+
+    def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
+        return class_notes(self._loss)
+
     def _probabilities(self, top: TopK) -> Any:
         return np.exp(np.minimum(top.scores, 0))
 
@@ -452,10 +459,7 @@ class BeamTreeClassifier(Estimator):
             dense = validate.dense_features(X, self.n_features_)
             if dense is not None:
                 return dense
-        rows = self._features(X)
-        if rows.data.size and max(float(rows.data.max()), -float(rows.data.min())) > validate.LARGEST_TRAINED:
-            most = np.float32(validate.LARGEST_TRAINED)  # larger ones are worth no more: sums must stay numbers
-            rows = rows._replace(data=np.clip(rows.data, -most, most))
+        rows = within_bounds(self._features(X))
         return rows.to_scipy().toarray() if self._dense else rows
 
     def __sklearn_tags__(self) -> Any:

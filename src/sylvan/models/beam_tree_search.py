@@ -11,8 +11,9 @@ from sylvan.matching.bucket_network import best_columns
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
+from sylvan.validate import LARGEST_TRAINED
 
-__all__ = ["rank_by_beam", "rank_exactly"]
+__all__ = ["rank_by_beam", "rank_exactly", "within_bounds"]
 
 _BLOCK_SCORES = 1 << 22  # held at once by one thread
 _MOST_ROWS = 4096
@@ -28,21 +29,23 @@ def rank_by_beam(
     loss: str,
     bias: float,
     labels: LabelFilter | None = None,
+    raw: bool = False,
     n_jobs: int = 1,
 ) -> TopK:
     """The ``k`` best classes of those below the beam's nodes, with the logarithms of their shares among these.
 
-    The probabilities of a hierarchical softmax are taken as they are.
+    The probabilities of a hierarchical softmax are taken as they are; with ``raw`` every score is, which is faster.
     """
     tree = weights.tree
     if tree.depth == 1:
-        return rank_exactly(weights, X, k, loss=loss, bias=bias, labels=labels, n_jobs=n_jobs)
-    reach = min(tree.n_leaves, beam * int(tree.cluster_sizes.max()))
+        return rank_exactly(weights, X, k, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=n_jobs)
+    reach = k if raw and labels is None else min(tree.n_leaves, beam * int(tree.cluster_sizes.max()))
+    raw = raw or loss == "hsm"
     found = _empty(X.shape[0], k)
 
     def work(rows: tuple[int, int]) -> None:
         top = rank_classes(weights, _part(X, *rows), reach, beam, bias=bias, log_probabilities=loss == "hsm")
-        scores = top.scores if loss == "hsm" else top.scores - _log_sums(top.scores)
+        scores = top.scores if raw else top.scores - _log_sums(top.scores, top.scores[:, :1])
         _put(found, rows, top.labels, scores, labels)
 
     map_parallel(work, split_ranges(X.shape[0], _block_rows(reach)), n_jobs, description="Ranking")
@@ -57,16 +60,17 @@ def rank_exactly(
     loss: str,
     bias: float,
     labels: LabelFilter | None = None,
+    raw: bool = False,
     n_jobs: int = 1,
 ) -> TopK:
     """The ``k`` best of all classes, with the logarithms of their probabilities."""
-    n_classes = weights.tree.n_labels
+    n_classes, raw = weights.tree.n_labels, raw or loss == "hsm"
     found = _empty(X.shape[0], k)
 
     def work(rows: tuple[int, int]) -> None:
         scores = _every_score(weights, _part(X, *rows), bias, loss == "hsm")
-        if loss != "hsm":
-            scores -= _log_sums(scores)
+        if not raw:
+            scores -= _log_sums(scores, scores.max(axis=1, keepdims=True))
         every = np.broadcast_to(np.arange(n_classes, dtype=np.int32), scores.shape)
         if labels is not None:
             scores[~_is_open(every, labels, rows[0])] = -np.inf
@@ -75,6 +79,14 @@ def rank_exactly(
 
     map_parallel(work, split_ranges(X.shape[0], _block_rows(n_classes)), n_jobs, description="Ranking")
     return found
+
+
+def within_bounds(rows: Csr) -> Csr:
+    """Features no larger than can be learned from, where larger ones are worth no more: sums must stay numbers."""
+    most = np.float32(LARGEST_TRAINED)
+    if not rows.data.size or max(float(rows.data.max()), -float(rows.data.min())) <= most:
+        return rows
+    return rows._replace(data=np.clip(rows.data, -most, most))
 
 
 def _every_score(weights: ClassWeights, X: Csr | Float32, bias: float, log_probabilities: bool) -> Float32:
@@ -102,13 +114,13 @@ def _part(X: Csr | Float32, start: int, stop: int) -> Csr | Float32:
     return Csr(X.indptr[start : stop + 1] - first, X.indices[first:last], X.data[first:last], shape)
 
 
-def _log_sums(scores: Float32) -> Float32:
-    """The logarithm of each row's sum of exponentials, as a column; 0 for a row without a number."""
+def _log_sums(scores: Float32, most: Float32) -> Float32:
+    """The logarithm of each row's sum of exponentials, as a column, by its largest; 0 for a row without a number."""
     with np.errstate(all="ignore"):
-        most = np.nan_to_num(np.nanmax(scores, axis=1, keepdims=True, initial=-np.inf), neginf=0.0)
-        sums = np.log(np.nansum(np.exp(scores - most), axis=1, keepdims=True)) + most
-    found: Float32 = np.nan_to_num(sums, neginf=0.0).astype(np.float32)
-    return found
+        shares = scores - most
+        sums: Float32 = np.log(np.exp(shares, out=shares).sum(axis=1, keepdims=True)) + most
+    np.nan_to_num(sums, copy=False, neginf=0.0)
+    return sums
 
 
 def _put(

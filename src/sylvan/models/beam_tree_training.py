@@ -28,6 +28,7 @@ __all__ = [
     "RATES_TRIED",
     "Examples",
     "Learned",
+    "changeable",
     "examples_of",
     "learn",
     "make_tree",
@@ -224,6 +225,17 @@ def make_tree(model: Any, examples: Examples, *, n_jobs: int) -> LabelTree:
     return balanced_tree(np.random.default_rng([model.seed, 1]).permutation(n), branching)
 
 
+def changeable(weights: ClassWeights, optimizer: str) -> ClassWeights:
+    """The weights to go on with: a copy where they are a mapped file's, or lack what the optimizer needs."""
+    values, squares = weights.weights, weights.squares
+    if optimizer != "adagrad":
+        squares = None
+    elif squares is None:
+        squares = np.zeros_like(values)
+    squares = squares if squares is None or squares.flags.writeable else np.array(squares)
+    return ClassWeights(weights.tree, values if values.flags.writeable else np.array(values), squares)
+
+
 def noise_of(kind: str, power: float, counts: npt.NDArray[np.int64]) -> ClassNoise | None:
     """What noises are drawn by; None for all classes alike. A class without rows counts as one row."""
     if kind == "uniform":
@@ -324,6 +336,7 @@ def choose_rate(
             beam,
             loss=training.loss,
             bias=training.bias,
+            raw=True,
             n_jobs=n_jobs,
         )
         right = top.labels == truth[:, None]
