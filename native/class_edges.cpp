@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "class_features.hpp"
 #include "lanes.hpp"
 
 namespace sylvan {
@@ -21,7 +22,8 @@ SYLVAN_INLINE void rows_of_edges(const EdgeWeights& weights, const int32_t* edge
                                  int64_t n, const float** rows) {
   for (int j = 0; j < kRows; ++j) {
     const int64_t at = i + j < n ? i + j : n - 1;
-    rows[j] = weights.values + (edges ? static_cast<int64_t>(edges[at]) : first + at) * weights.stride;
+    rows[j] =
+        weights.values + (edges ? static_cast<int64_t>(edges[at]) : first + at) * weights.shape.n_weights;
   }
 }
 
@@ -60,7 +62,7 @@ SYLVAN_CLONES void score_dense(const EdgeWeights& weights, const ClassRow& row, 
 
 void score_sparse(const EdgeWeights& weights, const ClassRow& row, const int32_t* edges, int64_t first,
                   int64_t n, float* SYLVAN_RESTRICT out) {
-  const int64_t intercept = weights.stride - 1;
+  const int64_t intercept = weights.shape.n_weights - 1;
   for (int64_t i = 0; i < n; i += kRows) {
     const float* rows[kRows];
     rows_of_edges(weights, edges, first, i, n, rows);
@@ -180,11 +182,34 @@ void step_sparse(const EdgeStep& step, const ClassRow& row, float* SYLVAN_RESTRI
   }
 }
 
+void step_edge(const EdgeStep& step, const ClassRow& row, int64_t edge, float coefficient) {
+  float* weights = step.weights + edge * step.shape.n_weights;
+  float* squares = step.squares ? step.squares + edge * step.shape.n_weights : nullptr;
+  if (row.indices) {
+    step_sparse(step, row, weights, squares, coefficient);
+  } else if (squares) {
+    adapt_dense(weights, squares, row.values, row.n, step.rate, coefficient, step.decay);
+  } else if (step.decay != 0.0f) {
+    descend_dense_with_decay(weights, row.values, row.n, step.rate, coefficient, step.decay);
+  } else {
+    descend_dense(weights, row.values, row.n, step.rate, coefficient);
+  }
+  const int64_t last = step.shape.n_weights - 1;
+  const float gradient = coefficient * row.bias;
+  if (squares) {
+    adapt(weights[last], squares[last], gradient, step.rate);
+  } else {
+    weights[last] -= step.rate * gradient;
+  }
+}
+
 }  // namespace
 
 void score_edges(const EdgeWeights& weights, const ClassRow& row, const int32_t* edges, int64_t first,
                  int64_t n, float* out) {
-  if (row.indices) {
+  if (weights.shape.by_feature) {
+    score_by_feature(weights, row, edges, first, n, out);
+  } else if (row.indices) {
     score_sparse(weights, row, edges, first, n, out);
   } else {
     score_dense(weights, row, edges, first, n, out);
@@ -198,25 +223,13 @@ double exponentials(float* scores, int64_t n, float shift) {
 
 float largest(const float* values, int64_t n) { return largest_of(values, n); }
 
-void step_edge(const EdgeStep& step, const ClassRow& row, int64_t edge, float coefficient) {
-  float* weights = step.weights + edge * step.stride;
-  float* squares = step.squares ? step.squares + edge * step.stride : nullptr;
-  if (row.indices) {
-    step_sparse(step, row, weights, squares, coefficient);
-  } else if (squares) {
-    adapt_dense(weights, squares, row.values, row.n, step.rate, coefficient, step.decay);
-  } else if (step.decay != 0.0f) {
-    descend_dense_with_decay(weights, row.values, row.n, step.rate, coefficient, step.decay);
-  } else {
-    descend_dense(weights, row.values, row.n, step.rate, coefficient);
+void step_edges(const EdgeStep& step, const ClassRow& row, const int32_t* edges, int64_t first, int64_t n,
+                const float* coefficients) {
+  if (step.shape.by_feature) {
+    step_by_feature(step, row, edges, first, n, coefficients);
+    return;
   }
-  const int64_t last = step.stride - 1;
-  const float gradient = coefficient * row.bias;
-  if (squares) {
-    adapt(weights[last], squares[last], gradient, step.rate);
-  } else {
-    weights[last] -= step.rate * gradient;
-  }
+  for (int64_t i = 0; i < n; ++i) step_edge(step, row, edges ? edges[i] : first + i, coefficients[i]);
 }
 
 }  // namespace sylvan

@@ -29,10 +29,17 @@ inline ClassRow row_of(const ClassRows& rows, int64_t row) {
   return {rows.values + begin, rows.indices + begin, rows.indptr[row + 1] - begin, rows.bias};
 }
 
-// A row of `stride` weights for each edge; the last one is the intercept.
+// Where the weights of edges lie: a row of `n_weights` for each edge, or, which suits compressed rows, a row
+// of `n_edges` for each feature. An edge's last weight is its intercept.
+struct EdgeShape {
+  int64_t n_edges;
+  int64_t n_weights;
+  bool by_feature;
+};
+
 struct EdgeWeights {
   const float* values;
-  int64_t stride;
+  EdgeShape shape;
 };
 
 // The scores of n edges: those named, or where `edges` is null those from `first` on. An edge's score does
@@ -47,16 +54,18 @@ double exponentials(float* scores, int64_t n, float shift);
 // The largest of n > 0 numbers.
 float largest(const float* values, int64_t n);
 
-// How the weights of an edge move.
+// How the weights of edges move.
 struct EdgeStep {
-  float* weights;  // (n_edges, stride)
+  EdgeShape shape;
+  float* weights;
   float* squares;  // AdaGrad's sums of squares, of the same shape; null for plain gradient descent
-  int64_t stride;
   float rate;
   float decay;  // of a weight whose feature is there, at each step of its edge; never of the intercept
 };
 
-// One step against the gradient `coefficient` times the row's features.
-void step_edge(const EdgeStep& step, const ClassRow& row, int64_t edge, float coefficient);
+// One step against gradients, for n different edges: those named, or where `edges` is null those from `first`
+// on. An edge's gradient is its coefficient times the row's features.
+void step_edges(const EdgeStep& step, const ClassRow& row, const int32_t* edges, int64_t first, int64_t n,
+                const float* coefficients);
 
 }  // namespace sylvan

@@ -84,7 +84,7 @@ double ClassTrainer::hierarchical_softmax(const ClassRow& row, int32_t wanted) {
     if (n == 1) continue;
     missing_scores_.resize(static_cast<size_t>(n));
     float* scores = missing_scores_.data();
-    score_edges({step_.weights, step_.stride}, row, nullptr, first, n, scores);
+    score_edges(weights(), row, nullptr, first, n, scores);
     const double own = static_cast<double>(scores[edge - first]);
     const float most = largest(scores, n);
     const double sum = exponentials(scores, n, most);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "class_edges.hpp"
+#include "class_pick.hpp"
 #include "class_tree.hpp"
 
 namespace sylvan {
@@ -32,18 +33,16 @@ class ClassSearch {
  private:
   void open(const EdgeWeights& weights, const ClassRow& row, EdgeScores* seen);
   void normalize(size_t first, size_t last);
-  template <typename Name>
-  void pick(int64_t width, Name name);
-  float floor_of(int64_t width);
+  int64_t opened() const { return static_cast<int64_t>(edges_.size()); }
 
   const ClassTree& tree_;
   int64_t beam_;
   bool log_probabilities_;
+  ClassPicker picker_;
   std::vector<int32_t> nodes_;  // the edges above the beam's nodes; -1 for the root
   std::vector<float> above_;    // their scores
   std::vector<int32_t> edges_;  // all edges below the beam
   std::vector<float> sums_;     // the scores of what they lead to
-  std::vector<uint64_t> keys_;  // the best of those, best first: scores above names
   std::vector<float> scratch_;
 };
 

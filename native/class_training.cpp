@@ -15,10 +15,10 @@ constexpr double kLeastOutside = 1e-6;  // of the noise's mass, for 1 minus the 
 }  // namespace
 
 ClassTrainer::ClassTrainer(const ClassTree& tree, const ClassOptions& options, float* weights, float* squares,
-                           int64_t stride)
+                           const EdgeShape& shape)
     : tree_(tree),
       options_(options),
-      step_{weights, squares, stride, 0.0f, options.decay},
+      step_{shape, weights, squares, 0.0f, options.decay},
       search_(tree, std::min(options.n_candidates, tree.n_classes()), false) {
   const auto n_edges = static_cast<size_t>(tree.n_edges());
   edge_scores_.resize(n_edges);
@@ -83,7 +83,7 @@ void ClassTrainer::score_selected(const ClassRow& row, size_t first) {
     }
   }
   missing_scores_.resize(missing_.size());
-  score_edges({step_.weights, step_.stride}, row, missing_.data(), 0, static_cast<int64_t>(missing_.size()),
+  score_edges(weights(), row, missing_.data(), 0, static_cast<int64_t>(missing_.size()),
               missing_scores_.data());
   for (size_t i = 0; i < missing_.size(); ++i) {
     edge_scores_[static_cast<size_t>(missing_[i])] = missing_scores_[i];
@@ -129,34 +129,36 @@ void ClassTrainer::touch(int64_t edge, double coefficient) {
 // Every edge once, now that all coefficients are known.
 void ClassTrainer::move(const ClassRow& row, float example_weight) {
   if (all_edges_) {
-    const int64_t n_edges = tree_.n_edges();
-    int64_t first = 0;
-    for (int64_t layer = 0; layer < tree_.n_layers(); ++layer) {
-      const int64_t end = layer + 1 < tree_.n_layers() ? tree_.layer_start(layer + 1) : n_edges;
-      if (end - first > 1) {  // else every path goes there
-        for (int64_t edge = first; edge < end; ++edge) {
-          step_edge(step_, row, edge, dense_coefficients_[static_cast<size_t>(edge)] * example_weight);
-        }
-      }
-      first = end;
-    }
+    move_all(row, example_weight);
     return;
   }
+  moved_.clear();
+  moved_coefficients_.clear();
   for (const int32_t edge : touched_) {
-    int32_t& visits = visits_[static_cast<size_t>(edge)];
-    if (visits > 0) {
-      step_edge(step_, row, edge,
-                static_cast<float>(edge_coefficients_[static_cast<size_t>(edge)]) * example_weight);
+    const auto at = static_cast<size_t>(edge);
+    if (visits_[at] > 0) {
+      moved_.push_back(edge);
+      moved_coefficients_.push_back(static_cast<float>(edge_coefficients_[at]) * example_weight);
     }
-    visits = 0;
+    visits_[at] = 0;
   }
   touched_.clear();
+  step_edges(step_, row, moved_.data(), 0, static_cast<int64_t>(moved_.size()), moved_coefficients_.data());
+}
+
+void ClassTrainer::move_all(const ClassRow& row, float example_weight) {
+  for (float& coefficient : dense_coefficients_) coefficient *= example_weight;
+  for (int64_t layer = 0; layer < tree_.n_layers(); ++layer) {
+    const int64_t first = tree_.layer_start(layer), n = tree_.layer_start(layer + 1) - first;
+    if (n == 1) continue;  // every path goes there
+    step_edges(step_, row, nullptr, first, n, dense_coefficients_.data() + first);
+  }
 }
 
 // Eqs. (7) and (8): candidates by beam search, which does not see the class wanted, and noises outside them.
 double ClassTrainer::cane(const ClassRow& row, int32_t wanted, const ClassNoise& noise, double* covered) {
-  search_.find({step_.weights, step_.stride}, row, static_cast<int64_t>(candidates_.size()),
-               candidates_.data(), candidate_scores_.data(), &seen_);
+  search_.find(weights(), row, static_cast<int64_t>(candidates_.size()), candidates_.data(),
+               candidate_scores_.data(), &seen_);
   double inside = 0.0;  // of the noise's mass
   size_t place = SIZE_MAX;
   for (size_t i = 0; i < candidates_.size() && candidates_[i] >= 0; ++i) {
@@ -262,7 +264,7 @@ int32_t ClassTrainer::draw_outside(const ClassNoise& noise, double outside) {
 double ClassTrainer::softmax(const ClassRow& row, int32_t wanted) {
   float* values = dense_coefficients_.data();
   const int64_t n_edges = tree_.n_edges(), first_leaf = tree_.first_leaf();
-  score_edges({step_.weights, step_.stride}, row, nullptr, 0, n_edges, values);
+  score_edges(weights(), row, nullptr, 0, n_edges, values);
   for (int64_t edge = tree_.first_child(1); edge < n_edges; ++edge)
     values[edge] += values[tree_.parent(edge)];
   const int32_t own = tree_.leaf_edge(wanted);

@@ -52,7 +52,7 @@ class ClassTrainer {
  public:
   // squares: null for plain gradient descent.
   ClassTrainer(const ClassTree& tree, const ClassOptions& options, float* weights, float* squares,
-               int64_t stride);
+               const EdgeShape& shape);
 
   // One step an example; `step` of them were made before.
   ClassSums train(const ClassExamples& examples, const ClassNoise& noise, float rate, uint64_t step);
@@ -76,6 +76,8 @@ class ClassTrainer {
   void spread(bool add_up_to_zero);
   void touch(int64_t edge, double coefficient);
   void move(const ClassRow& row, float example_weight);
+  void move_all(const ClassRow& row, float example_weight);
+  EdgeWeights weights() const { return {step_.weights, step_.shape}; }
 
   const ClassTree& tree_;
   ClassOptions options_;
@@ -103,6 +105,8 @@ class ClassTrainer {
   std::vector<int32_t> touched_;
   std::vector<int32_t> visits_;  // (n_edges) paths through an edge; 0 between examples
   std::vector<double> edge_coefficients_;
+  std::vector<int32_t> moved_;
+  std::vector<float> moved_coefficients_;
   std::vector<float> dense_coefficients_;  // of all edges, with the full softmax
 };
 

@@ -24,7 +24,7 @@ class ClassTree {
   int64_t first_leaf() const { return layer_starts_[layer_starts_.size() - 2]; }
   int64_t layer_start(int64_t layer) const { return layer_starts_[static_cast<size_t>(layer)]; }
   int64_t first_child(int64_t node) const { return child_starts_[node]; }
-  int32_t class_of(int64_t leaf_edge) const { return leaf_classes_[leaf_edge - first_leaf()]; }
+  const int32_t* leaf_classes() const { return leaf_classes_; }  // from the edge first_leaf() on
   int32_t leaf_edge(int64_t name) const { return leaf_edges_[static_cast<size_t>(name)]; }
   int32_t parent(int64_t edge) const { return parents_[static_cast<size_t>(edge)]; }  // -1 below the root
 

@@ -36,6 +36,7 @@ struct Trainer {
   Out2<float> weights;
   std::optional<Out2<float>> squares;
   const sylvan::ClassTree& tree;
+  int64_t n_features;
   float bias;
   sylvan::ClassTrainer trainer;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -86,15 +87,22 @@ sylvan::ClassRows rows_of(const Features& features, float bias) {
           features.values->data(), bias};
 }
 
-void need_weights(const sylvan::ClassTree& tree, size_t n_rows, size_t n_columns, int64_t n_features) {
-  need(static_cast<int64_t>(n_rows) == tree.n_edges(), "one row of weights an edge is needed");
-  need(static_cast<int64_t>(n_columns) == n_features + 1, "one weight a feature and one more are needed");
+// A matrix of weights, (n_edges, n_weights) or its transpose.
+sylvan::EdgeShape shape_of(size_t n_rows, size_t n_columns, bool by_feature) {
+  const auto rows = static_cast<int64_t>(n_rows), columns = static_cast<int64_t>(n_columns);
+  return by_feature ? sylvan::EdgeShape{columns, rows, true} : sylvan::EdgeShape{rows, columns, false};
 }
 
-void rank_classes(const Tree& tree, In2<float> weights, const Features& features, float bias, int64_t first,
-                  int64_t last, int64_t beam, bool log_probabilities, Out2<int32_t> out_classes,
-                  Out2<float> out_scores) {
-  need_weights(tree.tree, weights.shape(0), weights.shape(1), features.n_features);
+void need_shape(const sylvan::EdgeShape& shape, int64_t n_edges, int64_t n_features) {
+  need(shape.n_edges == n_edges, "the weights must be of every edge");
+  need(shape.n_weights == n_features + 1, "one weight a feature and one more are needed");
+}
+
+void rank_classes(const Tree& tree, In2<float> weights, bool by_feature, const Features& features, float bias,
+                  int64_t first, int64_t last, int64_t beam, bool log_probabilities,
+                  Out2<int32_t> out_classes, Out2<float> out_scores) {
+  const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
+  need_shape(shape, tree.tree.n_edges(), features.n_features);
   const auto k = static_cast<int64_t>(out_classes.shape(1));
   need(0 <= first && first <= last && last <= features.n_rows, "the rows are out of range");
   need(beam >= 1 && k >= 1, "the beam or k is out of range");
@@ -105,45 +113,48 @@ void rank_classes(const Tree& tree, In2<float> weights, const Features& features
   const sylvan::ClassRows rows = rows_of(features, bias);
   sylvan::ClassSearch search(tree.tree, beam, log_probabilities);
   for (int64_t row = first; row < last; ++row) {
-    search.find({weights.data(), features.n_features + 1}, sylvan::row_of(rows, row), k,
-                out_classes.data() + row * k, out_scores.data() + row * k, nullptr);
+    search.find({weights.data(), shape}, sylvan::row_of(rows, row), k, out_classes.data() + row * k,
+                out_scores.data() + row * k, nullptr);
   }
 }
 
-void score_edges(In2<float> weights, const Features& features, float bias, int64_t first, int64_t last,
-                 Out2<float> out) {
-  const auto n_edges = static_cast<int64_t>(weights.shape(0));
-  need(static_cast<int64_t>(weights.shape(1)) == features.n_features + 1, "the weights' width is another");
+void score_edges(In2<float> weights, bool by_feature, const Features& features, float bias, int64_t first,
+                 int64_t last, Out2<float> out) {
+  const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
+  const int64_t n_edges = shape.n_edges;
+  need_shape(shape, n_edges, features.n_features);
   need(0 <= first && first <= last && last <= features.n_rows, "the rows are out of range");
   need(static_cast<int64_t>(out.shape(0)) == last - first && static_cast<int64_t>(out.shape(1)) == n_edges,
        "the outputs and the rows disagree");
   nb::gil_scoped_release release;
   const sylvan::ClassRows rows = rows_of(features, bias);
   for (int64_t row = first; row < last; ++row) {
-    sylvan::score_edges({weights.data(), features.n_features + 1}, sylvan::row_of(rows, row), nullptr, 0,
-                        n_edges, out.data() + (row - first) * n_edges);
+    sylvan::score_edges({weights.data(), shape}, sylvan::row_of(rows, row), nullptr, 0, n_edges,
+                        out.data() + (row - first) * n_edges);
   }
 }
 
-void make_trainer(Trainer* self, nb::object tree_object, Out2<float> weights,
+void make_trainer(Trainer* self, nb::object tree_object, Out2<float> weights, bool by_feature,
                   std::optional<Out2<float>> squares, int loss, int64_t n_candidates, int64_t n_noises,
                   double log_normalizer, float decay, float bias, uint64_t seed) {
   const sylvan::ClassTree& tree = nb::cast<const Tree&>(tree_object).tree;
-  need(weights.shape(1) >= 1 && weights.shape(1) <= INT32_MAX, "the weights' width is out of range");
-  need_weights(tree, weights.shape(0), weights.shape(1), static_cast<int64_t>(weights.shape(1)) - 1);
+  const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
+  need(shape.n_weights >= 1 && shape.n_weights <= INT32_MAX, "the weights' width is out of range");
+  need_shape(shape, tree.n_edges(), shape.n_weights - 1);
   need(!squares || (squares->shape(0) == weights.shape(0) && squares->shape(1) == weights.shape(1)),
        "the squares and the weights disagree");
   need(loss >= 0 && loss <= 5, "there is no such loss");
   need(n_candidates >= 1 && n_noises >= 1 && n_noises <= INT32_MAX, "candidates or noises are out of range");
   const sylvan::ClassOptions options{
       static_cast<sylvan::ClassLoss>(loss), n_candidates, n_noises, log_normalizer, decay, bias, seed};
-  new (self) Trainer{tree_object,
-                     weights,
-                     squares,
-                     tree,
-                     bias,
-                     sylvan::ClassTrainer(tree, options, weights.data(), squares ? squares->data() : nullptr,
-                                          static_cast<int64_t>(weights.shape(1)))};
+  new (self) Trainer{
+      tree_object,
+      weights,
+      squares,
+      tree,
+      shape.n_weights - 1,
+      bias,
+      sylvan::ClassTrainer(tree, options, weights.data(), squares ? squares->data() : nullptr, shape)};
 }
 
 std::tuple<double, double, double> train(Trainer& self, const Features& features, In<int64_t> order,
@@ -152,8 +163,7 @@ std::tuple<double, double, double> train(Trainer& self, const Features& features
                                          std::optional<In<double>> sums, std::optional<In<int32_t>> guide,
                                          float rate, uint64_t step) {
   const int64_t n_classes = self.tree.n_classes();
-  need(static_cast<int64_t>(self.weights.shape(1)) == features.n_features + 1,
-       "the rows' width is not the weights'");
+  need(self.n_features == features.n_features, "the rows' width is not the weights'");
   need(size(classes) == features.n_rows && (!row_weights || size(*row_weights) == features.n_rows),
        "one class and one weight a row are needed");
   const bool uniform = !probabilities;
@@ -197,18 +207,18 @@ void bind_classes(nb::module_& m) {
            nb::arg("values").noconvert().none(), nb::arg("n_features"));
   nb::class_<Trainer>(m, "ClassTrainer",
                       "Moves the weights of a tree's edges, example by example; of one thread at a time.")
-      .def("__init__", &make_trainer, nb::arg("tree"), nb::arg("weights").noconvert(),
+      .def("__init__", &make_trainer, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
            nb::arg("squares").noconvert().none(), nb::arg("loss"), nb::arg("n_candidates"),
            nb::arg("n_noises"), nb::arg("log_normalizer"), nb::arg("decay"), nb::arg("bias"), nb::arg("seed"))
       .def("train", &train, nb::arg("features"), nb::arg("order").noconvert(), nb::arg("classes").noconvert(),
            nb::arg("row_weights").noconvert().none(), nb::arg("probabilities").noconvert().none(),
            nb::arg("sums").noconvert().none(), nb::arg("guide").noconvert().none(), nb::arg("rate"),
            nb::arg("step"), "One step an example; sums of losses, of those covered, and of weights.");
-  m.def("rank_classes", &rank_classes, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("features"),
-        nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("beam"), nb::arg("log_probabilities"),
-        nb::arg("out_classes").noconvert(), nb::arg("out_scores").noconvert(),
+  m.def("rank_classes", &rank_classes, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
+        nb::arg("features"), nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("beam"),
+        nb::arg("log_probabilities"), nb::arg("out_classes").noconvert(), nb::arg("out_scores").noconvert(),
         "The best classes of each row by beam search.");
-  m.def("score_class_edges", &score_edges, nb::arg("weights").noconvert(), nb::arg("features"),
-        nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("out").noconvert(),
+  m.def("score_class_edges", &score_edges, nb::arg("weights").noconvert(), nb::arg("by_feature"),
+        nb::arg("features"), nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("out").noconvert(),
         "The scores of all edges for each row.");
 }

@@ -428,6 +428,7 @@ class ClassTrainer:
         self,
         tree: ClassTree,
         weights: npt.NDArray[np.float32],
+        by_feature: bool,
         squares: npt.NDArray[np.float32] | None,
         loss: int,
         n_candidates: int,
@@ -453,6 +454,7 @@ class ClassTrainer:
 def rank_classes(
     tree: ClassTree,
     weights: npt.NDArray[np.float32],
+    by_feature: bool,
     features: ClassFeatures,
     bias: float,
     first: int,
@@ -464,6 +466,7 @@ def rank_classes(
 ) -> None: ...
 def score_class_edges(
     weights: npt.NDArray[np.float32],
+    by_feature: bool,
     features: ClassFeatures,
     bias: float,
     first: int,

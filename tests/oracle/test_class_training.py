@@ -28,10 +28,12 @@ def uneven_tree(rng: np.random.Generator, depth: int, most: int) -> LabelTree:
     return LabelTree(tuple(offsets), rng.permutation(n_parents).astype(np.int32), n_parents)
 
 
-def started(seed: int, depth: int, most: int, n_features: int, training: ClassTraining) -> tuple[ClassWeights, Twin]:
+def started(
+    seed: int, depth: int, most: int, n_features: int, training: ClassTraining, by_feature: bool = False
+) -> tuple[ClassWeights, Twin]:
     rng = np.random.default_rng(seed)
     tree = uneven_tree(rng, depth, most)
-    weights = ClassWeights.zeros(tree, n_features, squares=training.optimizer == "adagrad")
+    weights = ClassWeights.zeros(tree, n_features, squares=training.optimizer == "adagrad", by_feature=by_feature)
     weights.weights[:] = rng.normal(size=weights.weights.shape)
     squares = None
     if weights.squares is not None:
@@ -66,11 +68,16 @@ def noise_of(kind: str, n_classes: int, rng: np.random.Generator) -> np.ndarray 
 
 
 @settings(max_examples=300, deadline=None)
-@given(shapes, trainings, sortings, st.booleans(), st.booleans())
+@given(shapes, trainings, sortings, st.booleans(), st.booleans(), st.booleans())
 def test_training(
-    shape: tuple[int, int, int, int], training: ClassTraining, noise: str, compressed: bool, weighted: bool
+    shape: tuple[int, int, int, int],
+    training: ClassTraining,
+    noise: str,
+    compressed: bool,
+    weighted: bool,
+    by_feature: bool,
 ) -> None:
-    weights, twin = started(*shape, training)
+    weights, twin = started(*shape, training, by_feature)
     rng = np.random.default_rng([shape[0], 2])
     X, n_classes = rows(shape[0], 5, shape[3]), twin.tree.n_labels
     y = rng.integers(n_classes, size=5).astype(np.int32)
@@ -123,11 +130,19 @@ def test_gradients_are_those_of_the_losses(shape: tuple[int, int, int, int], tra
 
 
 @settings(max_examples=100, deadline=None)
-@given(shapes, st.integers(1, 12), st.integers(1, 12), st.booleans(), st.booleans(), st.sampled_from([1, 2]))
+@given(
+    shapes, st.integers(1, 12), st.integers(1, 12), st.booleans(), st.booleans(), st.sampled_from([1, 2]), st.booleans()
+)  # fmt: skip
 def test_ranking(
-    shape: tuple[int, int, int, int], beam: int, k: int, compressed: bool, log_probabilities: bool, n_jobs: int
+    shape: tuple[int, int, int, int],
+    beam: int,
+    k: int,
+    compressed: bool,
+    log_probabilities: bool,
+    n_jobs: int,
+    by_feature: bool,
 ) -> None:
-    weights, twin = started(*shape, ClassTraining("cane", 1, 1, "sgd", 1.0))
+    weights, twin = started(*shape, ClassTraining("cane", 1, 1, "sgd", 1.0), by_feature)
     X = rows(shape[0], 6, shape[3])
     features = validate.features(X) if compressed else X
     found = rank_classes(weights, features, k, beam, n_jobs, log_probabilities=log_probabilities)
@@ -167,13 +182,13 @@ def test_all_classes_as_candidates_are_the_full_softmax(
 
 
 @settings(max_examples=100, deadline=None)
-@given(shapes, trainings)
+@given(shapes, trainings, st.booleans())
 def test_edges_on_every_selected_path_stay_as_they_are(
-    shape: tuple[int, int, int, int], training: ClassTraining
+    shape: tuple[int, int, int, int], training: ClassTraining, by_feature: bool
 ) -> None:
     """Proposition 1, to the bit, decay and AdaGrad included; all other selected edges move."""
     training = replace(training, loss="cane", n_candidates=min(training.n_candidates, 3), bias=1.0)
-    weights, twin = started(*shape, training)
+    weights, twin = started(*shape, training, by_feature)
     x, y = rows(shape[0], 1, shape[3])[0], shape[0] % weights.n_classes
     chosen = twin.select(x, y, 0)
     assume(twin.gap > TOO_CLOSE)
@@ -196,7 +211,7 @@ def call() -> dict[str, Any]:
         "order": np.arange(n), "classes": np.zeros(n, np.int32), "row_weights": np.ones(n, np.float32),
         "probabilities": probabilities, "sums": np.cumsum(probabilities), "guide": np.zeros(k, np.int32),
         "rate": 0.1, "step": 0,
-        "trainer": kernels.ClassTrainer(weights.handle, weights.weights, None, 0, 2, 1, 0.0, 0.0, 1.0, 0),
+        "trainer": kernels.ClassTrainer(weights.handle, weights.weights, False, None, 0, 2, 1, 0.0, 0.0, 1.0, 0),
     }  # fmt: skip
 
 
@@ -248,9 +263,9 @@ def test_the_kernel_refuses_rows_that_are_none(indptr: list[int], indices: list[
 def test_hostile_numbers_stay_within_the_arrays(loss: str, poison: float) -> None:
     rng = np.random.default_rng(0)
     for where in ("weights", "squares", "X"):
-        for optimizer in ("sgd", "adagrad"):
+        for optimizer, by_feature in (("sgd", False), ("adagrad", False), ("sgd", True), ("adagrad", True)):
             training = ClassTraining(loss, 3, 4, optimizer, 0.5, l2=0.1)
-            weights, _ = started(3, 3, 4, 9, training)
+            weights, _ = started(3, 3, 4, 9, training, by_feature)
             X = rows(0, 8, 9)
             target = {"weights": weights.weights, "squares": weights.squares, "X": X}[where]
             if target is not None:

@@ -165,9 +165,13 @@ def test_parameters_out_of_range(wrong: dict[str, Any]) -> None:
 
 def test_weights_that_fit_no_tree() -> None:
     tree = balanced_tree(np.arange(5), 2)
-    for weights in (np.zeros((3, 4), np.float32), np.zeros((10, 4)), np.zeros((4, 10), np.float32).T):
+    for weights in (np.zeros((3, 4), np.float32), np.zeros((10, 4)), np.zeros((10, 8), np.float32)[:, ::2], None):
         with pytest.raises(DataError, match="weights of classes must"):
-            ClassWeights(tree, weights)
+            ClassWeights(tree, weights)  # type: ignore[arg-type]
+    sound = np.zeros((10, 4), np.float32)
+    for squares in (np.zeros((10, 5), np.float32), np.zeros((4, 10), np.float32).T, np.zeros((10, 4))):
+        with pytest.raises(DataError, match="squares of classes must"):
+            ClassWeights(tree, sound, squares)
     twice = LabelTree((np.array([0, 2]), np.array([0, 1, 3])), np.array([0, 0, 1]), 2)
     with pytest.raises(DataError, match="exactly one leaf"):
         ClassWeights.zeros(twice, 3)
@@ -186,3 +190,21 @@ def test_compressed_rows_learn_as_dense_ones_do(made: tuple[np.ndarray, np.ndarr
         np.testing.assert_allclose(dense.weights, sparse.weights, rtol=1e-2, atol=1e-3)
         answers = [rank_classes(weights, rows, 5, 4) for weights in (dense,) for rows in (X, validate.features(X))]
         np.testing.assert_allclose(answers[0].scores, answers[1].scores, rtol=1e-4, atol=1e-5)
+
+
+def test_stored_weights_come_back_as_they_were(made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    training = replace(CANE, optimizer="adagrad")
+    for by_feature in (False, True):
+        tree = class_tree(class_centers(X, y, K), 4)
+        weights = ClassWeights.zeros(tree, D, squares=True, by_feature=by_feature)
+        epochs(weights, X, y, training)
+        stored, squares = weights.stored
+        assert stored.flags.c_contiguous
+        assert np.shares_memory(stored, weights.weights)
+        again = ClassWeights.from_stored(tree, stored.copy(), squares.copy(), by_feature=by_feature)
+        assert again.by_feature == by_feature
+        assert np.array_equal(rank_classes(again, X, 5, 4).scores, rank_classes(weights, X, 5, 4).scores)
+        epochs(again, X, y, training)
+        epochs(weights, X, y, training)
+        assert again.weights.tobytes() == weights.weights.tobytes()

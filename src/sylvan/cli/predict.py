@@ -94,7 +94,8 @@ def command(
     ruled = any(value is not None for value in named.values())
     k = 10 if k is None and not ruled else k
     rule = _rule(loaded, k, **named) if proba or ruled else None
-    if rule is not None and inner_of(loaded).calibrator_ is None and not given["quiet"]:
+    inner = inner_of(loaded)
+    if rule is not None and inner.calibrator_ is None and not (inner.gives_probabilities or given["quiet"]):
         click.echo("The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
     lists = read_lists(loaded, allowed, denied, input_)
     source = open_input(input_, given, loaded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ class Estimator(Habits):
     n_rows_: int
     label_counts_: npt.NDArray[np.int64]
     calibrator_: Calibrator | None = None  # unless rows were held out for one
+    gives_probabilities: ClassVar[bool] = False  # whether it learned them, so that they mean something uncalibrated
 
     def fit(self: _Self, X: Any, Y: Any) -> _Self:
         """Learn from features X of shape (n, d) and labels Y of shape (n, L)."""

@@ -145,6 +145,7 @@ class BeamTreeClassifier(Estimator):
         "n_jobs": Jobs(optional=True),
     }
 
+    gives_probabilities: ClassVar[bool] = True
     weights_: ClassWeights
     learning_rate_: float
     history_: npt.NDArray[np.float64]
@@ -190,8 +191,6 @@ class BeamTreeClassifier(Estimator):
         self.seed = seed
         self.n_jobs = n_jobs
 
-    # ---------------------------------------- learning
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False) -> BeamTreeClassifier:
         """Make the tree, choose the learning rate, and train.
 
@@ -226,6 +225,7 @@ class BeamTreeClassifier(Estimator):
 
         The first call makes the tree and chooses the learning rate, by the rows that it is given: let it see enough of
         every class. It must be told all classes; later calls, also of a model that was saved and loaded, add none.
+        Weights change where they are: a call that is interrupted leaves what it had learned by then.
 
         Parameters
         ----------
@@ -321,8 +321,6 @@ class BeamTreeClassifier(Estimator):
         """
         self.check_params()
         return plan_training(self, examples_of(self, X, y, sample_weight)[0])
-
-    # ---------------------------------------- ranking
 
     @property
     def classes_(self) -> npt.NDArray[Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.beam_tree_training import (
     RATES_TRIED,
     Examples,
@@ -15,6 +14,7 @@ from sylvan.models.beam_tree_training import (
     noise_of,
     train_epochs,
     training_of,
+    zero_weights,
 )
 from sylvan.models.plan import TREE_BYTES, Phase, Plan, timed
 from sylvan.parallel import quiet, resolve_jobs
@@ -58,7 +58,7 @@ def plan_training(model: Any, examples: Examples) -> Plan:
 
 def _seconds_a_row(model: Any, examples: Examples, tree: Any) -> float:
     """Seconds of a step, from some hundred of them; the first, whose weights are all 0, aren't counted."""
-    weights = ClassWeights.zeros(tree, examples.n_features, squares=model.optimizer == "adagrad")
+    weights = zero_weights(tree, examples, model.optimizer == "adagrad")
     noise = noise_of(model.noise, model.noise_power, examples.counts())
     order = examples.taught()
     rows = np.resize(order[np.random.default_rng(model.seed).permutation(len(order))], _SHOWN)

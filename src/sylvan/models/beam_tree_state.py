@@ -36,16 +36,21 @@ def state_of(model: Any) -> store.State:
         "trained_rate": model.learning_rate_,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
-        "weights": model.weights_.weights,
+        "weights": _as_stored(model.weights_.weights, model._dense),
         "history": model.history_,
         "label_counts": model.label_counts_,
     }
     if model.weights_.squares is not None:
-        arrays["squares"] = model.weights_.squares
+        arrays["squares"] = _as_stored(model.weights_.squares, model._dense)
     if model._classes.values is not None:
         arrays["class_values"] = model._classes.values
     parts = {"tree": model.tree_.to_state(), **model._names_to_parts()}
     return store.State(KIND, 1, params, meta, arrays, parts)
+
+
+def _as_stored(array: npt.NDArray[Any], dense: bool) -> npt.NDArray[Any]:
+    """Weights as they lie in memory: by feature where rows are compressed, which a mapped file then is too."""
+    return array if dense else array.T
 
 
 def parameters_of(state: store.State, names: Collection[str]) -> tuple[dict[str, Any], LabelTree]:
@@ -78,10 +83,11 @@ def restore(model: Any, state: store.State, tree: LabelTree) -> None:
     model._loss = store.need_choice(state, "trained_loss", tuple(LOSSES))
     model._bias = store.need_float(state, "trained_bias", 0)
     model.learning_rate_ = store.need_float(state, "trained_rate", 0)
-    shape = (sum(tree.layer_sizes), model.n_features_ + 1)
+    n_edges, n_weights = sum(tree.layer_sizes), model.n_features_ + 1
+    shape = (n_edges, n_weights) if model._dense else (n_weights, n_edges)
     weights = store.need_array(state, "weights", np.float32, shape)
     squares = store.need_array(state, "squares", np.float32, shape) if "squares" in state.arrays else None
-    model.weights_ = ClassWeights(tree, weights, squares)
+    model.weights_ = ClassWeights.from_stored(tree, weights, squares, by_feature=not model._dense)
     model.history_ = store.need_array(state, "history", np.float64, (None, 2))
     model.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
     model.n_labels_ = n_labels

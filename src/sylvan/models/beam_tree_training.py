@@ -160,7 +160,7 @@ def learn(model: Any, examples: Examples, epochs: int, force: bool) -> Learned:
     noise, rows = noise_of(model.noise, model.noise_power, examples.counts()), examples.taught()
 
     def zeros() -> ClassWeights:
-        return ClassWeights.zeros(tree, examples.n_features, squares=squares)
+        return zero_weights(tree, examples, squares)
 
     auto = isinstance(model.learning_rate, str)
     training = training_of(model, 1.0 if auto else model.learning_rate, n)
@@ -172,6 +172,12 @@ def learn(model: Any, examples: Examples, epochs: int, force: bool) -> Learned:
         return Learned(weights, training.learning_rate, np.zeros((0, 2)), 0)
     history = train_epochs(weights, examples, training, rows, [1.0] * epochs, noise=noise)
     return Learned(weights, training.learning_rate, history, epochs * len(rows))
+
+
+def zero_weights(tree: LabelTree, examples: Examples, squares: bool) -> ClassWeights:
+    """Weights of 0, in the order that suits the rows."""
+    by_feature = not isinstance(examples.X, np.ndarray)
+    return ClassWeights.zeros(tree, examples.n_features, squares=squares, by_feature=by_feature)
 
 
 def need_room(n_classes: int, n_features: int, branching: int, *, flat: bool, squares: bool) -> None:

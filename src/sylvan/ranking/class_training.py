@@ -236,13 +236,11 @@ def train_classes(
     check_number("rate", rate, Number(float, 0))
     check_number("step", step, Number(int, 0, 2**63 - 1))
     labels, rows, factors = _checked(weights, X, y, order, row_weights)
-    squares = None
-    if training.optimizer == "adagrad":
-        if weights.squares is None:
-            raise ParameterError(
-                "AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True)."
-            )
-        squares = weights.squares
+    stored, squares = weights.stored
+    if training.optimizer == "sgd":
+        squares = None
+    elif squares is None:
+        raise ParameterError("AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True).")
     if not weights.weights.flags.writeable or not (squares is None or squares.flags.writeable):
         raise ParameterError("These weights can't be trained: they are read-only, as those of a mapped file are.")
     table = noise if noise is None or isinstance(noise, ClassNoise) else ClassNoise.of(noise, weights.n_classes)
@@ -250,8 +248,8 @@ def train_classes(
         (None, None, None) if table is None else (table.probabilities, table.sums, table.guide)
     )
     trainer = kernels.ClassTrainer(
-        weights.handle, weights.weights, squares, LOSSES[training.loss], training.n_candidates, training.n_noises,
-        training.log_normalizer, training.l2, training.bias, training.seed,
+        weights.handle, stored, weights.by_feature, squares, LOSSES[training.loss], training.n_candidates,
+        training.n_noises, training.log_normalizer, training.l2, training.bias, training.seed,
     )  # fmt: skip
     features = class_features(X, weights.n_features)
     sums = np.zeros(3)
