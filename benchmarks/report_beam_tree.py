@@ -38,8 +38,8 @@ LEGEND = (
     "among the first five; loss: mean of minus ln p of the class, over all classes; coverage: percent of the test rows "
     "whose class is among as many candidates as in training. Training: CPU seconds of an epoch, the tree's apart. "
     "Ranking: CPU milliseconds of a row in a batch / milliseconds alone, median. Mean ± standard deviation over seeds. "
-    "`BeamTreeClassifier` is the class as it comes: its own tree and choice of a rate are in its training time. For VW, "
-    "rows come from its cache of parsed examples, in the same order in each epoch; reading them counts."
+    "`BeamTreeClassifier` is the class as it comes: its own tree and choice of a rate are in its training time. For "
+    "VW, rows come from its cache of parsed examples, in the same order in each epoch; reading them counts."
 )
 
 
