@@ -119,7 +119,7 @@ def _log_sums(scores: Float32, most: Float32) -> Float32:
     with np.errstate(all="ignore"):
         shares = scores - most
         sums: Float32 = np.log(np.exp(shares, out=shares).sum(axis=1, keepdims=True)) + most
-    np.nan_to_num(sums, copy=False, neginf=0.0)
+    sums[~np.isfinite(sums)] = 0
     return sums
 
 
