@@ -138,10 +138,14 @@ def examples_of(
 
 
 def training_of(model: Any, learning_rate: float, n_classes: int) -> ClassTraining:
-    """The kernel's options, by the model's parameters."""
+    """The kernel's options, by the model's parameters.
+
+    Noise-contrastive estimation takes sums of shares for as many as there are classes, which they are at first.
+    """
     return ClassTraining(
         model.loss, min(int(model.n_candidates), n_classes), int(model.n_noises), model.optimizer,
         float(learning_rate), float(model.l2), float(model.bias), int(model.seed),
+        log_normalizer=math.log(n_classes) if model.loss == "nce" else 0.0,
     )  # fmt: skip
 
 
