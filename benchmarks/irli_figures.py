@@ -14,6 +14,7 @@ __all__ = ["draw"]
 Record = dict[str, Any]
 # Okabe and Ito's colours, told apart by people who see few; a dashed line is a threshold of votes.
 COLOURS = {"irli": "#D55E00", "kmeans": "#0072B2", "ivf": "#000000", "hnsw": "#009E73", "random": "#56B4E9"}
+BEYOND = 10  # times the fewest candidates, from which a point would only squeeze the others together
 STYLES = {"probability": "-", "votes": ":", "min_votes": "--", None: "-"}
 
 
@@ -31,7 +32,7 @@ def _neighbors(figure: Any, runs: list[Record]) -> None:
     panels = sorted({(run["set"], run["n_buckets"]) for run in ours}, reverse=True)
     if not panels:
         return
-    figure.set_size_inches(4.8 * len(panels), 4.6)
+    figure.set_size_inches(4.4 * len(panels), 5.0)
     for axes, (name, n_buckets) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for run in shown:
             alike = run.get("n_buckets") == n_buckets or run["contender"] == "hnsw"
@@ -42,9 +43,10 @@ def _neighbors(figure: Any, runs: list[Record]) -> None:
                 _curve(axes, run, way)
         axes.set(xscale="log", xlabel="candidates", title=f"{name}, {n_buckets:,} buckets", ylim=(0.5, 1.0))
         axes.axhline(irli_points.TARGET, color="#BBBBBB", linewidth=0.7, zorder=0)
-        axes.legend(fontsize=6, frameon=False, loc="lower right")
         _plain(axes)
     figure.axes[0].set_ylabel("recall10@10")
+    lines = {line.get_label(): line for axes in figure.axes for line in axes.lines if line.get_label()[0] != "_"}
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3, fontsize=7, frameon=False)
 
 
 def _curve(axes: Any, run: Record, way: str | None) -> None:
@@ -74,6 +76,8 @@ def _ablation(figure: Any, runs: list[Record]) -> None:
         for way, words in irli_points.WAYS.items():
             found = [(run[name], irli_points.at_recall(irli_points.of_way(run, way))) for run in rows[name]]
             points = [(value, point["candidates"]) for value, point in found if point is not None]
+            least = min((count for _, count in points), default=0)
+            points = [(value, count) for value, count in points if count < BEYOND * least]
             if points:
                 axes.plot(*zip(*points, strict=True), STYLES[way], color=COLOURS["irli"], marker="o", markersize=3,
                           label=words)  # fmt: skip
