@@ -8,7 +8,6 @@
 namespace sylvan {
 namespace {
 
-constexpr int kMostLayers = 64;
 constexpr int kMostRefused = 64;  // draws that hit candidates before a noise is looked for among all classes
 constexpr double kLeastOutside = 1e-6;  // of the noise's mass, for 1 minus the candidates' to be exact enough
 

@@ -19,6 +19,7 @@ const char* ClassTree::build(const int64_t* child_starts, int64_t n_starts, cons
   layer_starts_.assign(1, 0);
   int64_t end = child_starts[1];
   while (end <= first_leaf) {
+    if (layer_starts_.size() >= static_cast<size_t>(kMostLayers)) return "the tree is too deep";
     layer_starts_.push_back(end);
     end = child_starts[end + 1];
   }

@@ -8,6 +8,8 @@
 
 namespace sylvan {
 
+constexpr int kMostLayers = 64;  // as a LabelTree on disk has at most
+
 // Edges are numbered layer after layer, siblings side by side; the edges of the last layer end in classes.
 // Node 0 is the root, node e + 1 the lower end of edge e.
 class ClassTree {

@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 import sylvan
-from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer
-from sylvan.errors import DataError, MemoryLimitError, ModelError, ParameterError
+from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, kernels
+from sylvan.errors import DataError, MemoryLimitError, ModelError, NotFittedError, ParameterError
 from sylvan.matching.class_beam import all_scores
 from sylvan.models import beam_tree_training
 from sylvan.models.class_names import Classes, classes_of
@@ -401,3 +401,46 @@ def test_texts_and_ensembles() -> None:
         TextModel(model=BeamTreeClassifier()).fit(texts[:2], [["Sea"], ["Sea", "Sky"]])
     both = Ensemble([make(), NeighborRanker(n_jobs=1)]).fit(X, sp.csr_matrix(np.eye(6)[y]))
     assert both.rank(Q, k=1).labels.ravel().tolist() == list(range(6))
+
+
+def test_trees_are_no_deeper_than_what_a_folder_holds() -> None:
+    for depth, good in ((64, True), (65, False), (500, False)):
+        chain = LabelTree((np.array([0, 1]),) * (depth - 1) + (np.array([0, 4]),), np.arange(4), 4)
+        model = BeamTreeClassifier(tree=chain, n_candidates=2, learning_rate=0.5, epochs=1, n_jobs=1)
+        if good:
+            model.fit(np.eye(4).repeat(10, axis=0), np.arange(40) // 10)
+            continue
+        with pytest.raises(DataError, match=rf"must have 64 layers at most. Got {depth} instead"):
+            model.fit(np.eye(4).repeat(10, axis=0), np.arange(40) // 10)
+        starts = np.concatenate([np.arange(depth), [depth - 1 + 4]]).astype(np.int64)
+        with pytest.raises(ValueError, match="too deep"):
+            kernels.ClassTree(starts, np.arange(4, dtype=np.int32))
+
+
+def test_a_model_that_went_out_of_bounds_is_no_model_any_more() -> None:
+    X, y = np.eye(4, dtype=np.float32).repeat(10, axis=0), np.arange(40) // 10
+    model = BeamTreeClassifier(optimizer="sgd", learning_rate=0.5, epochs=1, n_jobs=1).fit(X, y)
+    with pytest.raises(DataError, match="fit it anew"):
+        model.set_params(l2=1e12).partial_fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_partial_fit_refuses_what_fit_refuses(sparse: bool) -> None:
+    X, y = np.eye(4, dtype=np.float32).repeat(10, axis=0), np.arange(40) // 10
+    given, large = (sp.csr_matrix(X), sp.csr_matrix(X * np.float32(1e30))) if sparse else (X, X * np.float32(1e30))
+    model = BeamTreeClassifier(learning_rate=0.5, epochs=1, n_jobs=1).fit(given, y)
+    for call in (model.partial_fit, BeamTreeClassifier(n_jobs=1).fit):
+        with pytest.raises(DataError, match="can be learned from"):
+            call(large, y)
+
+
+def test_class_weights_at_their_limits() -> None:
+    X, y = np.eye(4).repeat(10, axis=0), np.arange(40) // 10
+    with pytest.raises(ParameterError, match="class_weight"):
+        BeamTreeClassifier(class_weight={0: 10**400}).fit(X, y)
+    with pytest.raises(ParameterError, match="larger than a float32"):
+        BeamTreeClassifier(class_weight={0: 1e39}).fit(X, y)
+    with pytest.raises(ParameterError, match="leaves no row a weight"):
+        BeamTreeClassifier(class_weight=dict.fromkeys(range(4), 1e-50)).fit(X, y)

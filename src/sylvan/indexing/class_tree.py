@@ -13,7 +13,7 @@ from sylvan.errors import DataError
 from sylvan.indexing.checks import check_number
 from sylvan.indexing.clustering import Embeddings, checked_rows, clustered_order
 from sylvan.indexing.shape import plan_offsets
-from sylvan.indexing.tree import LabelTree
+from sylvan.indexing.tree import MAX_DEPTH, LabelTree
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Number
 from sylvan.validate import Csr
@@ -165,6 +165,8 @@ def check_class_tree(tree: LabelTree, n_classes: int, *, owner: str) -> None:
             f"The 'tree' of {owner} must hold a leaf for each of the {n_classes} classes. Got a tree of "
             f"{tree.n_labels} labels instead."
         )
+    if tree.depth > MAX_DEPTH:
+        raise DataError(f"The 'tree' of {owner} must have {MAX_DEPTH} layers at most. Got {tree.depth} instead.")
     if tree.n_leaves != n_classes:
         label = int(np.argmax(np.bincount(tree.leaf_labels)))
         raise DataError(

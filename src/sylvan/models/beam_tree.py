@@ -273,7 +273,7 @@ class BeamTreeClassifier(Estimator):
                 f"loss={self._loss!r} and bias={self._bias:g} were what the first call learned with; partial_fit can't "
                 f"go on with loss={self.loss!r} and bias={self.bias:g}."
             )
-        self._go_on(examples_of(self, X, y, sample_weight, self._classes, self._rows(X))[0])
+        self._go_on(examples_of(self, X, y, sample_weight, self._classes, self._rows(X, bounded=False))[0])
         return self
 
     def _begin(
@@ -284,8 +284,7 @@ class BeamTreeClassifier(Estimator):
         self.weights_, self.learning_rate_, self.history_ = learned.weights, learned.learning_rate, learned.history
         self._classes, self._dense = classes, isinstance(examples.X, np.ndarray)
         self._loss, self._bias, self._step = self.loss, float(self.bias), learned.n_shown
-        self.n_rows_, self.n_features_ = len(examples.ids), examples.n_features
-        self.label_counts_ = examples.counts()
+        self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, examples.counts()
         self._keep_names(X, classes.vocabulary)
         self.n_labels_ = classes.n
         return self
@@ -296,8 +295,12 @@ class BeamTreeClassifier(Estimator):
         if self._classes.n > 1:
             self.weights_, rows = changeable(self.weights_, self.optimizer), examples.taught()
             noise = noise_of(self.noise, self.noise_power, counts)
-            training = training_of(self, self.learning_rate_, self._classes.n)
-            told = train_epochs(self.weights_, examples, training, rows, [1.0], noise=noise, step=self._step)
+            how = training_of(self, self.learning_rate_, self._classes.n)
+            try:
+                told = train_epochs(self.weights_, examples, how, rows, [1.0], noise=noise, step=self._step)
+            except DataError as error:
+                del self.n_labels_  # it isn't fitted any more
+                raise DataError(f"{error} The model is lost: fit it anew.") from None
             self.history_ = np.concatenate([self.history_, told])
             self._step += len(rows)
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
@@ -453,13 +456,13 @@ class BeamTreeClassifier(Estimator):
         ids = np.where(ids < 0, self.n_labels_, ids)
         return validate.labels(ids, n_labels=self.n_labels_ + 1)
 
-    def _rows(self, X: Any) -> Any:
-        """What ``rank`` is given, verified, as the kernels take it."""
+    def _rows(self, X: Any, *, bounded: bool = True) -> Any:
+        """What ``rank`` is given, verified; without bounds for learning, which refuses what is beyond them."""
         if self._dense:
             dense = validate.dense_features(X, self.n_features_)
             if dense is not None:
                 return dense
-        rows = within_bounds(self._features(X))
+        rows = within_bounds(self._features(X)) if bounded else self._features(X)
         return rows.to_scipy().toarray() if self._dense else rows
 
     def __sklearn_tags__(self) -> Any:

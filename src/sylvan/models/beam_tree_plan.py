@@ -11,6 +11,7 @@ from sylvan.models.beam_tree_training import (
     RATES_TRIED,
     Examples,
     make_tree,
+    need_room,
     noise_of,
     train_epochs,
     training_of,
@@ -18,6 +19,7 @@ from sylvan.models.beam_tree_training import (
 )
 from sylvan.models.plan import TREE_BYTES, Phase, Plan, timed
 from sylvan.parallel import quiet, resolve_jobs
+from sylvan.ranking.class_training import TREE_LOSSES
 from sylvan.ranking.machine import available_bytes, resident_bytes
 
 __all__ = ["plan_training"]
@@ -33,7 +35,11 @@ def plan_training(model: Any, examples: Examples) -> Plan:
     ------
     DataError
         As ``fit``.
+    MemoryLimitError
+        When the weights alone need more memory than there is.
     """
+    flat, squares = model.loss not in TREE_LOSSES, model.optimizer == "adagrad"
+    need_room(examples.n_classes, examples.n_features, model.branching, flat=flat, squares=squares)
     now, available = resident_bytes(), available_bytes()
     with timed(jobs := resolve_jobs(model.n_jobs)) as making:
         tree = make_tree(model, examples, n_jobs=jobs)

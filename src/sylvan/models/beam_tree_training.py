@@ -128,6 +128,8 @@ def examples_of(
         raise DataError(f"X has shape {shape_text(rows.shape)}: there is no row to learn from.")
     if isinstance(rows, Csr):
         validate.learnable(rows)
+    elif rows.size and max(float(rows.max()), -float(rows.min())) > validate.LARGEST_TRAINED:
+        validate.learnable(validate.features(rows))
     if begins:
         stored = rows.data.size if isinstance(rows, Csr) else int(np.count_nonzero(rows))
         dense = stored >= _DENSE * rows.shape[0] * rows.shape[1]

@@ -58,8 +58,12 @@ class ClassWeight(Constraint):
 
 
 def _is_weight(weight: Any) -> bool:
-    real = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-    return real and math.isfinite(weight) and float(weight) >= 0
+    if not isinstance(weight, numbers.Real) or isinstance(weight, bool):
+        return False
+    try:
+        return math.isfinite(float(weight)) and float(weight) >= 0
+    except OverflowError:
+        return False
 
 
 def weight_to_json(value: Any) -> JSON:
@@ -89,19 +93,21 @@ def row_weights(
     """
     if class_weight is None:
         return weight
+    present, place = np.unique(ids, return_inverse=True)  # of all classes there may be very many
     if isinstance(class_weight, str):  # "balanced": each class that occurs weighs as much as any other
-        counts = np.bincount(ids, weights=weight, minlength=classes.n)
-        present = counts > 0
-        each = np.zeros(classes.n)
-        each[present] = counts.sum() / (present.sum() * counts[present])
+        counts = np.bincount(place, weights=weight)
+        each = np.divide(counts.sum(), (counts > 0).sum() * counts, out=np.zeros(len(counts)), where=counts > 0)
     else:
-        each = np.ones(classes.n)
+        each = np.ones(len(present))
         for label, factor in class_weight.items():
             number = classes.id_of(label)
             if number is None:
                 raise ParameterError(f"class_weight names {label!r}, which is none of the {classes.n} classes of y.")
-            each[number] = factor
-    rows = each[ids] if weight is None else each[ids] * weight
+            each[present == number] = factor
+    with np.errstate(over="ignore"):
+        rows: npt.NDArray[np.float32] = (each[place] * (1.0 if weight is None else weight)).astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise ParameterError("class_weight makes a row's weight larger than a float32 can be: take smaller ones.")
     if not rows.any():
         raise ParameterError("class_weight leaves no row a weight above 0: there is nothing to learn from.")
-    return rows.astype(np.float32)
+    return rows
