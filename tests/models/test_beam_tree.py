@@ -444,3 +444,5 @@ def test_class_weights_at_their_limits() -> None:
         BeamTreeClassifier(class_weight={0: 1e39}).fit(X, y)
     with pytest.raises(ParameterError, match="leaves no row a weight"):
         BeamTreeClassifier(class_weight=dict.fromkeys(range(4), 1e-50)).fit(X, y)
+    with pytest.raises(ParameterError, match="They are numbers here"):
+        TextModel(model=BeamTreeClassifier(class_weight={"elm": 2.0})).fit(["an elm", "a fir"], [["elm"], ["fir"]])

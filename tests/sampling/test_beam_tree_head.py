@@ -15,6 +15,7 @@ from made import LargestMade
 from torch import Tensor
 from tree_twin import BATCH, DIM, batch, edge_scores, made, path, searched
 
+from sylvan.errors import DataError
 from sylvan.indexing import balanced_tree, class_centers, class_tree
 from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, Unigram
 from sylvan.sampling.base import Draw
@@ -326,3 +327,9 @@ def test_compiled_it_is_the_same(caplog: pytest.LogCaptureFixture) -> None:
     assert "Graph break" not in caplog.text
     searched_too = torch.compile(head.topk, backend="aot_eager")(features, 3)
     assert torch.equal(searched_too.classes, head.topk(features, 3).classes)
+
+
+def test_a_state_without_a_tree_is_refused() -> None:
+    head = BeamTreeHead(4, balanced_tree(range(9), branching=3), n_candidates=2)
+    with pytest.raises(DataError, match="holds no tree"):
+        head.set_extra_state({})

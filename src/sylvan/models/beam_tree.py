@@ -81,8 +81,8 @@ class BeamTreeClassifier(Estimator):
         What noises are drawn by: all alike, or as often as classes occur, to the power ``noise_power``.
     noise_power : float, default 0.75
     class_weight : "balanced" or dict, optional
-        Factor of the loss of each class's rows; those that a dict lacks have 1. "balanced" gives all classes that occur
-        the same weight together.
+        Factor of the loss of each class's rows; those that a dict lacks have 1 (its keys are classes; in a TextModel
+        numbers of classes). "balanced" gives all classes that occur the same weight together.
     seed : int, default 0
     n_jobs : int, optional
         Threads for ranking and for the tree; None or -1 for every core. Neither model nor answer depends on it.

@@ -292,7 +292,7 @@ def train_epochs(
 def _refuse_rate(learning_rate: float) -> NoReturn:
     raise DataError(
         f"Training went out of bounds: with learning_rate={learning_rate:g} scores left the range of numbers. Take a "
-        "lower rate or 'auto', or scale X down."
+        "lower rate or 'auto', a smaller l2 or bias, or scale X down."
     )
 
 

@@ -102,7 +102,9 @@ def row_weights(
         for label, factor in class_weight.items():
             number = classes.id_of(label)
             if number is None:
-                raise ParameterError(f"class_weight names {label!r}, which is none of the {classes.n} classes of y.")
+                among = f"class_weight names {label!r}, which is none of the {classes.n} classes of y."
+                hint = " They are numbers here: a TextModel hands over a class as the place of its name."
+                raise ParameterError(among + hint * (isinstance(label, str) and classes.vocabulary is None))
             each[present == number] = factor
     with np.errstate(over="ignore"):
         rows: npt.NDArray[np.float32] = (each[place] * (1.0 if weight is None else weight)).astype(np.float32)

@@ -138,7 +138,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         "dim": Number(int, 1),
         "tree": Instance((LabelTree,), "a LabelTree, such as sylvan.indexing.class_tree makes"),
         "n_candidates": Number(int, 1),
-        "n_noises": Number(int, 1),
+        "n_noises": Number(int, 1, 1 << 20),
         "noise": Instance((Sampler,), "a sampler of sylvan.sampling"),
         "bias": Flag(),
         "together": Flag(),
@@ -399,6 +399,8 @@ class BeamTreeHead(Parameterized, nn.Module):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take over the tree that :meth:`get_extra_state` told."""
+        if not isinstance(state, dict) or not {"child_offsets", "leaf_labels"} <= state.keys():
+            raise DataError("This state isn't that of a BeamTreeHead: it holds no tree.")
         offsets = tuple(layer.cpu().numpy() for layer in state["child_offsets"])
         labels = state["leaf_labels"].cpu().numpy()
         tree = LabelTree(offsets, labels, len(labels))
