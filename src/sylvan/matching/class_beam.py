@@ -40,7 +40,7 @@ class ClassWeights:
         Every class in exactly one leaf.
     weights : ndarray of float32, shape (n_edges, n_features + 1)
         The last column holds the intercepts. In C order, which suits dense rows, or in Fortran order, where the
-        weights of a feature lie side by side, which suits compressed rows (several times faster there).
+        weights of a feature lie side by side, which suits compressed rows.
     squares : ndarray of float32, the same shape and order, optional
         AdaGrad's sums of squared gradients, which training goes on from.
 

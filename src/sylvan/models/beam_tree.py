@@ -23,10 +23,8 @@ from sylvan.models.beam_tree_training import (
     Examples,
     changeable,
     examples_of,
+    go_on,
     learn,
-    noise_of,
-    train_epochs,
-    training_of,
 )
 from sylvan.models.class_names import Classes, classes_of
 from sylvan.models.class_settings import ClassWeight, TreeOf
@@ -225,7 +223,8 @@ class BeamTreeClassifier(Estimator):
 
         The first call makes the tree and chooses the learning rate, by the rows that it is given: let it see enough of
         every class. It must be told all classes; later calls, also of a model that was saved and loaded, add none.
-        Weights change where they are: a call that is interrupted leaves what it had learned by then.
+        Weights change where they are: a call that is interrupted leaves what it had learned by then, one that goes out
+        of bounds no model.
 
         Parameters
         ----------
@@ -293,16 +292,13 @@ class BeamTreeClassifier(Estimator):
         """One more pass."""
         counts = self.label_counts_ + examples.counts()
         if self._classes.n > 1:
-            self.weights_, rows = changeable(self.weights_, self.optimizer), examples.taught()
-            noise = noise_of(self.noise, self.noise_power, counts)
-            how = training_of(self, self.learning_rate_, self._classes.n)
+            self.weights_ = changeable(self.weights_, self.optimizer)
             try:
-                told = train_epochs(self.weights_, examples, how, rows, [1.0], noise=noise, step=self._step)
+                told, shown = go_on(self, examples, counts, self._step)
             except DataError as error:
                 del self.n_labels_  # it isn't fitted any more
                 raise DataError(f"{error} The model is lost: fit it anew.") from None
-            self.history_ = np.concatenate([self.history_, told])
-            self._step += len(rows)
+            self.history_, self._step = np.concatenate([self.history_, told]), self._step + shown
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
 
     def plan(self, X: Any, y: Any, sample_weight: Any = None) -> Plan:
@@ -462,7 +458,11 @@ class BeamTreeClassifier(Estimator):
             dense = validate.dense_features(X, self.n_features_)
             if dense is not None:
                 return dense
-        rows = within_bounds(self._features(X)) if bounded else self._features(X)
+        rows = self._features(X)
+        if bounded:
+            rows = within_bounds(rows)
+        else:
+            validate.learnable(rows)
         return rows.to_scipy().toarray() if self._dense else rows
 
     def __sklearn_tags__(self) -> Any:

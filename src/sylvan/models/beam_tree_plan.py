@@ -19,7 +19,6 @@ from sylvan.models.beam_tree_training import (
 )
 from sylvan.models.plan import TREE_BYTES, Phase, Plan, timed
 from sylvan.parallel import quiet, resolve_jobs
-from sylvan.ranking.class_training import TREE_LOSSES
 from sylvan.ranking.machine import available_bytes, resident_bytes
 
 __all__ = ["plan_training"]
@@ -38,8 +37,7 @@ def plan_training(model: Any, examples: Examples) -> Plan:
     MemoryLimitError
         When the weights alone need more memory than there is.
     """
-    flat, squares = model.loss not in TREE_LOSSES, model.optimizer == "adagrad"
-    need_room(examples.n_classes, examples.n_features, model.branching, flat=flat, squares=squares)
+    need_room(model, examples)
     now, available = resident_bytes(), available_bytes()
     with timed(jobs := resolve_jobs(model.n_jobs)) as making:
         tree = make_tree(model, examples, n_jobs=jobs)

@@ -128,8 +128,6 @@ def examples_of(
         raise DataError(f"X has shape {shape_text(rows.shape)}: there is no row to learn from.")
     if isinstance(rows, Csr):
         validate.learnable(rows)
-    elif rows.size and max(float(rows.max()), -float(rows.min())) > validate.LARGEST_TRAINED:
-        validate.learnable(validate.features(rows))
     if begins:
         stored = rows.data.size if isinstance(rows, Csr) else int(np.count_nonzero(rows))
         dense = stored >= _DENSE * rows.shape[0] * rows.shape[1]
@@ -158,15 +156,15 @@ def learn(model: Any, examples: Examples, epochs: int, force: bool) -> Learned:
     ------
     DataError, MemoryLimitError
     """
-    n, flat, squares = examples.n_classes, model.loss not in TREE_LOSSES, model.optimizer == "adagrad"
+    n = examples.n_classes
     if not force:
-        need_room(n, examples.n_features, model.branching, flat=flat, squares=squares)
+        need_room(model, examples)
     jobs = resolve_jobs(model.n_jobs)
     tree = make_tree(model, examples, n_jobs=jobs)
     noise, rows = noise_of(model.noise, model.noise_power, examples.counts()), examples.taught()
 
     def zeros() -> ClassWeights:
-        return zero_weights(tree, examples, squares)
+        return zero_weights(tree, examples, model.optimizer == "adagrad")
 
     auto = isinstance(model.learning_rate, str)
     training = training_of(model, 1.0 if auto else model.learning_rate, n)
@@ -180,13 +178,28 @@ def learn(model: Any, examples: Examples, epochs: int, force: bool) -> Learned:
     return Learned(weights, training.learning_rate, history, epochs * len(rows))
 
 
+def go_on(
+    model: Any, examples: Examples, counts: npt.NDArray[np.int64], step: int
+) -> tuple[npt.NDArray[np.float64], int]:
+    """One more pass, changing the model's weights: what :func:`train_epochs` tells of it, and how many rows it showed.
+
+    Raises
+    ------
+    DataError
+        When weights go out of bounds; they are lost then.
+    """
+    noise, rows = noise_of(model.noise, model.noise_power, counts), examples.taught()
+    training = training_of(model, model.learning_rate_, examples.n_classes)
+    return train_epochs(model.weights_, examples, training, rows, [1.0], noise=noise, step=step), len(rows)
+
+
 def zero_weights(tree: LabelTree, examples: Examples, squares: bool) -> ClassWeights:
     """Weights of 0, in the order that suits the rows."""
     by_feature = not isinstance(examples.X, np.ndarray)
     return ClassWeights.zeros(tree, examples.n_features, squares=squares, by_feature=by_feature)
 
 
-def need_room(n_classes: int, n_features: int, branching: int, *, flat: bool, squares: bool) -> None:
+def need_room(model: Any, examples: Examples) -> None:
     """Refuse weights that the machine has no memory for.
 
     Raises
@@ -194,9 +207,10 @@ def need_room(n_classes: int, n_features: int, branching: int, *, flat: bool, sq
     MemoryLimitError
         With the sizes and what would take less.
     """
-    n_edges, layer = n_classes, n_classes
-    while not flat and layer > branching:
-        layer = -(-layer // branching)
+    n_edges = layer = n_classes = examples.n_classes
+    n_features, squares = examples.n_features, model.optimizer == "adagrad"
+    while model.loss in TREE_LOSSES and layer > model.branching:
+        layer = -(-layer // model.branching)
         n_edges += layer
     n_bytes, available = n_edges * (n_features + 1) * 4 * (1 + squares), available_bytes()
     if available is not None and n_bytes > available:
