@@ -13,6 +13,7 @@ need_torch("sylvan.neural")
 
 if TYPE_CHECKING:
     from sylvan.neural.bag_encoder import BagEncoder as BagEncoder
+    from sylvan.neural.causal_transformer import CausalTransformer as CausalTransformer
     from sylvan.neural.checkpoint import load_tree as load_tree
     from sylvan.neural.checkpoint import save_tree as save_tree
     from sylvan.neural.clip import clip_gradients as clip_gradients
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from sylvan.neural.sequence_encoder import SequenceEncoder as SequenceEncoder
     from sylvan.neural.training import Job as Job
     from sylvan.neural.training import train as train
-    from sylvan.neural.transformer import TransformerEncoder as TransformerEncoder
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
     "BagEncoder": "bag_encoder",
+    "CausalTransformer": "causal_transformer",
     "GRU4Rec": "gru4rec",
     "History": "history",
     "Job": "training",
@@ -38,7 +39,6 @@ _PLACES = {
     "LSTMEncoder": "lstm",
     "SASRec": "sasrec",
     "SequenceEncoder": "sequence_encoder",
-    "TransformerEncoder": "transformer",
     "clip_gradients": "clip",
     "draw_convergence": "convergence",
     "load_best": "keeping",
