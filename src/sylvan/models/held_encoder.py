@@ -95,7 +95,7 @@ class HeldEncoder:
         ImportError
             When PyTorch or transformers isn't installed.
         """
-        from sylvan.neural.open_encoder import open_encoder
+        from sylvan.neural import open_encoder
 
         if self._there():
             return open_encoder(store.need_files(self._state, ENCODER))

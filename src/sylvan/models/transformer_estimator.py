@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from sylvan.models.dense_explanation import MEANING, gathered
 from sylvan.models.ensemble import Ensemble
 from sylvan.models.explanation import Explanation
 from sylvan.models.held_encoder import HeldEncoder
+from sylvan.models.kept_parts import KeptParts
 from sylvan.models.plan import Plan
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.transformer_features import dense_features, features_of
@@ -26,7 +27,6 @@ from sylvan.models.transformer_training import TransformerTraining
 from sylvan.models.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint
-from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.checkpoint import Checkpoint
 from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
@@ -149,9 +149,14 @@ class TransformerEstimator(TextEstimator):
         """The layers of that tree that the encoder is fine-tuned on, from coarse to fine."""
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
+    def _planned_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes of those layers, of all layers' sizes, before there is a tree."""
+        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
+
     def _ranked(
-        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None, checkpoint: Any
-    ) -> XRLinear:
+        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
+        kept: KeptParts, force: bool,
+    ) -> XRLinear:  # fmt: skip
         """The fitted ranker over the features of texts."""
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
@@ -165,6 +170,7 @@ class TransformerEstimator(TextEstimator):
         *,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         force: bool = False,
+        report: Callable[[str], None] | None = None,
     ) -> _Self:
         """Learn from texts and their labels: the index, the encoder layer by layer, and the rankers.
 
@@ -180,7 +186,9 @@ class TransformerEstimator(TextEstimator):
             A folder for the layers that are done, from which the same call goes on after an interruption, to the same
             bits. A path is removed when ``fit`` is done.
         force : bool, default False
-            Train even where :meth:`plan` says that the machine hasn't got the memory.
+            Train even where the machine hasn't got the memory.
+        report : callable, optional
+            Told, before anything is learned, what memory the encoder will take, as one line; ``print`` will do.
 
         Raises
         ------
@@ -196,7 +204,7 @@ class TransformerEstimator(TextEstimator):
             When the machine clearly has too little memory, or there was too little on the way; with what to lower.
         """
         training = TransformerTraining(self, texts, label_lists, sample_weight)
-        learned = training.run(checkpoint, force)
+        learned = training.run(checkpoint, force, report)
         self.vectorizer_, self._encoder, self._held = learned.vectorizer, learned.encoder, None
         self.ranker_, self.history_, self.n_dense_ = learned.ranker, learned.history, learned.n_dense
         self._join(learned.vocabulary)
@@ -280,6 +288,8 @@ class TransformerEstimator(TextEstimator):
         return self.ranker_
 
     def _text_features(self, texts: list[str]) -> Csr:
+        if self.vectorizer_.n_jobs != self.n_jobs:
+            self.vectorizer_.n_jobs = self.n_jobs
         return features_of(self, self.vectorizer_.transform_rows(texts), lambda: self.encoder_, texts)
 
     def _feature_name(self, column: int) -> str:
@@ -297,9 +307,7 @@ class TransformerEstimator(TextEstimator):
     # ---------------------------------------- several
 
     @classmethod
-    def ensemble(
-        cls, encoders: Sequence[Any], seeds: Sequence[int] = (0,), **params: Any
-    ) -> Ensemble:
+    def ensemble(cls, encoders: Sequence[Any], seeds: Sequence[int] = (0,), **params: Any) -> Ensemble:
         """An ensemble of one model for each encoder and each seed, to be fitted.
 
         Parameters
@@ -334,9 +342,6 @@ class TransformerEstimator(TextEstimator):
         for name, value in self.__dict__.items():
             made.__dict__[name] = copy.deepcopy(value, memo)
         return made
-
-    def _calibrated(self) -> Calibrator | None:
-        return self.calibrator_
 
     def to_state(self) -> store.State:
         """The parts of the model and the files of its encoder, for :func:`sylvan.store.save`."""

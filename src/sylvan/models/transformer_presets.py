@@ -1,8 +1,9 @@
-"""What XRTransformer and XTransformer take where they were told nothing: presets, and the ranges of their parameters."""
+"""What XRTransformer and XTransformer take where they were told nothing: presets, and ranges of their parameters."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,14 +21,15 @@ from sylvan.validate import MAX_COLUMNS
 
 if TYPE_CHECKING:
     from sylvan.models.deep_settings import DeepSettings
+    from sylvan.neural import TextEncoder
 
-__all__ = ["CONSTRAINTS", "PRESETS", "deep_settings", "encoder_options", "ranker_of", "value_of", "vectorizer_of"]
+__all__ = ["CONSTRAINTS", "PRESETS", "deep_settings", "encoder_of", "ranker_of", "value_of", "vectorizer_of"]
 
 # What stands for None, by preset; whatever a preset doesn't name is as DeepSettings and XRLinear have it.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
-        "encoder": "bag", "max_length": 256, "epochs": 10.0, "learning_rate": 0.005, "row_learning_rate": 0.02,
-        "label_learning_rate": 0.02, "batch_size": 32, "vectorizer": {}, "ranker": {},
+        "encoder": "bag", "bag": {"dim": 64, "n_buckets": 1 << 14}, "max_length": 256, "epochs": 10.0,
+        "learning_rate": 0.005, "row_learning_rate": 0.02, "label_learning_rate": 0.02, "batch_size": 32, "vectorizer": {}, "ranker": {},
     },
     "base": {
         "encoder": "sentence-transformers/all-MiniLM-L6-v2", "max_length": 128, "epochs": 1.0, "batch_size": 32,
@@ -78,6 +80,18 @@ class _Path(Constraint):
 
     def describe(self) -> str:
         return "the path of a folder or None"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class _Device(Constraint):
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and re.fullmatch(r"[a-z]+(:[0-9]+)?", value) is not None
+
+    def describe(self) -> str:
+        return "'auto', 'cpu', 'cuda' or another device of PyTorch, such as 'cuda:1'"
 
     def _parse(self, text: str) -> Any:
         return text
@@ -137,7 +151,7 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "threshold": Number(float, 0, optional=True),
     "tail": Tail(),
     "calibration": Choice(METHODS, optional=True),
-    "device": Instance((str,), "'auto', 'cpu', 'cuda' or another device of PyTorch"),
+    "device": _Device(),
     "precision": Choice(("auto", "no", "bf16", "fp16")),
     "accumulate": Number(int, 1),
     "cache": _Path(),
@@ -166,14 +180,22 @@ def ranker_of(model: Any) -> XRLinear:
     return XRLinear(**{**given, **own, "n_trees": 1, "n_jobs": model.n_jobs, "seed": model.seed})
 
 
-def encoder_options(model: Any) -> dict[str, Any]:
-    """What ``open_encoder`` is told beside the source."""
-    options = {name: value_of(model, name) for name in ("max_length", "pooling", "lora_rank")}
-    if not isinstance(model.encoder, str) and model.encoder is not None and hasattr(model.encoder, "tokenize"):
-        options = {}  # which has parameters of its own
-    return {
-        **options, "gradient_checkpointing": model.gradient_checkpointing, "frozen": model.frozen, "seed": model.seed,
-    }  # fmt: skip
+def encoder_of(model: Any) -> TextEncoder:
+    """The encoder that the model names, its weights read; a copy where it was given one that is to be trained."""
+    from sylvan.neural import BagTextEncoder, open_encoder
+
+    source = value_of(model, "encoder")
+    if not isinstance(source, (str, os.PathLike)):
+        found: TextEncoder = source if model.frozen else source.copy()
+        return found.load()
+    max_length = value_of(model, "max_length")
+    bag = PRESETS[model.preset].get("bag")
+    if source == "bag" and bag is not None:
+        return BagTextEncoder(**bag, max_length=max_length, frozen=model.frozen, seed=model.seed).load()
+    return open_encoder(
+        source, max_length=max_length, pooling=value_of(model, "pooling"), lora_rank=model.lora_rank,
+        gradient_checkpointing=model.gradient_checkpointing, frozen=model.frozen, seed=model.seed,
+    )  # fmt: skip
 
 
 def deep_settings(model: Any) -> DeepSettings:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
-from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sylvan import store, validate
-from sylvan.canonical import Csr, beside, take_rows
+from sylvan import validate
+from sylvan.canonical import Csr, beside
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
@@ -23,6 +20,7 @@ from sylvan.models.plan import Plan
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_labels import encode_labels
 from sylvan.models.transformer_features import dense_features, engine_of, place, torch_threads, unit_terms
+from sylvan.models.transformer_plan import estimate, memory_words, plan_of, refuse_beyond_memory
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import XRTraining
 from sylvan.parallel import resolve_jobs
@@ -31,7 +29,7 @@ from sylvan.ranking.workspace import Workspace
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from sylvan.models.deep_matching import DeepMatcher
     from sylvan.neural.text_encoder import TextEncoder
@@ -86,19 +84,26 @@ class TransformerTraining:
         if empty == int(labelled.sum()):
             raise DataError(f"All {empty:,} texts that have labels are empty: there is nothing to learn from.")
         if empty:
-            self._warn(f"{empty:,} of {int(labelled.sum()):,} texts with labels are empty: nothing can be learned of their labels from them.")  # fmt: skip
+            self._warn(
+                f"{empty:,} of {int(labelled.sum()):,} texts with labels are empty: nothing can be learned from them."
+            )
 
     def _warn(self, words: str) -> None:
         warnings.warn(words, UserWarning, stacklevel=2)
 
     # ---------------------------------------- the work
 
-    def run(self, checkpoint: Checkpoint | str | os.PathLike[str] | None, force: bool) -> Learned:
+    def run(
+        self, checkpoint: Checkpoint | str | os.PathLike[str] | None, force: bool,
+        report: Callable[[str], None] | None = None,
+    ) -> Learned:  # fmt: skip
         """Train; parameters as those of ``fit``."""
         model = self.model
-        encoder = self._opened()  # before all else, because it is what fails most
+        encoder = presets.encoder_of(model)  # before all else, because it is what fails most
+        if report is not None:
+            report(memory_words(estimate(self, encoder)))
         if not force:
-            self._refuse_beyond_memory(encoder)
+            refuse_beyond_memory(self, encoder)
         with kept_parts(checkpoint, lambda: self._identity(encoder)) as kept:
             terms = self._terms()
             tree = model._shaped(kept.tree(lambda: self._index(terms)))
@@ -112,21 +117,12 @@ class TransformerTraining:
             if model.dense_scale != 1:
                 dense = dense * np.float32(model.dense_scale)
             features = beside(terms, dense)
-            del terms, dense, rows
-            ranker = model._ranked(self, tree, features, matcher, kept)
+            ranker = model._ranked(self, tree, features, matcher, kept, force)
             history = [] if matcher is None else matcher.history()
             return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, n_dense)
 
-    def _opened(self) -> TextEncoder:
-        """The encoder that is trained: a copy where one was given."""
-        from sylvan.neural.open_encoder import open_encoder
-
-        source = presets.value_of(self.model, "encoder")
-        encoder = open_encoder(source, **presets.encoder_options(self.model))
-        return copy.deepcopy(encoder) if encoder is source and not self.model.frozen else encoder
-
     def _engine(self) -> Any:
-        return engine_of(self.model)
+        return None if self.model.frozen else engine_of(self.model)
 
     def _terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
@@ -177,15 +173,7 @@ class TransformerTraining:
 
     def plan(self) -> Plan:
         """What :meth:`run` will take."""
-        from sylvan.models.transformer_plan import plan_of
-
         return plan_of(self)
-
-    def _refuse_beyond_memory(self, encoder: TextEncoder) -> None:
-        """Raise a MemoryLimitError before hours of work rather than be killed after them."""
-        from sylvan.models.transformer_plan import refuse_beyond_memory
-
-        refuse_beyond_memory(self, encoder)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

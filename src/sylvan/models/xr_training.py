@@ -147,10 +147,10 @@ class XRTraining:
 
 def fit_below(
     model: XRLinear, X: Any, Y: Any, sample_weight: Any, known: dict[int, ClusterWeights],
-    checkpoint: Checkpoint | None,
+    checkpoint: Checkpoint | None, force: bool,
 ) -> XRLinear:  # fmt: skip
     """Fit a model with a tree of its own whose layers ``known`` are learned already; the others below them."""
     training = XRTraining(model, X, Y, sample_weight, None, None)
     training.known = known
-    rankers, calibrator = training.run(None, checkpoint, True)
+    rankers, calibrator = training.run(None, checkpoint, force)
     return model._join(rankers, training.features, training.labels, calibrator)

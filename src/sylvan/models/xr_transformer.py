@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
-
+from typing import TYPE_CHECKING, ClassVar
 
 from sylvan import store
 from sylvan.indexing import LabelTree
@@ -128,14 +127,21 @@ class XRTransformer(TransformerEstimator):
     kind: ClassVar[str] = KIND
 
     def _trained_layers(self, tree: LabelTree) -> list[int]:
-        layers = [t for t, size in enumerate(tree.layer_sizes) if size <= self.max_nodes]
-        return layers or [0]
+        return self._few_enough(tree.layer_sizes)
+
+    def _few_enough(self, sizes: tuple[int, ...]) -> list[int]:
+        """The layers of at most ``max_nodes`` nodes; the first in any case."""
+        return [t for t, size in enumerate(sizes) if t == 0 or size <= self.max_nodes]
+
+    def _planned_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sizes[t] for t in self._few_enough(sizes))
 
     def _ranked(
-        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None, kept: KeptParts
-    ) -> XRLinear:
+        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
+        kept: KeptParts, force: bool,
+    ) -> XRLinear:  # fmt: skip
         labels, weight = training.labels.to_scipy(), training.weight
-        return training.ranker(tree).fit(features, labels, weight, checkpoint=kept.inner("ranker"), force=True)
+        return training.ranker(tree).fit(features, labels, weight, checkpoint=kept.inner("ranker"), force=force)
 
 
 store.register(KIND, XRTransformer.from_state)

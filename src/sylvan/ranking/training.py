@@ -68,7 +68,8 @@ def train_rankers(
     ]
     layers = _Layers(features, labels, tree, training, sample_weight, held_out, work, prefix, finished, known or {})
     try:
-        if not known and all(scheme == "tfn" for scheme in training.negatives[1:]):  # every layer's rows are known beforehand
+        # Every layer's rows are known beforehand.
+        if not known and all(scheme == "tfn" for scheme in training.negatives[1:]):
             return [TreeRanker(tree, found) for found in layers.together()]
         return [TreeRanker(tree, found) for found in layers.one_by_one()]
     except BaseException:
