@@ -69,4 +69,10 @@ void ClassSearch::find(const EdgeWeights& weights, const ClassRow& row, int64_t 
                    classes, scores);
 }
 
+float ClassSearch::log_sum_of_reached(float best) {
+  scratch_.assign(sums_.begin(), sums_.end());
+  const double found = static_cast<double>(best) + std::log(exponentials(scratch_.data(), opened(), best));
+  return std::isfinite(found) ? static_cast<float>(found) : 0.0f;
+}
+
 }  // namespace sylvan

@@ -30,6 +30,10 @@ class ClassSearch {
   void find(const EdgeWeights& weights, const ClassRow& row, int64_t k, int32_t* classes, float* scores,
             EdgeScores* seen);
 
+  // log(sum(exp)) of the scores of all classes that the last `find` reached, of which `best` is the largest;
+  // 0 where that is no finite number. A score that is no number counts as none.
+  float log_sum_of_reached(float best);
+
  private:
   void open(const EdgeWeights& weights, const ClassRow& row, EdgeScores* seen);
   void normalize(size_t first, size_t last);

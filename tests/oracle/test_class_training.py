@@ -145,7 +145,10 @@ def test_ranking(
     weights, twin = started(*shape, ClassTraining("cane", 1, 1, "sgd", 1.0), by_feature)
     X = rows(shape[0], 6, shape[3])
     features = validate.features(X) if compressed else X
-    found = rank_classes(weights, features, k, beam, n_jobs, log_probabilities=log_probabilities)
+    sums = np.full(6, np.nan, np.float32)
+    found = rank_classes(weights, features, k, beam, n_jobs, log_probabilities=log_probabilities, log_sums=sums)
+    reached = rank_classes(weights, features, weights.n_classes, beam, log_probabilities=log_probabilities).scores
+    np.testing.assert_allclose(sums, np.log(np.exp(reached.astype(np.float64)).sum(axis=1)), rtol=1e-4, atol=1e-4)
     for row, x in enumerate(X):
         twin.gap = math.inf
         expected = twin.search(x, beam, k, log_probabilities)
