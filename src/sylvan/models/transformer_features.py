@@ -57,7 +57,13 @@ def place(encoder: TextEncoder, device: str) -> None:
 
 
 def engine_of(model: Any) -> Any:
-    """Where the encoder of a model is trained and asked."""
+    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding."""
+    import torch
+
+    on_cpu = model.device == "cpu" or (model.device == "auto" and not torch.cuda.is_available())
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and model.accumulate == 1
+    if model.frozen or (on_cpu and alone and model.precision in ("auto", "no")):
+        return None
     from sylvan.neural.engine import Engine
 
     return Engine(model.device, model.precision, model.accumulate)

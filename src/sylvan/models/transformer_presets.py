@@ -29,7 +29,8 @@ __all__ = ["CONSTRAINTS", "PRESETS", "deep_settings", "encoder_of", "ranker_of",
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
         "encoder": "bag", "bag": {"dim": 64, "n_buckets": 1 << 14}, "max_length": 256, "epochs": 10.0,
-        "learning_rate": 0.005, "row_learning_rate": 0.02, "label_learning_rate": 0.02, "batch_size": 32, "vectorizer": {}, "ranker": {},
+        "learning_rate": 0.005, "row_learning_rate": 0.02, "label_learning_rate": 0.02, "batch_size": 32,
+        "vectorizer": {}, "ranker": {},
     },
     "base": {
         "encoder": "sentence-transformers/all-MiniLM-L6-v2", "max_length": 128, "epochs": 1.0, "batch_size": 32,

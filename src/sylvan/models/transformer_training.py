@@ -122,7 +122,7 @@ class TransformerTraining:
             return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, n_dense)
 
     def _engine(self) -> Any:
-        return None if self.model.frozen else engine_of(self.model)
+        return engine_of(self.model)
 
     def _terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
