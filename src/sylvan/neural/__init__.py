@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from sylvan.neural.checkpoint import save_tree as save_tree
     from sylvan.neural.clip import clip_gradients as clip_gradients
     from sylvan.neural.convergence import draw_convergence as draw_convergence
+    from sylvan.neural.engine import Engine as Engine
     from sylvan.neural.gru4rec import GRU4Rec as GRU4Rec
     from sylvan.neural.history import History as History
     from sylvan.neural.keeping import load_best as load_best
     from sylvan.neural.lstm import LSTMEncoder as LSTMEncoder
     from sylvan.neural.refresh import RefreshSchedule as RefreshSchedule
     from sylvan.neural.sasrec import SASRec as SASRec
+    from sylvan.neural.schedule import WarmupSchedule as WarmupSchedule
     from sylvan.neural.sequence_encoder import SequenceEncoder as SequenceEncoder
     from sylvan.neural.training import Job as Job
     from sylvan.neural.training import train as train
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
     "BagEncoder": "bag_encoder",
+    "Engine": "engine",
     "GRU4Rec": "gru4rec",
     "History": "history",
     "Job": "training",
@@ -39,6 +42,7 @@ _PLACES = {
     "SASRec": "sasrec",
     "SequenceEncoder": "sequence_encoder",
     "TransformerEncoder": "transformer",
+    "WarmupSchedule": "schedule",
     "clip_gradients": "clip",
     "draw_convergence": "convergence",
     "load_best": "keeping",
