@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
+from sylvan.neural.causal_transformer import CausalTransformer
 from sylvan.neural.lstm import LSTMEncoder
 from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
-from sylvan.neural.transformer import TransformerEncoder
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling import ClassLoss, FullSoftmaxLoss, Sampler
 from sylvan.tasks.corpus import END, Corpus
@@ -77,7 +77,7 @@ class LanguageModel(Parameterized, Job):
 
     Attributes
     ----------
-    encoder_ : LSTMEncoder or TransformerEncoder
+    encoder_ : LSTMEncoder or CausalTransformer
     table_ : nn.Parameter, shape (n_words, dim)
 
     Notes
@@ -199,10 +199,10 @@ class LanguageModel(Parameterized, Job):
         self._stream = torch.from_numpy(stream.astype(np.int64)).to(self.device)
         self._state: tuple[Tensor, Tensor] | None = None
 
-    def _make_encoder(self, n_words: int) -> LSTMEncoder | TransformerEncoder:
+    def _make_encoder(self, n_words: int) -> LSTMEncoder | CausalTransformer:
         if self.model == "lstm":
             return LSTMEncoder(n_words, self.embedding, self.hidden, self.n_layers, self.dropout, sparse=True)
-        return TransformerEncoder(
+        return CausalTransformer(
             n_words,
             self.embedding,
             self.n_heads,
@@ -248,7 +248,7 @@ class LanguageModel(Parameterized, Job):
 
     def _encode(self, inputs: Tensor) -> Tensor:
         """Queries for a batch; the LSTM's state is carried over, the gradient isn't."""
-        if isinstance(self.encoder_, TransformerEncoder):
+        if isinstance(self.encoder_, CausalTransformer):
             queries: Tensor = self.encoder_(inputs)
             return queries
         queries, (hidden, cell) = self.encoder_(inputs, self._state)
