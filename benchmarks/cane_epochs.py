@@ -20,8 +20,8 @@ from typing import Any
 import records
 import report_cane_epochs
 
-CONTENDERS = ("cane-tree-40", "nce-40", "blackout-40", "cane-40", "full", "cane-tree-20-20", "cane-20-20")
-NETWORK = {"model": "lstm", "hidden": 64, "embedding": 128}
+CONTENDERS = ("nce-40", "cane-tree-40", "blackout-40", "cane-40", "full", "cane-tree-20-20", "cane-20-20")
+NETWORK = {"model": "lstm", "hidden": 64, "embedding": 64, "n_layers": 1, "batch_size": 40}
 Row = dict[str, Any]
 
 
@@ -33,7 +33,7 @@ def command_line(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--contenders", type=_contenders, default=CONTENDERS, help=f"of {', '.join(CONTENDERS)}")
     parser.add_argument("--seeds", type=_numbers, default=[0])
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--tune-steps", type=int, default=150)
+    parser.add_argument("--tune-steps", type=int, default=100)
     parser.add_argument("--time-limit", type=float, help="minutes after which no row is begun")
     parser.add_argument("--list", action="store_true", help="the rows, and which are there")
     parser.add_argument("--report", action="store_true", help="print and draw what there is")

@@ -39,9 +39,9 @@ def _sentence(runs: list[Record]) -> str:
     one = runs[0]
     return (
         "By `benchmarks/cane.py --part language-model`: the task `language-model` (`sylvan.tasks`) on Penn Treebank, "
-        f"an LSTM with {one['embedding']} dimensions of words and {one['hidden']} of two layers, 20 columns of 35 "
-        "words; each contender with the rate for its class table that served it best on the validation words after "
-        f"{one['tuned']} steps, among doubles of each other. A Beam Tree's 40 candidates are the best that a beam "
+        f"a small LSTM ({one['embedding']} dimensions of words, {one['n_layers']} layer of {one['hidden']}) that reads "
+        f"{one['batch_size']} columns of the text, 35 words a step; each contender with the rate for its class table "
+        f"that served it best on the validation words after {one['tuned']} steps, among doubles of each other. A Beam Tree's 40 candidates are the best that a beam "
         "search finds in a tree of branching 10 over the words, made by k-means from the two words before each; its "
         "noise is uniform, as the paper's. The paper's own candidates for language models are words of one of 100 "
         "subsets by frequency. Coverage is the share of words that were among their candidates, over the last 200 "

@@ -74,7 +74,7 @@ def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any])
     from sylvan.tasks import LanguageModel
     from sylvan.tasks.corpus import read_corpus
 
-    sizes = {name: run[name] for name in ("hidden", "embedding") if name in run}
+    sizes = {name: run[name] for name in ("hidden", "embedding", "n_layers") if name in run}
     return LanguageModel(read_corpus(data / run["set"]), model=run["model"], length=35, **sizes, **settings)
 
 
