@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "../class_batch.hpp"
 #include "../class_search.hpp"
 #include "../class_training.hpp"
 #include "checks.hpp"
@@ -100,7 +101,7 @@ void need_shape(const sylvan::EdgeShape& shape, int64_t n_edges, int64_t n_featu
 
 void rank_classes(const Tree& tree, In2<float> weights, bool by_feature, const Features& features, float bias,
                   int64_t first, int64_t last, int64_t beam, bool log_probabilities,
-                  Out2<int32_t> out_classes, Out2<float> out_scores) {
+                  Out2<int32_t> out_classes, Out2<float> out_scores, std::optional<Out<float>> out_log_sums) {
   const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
   need_shape(shape, tree.tree.n_edges(), features.n_features);
   const auto k = static_cast<int64_t>(out_classes.shape(1));
@@ -109,12 +110,22 @@ void rank_classes(const Tree& tree, In2<float> weights, bool by_feature, const F
   need(static_cast<int64_t>(out_classes.shape(0)) == features.n_rows &&
            out_scores.shape(0) == out_classes.shape(0) && out_scores.shape(1) == out_classes.shape(1),
        "the outputs and the rows disagree");
+  need(!out_log_sums || size(*out_log_sums) == features.n_rows, "the outputs and the rows disagree");
   nb::gil_scoped_release release;
   const sylvan::ClassRows rows = rows_of(features, bias);
+  float* log_sums = out_log_sums ? out_log_sums->data() : nullptr;
+  if (!by_feature && features.dense && last - first > 1) {
+    sylvan::ClassBatchSearch search(tree.tree, beam, log_probabilities);
+    search.find({weights.data(), shape}, rows, first, last,
+                {k, out_classes.data(), out_scores.data(), log_sums});
+    return;
+  }
   sylvan::ClassSearch search(tree.tree, beam, log_probabilities);
   for (int64_t row = first; row < last; ++row) {
-    search.find({weights.data(), shape}, sylvan::row_of(rows, row), k, out_classes.data() + row * k,
-                out_scores.data() + row * k, nullptr);
+    float* scores = out_scores.data() + row * k;
+    search.find({weights.data(), shape}, sylvan::row_of(rows, row), k, out_classes.data() + row * k, scores,
+                nullptr);
+    if (log_sums) log_sums[row] = search.log_sum_of_reached(scores[0]);
   }
 }
 
@@ -217,7 +228,8 @@ void bind_classes(nb::module_& m) {
   m.def("rank_classes", &rank_classes, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
         nb::arg("features"), nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("beam"),
         nb::arg("log_probabilities"), nb::arg("out_classes").noconvert(), nb::arg("out_scores").noconvert(),
-        "The best classes of each row by beam search.");
+        nb::arg("out_log_sums").noconvert().none(),
+        "The best classes of each row by beam search, and log(sum(exp)) of all that it reached.");
   m.def("score_class_edges", &score_edges, nb::arg("weights").noconvert(), nb::arg("by_feature"),
         nb::arg("features"), nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("out").noconvert(),
         "The scores of all edges for each row.");

@@ -463,6 +463,7 @@ def rank_classes(
     log_probabilities: bool,
     out_classes: npt.NDArray[np.int32],
     out_scores: npt.NDArray[np.float32],
+    out_log_sums: npt.NDArray[np.float32] | None,
 ) -> None: ...
 def score_class_edges(
     weights: npt.NDArray[np.float32],

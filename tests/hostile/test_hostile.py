@@ -94,7 +94,7 @@ def ways(number: int, mutant: Mutant) -> tuple[bool, ...]:
     return (number % 2 == 0,) if mutant.sealed else (True, False)
 
 
-def thinned(mutants: list[Mutant], most: int = 3000) -> list[Mutant]:
+def thinned(mutants: list[Mutant], most: int = 700 if SANITIZED else 3000) -> list[Mutant]:
     """No more than about ``most`` of the sealed mutants, evenly chosen: large models are made of the small ones."""
     step = 1 + sum(mutant.sealed for mutant in mutants) // most
     return [mutant for number, mutant in enumerate(mutants) if not mutant.sealed or number % step == 0]

@@ -11,10 +11,10 @@ import torch
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import (
+    CausalTransformer,
     History,
     LSTMEncoder,
     RefreshSchedule,
-    TransformerEncoder,
     clip_gradients,
     draw_convergence,
 )
@@ -67,7 +67,7 @@ def test_the_lstm_carries_its_state() -> None:
 
 def test_the_transformer_looks_back_only() -> None:
     torch.manual_seed(0)
-    encoder = TransformerEncoder(20, dim=8, n_heads=2, feed_forward=16, max_length=6)
+    encoder = CausalTransformer(20, dim=8, n_heads=2, feed_forward=16, max_length=6)
     ids = torch.randint(20, (3, 6))
     changed = ids.clone()
     changed[:, 4:] = (changed[:, 4:] + 1) % 20
@@ -81,11 +81,11 @@ def test_the_transformer_looks_back_only() -> None:
 
 def test_wrong_encoders() -> None:
     with pytest.raises(ParameterError, match="multiple of 'n_heads', 3"):
-        TransformerEncoder(20, dim=8, n_heads=3)
+        CausalTransformer(20, dim=8, n_heads=3)
     with pytest.raises(ParameterError, match="'hidden' parameter of LSTMEncoder"):
         LSTMEncoder(20, hidden=0)
     with pytest.raises(DataError, match="up to 4 ids"):
-        TransformerEncoder(20, dim=8, n_heads=2, feed_forward=8, max_length=4)(torch.zeros(1, 5, dtype=torch.int64))
+        CausalTransformer(20, dim=8, n_heads=2, feed_forward=8, max_length=4)(torch.zeros(1, 5, dtype=torch.int64))
 
 
 @pytest.fixture

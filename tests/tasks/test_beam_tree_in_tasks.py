@@ -132,7 +132,7 @@ def test_the_best_model_comes_back(tmp_path: Any) -> None:
     job = language_model()
     train(job, epochs=1, folder=tmp_path)
     again = language_model(seed=0)
-    load_best(tmp_path, again)
+    load_best(tmp_path, again.module)
     assert torch.equal(again.table_, job.table_) and again.table_ is again._objective.head.edge_weights  # type: ignore[union-attr]
     assert again.evaluate("test") == job.evaluate("test")
 

@@ -20,7 +20,7 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params import Number
 from sylvan.topk import TopK
 
-__all__ = ["ClassWeights", "all_scores", "class_features", "rank_classes", "score_blocks"]
+__all__ = ["ClassWeights", "all_scores", "class_features", "log_sums_of", "rank_classes", "score_blocks"]
 
 ROWS = 1024  # rows a thread searches for at a time
 BLOCK = 1 << 22  # scores that are computed at once
@@ -179,6 +179,7 @@ def rank_classes(
     bias: float = 1.0,
     *,
     log_probabilities: bool = False,
+    log_sums: Float32 | None = None,
     description: str | None = None,
 ) -> TopK:
     """The ``k`` best classes of each row among those that a beam of ``beam`` nodes a layer reaches.
@@ -198,6 +199,9 @@ def rank_classes(
         What the intercepts are multiplied with.
     log_probabilities : bool
         Take the log-probability of an edge among its siblings (a hierarchical softmax) in place of its score.
+    log_sums : ndarray of float32, shape (n,), optional
+        Filled with log(sum(exp)) of the scores of all classes that each row's search reached, the k best and the
+        others; 0 where that is no finite number.
     description : str, optional
         Title of a progress bar; none is drawn without it.
 
@@ -232,7 +236,7 @@ def rank_classes(
     features = class_features(X, weights.n_features)
     classes, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
     if weights.tree.depth == 1 and not isinstance(X, Csr):
-        _rank_all(weights, X, bias, log_probabilities, classes, scores)
+        _rank_all(weights, X, bias, log_probabilities, classes, scores, log_sums)
         return TopK(classes, scores)
 
     stored, _ = weights.stored
@@ -240,7 +244,7 @@ def rank_classes(
     def search(rows: tuple[int, int]) -> None:
         kernels.rank_classes(
             weights.handle, stored, weights.by_feature, features, float(bias), *rows, beam, log_probabilities, classes,
-            scores,
+            scores, log_sums,
         )  # fmt: skip
 
     if n_rows == 1:
@@ -317,10 +321,31 @@ def _rank_all(
     log_probabilities: bool,
     classes: npt.NDArray[np.int32],
     scores: Float32,
+    log_sums: Float32 | None,
 ) -> None:
     """Fill in the best of all classes, block by block."""
     k = min(classes.shape[1], weights.n_classes)
     for first, block in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
         best, values = np.empty((len(block), k), np.int32), np.empty((len(block), k), np.float32)
         kernels.best_columns(block, best, values)
-        classes[first : first + len(block), :k], scores[first : first + len(block), :k] = best, values
+        rows = slice(first, first + len(block))
+        classes[rows, :k], scores[rows, :k] = best, values
+        if log_sums is not None:
+            log_sums[rows] = log_sums_of(block, values[:, 0])
+
+
+def log_sums_of(scores: Float32, most: Float32) -> Float32:
+    """log(sum(exp)) of each row (n, m), by its largest score; 0 where that is no finite number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.matching.class_beam import log_sums_of
+    >>> log_sums_of(np.zeros((1, 8), np.float32), np.zeros(1, np.float32)).tolist() == [np.float32(np.log(8))]
+    True
+    """
+    with np.errstate(all="ignore"):
+        shares = scores - most[:, None]
+        sums: Float32 = np.log(np.exp(shares, out=shares).sum(axis=1)) + most
+    sums[~np.isfinite(sums)] = 0
+    return sums

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sylvan.canonical import Csr
 from sylvan.label_filter import LabelFilter
 from sylvan.matching.bucket_network import best_columns
-from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
+from sylvan.matching.class_beam import ClassWeights, all_scores, log_sums_of, rank_classes
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import LARGEST_TRAINED
@@ -39,16 +39,27 @@ def rank_by_beam(
     tree = weights.tree
     if tree.depth == 1:
         return rank_exactly(weights, X, k, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=n_jobs)
-    reach = k if raw and labels is None else min(tree.n_leaves, beam * int(tree.cluster_sizes.max()))
-    raw = raw or loss == "hsm"
-    found = _empty(X.shape[0], k)
+    log_probabilities = loss == "hsm"
+    sums = None if raw or log_probabilities else np.empty(X.shape[0], np.float32)
 
-    def work(rows: tuple[int, int]) -> None:
-        top = rank_classes(weights, _part(X, *rows), reach, beam, bias=bias, log_probabilities=loss == "hsm")
-        scores = top.scores if raw else top.scores - _log_sums(top.scores, top.scores[:, :1])
-        _put(found, rows, top.labels, scores, labels)
+    def search(part: Csr | Float32, width: int, log_sums: Float32 | None, jobs: int, title: str | None) -> TopK:
+        return rank_classes(
+            weights, part, width, beam, jobs, bias, log_probabilities=log_probabilities, log_sums=log_sums,
+            description=title,
+        )  # fmt: skip
 
-    map_parallel(work, split_ranges(X.shape[0], _block_rows(reach)), n_jobs, description="Ranking")
+    if labels is None:
+        found = search(X, k, sums, n_jobs, "Ranking")
+    else:
+        reach, found = min(tree.n_leaves, beam * int(tree.cluster_sizes.max())), _empty(X.shape[0], k)
+
+        def work(rows: tuple[int, int]) -> None:
+            top = search(_part(X, *rows), reach, None if sums is None else sums[slice(*rows)], 1, None)
+            _put(found, rows, top.labels, top.scores, labels)
+
+        map_parallel(work, split_ranges(X.shape[0], _block_rows(reach)), n_jobs, description="Ranking")
+    if sums is not None:
+        np.subtract(found.scores, sums[:, None], out=found.scores)
     return found
 
 
@@ -70,7 +81,7 @@ def rank_exactly(
     def work(rows: tuple[int, int]) -> None:
         scores = _every_score(weights, _part(X, *rows), bias, loss == "hsm")
         if not raw:
-            scores -= _log_sums(scores, scores.max(axis=1, keepdims=True))
+            scores -= log_sums_of(scores, scores.max(axis=1))[:, None]
         every = np.broadcast_to(np.arange(n_classes, dtype=np.int32), scores.shape)
         if labels is not None:
             scores[~_is_open(every, labels, rows[0])] = -np.inf
@@ -112,15 +123,6 @@ def _part(X: Csr | Float32, start: int, stop: int) -> Csr | Float32:
     first, last = int(X.indptr[start]), int(X.indptr[stop])
     shape = (stop - start, X.shape[1])
     return Csr(X.indptr[start : stop + 1] - first, X.indices[first:last], X.data[first:last], shape)
-
-
-def _log_sums(scores: Float32, most: Float32) -> Float32:
-    """The logarithm of each row's sum of exponentials, as a column, by its largest; 0 for a row without a number."""
-    with np.errstate(all="ignore"):
-        shares = scores - most
-        sums: Float32 = np.log(np.exp(shares, out=shares).sum(axis=1, keepdims=True)) + most
-    sums[~np.isfinite(sums)] = 0
-    return sums
 
 
 def _put(

@@ -13,10 +13,14 @@ need_torch("sylvan.neural")
 
 if TYPE_CHECKING:
     from sylvan.neural.bag_encoder import BagEncoder as BagEncoder
+    from sylvan.neural.bag_text_encoder import BagTextEncoder as BagTextEncoder
+    from sylvan.neural.causal_transformer import CausalTransformer as CausalTransformer
     from sylvan.neural.checkpoint import load_tree as load_tree
     from sylvan.neural.checkpoint import save_tree as save_tree
     from sylvan.neural.clip import clip_gradients as clip_gradients
     from sylvan.neural.convergence import draw_convergence as draw_convergence
+    from sylvan.neural.embedding import embed as embed
+    from sylvan.neural.encoder_source import open_encoder as open_encoder
     from sylvan.neural.gru4rec import GRU4Rec as GRU4Rec
     from sylvan.neural.history import History as History
     from sylvan.neural.keeping import load_best as load_best
@@ -24,27 +28,35 @@ if TYPE_CHECKING:
     from sylvan.neural.refresh import RefreshSchedule as RefreshSchedule
     from sylvan.neural.sasrec import SASRec as SASRec
     from sylvan.neural.sequence_encoder import SequenceEncoder as SequenceEncoder
+    from sylvan.neural.text_encoder import TextEncoder as TextEncoder
+    from sylvan.neural.token_rows import TokenRows as TokenRows
     from sylvan.neural.training import Job as Job
     from sylvan.neural.training import train as train
-    from sylvan.neural.transformer import TransformerEncoder as TransformerEncoder
+    from sylvan.neural.transformer_encoder import TransformerEncoder as TransformerEncoder
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
     "BagEncoder": "bag_encoder",
+    "BagTextEncoder": "bag_text_encoder",
+    "CausalTransformer": "causal_transformer",
+    "clip_gradients": "clip",
+    "draw_convergence": "convergence",
+    "embed": "embedding",
     "GRU4Rec": "gru4rec",
     "History": "history",
     "Job": "training",
-    "RefreshSchedule": "refresh",
-    "LSTMEncoder": "lstm",
-    "SASRec": "sasrec",
-    "SequenceEncoder": "sequence_encoder",
-    "TransformerEncoder": "transformer",
-    "clip_gradients": "clip",
-    "draw_convergence": "convergence",
     "load_best": "keeping",
     "load_tree": "checkpoint",
+    "LSTMEncoder": "lstm",
+    "open_encoder": "encoder_source",
+    "RefreshSchedule": "refresh",
+    "SASRec": "sasrec",
     "save_tree": "checkpoint",
+    "SequenceEncoder": "sequence_encoder",
+    "TextEncoder": "text_encoder",
+    "TokenRows": "token_rows",
     "train": "training",
+    "TransformerEncoder": "transformer_encoder",
 }
 
 __all__ = sorted(_PLACES)

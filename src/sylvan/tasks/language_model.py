@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
+from sylvan.neural.causal_transformer import CausalTransformer
 from sylvan.neural.lstm import LSTMEncoder
 from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
-from sylvan.neural.transformer import TransformerEncoder
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
 from sylvan.tasks.contexts import context_centers
@@ -80,7 +80,7 @@ class LanguageModel(Parameterized, Job):
 
     Attributes
     ----------
-    encoder_ : LSTMEncoder or TransformerEncoder
+    encoder_ : LSTMEncoder or CausalTransformer
     table_ : nn.Parameter, shape (n_words, dim)
         Of a head its edges' weights, (n_edges, dim).
 
@@ -213,13 +213,14 @@ class LanguageModel(Parameterized, Job):
     def _contexts(self) -> np.ndarray[Any, Any]:
         """What words are like by those before them, for a tree by k-means."""
         ids = self.corpus.train
-        before = np.stack([np.concatenate([np.full(gap, -1), ids[:-gap]]) for gap in range(1, _BEFORE + 1)], axis=1)
+        padded = np.concatenate([np.full(_BEFORE, -1), ids])
+        before = np.stack([padded[_BEFORE - gap :][: len(ids)] for gap in range(1, _BEFORE + 1)], axis=1)
         return context_centers(before, ids, len(self.corpus.words))
 
-    def _make_encoder(self, n_words: int) -> LSTMEncoder | TransformerEncoder:
+    def _make_encoder(self, n_words: int) -> LSTMEncoder | CausalTransformer:
         if self.model == "lstm":
             return LSTMEncoder(n_words, self.embedding, self.hidden, self.n_layers, self.dropout, sparse=True)
-        return TransformerEncoder(
+        return CausalTransformer(
             n_words,
             self.embedding,
             self.n_heads,
@@ -265,7 +266,7 @@ class LanguageModel(Parameterized, Job):
 
     def _encode(self, inputs: Tensor) -> Tensor:
         """Queries for a batch; the LSTM's state is carried over, the gradient isn't."""
-        if isinstance(self.encoder_, TransformerEncoder):
+        if isinstance(self.encoder_, CausalTransformer):
             queries: Tensor = self.encoder_(inputs)
             return queries
         queries, (hidden, cell) = self.encoder_(inputs, self._state)

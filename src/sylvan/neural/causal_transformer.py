@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ParameterError
 from sylvan.params import Constraint, Flag, Number, Parameterized
 
-__all__ = ["TransformerEncoder"]
+__all__ = ["CausalTransformer"]
 
 
-class TransformerEncoder(Parameterized, nn.Module):
+class CausalTransformer(Parameterized, nn.Module):
     """Embeddings and learned positions, then layers of attention to what came before: a query vector at every place.
 
     Layers are normalised before attention and feed-forward, which trains without a warm-up.
@@ -39,8 +39,8 @@ class TransformerEncoder(Parameterized, nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from sylvan.neural import TransformerEncoder
-    >>> encoder = TransformerEncoder(100, dim=16, n_heads=2, feed_forward=32, max_length=5)
+    >>> from sylvan.neural import CausalTransformer
+    >>> encoder = CausalTransformer(100, dim=16, n_heads=2, feed_forward=32, max_length=5)
     >>> encoder(torch.zeros(3, 5, dtype=torch.int64)).shape
     torch.Size([3, 5, 16])
     """
@@ -73,7 +73,7 @@ class TransformerEncoder(Parameterized, nn.Module):
         self.check_params()
         if dim % n_heads:
             raise ParameterError(
-                f"The 'dim' parameter of TransformerEncoder must be a multiple of 'n_heads', {n_heads}. "
+                f"The 'dim' parameter of CausalTransformer must be a multiple of 'n_heads', {n_heads}. "
                 f"Got {dim} instead."
             )
         self.dim_out = dim
@@ -100,7 +100,7 @@ class TransformerEncoder(Parameterized, nn.Module):
         length = ids.shape[1]
         if length > self.max_length:
             raise DataError(
-                f"TransformerEncoder takes sequences of up to {self.max_length} ids (max_length). Got {length} instead."
+                f"CausalTransformer takes sequences of up to {self.max_length} ids (max_length). Got {length} instead."
             )
         embedded = self.drop(self.inputs(ids) * math.sqrt(self.dim) + self.positions[:length])
         future = self.get_buffer("future")[:length, :length]

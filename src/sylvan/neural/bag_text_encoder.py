@@ -1,0 +1,256 @@
+"""Texts to vectors without a pretrained network: the sum of vectors of hashed words and pairs of words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from sylvan import store
+from sylvan.errors import ModelError, NotFittedError, ParameterError
+from sylvan.neural.bag_encoder import BagEncoder
+from sylvan.neural.encoder_files import read_json, read_tensors, tensor_bytes, write_files
+from sylvan.neural.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
+from sylvan.neural.token_rows import TokenRows
+from sylvan.params import Constraint, Flag, Instance, Number
+from sylvan.text import TfidfVectorizer
+from sylvan.text.documents import as_documents
+
+__all__ = ["BagTextEncoder"]
+
+MODEL_TYPE = "sylvan-bag"
+_FORMAT = 1
+# A Han or kana character is a word of its own: these scripts put no spaces between words.
+_CJK = "[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"
+_WORDS = re.compile(rf"{_CJK}|\w+?(?={_CJK})|\w+")
+_CHUNK = 10_000
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+class BagTextEncoder(TextEncoder):
+    """The sum of vectors of a text's words and pairs of neighbouring words, or of a vectoriser's terms.
+
+    Learns from nothing, needs no file, and encodes some ten thousand texts a second: for tests, for machines without
+    weights, and as the floor that a pretrained encoder has to rise above.
+
+    Parameters
+    ----------
+    dim : int
+        Dimensions of the vectors.
+    n_buckets : int
+        Words and pairs are hashed into so many features; where two fall together they share a vector.
+    vectorizer : TfidfVectorizer, optional
+        A fitted one, whose columns are then the features instead of hashed words.
+    hidden : int, optional
+        Width of a hidden layer; without it vectors are a linear map of the features.
+    dropout : float in [0, 1]
+        Of the sum.
+    max_length : int
+        The most words of a text that are hashed. A vectoriser looks at whole texts.
+    frozen : bool
+        Whether the weights stay as they are in a training.
+    seed : int
+        Of the weights that a training begins with.
+
+    Notes
+    -----
+    A text without any word is a bag with nothing in it: its vector is the constant that is added to all.
+
+    Examples
+    --------
+    >>> from sylvan.neural import BagTextEncoder
+    >>> encoder = BagTextEncoder(dim=8, n_buckets=1000)
+    >>> rows = encoder.tokenize(["whales in the south seas", "whales"])
+    >>> rows.lengths.tolist(), encoder(encoder.collate(rows)).shape
+    ([9, 1], torch.Size([2, 8]))
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "dim": Number(int, 1),
+        "n_buckets": Number(int, 1, 2**31 - 1),
+        "vectorizer": Instance((TfidfVectorizer,), "a fitted TfidfVectorizer", optional=True),
+        "hidden": Number(int, 1, optional=True),
+        "dropout": Number(float, 0, 1),
+        "max_length": Number(int, 1),
+        "frozen": Flag(),
+        "seed": Number(int, 0, 2**63 - 1),
+    }
+
+    def __init__(
+        self,
+        dim: int = 128,
+        n_buckets: int = 2**18,
+        vectorizer: TfidfVectorizer | None = None,
+        hidden: int | None = None,
+        dropout: float = 0.0,
+        max_length: int = 1024,
+        frozen: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.dim, self.n_buckets, self.vectorizer, self.hidden = dim, n_buckets, vectorizer, hidden
+        self.dropout, self.max_length, self.frozen, self.seed = dropout, max_length, frozen, seed
+
+    def _load(self) -> None:
+        n_features = self.n_buckets
+        if self.vectorizer is not None:
+            try:
+                n_features = self.vectorizer.n_terms_
+            except NotFittedError:
+                raise ParameterError(
+                    "The 'vectorizer' parameter of BagTextEncoder must be a fitted TfidfVectorizer. Call its fit first."
+                ) from None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.bag = BagEncoder(n_features, self.dim, hidden=self.hidden, dropout=self.dropout)
+        self.bag.requires_grad_(not self.frozen)
+
+    @property
+    def dim_out(self) -> int:
+        return self.dim
+
+    # ------------------------------------------------------------------------------------ texts to vectors
+
+    def tokenize(self, texts: Iterable[str]) -> TokenRows:
+        self.load()
+        documents = as_documents(texts)
+        self.n_truncated = 0
+        if self.vectorizer is not None:
+            found = self.vectorizer.transform_rows(documents)
+            return TokenRows(found.indices, found.indptr, found.data)
+        hashes: dict[str, int] = {}
+        return TokenRows.join(
+            [self._hashed(documents[i : i + _CHUNK], hashes) for i in range(0, len(documents), _CHUNK)]
+        )
+
+    def _hashed(self, documents: tuple[str, ...], hashes: dict[str, int]) -> TokenRows:
+        """Buckets of words and pairs, each text's rising, with 1 + log(count) brought to length 1."""
+        words: list[int] = []
+        lengths = np.zeros(len(documents), dtype=np.int64)
+        for i, document in enumerate(documents):
+            found = _WORDS.findall(document.lower())
+            if len(found) > self.max_length:
+                self.n_truncated += 1
+                found = found[: self.max_length]
+            lengths[i] = len(found)
+            for word in found:
+                if (number := hashes.get(word)) is None:
+                    number = hashes[word] = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+                words.append(number)
+        single = np.asarray(words, dtype=np.uint64)
+        row = np.repeat(np.arange(len(documents)), lengths)
+        neighbours = row[:-1] == row[1:]
+        pairs = single[:-1][neighbours] * np.uint64(31) + single[1:][neighbours] + np.uint64(1 << 40)
+        buckets = (_mixed(np.concatenate([single, pairs])) % np.uint64(self.n_buckets)).astype(np.int64)
+        rows = np.concatenate([row, row[:-1][neighbours]])
+        keys, counts = np.unique(rows * self.n_buckets + buckets, return_counts=True)
+        owner, ids = keys // self.n_buckets, keys % self.n_buckets
+        values = 1 + np.log(counts)
+        values /= np.sqrt(np.bincount(owner, values**2, len(documents)))[owner]
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(documents)))])
+        return TokenRows(ids.astype(np.int32), offsets.astype(np.int64), values.astype(np.float32))
+
+    def collate(self, rows: TokenRows) -> dict[str, Tensor]:
+        values = np.ones(len(rows.ids), dtype=np.float32) if rows.values is None else rows.values
+        return {
+            "ids": as_tensor(rows.ids.astype(np.int64)),
+            "offsets": as_tensor(rows.offsets),
+            "values": as_tensor(values),
+        }
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        self.load()
+        found: Tensor = self.bag(batch["ids"], batch["offsets"], batch["values"])
+        return found.float()
+
+    def tables(self) -> list[nn.Parameter]:
+        """The features' vectors, whose gradients are sparse; none when they are frozen."""
+        self.load()
+        return [] if self.frozen else self.bag.tables()
+
+    # ------------------------------------------------------------------------------------ files
+
+    def identity(self) -> dict[str, Any]:
+        self.load()
+        found: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": checksum_of_tensors(self._weights())}
+        if self.vectorizer is None:
+            return {**found, "n_buckets": self.n_buckets, "max_length": self.max_length}
+        return {**found, "vectorizer": _vectorizer_checksum(self.vectorizer)}
+
+    def _weights(self) -> list[tuple[str, Tensor]]:
+        return list(self.bag.state_dict().items())
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``config.json`` and ``model.safetensors``, and the vectoriser where there is one.
+
+        Parameters
+        ----------
+        folder : path
+            Made when it isn't there. Files of the same names are replaced, each at one stroke.
+
+        Raises
+        ------
+        ModelError
+            When the folder can't be written.
+        """
+        self.load()
+        params = {name: value for name, value in self.get_params(deep=False).items() if name != "vectorizer"}
+        config = {"model_type": MODEL_TYPE, "format": _FORMAT, "vectorizer": self.vectorizer is not None, **params}
+        write_files(
+            folder,
+            {
+                "model.safetensors": tensor_bytes(dict(self._weights())),
+                "config.json": json.dumps(config, indent=1).encode(),
+            },
+        )
+        if self.vectorizer is not None:
+            store.save(os.path.join(os.fspath(folder), "vectorizer"), self.vectorizer.to_state())
+
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike[str]) -> BagTextEncoder:
+        """The encoder that :meth:`save_pretrained` wrote.
+
+        Parameters
+        ----------
+        folder : path
+
+        Raises
+        ------
+        ModelError
+            When files are missing or damaged.
+        """
+        path = os.fspath(folder)
+        config = read_json(os.path.join(path, "config.json"))
+        if config.pop("model_type", None) != MODEL_TYPE or config.pop("format", None) != _FORMAT:
+            raise ModelError(f"{path!r} holds no BagTextEncoder that this release of Sylvan reads.")
+        vectorizer = None
+        if config.pop("vectorizer", False):
+            vectorizer = TfidfVectorizer.from_state(store.load(os.path.join(path, "vectorizer")))
+        try:
+            encoder = cls(**config, vectorizer=vectorizer).load()
+            encoder.bag.load_state_dict(read_tensors(os.path.join(path, "model.safetensors")))
+        except (TypeError, ParameterError, RuntimeError) as error:
+            raise ModelError(f"The encoder in {path!r} is damaged: {' '.join(str(error).split())}") from error
+        return encoder
+
+
+def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Every bit of a number spread over all bits (Fibonacci hashing, and the high half folded into the low)."""
+    with np.errstate(over="ignore"):
+        spread: npt.NDArray[np.uint64] = numbers * _MIX
+    spread ^= spread >> np.uint64(32)
+    return spread
+
+
+def _vectorizer_checksum(vectorizer: TfidfVectorizer) -> str:
+    state = vectorizer.to_state()
+    found = [(name, as_tensor(array)) for name, array in state.arrays.items()]
+    return f"{checksum_of_tensors(found)}:{json.dumps(state.params, sort_keys=True, default=list)}"

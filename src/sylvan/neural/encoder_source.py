@@ -1,0 +1,73 @@
+"""The encoder that a few words, a folder or a name on the Hugging Face hub stand for."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sylvan.errors import ParameterError
+from sylvan.neural.bag_text_encoder import MODEL_TYPE, BagTextEncoder
+from sylvan.neural.encoder_files import read_json
+from sylvan.neural.text_encoder import TextEncoder
+from sylvan.neural.transformer_encoder import TransformerEncoder
+
+__all__ = ["open_encoder"]
+
+
+def open_encoder(
+    source: str | os.PathLike[str] | TextEncoder,
+    *,
+    max_length: int | None = None,
+    pooling: str | None = None,
+    lora_rank: int | None = None,
+    gradient_checkpointing: bool = False,
+    frozen: bool = False,
+    seed: int = 0,
+) -> TextEncoder:
+    """An encoder with its weights read.
+
+    Parameters
+    ----------
+    source : "bag", path, str or TextEncoder
+        "bag" is a new :class:`BagTextEncoder`; a folder or a name on the Hugging Face hub is what lies there; an
+        encoder is itself.
+    max_length : int, optional
+        The most tokens of a text that are looked at; None for what the encoder says, or its class's default.
+    pooling : str, optional
+        See :class:`TransformerEncoder`; None for what the folder says, or "mean".
+    lora_rank, gradient_checkpointing, frozen, seed
+        As for :class:`TransformerEncoder`.
+
+    Returns
+    -------
+    TextEncoder
+
+    Examples
+    --------
+    >>> from sylvan.neural import open_encoder
+    >>> open_encoder("bag", max_length=50).dim_out
+    128
+    """
+    if isinstance(source, TextEncoder):
+        return source.load()
+    if not isinstance(source, (str, os.PathLike)):
+        raise ParameterError(
+            "An encoder must be 'bag', the path of a folder, a name on the Hugging Face hub or a TextEncoder. "
+            f"Got {source!r} instead."
+        )
+    options: dict[str, Any] = {} if max_length is None else {"max_length": max_length}
+    path = os.fspath(source)
+    if path == "bag":
+        return BagTextEncoder(**options, frozen=frozen, seed=seed).load()
+    config = os.path.join(path, "config.json")
+    if os.path.isfile(config) and read_json(config).get("model_type") == MODEL_TYPE:
+        return BagTextEncoder.from_folder(path)
+    return TransformerEncoder(
+        path,
+        pooling=pooling or "mean",
+        lora_rank=lora_rank,
+        gradient_checkpointing=gradient_checkpointing,
+        frozen=frozen,
+        seed=seed,
+        **options,
+    ).load()
