@@ -107,7 +107,7 @@ class HeldEncoder:
         return dict(self._state.files) if self._there() else self._copied().files()
 
     def _there(self) -> bool:
-        return all(os.path.isfile(path) for path in self._state.files.values())  # type: ignore[arg-type]
+        return all(os.path.isfile(path) for path in self._state.files.values())
 
     def _copied(self) -> TemporaryFolder:
         """The contents in files of their own, when a save has taken the others away."""

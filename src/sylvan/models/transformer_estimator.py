@@ -162,7 +162,7 @@ class TransformerEstimator(TextEstimator):
 
     # ---------------------------------------- training
 
-    def fit(  # type: ignore[override]  # texts and label lists are what X and Y are here
+    def fit(  # texts and label lists are what X and Y are here
         self: _Self,
         texts: Iterable[str],
         label_lists: Any,

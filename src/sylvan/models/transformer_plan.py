@@ -91,11 +91,8 @@ def sizes_of(training: TransformerTraining, encoder: TextEncoder, layer_sizes: t
     tables = {id(table) for table in encoder.tables()}
     weights = list(encoder.parameters())
     trained = [weight for weight in weights if weight.requires_grad]
-    wide = sum(
-        part.in_features + part.out_features
-        for part in encoder.modules()
-        if type(part).__name__ == "Linear" and hasattr(part, "in_features")
-    )
+    parts: list[Any] = [part for part in encoder.modules() if type(part).__name__ == "Linear"]
+    wide = sum(int(part.in_features + part.out_features) for part in parts)
     characters = np.fromiter(map(len, training.texts), np.int64, len(training.texts))
     lengths = np.minimum(characters // 4 + 2, encoder.max_length)
     batch = 0 if settings is None else settings.batch_size

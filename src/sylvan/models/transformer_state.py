@@ -73,7 +73,7 @@ def unpack(cls: type[_Model], state: store.State) -> _Model:
             params[name] = _made(state, name, kind, params[name])
     if isinstance(params["encoder"], dict):
         params["encoder"] = _encoder(state, params["encoder"])
-    model = cls(**params)
+    model: _Model = cls(**params)
     model.check_params()
     resolve_jobs(model.n_jobs)
     model.vectorizer_ = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
