@@ -329,21 +329,6 @@ def test_neither_biases_nor_norms_decay() -> None:
     assert {id(p) for p in trained} == {id(p) for p in job.module.parameters()} and len(trained) == len(set(trained))
 
 
-def test_rates_rise_and_fall_to_nothing() -> None:
-    rates = []
-    original = DeepLayerJob.step
-
-    def watched(self: DeepLayerJob, batch: Any, step: int) -> Any:
-        rates.append(self.optimizers[-1].param_groups[0]["lr"])
-        return original(self, batch, step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DeepLayerJob, "step", watched)
-        tuned(bag(), [0], settings=replace(QUICK, max_steps=40, warmup=0.25))
-    assert np.argmax(rates) in (9, 10) and max(rates) == pytest.approx(0.15, rel=0.1)
-    assert (np.diff(rates[:10]) > 0).all() and (np.diff(rates[10:]) < 0).all() and rates[-1] < 0.01
-
-
 @pytest.mark.parametrize("layers", [[], [3], [-1], [1, 0], [1, 1]])
 def test_layers_that_the_tree_has_not(layers: list[int]) -> None:
     with pytest.raises(ParameterError, match=r"'layers' parameter of fine_tune must name layers .* in \[0, 2\]"):

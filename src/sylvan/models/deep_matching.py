@@ -227,7 +227,8 @@ class _Training:
         settings, t = self.settings, self.layers[at]
         folder = None if self.folder is None else os.path.join(self.folder, f"training{t}")
         layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out)
-        beam, record = None, {}
+        beam: npt.NDArray[np.int32] | None = None
+        record: dict[str, Any] = {}
         if folder is None or not has_checkpoint(folder):  # else all of this is in there
             beam, record = self._begin(t, layer)
         data = LayerData(self.rows, self.learned, self.held_out, self._candidates(t, beam), self.row_weight)
