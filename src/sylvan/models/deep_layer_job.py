@@ -130,13 +130,7 @@ class DeepLayerJob(Job):
     def steps_per_epoch(self) -> int:
         return -(-len(self.data.learned) // self.deep.batch_size)
 
-    def batches(self, epoch: int) -> Iterator[dict[str, Tensor]]:
-        for rows in self._orders(epoch):
-            if self.engine is not None:
-                rows = self.engine.share(rows)
-            yield self._batch(rows)
-
-    def _orders(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
+    def batches(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
         """The rows of each batch: those of a batch are of about one length, so that little is padded."""
         size = self.deep.batch_size
         random = np.random.default_rng((self.deep.seed, epoch))
@@ -162,12 +156,11 @@ class DeepLayerJob(Job):
             "candidate_weights": torch.from_numpy(weights),
         }
 
-    def step(self, batch: dict[str, Tensor], step: int) -> Tensor:
+    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
         if self.deep.refresh is not None and step - self.looked >= self.deep.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
-        if self.engine is not None:
-            batch = self.engine.batch(batch)
-        batch = dict(batch)
+        device = self.layer.table.device
+        batch = {name: tensor.to(device, non_blocking=True) for name, tensor in self._batch(rows).items()}
         nodes, positive, weights = (batch.pop(f"candidate_{name}") for name in ("nodes", "positive", "weights"))
         embeddings = F.normalize(self.encoder(batch).float(), dim=1)
         return squared_hinge(self.layer(embeddings, nodes), positive, weights)

@@ -227,17 +227,20 @@ class _Training:
         settings, t = self.settings, self.layers[at]
         folder = None if self.folder is None else os.path.join(self.folder, f"training{t}")
         layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out)
-        beam, record = None, {}
+        beam: npt.NDArray[np.int32] | None = None
+        record: dict[str, Any] = {}
         if folder is None or not has_checkpoint(folder):  # else all of this is in there
             beam, record = self._begin(t, layer)
         data = LayerData(self.rows, self.learned, self.held_out, self._candidates(t, beam), self.row_weight)
-        n_steps = settings.steps(len(self.learned), at, len(self.layers))
+        accumulate = 1 if self.engine is None else self.engine.accumulate
+        n_steps = settings.steps(len(self.learned), at, len(self.layers), accumulate)
         job = DeepLayerJob(
-            self.encoder, layer, data, settings, n_steps, look=lambda: self._look(t),
+            self.encoder, layer, data, settings, n_steps, look=(lambda: self._look(t)) if t else None,
             identity={**identity, "layer": t}, engine=self.engine, record=record,
         )  # fmt: skip
+        epochs = -(-n_steps // -(-job.steps_per_epoch() // accumulate))
         history = train(
-            job, epochs=-(-n_steps // job.steps_per_epoch()), max_steps=n_steps, patience=settings.patience,
+            job, epochs=epochs, max_steps=n_steps, patience=settings.patience,
             folder=folder, resume=folder is not None, seed=settings.seed + at, clip_norm=settings.clip_norm,
             evaluate_every=max(1, -(-n_steps // settings.evaluations)),
         )  # fmt: skip

@@ -92,8 +92,8 @@ class DeepSettings(Parameterized):
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "learning_rate": Number(float, 0),
-        "row_learning_rate": Number(float, 0),
-        "label_learning_rate": Number(float, 0),
+        "row_learning_rate": Number(float, 0, open_low=True),
+        "label_learning_rate": Number(float, 0, open_low=True),
         "optimizer": Choice(TABLE_OPTIMIZERS),
         "weight_decay": Number(float, 0),
         "batch_size": Number(int, 1),
@@ -143,9 +143,12 @@ class DeepSettings(Parameterized):
             )
         return value
 
-    def steps(self, n_rows: int, at: int, n_layers: int) -> int:
-        """Steps of the layer that is trained as number ``at`` of ``n_layers``, on ``n_rows`` rows."""
-        batches = -(-n_rows // self.batch_size)
-        wanted = max(1, round(float(self._of_layer("epochs", at, n_layers)) * batches))
+    def steps(self, n_rows: int, at: int, n_layers: int, accumulate: int = 1) -> int:
+        """Steps of the layer that is trained as number ``at`` of ``n_layers``, on ``n_rows`` rows.
+
+        ``accumulate`` is the number of batches that make one step.
+        """
+        each_epoch = -(-n_rows // (self.batch_size * accumulate))
+        wanted = max(1, round(float(self._of_layer("epochs", at, n_layers)) * each_epoch))
         most = self._of_layer("max_steps", at, n_layers)
         return wanted if most is None else min(wanted, int(most))
