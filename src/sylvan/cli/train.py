@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import time
 from typing import Any
 
@@ -238,7 +239,7 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
             problems.append(f"--{option} is not for {owner.__name__}, which has no parameter {name!r}.")
         else:
             parameters[name] = given[option]
-    if given["label_features"] is not None and "embedding" not in owner.parameter_names():
+    if given["label_features"] is not None and "label_features" not in inspect.signature(owner.fit).parameters:
         problems.append(f"--label-features is not for {owner.__name__}, which clusters no labels.")
     elif given["label_features"] is not None and parameters.setdefault("embedding", "pifa_lf") != "pifa_lf":
         problems.append(f"--label-features is for embedding=pifa_lf, not for {parameters['embedding']}.")
