@@ -121,7 +121,7 @@ class XRTransformer(TransformerEstimator):
     >>> model = XRTransformer("bag", preset="tiny", n_jobs=1)
     >>> model = model.fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
     >>> model.rank(["how to bake bread"], k=1).names, model.embed(texts).shape
-    ([['Baking']], (4, 128))
+    ([['Baking']], (4, 64))
     """
 
     kind: ClassVar[str] = KIND
