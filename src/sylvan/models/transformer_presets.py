@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sylvan.indexing.choice import EMBEDDINGS
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
+from sylvan.models.deep_settings import DeepSettings
 from sylvan.models.xr_linear import XRLinear
 from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
 from sylvan.ranking.calibrate import METHODS
@@ -20,7 +21,6 @@ from sylvan.text import TfidfVectorizer
 from sylvan.validate import MAX_COLUMNS
 
 if TYPE_CHECKING:
-    from sylvan.models.deep_settings import DeepSettings
     from sylvan.neural import TextEncoder
 
 __all__ = ["CONSTRAINTS", "PRESETS", "deep_settings", "encoder_of", "ranker_of", "value_of", "vectorizer_of"]
@@ -117,6 +117,12 @@ class _EachLayer(Constraint):
         return [self.number.kind(word) for word in words] if len(words) > 1 else self.number.kind(text)
 
 
+def _of_deep(name: str) -> Constraint:
+    """The range that DeepSettings gives a parameter, or None for the preset's."""
+    found: Constraint = replace(DeepSettings.constraints[name], optional=True)  # type: ignore[type-var]
+    return found
+
+
 CONSTRAINTS: Mapping[str, Constraint] = {
     "encoder": _Encoder(),
     "preset": Choice(tuple(PRESETS)),
@@ -128,20 +134,20 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "lora_rank": Number(int, 1, optional=True),
     "gradient_checkpointing": Flag(),
     "max_nodes": Number(int, 1),
-    "learning_rate": Number(float, 0, optional=True),
-    "row_learning_rate": Number(float, 0, optional=True),
-    "label_learning_rate": Number(float, 0, optional=True),
-    "batch_size": Number(int, 1, optional=True),
+    "learning_rate": _of_deep("learning_rate"),
+    "row_learning_rate": _of_deep("row_learning_rate"),
+    "label_learning_rate": _of_deep("label_learning_rate"),
+    "batch_size": _of_deep("batch_size"),
     "epochs": _EachLayer(Number(float, 0, open_low=True)),
     "max_steps": _EachLayer(Number(int, 1)),
-    "warmup": Number(float, 0, 1, optional=True),
-    "deep_beam": Number(int, 1, optional=True),
-    "relevance": Choice(("l1", "l2", "max", "none"), optional=True),
-    "negative_cost": Number(float, 0, open_low=True, optional=True),
+    "warmup": _of_deep("warmup"),
+    "deep_beam": _of_deep("beam"),
+    "relevance": _of_deep("relevance"),
+    "negative_cost": _of_deep("negative_cost"),
     "bootstrap": Flag(),
-    "refresh": Number(int, 1, optional=True),
-    "held_out": Number(int, 0, optional=True),
-    "patience": Number(int, 1, optional=True),
+    "refresh": _of_deep("refresh"),
+    "held_out": _of_deep("held_out"),
+    "patience": _of_deep("patience"),
     "dense_scale": Number(float, 0, open_low=True),
     "branching": Number(int, 2, optional=True),
     "max_leaf": Number(int, 1, optional=True),
@@ -201,7 +207,5 @@ def encoder_of(model: Any) -> TextEncoder:
 
 def deep_settings(model: Any) -> DeepSettings:
     """How the encoder is fine-tuned."""
-    from sylvan.models.deep_settings import DeepSettings
-
     found = {theirs: value_of(model, ours) for ours, theirs in _DEEP.items()}
     return DeepSettings(**{name: value for name, value in found.items() if value is not None}, seed=model.seed)
