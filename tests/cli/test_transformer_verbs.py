@@ -104,7 +104,7 @@ def test_plan(call: Any, folder: Path) -> None:
 def test_help_names_an_encoder(call: Any, verb: str) -> None:
     for model in ("xr-transformer", "x-transformer"):
         told = call(verb, model, "--help")
-        assert told.code == 0 and "encoder=models/minilm" in told.out and "dense_scale=1.0" in told.out
+        assert told.code == 0 and "encoder=models/minilm" in told.out and "dense_scale=None" in told.out
         assert "X.trn.npz --labels" not in told.out, "it learns from texts alone"
 
 

@@ -264,6 +264,26 @@ def test_too_little_memory_is_told_beforehand_with_what_to_lower(monkeypatch: py
     small().fit(TEXTS, LABELS, force=True)
 
 
+def test_running_out_of_memory_on_the_way_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from sylvan.neural import BagTextEncoder
+
+    def forward(self: Any, batch: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(BagTextEncoder, "forward", forward)
+    for frozen in (True, False):
+        with pytest.raises(MemoryLimitError, match=r"ran out of memory on .*CUDA out of memory.*max_length"):
+            small(frozen=frozen).fit(TEXTS, LABELS)
+
+
+def test_devices_that_are_not_there(frozen: Any) -> None:
+    model = copy.deepcopy(frozen).set_params(device="vulkan:3")
+    with pytest.raises(ParameterError, match=r"'device' parameter must be a device that this PyTorch sees\. Got"):
+        model.rank(TEXTS, k=1)
+
+
 def test_a_failed_fit_leaves_no_half_model() -> None:
     model = small()
     with pytest.raises(DataError):
