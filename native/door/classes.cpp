@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "../class_batch.hpp"
 #include "../class_search.hpp"
 #include "../class_training.hpp"
 #include "checks.hpp"
@@ -112,12 +113,19 @@ void rank_classes(const Tree& tree, In2<float> weights, bool by_feature, const F
   need(!out_log_sums || size(*out_log_sums) == features.n_rows, "the outputs and the rows disagree");
   nb::gil_scoped_release release;
   const sylvan::ClassRows rows = rows_of(features, bias);
+  float* log_sums = out_log_sums ? out_log_sums->data() : nullptr;
+  if (!by_feature && features.dense && last - first > 1) {
+    sylvan::ClassBatchSearch search(tree.tree, beam, log_probabilities);
+    search.find({weights.data(), shape}, rows, first, last,
+                {k, out_classes.data(), out_scores.data(), log_sums});
+    return;
+  }
   sylvan::ClassSearch search(tree.tree, beam, log_probabilities);
   for (int64_t row = first; row < last; ++row) {
     float* scores = out_scores.data() + row * k;
     search.find({weights.data(), shape}, sylvan::row_of(rows, row), k, out_classes.data() + row * k, scores,
                 nullptr);
-    if (out_log_sums) out_log_sums->data()[row] = search.log_sum_of_reached(scores[0]);
+    if (log_sums) log_sums[row] = search.log_sum_of_reached(scores[0]);
   }
 }
 

@@ -147,6 +147,10 @@ def test_ranking(
     features = validate.features(X) if compressed else X
     sums = np.full(6, np.nan, np.float32)
     found = rank_classes(weights, features, k, beam, n_jobs, log_probabilities=log_probabilities, log_sums=sums)
+    for row in range(6 if compressed or weights.tree.depth > 1 else 0):  # alone, whose search goes another way
+        part = validate.features(X[row : row + 1]) if compressed else X[row : row + 1]
+        alone = rank_classes(weights, part, k, beam, log_probabilities=log_probabilities)
+        assert np.array_equal(alone.labels[0], found.labels[row]) and np.array_equal(alone.scores[0], found.scores[row])
     reached = rank_classes(weights, features, weights.n_classes, beam, log_probabilities=log_probabilities).scores
     np.testing.assert_allclose(sums, np.log(np.exp(reached.astype(np.float64)).sum(axis=1)), rtol=1e-4, atol=1e-4)
     for row, x in enumerate(X):
