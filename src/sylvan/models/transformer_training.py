@@ -34,12 +34,16 @@ if TYPE_CHECKING:
     from sylvan.models.deep_matching import DeepMatcher
     from sylvan.neural.text_encoder import TextEncoder
 
-__all__ = ["Learned", "TransformerTraining"]
+__all__ = ["Learned", "TextsWarning", "TransformerTraining"]
 
 _REMEDY = (
     "Lower batch_size (and raise accumulate as much), max_length or deep_beam, or set gradient_checkpointing=True, "
     "lora_rank=8 or precision='bf16'."
 )
+
+
+class TextsWarning(UserWarning):
+    """Something of the texts that a training goes on without: how many are empty, how many are cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +98,7 @@ class TransformerTraining:
             )
 
     def _warn(self, words: str) -> None:
-        warnings.warn(words, UserWarning, stacklevel=2)
+        warnings.warn(words, TextsWarning, stacklevel=2)
 
     # ---------------------------------------- the work
 
