@@ -415,6 +415,44 @@ def test_a_checkpoint_must_be_a_path() -> None:
         small().fit(TEXTS, LABELS, checkpoint=3)
 
 
+# ---------------------------------------- a network of Hugging Face's
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    from neural.tiny_bert import tiny_bert
+
+    return Path(tiny_bert(tmp_path_factory.mktemp("bert") / "bert", TEXTS))
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp_path: Path) -> None:
+    settings = {"encoder": bert, "learning_rate": 1e-3, "epochs": 2.0, "max_length": 16, "branching": 4, "max_leaf": 4}
+    model = kind(**settings, preset="tiny", device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    assert model.score(TEXTS, LABELS) > 0.9 and model.encoder_.max_length == 16
+    losses = [entry["loss"] for entry in model.history_[0]["history"]["epochs"]]
+    assert losses[-1] < losses[0]
+    plain = kind(**settings, preset="tiny", frozen=True, device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    assert np.abs(model.embed(TEXTS) - plain.embed(TEXTS)).max() > 1e-3, "it was trained"
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    top, expected = again.rank(TEXTS, k=3), model.rank(TEXTS, k=3)
+    assert (top.labels == expected.labels).all()
+    np.testing.assert_allclose(top.scores, expected.scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(again.embed(TEXTS), model.embed(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(model.embed(TEXTS[:1]), model.embed(TEXTS)[:1], atol=1e-5)
+
+
+def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:
+    sentences = pytest.importorskip("sentence_transformers")
+    model = small(encoder=str(bert), epochs=1.0, max_length=16).fit(TEXTS, LABELS)
+    model.encoder_.save_pretrained(tmp_path / "encoder")
+    theirs = sentences.SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
+    found = theirs.encode(TEXTS, normalize_embeddings=True)
+    np.testing.assert_allclose(found, model.embed(TEXTS), atol=1e-5)
+
+
 # ---------------------------------------- ensembles
 
 
