@@ -4,8 +4,9 @@
     python benchmarks/cane.py --list
     python benchmarks/cane.py --report
 
-``--part tuning``, ``accuracy`` or ``speed`` measure classification over a tree instead (7.1): see ``beam_tree.py``,
-which takes the other options then.
+``--part language-model`` draws perplexity against epochs instead, by the task of that name (figure 3): see
+``cane_epochs.py``; and ``--part tuning``, ``accuracy`` or ``speed`` measure classification over a tree (7.1): see
+``beam_tree.py``. These take the other options then.
 
 Each run is one file under ``--work``; runs that are there, or under way in another process, are left alone, so that the
 command may be stopped, repeated, and started several times. ``--report`` gathers them into
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import beam_tree
+import cane_epochs
 import torch
 from report_cane import cane_tables
 from torch import Tensor, nn
@@ -298,7 +300,8 @@ def report(work: Path) -> None:
 def main() -> None:
     """The command."""
     if any(argument.partition("=")[0] == "--part" for argument in sys.argv[1:]):
-        beam_tree.main(sys.argv[1:])
+        asked = {"--part=language-model", "language-model"} & set(sys.argv[1:])
+        (cane_epochs if asked else beam_tree).main(sys.argv[1:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     root = Path(__file__).parents[1]

@@ -8,6 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from report_cane_epochs import cane_epochs_section
+
 __all__ = ["cane_section", "cane_tables"]
 
 Found = dict[tuple[str, float], dict[int, tuple[float, float | None]]]
@@ -15,9 +17,9 @@ Found = dict[tuple[str, float], dict[int, tuple[float, float | None]]]
 
 def cane_section(folder: Path) -> list[str]:
     """What ``cane.py`` found."""
-    path = folder / "cane_language_model.json"
+    path, epochs = folder / "cane_language_model.json", cane_epochs_section(folder)
     if not path.exists():
-        return []
+        return epochs
     intro = (
         "By `benchmarks/cane.py`: an LSTM's validation perplexity on Penn Treebank with candidates and noises (Han and "
         "others, arXiv 1711.00658, Section 5) beside its rivals with 40 unigram noises, Adagrad on both tables at the "
@@ -34,7 +36,7 @@ def cane_section(folder: Path) -> list[str]:
         "subsets filled up and several noises in one sum it is level with both rivals."
     )
     runs = json.loads(path.read_text())["runs"]
-    return ["", "## Candidates against noises", "", intro, *cane_tables(runs), "", reading]
+    return ["", "## Candidates against noises", "", intro, *cane_tables(runs), "", reading, *epochs]
 
 
 def cane_tables(runs: list[dict[str, Any]]) -> list[str]:

@@ -62,6 +62,14 @@ CONTENDERS: dict[str, Contender] = {
         "CANE, 20 candidates, 20 unigram noises in one sum", "unigram", "cane", n_samples=20,
         loss_parameters={"n_noises": 20, "together": True},
     ),
+    "cane-tree-40": Contender(
+        "CANE, 40 candidates of a Beam Tree, 1 uniform noise", "uniform", "beam-tree", n_samples=40,
+        loss_parameters={"tree": "kmeans"},
+    ),
+    "cane-tree-20-20": Contender(
+        "CANE, 20 candidates of a Beam Tree, 20 unigram noises in one sum", "unigram", "beam-tree", n_samples=20,
+        loss_parameters={"tree": "kmeans", "n_noises": 20, "together": True},
+    ),
 }  # fmt: skip
 RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
 INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-aware-pq", "midx-aware-rq")

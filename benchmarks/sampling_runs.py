@@ -74,7 +74,8 @@ def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any])
     from sylvan.tasks import LanguageModel
     from sylvan.tasks.corpus import read_corpus
 
-    return LanguageModel(read_corpus(data / run["set"]), model=run["model"], length=35, **settings)
+    sizes = {name: run[name] for name in ("hidden", "embedding", "n_layers") if name in run}
+    return LanguageModel(read_corpus(data / run["set"]), model=run["model"], length=35, **sizes, **settings)
 
 
 def _recommendation(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:

@@ -45,13 +45,25 @@ SYLVAN_CLONES void lane_maxima(const float* SYLVAN_RESTRICT values, int64_t n, i
   }
 }
 
+// How many of the n <= kFew values are no smaller than each. Each value is held against all at once: sums
+// across a vector would take longer than all else.
+template <typename Value>
+SYLVAN_INLINE void count_above(const Value* SYLVAN_RESTRICT values, int64_t n,
+                               int32_t* SYLVAN_RESTRICT counts) {
+  for (int64_t i = 0; i < n; ++i) counts[i] = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    const Value value = values[j];
+    for (int64_t i = 0; i < n; ++i) counts[i] += value >= values[i];
+  }
+}
+
 // The largest value that at least `width` of the n <= kFew values reach; -inf when only that does.
 SYLVAN_CLONES float reached_by(const float* SYLVAN_RESTRICT values, int64_t n, int64_t width) {
+  int32_t n_reaching[kFew];
+  count_above(values, n, n_reaching);
   float floor = kLeast;
   for (int64_t i = 0; i < n; ++i) {
-    int32_t n_reaching = 0;
-    for (int64_t j = 0; j < n; ++j) n_reaching += values[j] >= values[i];
-    floor = n_reaching >= width && values[i] > floor ? values[i] : floor;
+    floor = n_reaching[i] >= width && values[i] > floor ? values[i] : floor;
   }
   return floor;
 }
@@ -59,10 +71,10 @@ SYLVAN_CLONES float reached_by(const float* SYLVAN_RESTRICT values, int64_t n, i
 // The first `width` of n <= kFew different keys, from the largest down.
 SYLVAN_CLONES void first_keys(const uint64_t* SYLVAN_RESTRICT keys, int64_t n, int64_t width,
                               uint64_t* SYLVAN_RESTRICT out) {
+  int32_t places[kFew];
+  count_above(keys, n, places);  // itself among them
   for (int64_t i = 0; i < n; ++i) {
-    int64_t above = 0;
-    for (int64_t j = 0; j < n; ++j) above += keys[j] > keys[i];
-    if (above < width) out[above] = keys[i];
+    if (places[i] <= width) out[places[i] - 1] = keys[i];
   }
 }
 

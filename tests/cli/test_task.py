@@ -137,7 +137,7 @@ def test_every_task_has_an_example_and_lists_what_it_takes(call: Any) -> None:
             continue  # its module isn't there yet
         told = call("task", task, "--help").out
         assert "Example" in told and f"sylvan task {task} " in told
-        assert "midx-rq" in told and "n_samples=" in told and "nce" in told
+        assert "midx-rq" in told and "n_samples=" in told and "nce" in told and "beam-tree" in told
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,7 @@ def test_every_task_has_an_example_and_lists_what_it_takes(call: Any) -> None:
         ("sylvan task language-model --set emb", ["plain,embedding=", "plain,embedding_learning_rate="]),
         ("sylvan task language-model --sampler midx-r", ["plain,midx-rq"]),
         ("sylvan task language-model --loss nc", ["plain,nce"]),
+        ("sylvan task language-model --loss beam", ["plain,beam-tree"]),
         ("sylvan task language-model texts --out ru", ["dir,ru"]),
     ],
 )

@@ -15,7 +15,7 @@ import torch
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import RefreshSchedule, load_tree, train
 from sylvan.sampling import HarmfulOptimizerWarning, SampledSoftmaxLoss, Uniform
-from sylvan.sampling.by_name import LOSSES
+from sylvan.sampling.by_name import HEADS, LOSSES
 from sylvan.tasks import LanguageModel, build_corpus, read_corpus, run_task
 from sylvan.tasks.corpus import Corpus
 
@@ -225,7 +225,7 @@ def test_the_class_table_has_sparse_gradients(corpus: Corpus) -> None:
         assert table.grad is not None and table.grad.is_sparse
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [*LOSSES, *HEADS])
 def test_every_loss_lowers_the_perplexity(loss: str, corpus: Corpus) -> None:
     given = {"loss_parameters": {"n_subsets": 4}} if loss == "cane" else {}
     job = LanguageModel(corpus, **{**SMALL, "loss": loss, "learning_rate": 0.02, "table_learning_rate": 0.2, **given})

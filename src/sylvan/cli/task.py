@@ -54,7 +54,7 @@ class _TaskCommand(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         try:
             owner = _owner_of(str(self.name))
-            from sylvan.sampling.by_name import LOSSES, SAMPLERS
+            from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
         except (ImportError, ParameterError):
             formatter.write_paragraph()
             formatter.write_text('Needs PyTorch: pip install "sylvan[neural]".')
@@ -62,7 +62,7 @@ class _TaskCommand(click.Command):
         with formatter.section("Samplers"):
             formatter.write_dl(list(SAMPLERS.items()))
         with formatter.section("Losses"):
-            formatter.write_dl(list(LOSSES.items()))
+            formatter.write_dl([*LOSSES.items(), *HEADS.items()])
         with formatter.section(f"Parameters of {owner.__name__}, for --set"):
             formatter.write_dl(describe_parameters(owner))
 
@@ -120,13 +120,13 @@ def command(ctx: click.Context) -> None:
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of samplers, losses and parameters; PyTorch is loaded for them, so only where they are asked for."""
     try:
-        from sylvan.sampling.by_name import LOSSES, SAMPLERS
+        from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
 
         if parameter.name == "settings":
             named = [(words.partition("=")[0] + "=", allowed) for words, allowed in
                      describe_parameters(_owner_of(str(ctx.command.name)))]  # fmt: skip
         else:
-            named = list((SAMPLERS if parameter.name == "sampler" else LOSSES).items())
+            named = list((SAMPLERS if parameter.name == "sampler" else {**LOSSES, **HEADS}).items())
     except (ImportError, ParameterError):
         return []
     return [CompletionItem(name, help=line) for name, line in named if name.startswith(incomplete)]

@@ -24,6 +24,7 @@ parted by blanks, packed as .xz or .gz or not.
 Examples:
   sylvan task language-model ptb/ --sampler midx-rq --epochs 20 --patience 3 --out runs/lm
   sylvan task language-model ptb/ --loss full --out runs/full
+  sylvan task language-model ptb/ --loss beam-tree --set-loss tree=kmeans --sampler unigram --out runs/tree
   sylvan task language-model train.txt valid.txt test.txt --set model=transformer --out runs/transformer
   sylvan task language-model ptb/ --sampler unigram --samples 500 --set shared=true --out runs/shared
 """

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sylvan.sampling.beam_tree_head import BeamTreeHead as BeamTreeHead
     from sylvan.sampling.beam_tree_head import BestClasses as BestClasses
     from sylvan.sampling.black_out import BlackOutLoss as BlackOutLoss
+    from sylvan.sampling.by_name import make_head as make_head
     from sylvan.sampling.by_name import make_loss as make_loss
     from sylvan.sampling.by_name import make_sampler as make_sampler
     from sylvan.sampling.cane import CANELoss as CANELoss
@@ -74,6 +75,7 @@ _PLACES = {
     "RowwiseAdagrad": "rowwise_adagrad",
     "HarmfulOptimizerWarning": "optimizer_check",
     "check_optimizer": "optimizer_check",
+    "make_head": "by_name",
     "make_loss": "by_name",
     "make_sampler": "by_name",
 }

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 import sylvan.sampling as sampling
 from sylvan.errors import ParameterError
+from sylvan.indexing import LabelTree, balanced_tree, class_tree
 from sylvan.sampling.base import Sampler
+from sylvan.sampling.beam_tree_head import BeamTreeHead
 from sylvan.sampling.counts import class_counts
 from sylvan.sampling.loss import ClassLoss
 
-__all__ = ["LOSSES", "SAMPLERS", "make_loss", "make_sampler"]
+__all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sampler"]
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,11 @@ _LOSSES = {
     "one-vs-each": _Known("OneVsEachLoss", "a product of pairwise bounds on the softmax"),
     "cane": _Known("CANELoss", "candidates against noises"),
 }
+_HEADS = {"beam-tree": _Known("BeamTreeHead", "candidates against noises in a tree, with weights of its own")}
+_TREES = ("frequency", "kmeans", "random")
 SAMPLERS: Mapping[str, str] = {name: known.line for name, known in _SAMPLERS.items()}
 LOSSES: Mapping[str, str] = {name: known.line for name, known in _LOSSES.items()}
+HEADS: Mapping[str, str] = {name: known.line for name, known in _HEADS.items()}
 
 
 def make_sampler(
@@ -154,6 +161,10 @@ def make_loss(
     >>> loss.n_samples
     20
     """
+    if name in _HEADS:
+        raise ParameterError(
+            f"{name!r} is no loss over a table but a layer with weights of its own: make_head makes it."
+        )
     kind, fixed = _look_up("loss", _LOSSES, name)
     if name == "cane" and "candidates" not in parameters:
         parameters = _with_candidates(parameters, counts, dim, n_samples)
@@ -173,6 +184,84 @@ def make_loss(
             raise ParameterError(f"The loss {name!r} needs {word!r}.")
     loss: ClassLoss = _made(kind, name, known, arguments, parameters)
     return loss
+
+
+def make_head(
+    name: str,
+    n_classes: int,
+    dim: int,
+    noise: Sampler | None = None,
+    n_candidates: int | None = None,
+    *,
+    tree: str | LabelTree = "frequency",
+    branching: int = 10,
+    counts: Any = None,
+    centers: Any = None,
+    seed: int = 0,
+    **parameters: Any,
+) -> BeamTreeHead:
+    """The output layer of that name, which has a loss and weights of its own.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`HEADS`.
+    n_classes, dim : int
+        Classes, and dimensions of the features.
+    noise : Sampler, optional
+        Where noises come from; uniform when None.
+    n_candidates : int, optional
+        By default the head's own.
+    tree : {"frequency", "kmeans", "random"} or LabelTree
+        Classes of like frequency, with near centres, or at random under one node of a balanced tree; or a tree with
+        each class in one leaf.
+    branching : int
+        Most children of a node.
+    counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
+        How often each class occurs: for ``tree="frequency"``.
+    centers : matrix of shape (n_classes, anything), optional
+        What is like in like classes: for ``tree="kmeans"``. Or a function that makes it, called where it is needed.
+    seed : int
+        For the trees that are drawn.
+    **parameters
+        What else the head's class takes, such as ``n_noises``.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name, tree or parameter, with the known ones, and when something is missing.
+
+    Examples
+    --------
+    >>> from sylvan.sampling.by_name import make_head
+    >>> head = make_head("beam-tree", 1000, 16, n_candidates=20, counts=range(1000, 0, -1), n_noises=5)
+    >>> head.tree.layer_sizes, head.n_candidates
+    ((10, 100, 1000), 20)
+    """
+    kind, fixed = _look_up("head", _HEADS, name)
+    if not isinstance(tree, LabelTree):
+        tree = _tree_of(name, tree, n_classes, branching, counts, centers, seed)
+    arguments = {"dim": dim, "tree": tree, "noise": noise, **fixed}
+    if n_candidates is not None:
+        arguments["n_candidates"] = n_candidates
+    head: BeamTreeHead = _made(kind, name, inspect.signature(kind).parameters, arguments, parameters)
+    return head
+
+
+def _tree_of(name: str, tree: str, n_classes: int, branching: int, counts: Any, centers: Any, seed: int) -> LabelTree:
+    """The tree that a word names."""
+    if tree not in _TREES:
+        known = ", ".join(map(repr, _TREES))
+        raise ParameterError(f"The 'tree' parameter of {name!r} must be one of {known}, or a LabelTree. Got {tree!r}.")
+    if tree == "random":
+        return balanced_tree(np.random.default_rng(seed).permutation(n_classes), branching)
+    word, given = ("counts", counts) if tree == "frequency" else ("centers", centers)
+    if given is None:
+        raise ParameterError(f"The tree {tree!r} of {name!r} needs {word!r}.")
+    if tree == "frequency":
+        often = class_counts(counts, n_classes, owner=name).cpu().numpy()
+        return balanced_tree(np.argsort(-often, kind="stable"), branching)
+    return class_tree(centers() if callable(centers) else centers, branching, seed=seed)
 
 
 def _with_candidates(

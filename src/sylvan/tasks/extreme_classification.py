@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from sylvan import metrics, validate
 from sylvan.errors import DataError
+from sylvan.indexing import pifa
 from sylvan.neural.bag_encoder import BagEncoder
 from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
-from sylvan.sampling import ClassLoss, Sampler
+from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
 from sylvan.tasks.checksum import checksum_of_matrices
-from sylvan.tasks.full_ranking import top_classes
 from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 from sylvan.topk import TopK
@@ -68,7 +68,8 @@ class ExtremeClassification(Parameterized, Job):
 
     Notes
     -----
-    The measures are P@1, P@3 and P@5 over all classes, exact, as :func:`sylvan.metrics.precision` has them.
+    The measures are P@1, P@3 and P@5 over all classes, exact, as :func:`sylvan.metrics.precision` has them; with the
+    loss "beam-tree" of what its search finds. The mean features of its rows make a class's place in a tree by k-means.
 
     The rate of the table was chosen among three, after one epoch with uniform negatives on book titles; another set or
     sampler may want another.
@@ -117,7 +118,7 @@ class ExtremeClassification(Parameterized, Job):
         validation: tuple[Any, Any] | None = None,
         test: tuple[Any, Any] | None = None,
         sampler: str | Sampler = "midx-aware-rq",
-        loss: str | ClassLoss = "sampled-softmax",
+        loss: str | ClassLoss | BeamTreeHead = "sampled-softmax",
         n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 64,
@@ -204,9 +205,13 @@ class ExtremeClassification(Parameterized, Job):
                 counts=np.bincount(self._Y.indices, minlength=self.n_classes_),
                 sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters,
                 shared=self.shared, codewords=self.codewords, refresh=self.refresh,
+                centers=lambda: pifa(self._X, self._Y),
             )  # fmt: skip
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective})
-        self.module.register_parameter("classes", self.classes_)
+        if self._objective.head is None:
+            self.module.register_parameter("classes", self.classes_)
+        else:
+            self.classes_ = self._objective.head.edge_weights
         self.module.to(self.device)
         rate, sampled = self.table_learning_rate, self._objective.sampler is not None
         self.optimizers = [
@@ -214,7 +219,11 @@ class ExtremeClassification(Parameterized, Job):
                 [*self.encoder_.inner_parameters(), *self._objective.inner_parameters()], lr=self.learning_rate
             ),
             table_optimizer(self.optimizer, self.encoder_.tables(), rate, sparse=True),
-            table_optimizer(self.optimizer, [self.classes_], rate, sparse=sampled, warn=sampled),
+            *(
+                table_optimizer(self.optimizer, [table], rate, sparse=sampled, warn=sampled)
+                for name, table in self.module.named_parameters()
+                if name == "classes"
+            ),
             *objective_optimizers(self.optimizer, self._objective, rate),
         ]
 
@@ -264,7 +273,7 @@ class ExtremeClassification(Parameterized, Job):
         found = []
         for first in range(0, X.shape[0], _ROWS):
             queries = self.encoder_(*self._bags(X[first : first + _ROWS]))
-            found.append(top_classes(queries, self._objective.output_embeddings(self.classes_), k))
+            found.append(self._objective.top_classes(queries, self.classes_, k))
         return TopK(np.concatenate([top.labels for top in found]), np.concatenate([top.scores for top in found]))
 
     def _bags(self, X: sp.csr_matrix) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,7 +17,8 @@ from sylvan.neural.lstm import LSTMEncoder
 from sylvan.neural.refresh import RefreshSchedule
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
-from sylvan.sampling import ClassLoss, FullSoftmaxLoss, Sampler
+from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
+from sylvan.tasks.contexts import context_centers
 from sylvan.tasks.corpus import END, Corpus
 from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
@@ -28,6 +29,7 @@ _IGNORED = -100
 _NEGATIVES = 20  # of a set with at least twice as many classes
 _CELLS = 1 << 24  # scores held at once in evaluation
 _COLUMNS = 20  # of a text that is evaluated
+_BEFORE = 2  # words before a word by which it is likened to others
 
 
 class LanguageModel(Parameterized, Job):
@@ -53,11 +55,12 @@ class LanguageModel(Parameterized, Job):
         Words of a sequence, and sequences of a batch.
     sampler : str or Sampler
         Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
-    loss : str or ClassLoss
-        By a name of :func:`sylvan.sampling.make_loss` or as an object.
+    loss : str, ClassLoss or BeamTreeHead
+        By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object. Of the
+        head "beam-tree" ``loss_parameters`` choose the tree: "frequency", or "kmeans" by the two words before.
     n_samples : int, optional
-        Negatives for each word, or for all words of a batch where ``shared``. By default 20, or half of the words
-        where that is less.
+        Negatives for each word, or for all words of a batch where ``shared``; candidates of "cane" and "beam-tree". By
+        default 20, or half of the words where that is less.
     shared : bool
     codewords : int
         Codewords of each codebook, for samplers by MIDX.
@@ -79,6 +82,7 @@ class LanguageModel(Parameterized, Job):
     ----------
     encoder_ : LSTMEncoder or CausalTransformer
     table_ : nn.Parameter, shape (n_words, dim)
+        Of a head its edges' weights, (n_edges, dim).
 
     Notes
     -----
@@ -140,7 +144,7 @@ class LanguageModel(Parameterized, Job):
         length: int = 35,
         batch_size: int = 20,
         sampler: str | Sampler = "midx-aware-rq",
-        loss: str | ClassLoss = "sampled-softmax",
+        loss: str | ClassLoss | BeamTreeHead = "sampled-softmax",
         n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 32,
@@ -178,26 +182,40 @@ class LanguageModel(Parameterized, Job):
                 n_words, dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
                 counts=self.corpus.counts(), sampler_parameters=self.sampler_parameters,
                 loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
-                refresh=self.refresh,
+                refresh=self.refresh, centers=self._contexts,
             )  # fmt: skip
         self.module = nn.Module()
         self.module.add_module("encoder", self.encoder_)
         self.module.add_module("objective", self._objective)
-        self.module.register_parameter("table", self.table_)
+        if self._objective.head is None:
+            self.module.register_parameter("table", self.table_)
+        else:
+            self.table_ = self._objective.head.edge_weights
         self.module.to(self.device)
         words = cast(nn.Parameter, self.encoder_.inputs.weight)
         trained = [*self.encoder_.parameters(), *self._objective.inner_parameters()]
-        sampled = not isinstance(self._objective.loss, FullSoftmaxLoss)
+        sampled = self._objective.sparse
         self.optimizers = [
             torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
             table_optimizer(self.optimizer, [words], self.embedding_learning_rate, sparse=True),
-            table_optimizer(self.optimizer, [self.table_], self.table_learning_rate, sparse=sampled, warn=sampled),
+            *(
+                table_optimizer(self.optimizer, [table], self.table_learning_rate, sparse=sampled, warn=sampled)
+                for name, table in self.module.named_parameters()
+                if name == "table"
+            ),
             *objective_optimizers(self.optimizer, self._objective, self.table_learning_rate),
         ]
         first = np.int32(self.corpus.words.index(END))
         stream = np.concatenate([[first], self.corpus.train])  # every word is foretold from the one before
         self._stream = torch.from_numpy(stream.astype(np.int64)).to(self.device)
         self._state: tuple[Tensor, Tensor] | None = None
+
+    def _contexts(self) -> np.ndarray[Any, Any]:
+        """What words are like by those before them, for a tree by k-means."""
+        ids = self.corpus.train
+        padded = np.concatenate([np.full(_BEFORE, -1), ids])
+        before = np.stack([padded[_BEFORE - gap :][: len(ids)] for gap in range(1, _BEFORE + 1)], axis=1)
+        return context_centers(before, ids, len(self.corpus.words))
 
     def _make_encoder(self, n_words: int) -> LSTMEncoder | CausalTransformer:
         if self.model == "lstm":
@@ -298,7 +316,8 @@ class LanguageModel(Parameterized, Job):
 
     def _surprise(self, queries: Tensor, targets: Tensor) -> Tensor:
         """Sum of ``-log p(target)`` under the full softmax, some rows at a time."""
-        rows, table = max(1, _CELLS // len(self.table_)), self._objective.output_embeddings(self.table_)
+        table = self._objective.output_embeddings(self.table_)
+        rows = max(1, _CELLS // len(table))
         total = torch.zeros((), dtype=torch.float64, device=queries.device)
         for at in range(0, len(queries), rows):
             scores = (queries[at : at + rows] @ table.t()).float()

@@ -11,8 +11,20 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
 from sylvan.neural.refresh import RefreshSchedule
-from sylvan.sampling import CANELoss, ClassLoss, FrequencySubsets, Sampler, make_loss, make_sampler
-from sylvan.sampling.by_name import SAMPLERS
+from sylvan.sampling import (
+    BeamTreeHead,
+    CANELoss,
+    ClassLoss,
+    FrequencySubsets,
+    FullSoftmaxLoss,
+    Sampler,
+    make_head,
+    make_loss,
+    make_sampler,
+)
+from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
+from sylvan.tasks.full_ranking import top_classes
+from sylvan.topk import TopK
 
 __all__ = ["FULL", "ClassObjective", "negatives"]
 
@@ -40,8 +52,9 @@ class ClassObjective(nn.Module):
         Shape of the class table.
     sampler : str or Sampler
         A name that :func:`sylvan.sampling.make_sampler` knows, or a sampler. Not used when the loss needs none.
-    loss : str or ClassLoss
-        A name that :func:`sylvan.sampling.make_loss` knows, or a loss, which then brings its sampler.
+    loss : str, ClassLoss or BeamTreeHead
+        A name that :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head` knows, or such an object,
+        which then brings its sampler. A head has weights of its own, which stand for the class table.
     n_samples : int
         Negatives.
     counts : array of int, shape (n_classes,)
@@ -55,6 +68,8 @@ class ClassObjective(nn.Module):
     refresh : RefreshSchedule, optional
         When an adaptive sampler sees the table; :meth:`RefreshSchedule.for_classes
         <sylvan.neural.RefreshSchedule.for_classes>` by default.
+    centers : callable, optional
+        Gives a matrix with a row for each class, of what is like in like classes: for a head's tree by k-means.
     """
 
     def __init__(
@@ -63,7 +78,7 @@ class ClassObjective(nn.Module):
         dim: int,
         *,
         sampler: str | Sampler,
-        loss: str | ClassLoss,
+        loss: str | ClassLoss | BeamTreeHead,
         n_samples: int,
         counts: np.ndarray[Any, Any],
         sampler_parameters: Mapping[str, Any] | None = None,
@@ -71,33 +86,55 @@ class ClassObjective(nn.Module):
         shared: bool = False,
         codewords: int | None = None,
         refresh: RefreshSchedule | None = None,
+        centers: Callable[[], Any] | None = None,
     ) -> None:
         super().__init__()
         self.refresh = refresh or RefreshSchedule.for_classes(n_classes)
         if isinstance(sampler, str) and sampler not in SAMPLERS:  # told also where the loss needs none
             raise ParameterError(f"There is no sampler {sampler!r}. The known ones are: {', '.join(SAMPLERS)}.")
-        if isinstance(loss, ClassLoss):
-            self.loss = loss
+        self.loss: ClassLoss | BeamTreeHead
+        if not isinstance(loss, str):
+            self.loss = _fitting(loss, n_classes, dim)
             return
         if loss == FULL:
             self.loss = make_loss(loss, **(loss_parameters or {}))
             return
+        if loss not in LOSSES and loss not in HEADS:
+            raise ParameterError(f"There is no loss {loss!r}. The known ones are: {', '.join([*LOSSES, *HEADS])}.")
         kept = torch.from_numpy(np.asarray(counts))
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": kept, **of_codes, **(sampler_parameters or {})}
             sampler = make_sampler(sampler, n_classes, dim, **parameters)
-        parameters = {"counts": kept, "dim": dim, **({"shared": True} if shared else {}), **(loss_parameters or {})}
-        self.loss = make_loss(loss, sampler, n_samples, **parameters)
+        parameters = {"counts": kept, **({"shared": True} if shared else {}), **(loss_parameters or {})}
+        if loss in HEADS:
+            head = make_head(
+                loss, n_classes, dim, sampler, n_samples, **{"bias": False, "centers": centers, **parameters}
+            )
+            self.loss = _fitting(head, n_classes, dim)
+        else:
+            self.loss = make_loss(loss, sampler, n_samples, **{"dim": dim, **parameters})
 
     @property
     def sampler(self) -> Sampler | None:
         """Where negatives come from, CANE's noises among them; None for a loss without any."""
-        found = getattr(self.loss, "sampler", None)
+        found = getattr(self.loss, "noise" if isinstance(self.loss, BeamTreeHead) else "sampler", None)
         return found if isinstance(found, Sampler) else None
 
+    @property
+    def head(self) -> BeamTreeHead | None:
+        """The layer whose weights stand for the class table; None where the loss works on the table."""
+        return self.loss if isinstance(self.loss, BeamTreeHead) else None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the class table, or what stands for it, has sparse gradients."""
+        return not isinstance(self.loss, FullSoftmaxLoss)
+
     def tables(self) -> list[nn.Parameter]:
-        """Vectors that score classes as the class table does, and want its optimiser: those of CANE's subsets."""
+        """Vectors that score classes as the class table does, and want its optimiser: a head's or of subsets."""
+        if isinstance(self.loss, BeamTreeHead):
+            return [self.loss.edge_weights]
         candidates = self.loss.candidates if isinstance(self.loss, CANELoss) else None
         return [candidates.subset_vectors] if isinstance(candidates, FrequencySubsets) else []
 
@@ -107,16 +144,32 @@ class ClassObjective(nn.Module):
         return [parameter for parameter in self.parameters() if id(parameter) not in tables]
 
     def output_embeddings(self, table: Tensor) -> Tensor:
-        """The table whose inner products with queries are the model's scores; other than ``table`` for some CANE."""
+        """The table whose inner products with queries are the model's scores; other than ``table`` for some."""
+        if isinstance(self.loss, BeamTreeHead):
+            return self.loss.class_embeddings()[0]
         return self.loss.output_embeddings(table) if isinstance(self.loss, CANELoss) else table
+
+    def top_classes(self, queries: Tensor, table: Tensor, k: int) -> TopK:
+        """The best classes of queries (n, dim): of all classes, or of those that a head's search finds."""
+        if not isinstance(self.loss, BeamTreeHead):
+            return top_classes(queries, self.output_embeddings(table), k)
+        best = self.loss.topk(queries, min(k, self.loss.n_classes))
+        return TopK(best.classes.int().cpu().numpy(), best.scores.float().cpu().numpy())
 
     def forward(self, queries: Tensor, table: Tensor, targets: Tensor, step: int, bias: Tensor | None = None) -> Tensor:
         """The loss of a batch, after a refresh of the sampler when ``step`` is one for it."""
         sampler = self.sampler
-        if sampler is not None and sampler.adaptive and self.refresh.due(step):
+        due = sampler is not None and sampler.adaptive and self.refresh.due(step)
+        joint = getattr(sampler, "learnable", None) == "joint"  # MIDX with codewords that are parameters
+        if isinstance(self.loss, BeamTreeHead) and (due or joint):
+            table = self.output_embeddings(table).detach()
+        if sampler is not None and due:
             sampler.refresh(table)
-        loss: Tensor = self.loss(queries, table, targets, bias)
-        if getattr(sampler, "learnable", None) == "joint":  # MIDX with codewords that are parameters
+        if isinstance(self.loss, BeamTreeHead):
+            loss: Tensor = self.loss(queries, targets)
+        else:
+            loss = self.loss(queries, table, targets, bias)
+        if joint:
             learning: Callable[[Tensor, Tensor], Tensor] = getattr(sampler, "learning_loss")  # noqa: B009
             trained = queries[self._has_target(queries, targets)]
             if len(trained):
@@ -127,3 +180,21 @@ class ClassObjective(nn.Module):
         """Which queries the loss doesn't leave out, bool of the queries' shape without the last dimension."""
         found = targets != self.loss.ignore_index
         return found.any(dim=-1) if targets.dim() == queries.dim() else found
+
+
+def _fitting(loss: Any, n_classes: int, dim: int) -> Any:
+    """A loss or head; a head must be for these classes, and without biases, as class tables here have none."""
+    if isinstance(loss, BeamTreeHead):
+        if (loss.n_classes, loss.dim) != (n_classes, dim):
+            raise ParameterError(
+                f"The BeamTreeHead given as 'loss' must be for {n_classes} classes and {dim} dimensions. Got one for "
+                f"{loss.n_classes} and {loss.dim} instead."
+            )
+        if loss.bias:
+            raise ParameterError("The BeamTreeHead of a task must have bias=False: its measures know no biases.")
+        return loss
+    if not isinstance(loss, ClassLoss):
+        raise ParameterError(
+            f"The 'loss' parameter must be a name, a ClassLoss or a BeamTreeHead. Got {type(loss).__name__} instead."
+        )
+    return loss

@@ -18,9 +18,10 @@ from sylvan.neural.sasrec import SASRec
 from sylvan.neural.sequence_encoder import PADDING, SequenceEncoder
 from sylvan.neural.training import Job
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
-from sylvan.sampling import ClassLoss, Sampler
+from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
 from sylvan.tasks.checksum import checksum
-from sylvan.tasks.full_ranking import ranking_measures, target_ranks, top_classes
+from sylvan.tasks.contexts import context_centers
+from sylvan.tasks.full_ranking import ranking_measures, target_ranks
 from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
 from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
@@ -59,8 +60,8 @@ class SequentialRecommendation(Parameterized, Job):
         Of an encoder given by name: see :class:`~sylvan.neural.SASRec` and :class:`~sylvan.neural.GRU4Rec`.
     sampler : str or Sampler
         Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
-    loss : str or ClassLoss
-        By a name of :func:`sylvan.sampling.make_loss` or as an object.
+    loss : str, ClassLoss or BeamTreeHead
+        By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object.
     n_samples : int, optional
         Negatives at each place of a sequence, or for a whole batch where ``shared``. By default 90, or half of the
         items where that is less.
@@ -153,7 +154,7 @@ class SequentialRecommendation(Parameterized, Job):
         dropout: float = 0.2,
         tied: bool = True,
         sampler: str | Sampler = "midx-aware-rq",
-        loss: str | ClassLoss = "sampled-softmax",
+        loss: str | ClassLoss | BeamTreeHead = "sampled-softmax",
         n_samples: int | None = None,
         shared: bool = False,
         codewords: int = 64,
@@ -187,15 +188,15 @@ class SequentialRecommendation(Parameterized, Job):
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = self._make_encoder()
+            items, targets = windows(data, self.split_.train_ends, self.encoder_.max_length)
             objective = ClassObjective(
                 data.n_items, self.encoder_.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
                 counts=self.split_.train_counts(data), sampler_parameters=self.sampler_parameters,
                 loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
-                refresh=self.refresh,
+                refresh=self.refresh, centers=lambda: self._contexts(items, targets),
             )  # fmt: skip
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": objective}).to(self.device)
         self._objective = objective
-        items, targets = windows(data, self.split_.train_ends, self.encoder_.max_length)
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
         self.optimizers = [
@@ -214,6 +215,11 @@ class SequentialRecommendation(Parameterized, Job):
             )
             for table in self.encoder_.tables()
         ]  # fmt: skip
+
+    def _contexts(self, items: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """What items are like by those before them, for a tree by k-means."""
+        there = targets != PADDING
+        return context_centers(items[there][:, None], targets[there], self.sequences.n_items)
 
     def _make_encoder(self) -> SequenceEncoder:
         if isinstance(self.encoder, SequenceEncoder):
@@ -298,10 +304,9 @@ class SequentialRecommendation(Parameterized, Job):
         self.module.eval()
         queries = self.encoder_.last(self._on_device(rows))
         spare = max((len(set(ids)) for ids in known), default=0) if self.exclude_seen else 0
-        classes = self._objective.output_embeddings(self.encoder_.class_embeddings)
-        top = top_classes(queries, classes, k + spare).labels.tolist()
+        top = self._objective.top_classes(queries, self.encoder_.class_embeddings, k + spare).labels.tolist()
         kept = (
-            [i for i in best if not (self.exclude_seen and i in set(ids))][:k]
+            [i for i in best if i >= 0 and not (self.exclude_seen and i in set(ids))][:k]
             for best, ids in zip(top, known, strict=True)
         )
         return [[names[i] for i in row] for row in kept]

@@ -47,6 +47,6 @@ def table_optimizer(
 
 
 def objective_optimizers(name: str, objective: ClassObjective, rate: float) -> list[torch.optim.Optimizer]:
-    """The optimiser of that name for what an objective has of tables, with dense gradients; none where it has none."""
-    tables = objective.tables()
-    return [table_optimizer(name, tables, rate, sparse=False)] if tables else []
+    """The optimiser of that name for what an objective has of tables, a head's weights among them; none without."""
+    tables, headed = objective.tables(), objective.head is not None
+    return [table_optimizer(name, tables, rate, sparse=headed, warn=headed)] if tables else []

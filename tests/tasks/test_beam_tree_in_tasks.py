@@ -1,0 +1,193 @@
+"""The Beam Tree as the last layer of a task: its weights stand for the class table, its search ranks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from sylvan.data import build_sequences
+from sylvan.errors import ParameterError
+from sylvan.indexing import balanced_tree
+from sylvan.neural import load_best, train
+from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, make_head, make_loss
+from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
+from sylvan.tasks.contexts import context_centers
+from sylvan.tasks.corpus import END
+
+TREE: dict[str, Any] = {"loss": "beam-tree", "sampler": "unigram", "n_samples": 4}
+
+
+def corpus() -> Any:
+    rng = np.random.default_rng(0)
+    texts = [[f"w{(start + step) % 20}" for step in range(6)] for start in rng.integers(20, size=200)]
+    return build_corpus(texts, texts[:20], texts[:20])
+
+
+def language_model(**given: Any) -> LanguageModel:
+    small: dict[str, Any] = {"embedding": 12, "hidden": 10, "length": 6, "batch_size": 8}
+    return LanguageModel(corpus(), **{**small, **TREE, **given})
+
+
+def recommender(**given: Any) -> SequentialRecommendation:
+    users = [user for user in range(20) for _ in range(10)]
+    sequences = build_sequences(users, [(user + place) % 10 for user in range(20) for place in range(10)])
+    return SequentialRecommendation(sequences, **{"dim": 8, "hidden": 8, **TREE, **given})
+
+
+def classifier(**given: Any) -> ExtremeClassification:
+    classes = np.arange(60) % 10
+    X = sp.csr_matrix(np.eye(10, dtype=np.float32)[classes])
+    return ExtremeClassification(X, classes, **{"dim": 8, "hidden": 8, "batch_size": 8, **TREE, **given})
+
+
+JOBS: dict[str, Any] = {"language model": language_model, "recommender": recommender, "classifier": classifier}
+
+
+@pytest.mark.parametrize("tree", ["frequency", "kmeans", "random"])
+@pytest.mark.parametrize("task", JOBS)
+def test_edges_are_trained_as_the_class_table_is(task: str, tree: str) -> None:
+    job = JOBS[task](table_learning_rate=0.25, loss_parameters={"tree": tree, "branching": 3})
+    head = job._objective.head
+    assert isinstance(head, BeamTreeHead) and head.n_candidates == 4 and head.edge_biases is None
+    groups = [(one, p) for one in job.optimizers for group in one.param_groups for p in group["params"]]
+    theirs = [one for one, p in groups if p is head.edge_weights]
+    assert len(theirs) == 1 and isinstance(theirs[0], RowwiseAdagrad) and theirs[0].param_groups[0]["lr"] == 0.25
+    assert sorted(id(p) for _, p in groups) == sorted(id(p) for p in job.module.parameters())
+    train(job, epochs=1, max_steps=1)
+    assert float(head.edge_weights.detach().abs().max()) > 0
+
+
+@pytest.mark.parametrize("given", [{}, {"tree": "kmeans", "branching": 4, "n_noises": 3, "together": True}])
+def test_a_language_model_with_a_tree(given: dict[str, Any]) -> None:
+    job = language_model(n_samples=6, loss_parameters=given, table_learning_rate=0.2, learning_rate=0.01)
+    before = job.evaluate("validation")["perplexity"]
+    train(job, epochs=3)
+    after = job.evaluate("validation")["perplexity"]
+    assert after < 0.5 * before
+    head = job._objective.head
+    assert head is not None and job.table_ is head.edge_weights
+    words, sentence = job.corpus.words, ["w3", "w4", "w5"]
+    end, *wanted = [words.index(word) for word in (END, *sentence, END)]
+    with torch.no_grad():  # by the head's own words: all scores, and a beam as wide as the tree
+        queries = job.encoder_(torch.tensor([[end, *wanted[:-1]]]), None)[0]
+        exact = head.log_prob(queries)[0]
+    torch.testing.assert_close(job.log_probabilities(sentence), exact[torch.arange(4), wanted], atol=1e-5, rtol=0)
+    best = head.topk(queries, 3, beam=len(words))
+    assert torch.equal(best.classes[0, :, 0], exact.argmax(dim=1))
+
+
+def test_perplexity_is_that_of_a_plain_table_with_the_same_scores() -> None:
+    job = language_model(table_learning_rate=0.2)
+    train(job, epochs=1)
+    head = job._objective.head
+    assert head is not None
+    plain = language_model(loss="full")
+    plain.encoder_.load_state_dict(job.encoder_.state_dict())
+    with torch.no_grad():
+        plain.table_.copy_(head.class_embeddings()[0])
+    ours, theirs = (one.evaluate("test")["perplexity"] for one in (job, plain))
+    assert ours == pytest.approx(theirs, rel=1e-5) and math.isfinite(ours)
+
+
+def test_the_classifier_ranks_by_the_search() -> None:
+    job = classifier(loss_parameters={"branching": 3}, table_learning_rate=0.5)
+    train(job, epochs=30)
+    X = sp.csr_matrix(np.eye(10, dtype=np.float32))
+    top, head = job.rank(X, k=3), job._objective.head
+    assert head is not None and (top.labels[:, 0] == np.arange(10)).mean() >= 0.9
+    with torch.no_grad():
+        queries = job.encoder_(*job._bags(job._checked(X, np.zeros(10, int), "given")[0]))
+    found = head.topk(queries, 3)
+    assert np.array_equal(top.labels, found.classes.numpy()) and np.array_equal(top.scores, found.scores.numpy())
+
+
+def test_the_recommender_has_no_places_without_an_item() -> None:
+    job = recommender(loss_parameters={"branching": 2}, n_samples=1)
+    train(job, epochs=1)
+    # A beam of one reaches two items, of which one may be left out.
+    found = job.recommend([[0, 1], [5]], k=9)
+    assert all(len(set(items)) == len(items) and 1 <= len(items) <= 9 for items in found)
+
+
+@pytest.mark.parametrize("sampler", ["midx-rq", "midx-joint-rq", "softmax"])
+def test_a_sampler_that_adapts_sees_whole_scores(sampler: str) -> None:
+    job = language_model(sampler=sampler, codewords=4)
+    train(job, epochs=1)
+    head, noise = job._objective.head, job._objective.sampler
+    assert head is not None and noise is head.noise and noise.adaptive
+    if sampler == "softmax":
+        queries = torch.randn(2, 10)
+        noise.refresh(head.class_embeddings()[0].detach())
+        torch.testing.assert_close(
+            noise.log_prob(queries, torch.arange(4).expand(2, 4)), head.log_prob(queries)[:, :4].detach()
+        )
+
+
+def test_the_best_model_comes_back(tmp_path: Any) -> None:
+    job = language_model()
+    train(job, epochs=1, folder=tmp_path)
+    again = language_model(seed=0)
+    load_best(tmp_path, again.module)
+    assert torch.equal(again.table_, job.table_) and again.table_ is again._objective.head.edge_weights  # type: ignore[union-attr]
+    assert again.evaluate("test") == job.evaluate("test")
+
+
+def test_a_head_given_as_an_object() -> None:
+    n_words = len(corpus().words)
+    head = BeamTreeHead(10, balanced_tree(range(n_words), 4), 5, bias=False)
+    job = language_model(loss=head)
+    assert job._objective.head is head and job.table_ is head.edge_weights
+    for wrong, piece in (
+        (BeamTreeHead(10, balanced_tree(range(n_words), 4), 5), "must have bias=False"),
+        (BeamTreeHead(9, balanced_tree(range(n_words), 4), 5, bias=False), f"for {n_words} classes and 10 dimensions"),
+        (torch.nn.Linear(2, 2), "must be a name, a ClassLoss or a BeamTreeHead. Got Linear"),
+    ):
+        with pytest.raises(ParameterError, match=piece):
+            language_model(loss=wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "piece"),
+    [
+        ({"tree": "kmean"}, "'tree' parameter of 'beam-tree' must be one of 'frequency', 'kmeans', 'random'"),
+        ({"branching": 1}, "branching"),
+        ({"n_noise": 2}, "'beam-tree' has no parameter 'n_noise'. Its parameters are: n_noises"),
+        ({"bias": True}, "must have bias=False"),
+    ],
+)
+def test_wrong_parameters_of_the_head(given: dict[str, Any], piece: str) -> None:
+    with pytest.raises(ParameterError, match=piece):
+        language_model(loss_parameters=given)
+
+
+def test_heads_by_name() -> None:
+    head = make_head("beam-tree", 30, 4, Uniform(30), 7, counts=np.arange(30), branching=3, n_noises=2)
+    assert (head.n_candidates, head.n_noises, head.n_classes) == (7, 2, 30)
+    assert head.tree.leaf_labels.tolist() == list(range(29, -1, -1))
+    assert make_head("beam-tree", 30, 4, tree=head.tree).tree is head.tree
+    with pytest.raises(ParameterError, match="The tree 'frequency' of 'beam-tree' needs 'counts'"):
+        make_head("beam-tree", 30, 4)
+    with pytest.raises(ParameterError, match="needs 'centers'"):
+        make_head("beam-tree", 30, 4, tree="kmeans")
+    with pytest.raises(ParameterError, match="make_head makes it"):
+        make_loss("beam-tree", Uniform(30), 4)
+    with pytest.raises(ParameterError, match="There is no head 'cane'"):
+        make_head("cane", 30, 4)
+
+
+def test_words_in_like_places_are_alike() -> None:
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(3, size=4000)  # after words 0 to 2 come words of their kind: 3 to 5, 6 to 8, 9 to 11
+    targets = 3 + 3 * kinds + rng.integers(3, size=4000)
+    centers = context_centers(np.stack([kinds, np.full(4000, -1)], axis=1), targets, 13, dim=4)
+    assert centers.shape == (13, 4) and centers.dtype == np.float32 and not centers[12].any()
+    apart = np.linalg.norm(centers[3:12, None] - centers[None, 3:12], axis=2)
+    same = np.equal.outer(np.arange(9) // 3, np.arange(9) // 3)
+    assert apart[same].max() < 1e-5 < 0.5 < apart[~same].min()
+    again = context_centers(np.stack([kinds, np.full(4000, -1)], axis=1), targets, 13, dim=4)
+    assert np.array_equal(centers, again)
