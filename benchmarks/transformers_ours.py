@@ -59,8 +59,8 @@ def joined(row: Record, folder: Path, job: Record) -> Record:
 def embedded(row: Record, folder: Path, job: Record) -> Record:
     """The frozen encoder's vectors of all texts, into the cache that the rows with a frozen encoder read."""
     from sylvan.neural.embedding import embed
+    from sylvan.neural.encoder_source import open_encoder
     from sylvan.neural.engine import Engine
-    from sylvan.neural.open_encoder import open_encoder
 
     encoder = open_encoder(job["encoder"], max_length=row["tokens"], frozen=True)
     engine = Engine("cpu", row["precision"])
