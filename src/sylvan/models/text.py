@@ -15,7 +15,7 @@ from sylvan.errors import DataError, ModelError
 from sylvan.models import explanation as explaining
 from sylvan.models.base import Estimator
 from sylvan.models.explanation import Example, Explanation
-from sylvan.models.label_names import NamedTopK, ids_of_names
+from sylvan.models.label_names import NamedTopK, ids_of_names, names_for
 from sylvan.models.plan import Plan, text_plan
 from sylvan.models.text_examples import nearest_texts
 from sylvan.models.text_labels import LabelNumbers, encode_labels, scratch_for, texts_of
@@ -202,7 +202,7 @@ class TextModel(Estimator):
         try:
             X = features()
             vocabulary, Y = labels()
-            self.model.fit(X, Y, **options)
+            self.model.fit(X, Y, **options, **names_for(self.model, vocabulary))
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise
