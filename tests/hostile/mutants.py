@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,11 +39,13 @@ class Folder:
     def __init__(self, original: Path, path: Path) -> None:
         self.path = path
         path.mkdir(parents=True)
-        for file in original.iterdir():
+        for file in files_of(original):
+            copied = path / file.relative_to(original)
             if file.name == manifest.NAME:
-                (path / file.name).write_bytes(file.read_bytes())
+                copied.write_bytes(file.read_bytes())
             else:
-                os.link(file, path / file.name)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, copied)
 
     def write(self, name: str, data: bytes) -> None:
         """Replace a file; the original keeps its bytes."""
@@ -71,6 +74,11 @@ class Folder:
             dtype=array.dtype.str, shape=list(array.shape), bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}"
         )
         self.seal(contents)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Every file of a model, those in folders of foreign files too."""
+    return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
 def follow(contents: Any, at: list[Any]) -> Any:
@@ -106,8 +114,8 @@ def all_mutants(original: Path) -> Iterator[Mutant]:
     """Every mutant of a saved model, always the same ones in the same order."""
     contents = json.loads((original / manifest.NAME).read_text())
     yield from folder_mutants(original)
-    for file in sorted(original.iterdir()):
-        yield from byte_mutants(file)
+    for file in files_of(original):
+        yield from byte_mutants(file, str(file.relative_to(original)))
     yield from text_mutants((original / manifest.NAME).read_bytes())
     for mutant in sealed_mutants(original, contents):
         yield Mutant(mutant.name, mutant.apply, sealed=True)
@@ -128,8 +136,8 @@ def folder_mutants(original: Path) -> Iterator[Mutant]:
     """Files that are missing, or are something else."""
 
     def emptied(folder: Folder) -> None:
-        for file in folder.path.iterdir():
-            file.unlink()
+        shutil.rmtree(folder.path)
+        folder.path.mkdir()
 
     yield Mutant("an empty folder", emptied)
 
@@ -151,8 +159,8 @@ def folder_mutants(original: Path) -> Iterator[Mutant]:
         folder.path.rmdir()
 
     yield Mutant("no folder", gone)
-    for file in sorted(original.iterdir()):
-        name = file.name
+    for file in files_of(original):
+        name = str(file.relative_to(original))
 
         def removed(folder: Folder, name: str = name) -> None:
             (folder.path / name).unlink()
@@ -176,16 +184,16 @@ def folder_mutants(original: Path) -> Iterator[Mutant]:
             yield Mutant(f"{name} a pipe", is_pipe)
 
 
-def byte_mutants(file: Path) -> Iterator[Mutant]:
+def byte_mutants(file: Path, name: str) -> Iterator[Mutant]:
     """Truncations, additions and flipped bits; the checksums are left as they were."""
-    data, name = file.read_bytes(), file.name
+    data = file.read_bytes()
     rng = np.random.default_rng(len(data))
     for size in sorted({0, 1, 5, 9, 10, 11, 63, 64, 127, 128, len(data) // 2, len(data) - 1}):
         if 0 <= size < len(data):
             yield Mutant(f"{name} cut to {size} bytes", lambda f, s=size: f.write(name, f.read(name)[:s]))
     for extra in (b"\0", b"\n", b"x" * 4096):
         yield Mutant(f"{name} with {len(extra)} more bytes", lambda f, e=extra: f.write(name, f.read(name) + e))
-    for at in sorted({*range(10), *rng.integers(0, len(data), 20).tolist()}):
+    for at in sorted({*range(10), *rng.integers(0, max(len(data), 1), 20).tolist()}):
         if at < len(data):
 
             def flipped(folder: Folder, at: int = at) -> None:

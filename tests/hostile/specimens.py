@@ -33,6 +33,9 @@ def rebuild(state: State) -> dict[str, Any]:
     part = store.need_part(state, "inner", "vocabulary")
     inner = store.need_array(part, "names", np.uint8, (None,))
     arrays = {**state.arrays, "inner": inner}
+    folder = store.need_files(state, "encoder")
+    assert (folder / "config.json").read_bytes() == b"{}" and (folder / "1_Pooling" / "config.json").read_bytes()
+    assert store.need_files(part, "encoder").is_dir()
     return {"arrays": arrays, "ids": ids, "offsets": offsets, "n_ids": n_ids}
 
 
@@ -45,6 +48,7 @@ def synthetic(folder: Path) -> None:
         "vocabulary",
         1,
         arrays={"names": np.frombuffer(b"abc", np.uint8), "offsets": np.array([0, 1, 3], np.int64)},
+        files={"encoder/empty": b""},
     )
     state = State(
         SYNTHETIC,
@@ -58,6 +62,7 @@ def synthetic(folder: Path) -> None:
             "weights": rng.normal(size=30).astype(np.float32),
         },
         parts={"inner": inner},
+        files={"encoder/config.json": b"{}", "encoder/1_Pooling/config.json": b"pooling " * 40},
     )
     store.save(folder, state)
 

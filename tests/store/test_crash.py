@@ -10,6 +10,7 @@ import builtins
 import errno
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,17 +22,25 @@ import pytest
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.store import State, write
+from sylvan.store import State, foreign, write
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line")
 
-PLAN = write.__file__
+WRITERS = (write.__file__, foreign.__file__)
+ENTRIES = 5  # of a folder: the manifest, two arrays, two folders of files
 
 
 def example(seed: int) -> State:
     rng = np.random.default_rng(seed)
-    part = State("example-part", 1, arrays={"x": rng.integers(0, 255, 300, dtype=np.uint8)})
-    return State("example", 1, {"seed": seed}, {}, {"a": rng.normal(size=40)}, {"part": part})
+    words = {"encoder/words.txt": rng.bytes(150)}
+    part = State("example-part", 1, arrays={"x": rng.integers(0, 255, 300, dtype=np.uint8)}, files=words)
+    files = {"encoder/config.json": rng.bytes(50), "encoder/pooling/config.json": b""}
+    return State("example", 1, {"seed": seed}, {}, {"a": rng.normal(size=40)}, {"part": part}, files)
+
+
+def same_files(found: State, wanted: State) -> bool:
+    read = {name: Path(os.fsdecode(path)).read_bytes() for name, path in found.files.items()}  # type: ignore[arg-type]
+    return read == wanted.files and all(same_files(found.parts[name], part) for name, part in wanted.parts.items())
 
 
 def which(folder: Path) -> int | None:
@@ -43,12 +52,13 @@ def which(folder: Path) -> int | None:
     wanted = example(seed)
     np.testing.assert_array_equal(state.arrays["a"], wanted.arrays["a"])
     np.testing.assert_array_equal(state.parts["part"].arrays["x"], wanted.parts["part"].arrays["x"])
+    assert same_files(state, wanted)
     assert isinstance(seed, int)
     return seed
 
 
 def trace_lines(at_line: Callable[[int], None]) -> Callable[..., Any]:
-    """A trace function that calls ``at_line(n)`` before the n-th line of write.py that runs."""
+    """A trace function that calls ``at_line(n)`` before the n-th line of the writing modules that runs."""
     count = 0
 
     def local(frame: FrameType, event: str, argument: object) -> Any:
@@ -59,7 +69,7 @@ def trace_lines(at_line: Callable[[int], None]) -> Callable[..., Any]:
         return local
 
     def start(frame: FrameType, event: str, argument: object) -> Any:
-        return local if frame.f_code.co_filename == PLAN else None
+        return local if frame.f_code.co_filename in WRITERS else None
 
     return start
 
@@ -84,6 +94,7 @@ def count_lines(folder: Path, seed: int) -> int:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are then written in several steps, and a kill can fall between them."""
     monkeypatch.setattr(write, "_CHUNK", 100)
+    monkeypatch.setattr(foreign, "_CHUNK", 100)
 
 
 @pytest.fixture
@@ -131,7 +142,7 @@ def test_killed_while_replacing(tmp_path: Path) -> None:
     assert outcomes == {True, False}
     store.save(folder, example(99))
     assert which(folder) == 99
-    assert len(os.listdir(folder)) == 3 and os.listdir(tmp_path) == ["m"]
+    assert len(os.listdir(folder)) == ENTRIES and os.listdir(tmp_path) == ["m"]
 
 
 @pytest.mark.usefixtures("small_chunks", "traceless")
@@ -146,7 +157,7 @@ def test_killed_while_writing_the_first(tmp_path: Path) -> None:
         for abandoned in folder.parent.glob(".m.*.saving"):
             os.utime(abandoned, (0, 0))  # a fresh one might be in the hands of another process
         store.save(folder, example(2))
-        assert which(folder) == 2 and len(os.listdir(folder)) == 3
+        assert which(folder) == 2 and len(os.listdir(folder)) == ENTRIES
         # A kill after the rename abandons nothing; what one before it abandoned is gone now.
         assert os.listdir(folder.parent) == ["m"]
     assert outcomes == {None, 1}
@@ -255,13 +266,11 @@ def test_every_failing_call_is_a_sentence(
             assert which(folder) == before, at
             # Nothing is left behind either, unless the very call that removes it is the one that failed.
             store.save(folder, example(1))
-            assert len(os.listdir(folder)) == 3 and os.listdir(folder.parent) == ["m"]
+            assert len(os.listdir(folder)) == ENTRIES and os.listdir(folder.parent) == ["m"]
         else:
             assert which(folder) == 2
         if first:
-            for entry in folder.iterdir():
-                entry.unlink()
-            folder.rmdir()
+            shutil.rmtree(folder)
         else:
             store.save(folder, example(1))
     assert failures >= 10
@@ -283,7 +292,7 @@ def test_a_full_device(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    assert which(folder) == 1 and len(os.listdir(folder)) == 3
+    assert which(folder) == 1 and len(os.listdir(folder)) == ENTRIES
 
 
 def test_folders_that_are_not_models_are_never_replaced(tmp_path: Path) -> None:
@@ -349,7 +358,7 @@ def test_readers_never_see_a_mixture(tmp_path: Path) -> None:
     for child in children:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert which(folder) in (40, 139)
-    assert len(os.listdir(folder)) == 3
+    assert len(os.listdir(folder)) == ENTRIES
 
 
 def test_several_processes_save_the_first_model(tmp_path: Path) -> None:
@@ -370,7 +379,7 @@ def test_several_processes_save_the_first_model(tmp_path: Path) -> None:
         for child in children:
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert which(folder) in (1, 2, 3)
-        assert len(os.listdir(folder)) == 3
+        assert len(os.listdir(folder)) == ENTRIES
     assert sorted(os.listdir(tmp_path)) == sorted(map(str, range(15)))
 
 

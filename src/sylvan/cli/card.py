@@ -197,7 +197,8 @@ def vocabulary_of(model: Any) -> Vocabulary | None:
 
 
 def _files(state: store.State) -> Iterator[str]:
-    yield from state.files.values()
+    yield from state.array_files.values()
+    yield from (os.fspath(path) for path in state.files.values() if not isinstance(path, bytes))
     for part in state.parts.values():
         yield from _files(part)
 

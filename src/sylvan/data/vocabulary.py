@@ -269,7 +269,7 @@ class Vocabulary(Sequence[str]):
         vocabulary._bytes = text
         vocabulary._offsets = need_offsets(state, "offsets", total=len(text))
         vocabulary._ids = None
-        vocabulary._source = state.files.get("names", "")
+        vocabulary._source = state.array_files.get("names", "")
         return vocabulary
 
 

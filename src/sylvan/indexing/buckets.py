@@ -298,7 +298,7 @@ class Buckets:
             if not np.array_equal(row < 0, removed) or not kernels.same_members(
                 row, offsets[repetition], members[repetition]
             ):
-                file = state.files.get("bucket_members", "bucket_members")
+                file = state.array_files.get("bucket_members", "bucket_members")
                 raise ModelError(
                     f"{file!r} is damaged: the labels of repetition {repetition}'s buckets aren't those that array "
                     "'buckets' puts there."

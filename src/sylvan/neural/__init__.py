@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from sylvan.neural.convergence import draw_convergence as draw_convergence
     from sylvan.neural.embedding import embed as embed
     from sylvan.neural.encoder_source import open_encoder as open_encoder
+    from sylvan.neural.engine import Engine as Engine
     from sylvan.neural.gru4rec import GRU4Rec as GRU4Rec
     from sylvan.neural.history import History as History
     from sylvan.neural.keeping import load_best as load_best
     from sylvan.neural.lstm import LSTMEncoder as LSTMEncoder
     from sylvan.neural.refresh import RefreshSchedule as RefreshSchedule
     from sylvan.neural.sasrec import SASRec as SASRec
+    from sylvan.neural.schedule import WarmupSchedule as WarmupSchedule
     from sylvan.neural.sequence_encoder import SequenceEncoder as SequenceEncoder
     from sylvan.neural.text_encoder import TextEncoder as TextEncoder
     from sylvan.neural.token_rows import TokenRows as TokenRows
@@ -42,6 +44,7 @@ _PLACES = {
     "clip_gradients": "clip",
     "draw_convergence": "convergence",
     "embed": "embedding",
+    "Engine": "engine",
     "GRU4Rec": "gru4rec",
     "History": "history",
     "Job": "training",
@@ -57,6 +60,7 @@ _PLACES = {
     "TokenRows": "token_rows",
     "train": "training",
     "TransformerEncoder": "transformer_encoder",
+    "WarmupSchedule": "schedule",
 }
 
 __all__ = sorted(_PLACES)

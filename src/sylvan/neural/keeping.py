@@ -70,6 +70,8 @@ class Keeper:
     Parameters
     ----------
     folder : path or None
+    writes : bool, default True
+        False for a process that only reads what another one writes.
 
     Raises
     ------
@@ -77,8 +79,9 @@ class Keeper:
         When checkpoints can't be written there.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, writes: bool = True) -> None:
         self.folder = None if folder is None else store.folder_path(folder)
+        self.writes = writes
         self._best: dict[str, Any] | None = None
         if self.folder is not None:
             for name in _KINDS:
@@ -90,7 +93,7 @@ class Keeper:
 
     def clear(self) -> None:
         """Remove what an earlier training left."""
-        if self.folder is None:
+        if self.folder is None or not self.writes:
             return
         for name in _KINDS:
             if os.path.isfile(os.path.join(self._path(name), "manifest.json")):
@@ -98,7 +101,8 @@ class Keeper:
 
     def save(self, tree: dict[str, Any], identity: Mapping[str, Any]) -> None:
         """Replace the checkpoint."""
-        save_tree(self._path(_CHECKPOINT), tree, kind=_KINDS[_CHECKPOINT], params=to_json(dict(identity)))
+        if self.writes:
+            save_tree(self._path(_CHECKPOINT), tree, kind=_KINDS[_CHECKPOINT], params=to_json(dict(identity)))
 
     def check(self, identity: Mapping[str, Any]) -> bool:
         """Whether there is a checkpoint to go on from.
@@ -131,7 +135,8 @@ class Keeper:
     def keep_best(self, module: nn.Module, entry: dict[str, Any]) -> None:
         """Take ``module`` as it is now for the best model."""
         if self.folder is not None:
-            save_tree(self._path(_BEST), module.state_dict(), kind=_KINDS[_BEST], params=to_json(entry))
+            if self.writes:
+                save_tree(self._path(_BEST), module.state_dict(), kind=_KINDS[_BEST], params=to_json(entry))
             return
         copied = module.state_dict()
         self._best = {name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in copied.items()}
@@ -146,7 +151,7 @@ class Keeper:
 
     def write_results(self, settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> None:
         """Write ``results.json``."""
-        if self.folder is not None:
+        if self.folder is not None and self.writes:
             os.makedirs(self.folder, exist_ok=True)
             write_json(self._path(_RESULTS), results_of(settings, limits, history))
 

@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 
-__all__ = ["random_state", "set_random_state", "untouched_randomness"]
+__all__ = ["own_seed", "random_state", "set_random_state", "untouched_randomness"]
+
+
+def own_seed(seed: int, process: int) -> int:
+    """What a process's generator begins with: the seed itself in the first, and others that differ in the rest."""
+    return seed if process == 0 else (seed + process * 0x9E3779B97F4A7C15) % 2**63
 
 
 def random_state() -> dict[str, Any]:

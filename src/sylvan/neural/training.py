@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from sylvan.errors import DataError
-from sylvan.neural.clip import clip_gradients
+from sylvan.neural.engine import AsItIs, Engine
 from sylvan.neural.history import History
 from sylvan.neural.keeping import Keeper
-from sylvan.neural.randomness import random_state, set_random_state, untouched_randomness
-from sylvan.parallel import Progress, progress
+from sylvan.neural.memory import memory_sentences
+from sylvan.neural.randomness import own_seed, random_state, set_random_state, untouched_randomness
+from sylvan.parallel import Progress, progress, quiet
 from sylvan.params import Constraint, Number, Parameterized
 
 __all__ = ["Job", "train"]
+
+_OWN = ("random", "job", "loss")  # what of a checkpoint differs from process to process
 
 
 class Job(ABC):
@@ -35,12 +40,15 @@ class Job(ABC):
     metric : str
         The key of :meth:`evaluate` that decides which model is the best.
     larger_is_better : bool
+    schedulers : sequence of torch.optim.lr_scheduler.LRScheduler
+        All of them step after every step of the optimisers; :class:`~sylvan.neural.WarmupSchedule` makes some.
     """
 
     module: nn.Module
     optimizers: list[torch.optim.Optimizer]
     metric: str
     larger_is_better: bool = True
+    schedulers: Sequence[LRScheduler] = ()
 
     @abstractmethod
     def steps_per_epoch(self) -> int:
@@ -52,11 +60,19 @@ class Job(ABC):
 
     @abstractmethod
     def step(self, batch: Any, step: int) -> Tensor:
-        """The loss of one batch; ``step`` counts from 0 over all epochs. Refreshes the sampler when it is due."""
+        """The loss of one batch; ``step`` counts from 0 over all epochs. Refreshes the sampler when it is due.
+
+        With an engine, ``batch`` is this process's part of what :meth:`batches` gave, the loss its rows' mean, and
+        ``step`` counts the optimisers' steps, each of which may take several batches. What the batch needs on the
+        engine's device :meth:`sylvan.neural.Engine.batch` puts there.
+        """
 
     @abstractmethod
     def evaluate(self, split: str) -> dict[str, float]:
-        """Measures on "validation" or "test"; called without gradients and with the module in evaluation mode."""
+        """Measures on "validation" or "test"; called without gradients and with the module in evaluation mode.
+
+        Of several processes each is asked, and what the main one answers holds.
+        """
 
     def settings(self) -> dict[str, Any]:
         """Plain values that decide what is trained; a checkpoint goes on under the same ones only."""
@@ -113,6 +129,7 @@ def train(
     evaluate_every: int | None = None,
     on_entry: Callable[[dict[str, Any]], None] | None = None,
     on_start: Callable[[], None] | None = None,
+    engine: Engine | None = None,
 ) -> History:
     """Train until the validation measure stops improving or a limit is reached; ``job.module`` is then the best model.
 
@@ -148,6 +165,11 @@ def train(
     on_start : callable, optional
         Called once, before the first step, when nothing was wrong with the parameters and the checkpoint is taken in
         or, where it isn't gone on from, removed: the time to write beside it what belongs to this training.
+    engine : Engine, optional
+        Where and how it computes: the module is then placed on its device, batches are shared among its processes,
+        gradients accumulated over its number of batches, and steps counted are the optimisers'. A checkpoint is never
+        made within an accumulation. Of several processes each calls this function; the main one writes, and calls
+        ``on_entry`` and ``on_start``; all must see the same ``folder``. Without one everything stays where it is.
 
     Returns
     -------
@@ -161,6 +183,10 @@ def train(
         When an epoch has no batch.
     ModelError
         When the checkpoint is damaged or of another training, or the folder can't be written.
+    MemoryLimitError
+        When the device or the machine runs out of memory.
+    SylvanError
+        When another process of the engine ended, or gave no sign for its ``timeout``.
 
     Examples
     --------
@@ -188,33 +214,47 @@ def train(
     limits.check_params()
     if job.steps_per_epoch() < 1:
         raise DataError("There is nothing to train on: not even one batch. Give more data, or smaller batches.")
-    return _Run(job, limits, Keeper(folder), on_entry).run(resume, on_start)
+    engine = AsItIs(job.module) if engine is None else engine
+    with memory_sentences("Training", str(engine.device), _REMEDY), quiet(not engine.is_main):
+        engine.place(job.module)
+        return _Run(job, limits, Keeper(folder, writes=engine.is_main), engine, on_entry).run(resume, on_start)
+
+
+_REMEDY = (
+    "Lower batch_size (accumulate=2 with half of it makes the same steps) or max_length, turn gradient_checkpointing "
+    "on where the encoder has it, or take precision='bf16'."
+)
 
 
 class _Run:
     """One training on its way: where it stands, and the steps of the loop."""
 
     def __init__(
-        self, job: Job, limits: _Limits, keeper: Keeper, on_entry: Callable[[dict[str, Any]], None] | None
+        self,
+        job: Job,
+        limits: _Limits,
+        keeper: Keeper,
+        engine: Engine,
+        on_entry: Callable[[dict[str, Any]], None] | None,
     ) -> None:
-        self.job, self.limits, self.keeper, self.on_entry = job, limits, keeper, on_entry
+        self.job, self.limits, self.keeper, self.engine, self.on_entry = job, limits, keeper, engine, on_entry
         self.history = History(job.metric, job.larger_is_better)
         self.epoch = self.within = self.step = self.stale = self.n_losses = 0
         self.loss: Tensor = torch.zeros((), dtype=torch.float64)  # sum since the last entry, on the losses' device
         self.restored: dict[str, Any] | None = None
-        self.parameters = [p for group in job.optimizers for g in group.param_groups for p in g["params"]]
         self.seconds_before = 0.0
         self.started = self.saved = time.monotonic()
 
     def run(self, resume: bool, on_start: Callable[[], None] | None) -> History:
         self.started = self.saved = time.monotonic()
-        torch.manual_seed(self.limits.seed)
+        torch.manual_seed(own_seed(self.limits.seed, self.engine.process))
         if not (resume and self._restore()):
             self.keeper.clear()
-        if on_start is not None:
+        if on_start is not None and self.engine.is_main:
             on_start()
+        self.engine.wait()
         self.history.stopped = self._reason()
-        per_epoch = self.job.steps_per_epoch()
+        per_epoch = -(-self.job.steps_per_epoch() // self.engine.accumulate)
         total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)
         with progress("training", max(total - self.step, 0), "step") as bar:
             while not self.history.stopped:
@@ -238,7 +278,7 @@ class _Run:
         return "time" if limits.time_limit is not None and self._seconds() >= limits.time_limit else ""
 
     def _seconds(self) -> float:
-        return self.seconds_before + time.monotonic() - self.started
+        return self.seconds_before + float(self.engine.agree(time.monotonic() - self.started))
 
     def _run_epoch(self, bar: Progress) -> None:
         """The rest of an epoch, or a part of it where a limit or the patience ends the training."""
@@ -246,8 +286,8 @@ class _Run:
         batches = iter(job.batches(self.epoch))
         self._skip(batches)
         job.module.train()
-        for batch in batches:
-            self._learn(batch)
+        while group := list(islice(batches, self.engine.accumulate)):
+            self._learn(group)
             bar.update()
             if limits.evaluate_every is not None and self.step % limits.evaluate_every == 0:
                 self._evaluate()
@@ -256,7 +296,7 @@ class _Run:
                 self._evaluate(counts=False)
                 self.history.stopped = self.history.stopped or reason
                 return
-            if time.monotonic() - self.saved >= limits.checkpoint_every:
+            if self.engine.agree(time.monotonic() - self.saved) >= limits.checkpoint_every:
                 self._save()
         self.epoch, self.within = self.epoch + 1, 0
         if limits.evaluate_every is None or self.epoch == limits.epochs:
@@ -272,29 +312,38 @@ class _Run:
         set_random_state(self.restored["random"])
         self.restored = None
 
-    def _learn(self, batch: Any) -> None:
-        loss = self.job.step(batch, self.step)
-        for optimizer in self.job.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.limits.clip_norm is not None:
-            clip_gradients(self.parameters, self.limits.clip_norm)
-        for optimizer in self.job.optimizers:
-            optimizer.step()
-        self.loss = self.loss.to(loss.device) + loss.detach().double()
-        self.n_losses += 1
+    def _learn(self, group: list[Any]) -> None:
+        """One step of the optimisers, from the batches of ``group``."""
+        job, engine = self.job, self.engine
+        for number, batch in enumerate(group):
+            part, weight = engine.share_weighted(batch)
+            loss = None
+            if weight:
+                with engine.autocast():
+                    loss = job.step(part, self.step)
+            if not number:
+                for optimizer in job.optimizers:
+                    optimizer.zero_grad(set_to_none=True)
+            if loss is not None:
+                engine.backward(loss, weight / len(group))
+                self.loss = self.loss.to(loss.device) + loss.detach().double() * weight
+        if engine.update(job.optimizers, self.limits.clip_norm):
+            for scheduler in job.schedulers:
+                scheduler.step()
+        self.n_losses += len(group)
         self.step += 1
-        self.within += 1
+        self.within += len(group)
 
     def _evaluate(self, counts: bool = True) -> None:
         """Add an entry to the history, keep the model if it is the best so far; once for each step at most."""
         history = self.history
         if history.epochs and history.epochs[-1]["step"] == self.step:
             return
-        mean = float(self.loss) / max(self.n_losses, 1)
+        losses = self.engine.everyone(float(self.loss))
+        mean = sum(losses) / len(losses) / max(self.n_losses, 1)
         with untouched_randomness(), torch.no_grad():
             self.job.module.eval()
-            measures = self.job.evaluate("validation")
+            measures = self.engine.agree(self.job.evaluate("validation"))
             self.job.module.train()
         epoch = self.epoch + (1 if self.within else 0)
         entry = {"epoch": epoch, "step": self.step, "seconds": self._seconds(), "loss": mean, **measures}
@@ -308,20 +357,20 @@ class _Run:
             self.stale += 1
         if mean != mean or mean in (float("inf"), float("-inf")):
             history.stopped = "diverged"
-        if self.on_entry is not None:
+        if self.on_entry is not None and self.engine.is_main:
             self.on_entry(entry)
 
     # Checkpoints.
 
     def _identity(self) -> dict[str, Any]:
-        return {**self.job.settings(), "seed": self.limits.seed}
+        return {**self.job.settings(), **self.engine.settings(), "seed": self.limits.seed}
 
     def _save(self) -> None:
         self.history.seconds = self._seconds()
         self.saved = time.monotonic()
         if self.keeper.folder is None:
             return
-        tree = {
+        tree: dict[str, Any] = {
             "module": self.job.module.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.job.optimizers],
             "random": random_state(),
@@ -330,8 +379,15 @@ class _Run:
             "position": [self.epoch, self.within, self.step, self.stale, self.n_losses],
             "loss": self.loss,
         }
+        if self.job.schedulers:
+            tree["schedulers"] = [scheduler.state_dict() for scheduler in self.job.schedulers]
+        if self.engine.state():
+            tree["engine"] = self.engine.state()
+        if self.engine.n_processes > 1:
+            tree["processes"] = self.engine.everyone({name: tree[name] for name in _OWN})
         self.keeper.save(tree, self._identity())
         self.keeper.write_results(self.job.settings(), vars(self.limits), self.history)
+        self.engine.wait()
 
     def _restore(self) -> bool:
         """Take the checkpoint in, if there is one."""
@@ -341,6 +397,11 @@ class _Run:
         self.job.module.load_state_dict(tree["module"])
         for optimizer, state in zip(self.job.optimizers, tree["optimizers"], strict=True):
             optimizer.load_state_dict(state)
+        for scheduler, state in zip(self.job.schedulers, tree.get("schedulers", []), strict=True):
+            scheduler.load_state_dict(state)
+        self.engine.load_state(tree.get("engine", {}))
+        if "processes" in tree:
+            tree.update(tree["processes"][self.engine.process])
         self.job.load_state(tree["job"])
         set_random_state(tree["random"])
         self.history = History(**tree["history"])
@@ -353,9 +414,10 @@ class _Run:
     def _finish(self) -> None:
         """Put the best model into the module, and measure it on the test part."""
         history = self.history
+        self.engine.wait()
         self.keeper.restore_best(self.job.module)
         if history.best is not None:
             with untouched_randomness(), torch.no_grad():
                 self.job.module.eval()
-                history.test = self.job.evaluate("test")
+                history.test = self.engine.agree(self.job.evaluate("test"))
         self.keeper.write_results(self.job.settings(), vars(self.limits), history)

@@ -6,10 +6,12 @@ import json
 import math
 import re
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from sylvan.errors import ModelError
+from sylvan.store.foreign import FileEntry, clashing, file_place, folder_of_files, foreign_name
 from sylvan.store.npy import DTYPES
 from sylvan.store.state import JSON
 
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 FORMAT = "sylvan-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # the newest that is read; 2 has foreign files, and is written only where there are some
 NAME = "manifest.json"
 MAX_BYTES = 64 << 20
 _MAX_DEPTH = 32
@@ -62,10 +64,13 @@ class Node:
     meta: dict[str, JSON]
     arrays: dict[str, Entry]
     parts: dict[str, Node]
+    files: dict[str, FileEntry] = field(default_factory=dict)
 
-    def entries(self) -> list[Entry]:
-        """The files of this model and of all its parts."""
-        return [*self.arrays.values(), *(entry for part in self.parts.values() for entry in part.entries())]
+    def nodes(self) -> Iterator[Node]:
+        """This model and all its parts."""
+        yield self
+        for part in self.parts.values():
+            yield from part.nodes()
 
 
 def array_name(name: str) -> bool:
@@ -93,12 +98,16 @@ def dump(model: dict[str, JSON], sylvan_version: str) -> bytes:
     """
     contents = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": 2 if _has_files(model) else 1,
         "sylvan_version": sylvan_version,
         "model": model,
     }
     contents["checksum"] = checksum_of(contents)
     return (json.dumps(contents, indent=1, allow_nan=False, ensure_ascii=True) + "\n").encode("ascii")
+
+
+def _has_files(model: dict[str, JSON]) -> bool:
+    return bool(model.get("files")) or any(_has_files(part) for part in model.get("parts", {}).values())
 
 
 def checksum_of(contents: dict[str, Any]) -> str:
@@ -127,10 +136,23 @@ def parse(data: bytes, path: str, sylvan_version: str) -> Node:
     if contents.get("checksum") != checksum_of(contents):
         raise ModelError(f"{path!r} was altered after it was written: its 'checksum' does not match its contents.")
     node = _node(contents.get("model"), path, "model", 0)
-    files = [entry.file.lower() for entry in node.entries()]
-    if len(set(files)) != len(files):
-        raise ModelError(f"{path!r} is damaged: two of its arrays name the same file.")
+    _check_places(node, path, version)
     return node
+
+
+def _check_places(node: Node, path: str, version: int) -> None:
+    """No two files in one place, capitals apart; the files of a folder of one model together."""
+    nodes = list(node.nodes())
+    places = [entry.file for each in nodes for entry in each.arrays.values()]
+    places += [entry.file for each in nodes for entry in each.files.values()]
+    if clashing(places):
+        raise ModelError(f"{path!r} is damaged: two of its arrays or files name the same file.")
+    if version < 2 and any(each.files for each in nodes):
+        raise ModelError(f"{path!r} is damaged: manifests of format 1 hold no 'files'.")
+    owners = [{(name.partition("/")[0], folder_of_files(e.file)) for name, e in each.files.items()} for each in nodes]
+    folders = [folder.lower() for each in owners for _, folder in each]
+    if len(set(folders)) != len(folders) or any(len({top for top, _ in each}) != len(each) for each in owners):
+        raise ModelError(f"{path!r} is damaged: the files of a folder are not together in one of their own.")
 
 
 def _newer(path: str, version: int, writer: object, sylvan_version: str) -> str:
@@ -256,7 +278,33 @@ def _node(value: Any, path: str, at: str, depth: int) -> Node:
         _field(value, "meta", dict, path, at),
         {name: _entry(entry, path, f"{at}.arrays[{name!r}]") for name, entry in arrays.items()},
         {name: _node(part, path, f"{at}.parts[{name!r}]", depth + 1) for name, part in parts.items()},
+        _files(value, path, at),
     )
+
+
+def _files(value: dict[str, Any], path: str, at: str) -> dict[str, FileEntry]:
+    """The foreign files of a model; one without any doesn't speak of them."""
+    if "files" not in value:
+        return {}
+    found = {}
+    for name, entry in _field(value, "files", dict, path, at).items():
+        where = f"{at}.files[{_short(name)}]"
+        if not foreign_name(name):
+            raise ModelError(f"{path!r} is damaged: no file may be called {_short(name)}.")
+        if not isinstance(entry, dict):
+            raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {_short(entry)} instead.")
+        file, size = _field(entry, "file", str, path, where), _field(entry, "bytes", int, path, where)
+        if not file_place(file, name):
+            raise ModelError(f"{path!r} is damaged: {where}.file is {_short(file)}, where no such file is written.")
+        found[name] = FileEntry(file, size, _sum(entry, path, where))
+    return found
+
+
+def _sum(entry: dict[str, Any], path: str, at: str) -> str:
+    checksum: str = _field(entry, "checksum", str, path, at)
+    if not _CHECKSUM.fullmatch(checksum):
+        raise ModelError(f"{path!r} is damaged: {at}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits.")
+    return checksum
 
 
 def _entry(value: Any, path: str, at: str) -> Entry:
@@ -272,7 +320,4 @@ def _entry(value: Any, path: str, at: str) -> Entry:
     if len(shape) > 8 or not all(_is_int(size) and size >= 0 for size in shape):
         raise ModelError(f"{path!r} is damaged: {at}.shape is {_short(shape)}, not a list of ints from 0.")
     size = _field(value, "bytes", int, path, at)
-    checksum = _field(value, "checksum", str, path, at)
-    if not _CHECKSUM.fullmatch(checksum):
-        raise ModelError(f"{path!r} is damaged: {at}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits.")
-    return Entry(file, dtype, tuple(shape), size, checksum)
+    return Entry(file, dtype, tuple(shape), size, _sum(value, path, at))

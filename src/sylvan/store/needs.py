@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy.typing as npt
 
 from sylvan.errors import ModelError
 from sylvan.store import manifest
+from sylvan.store.foreign import check_file, folder_of_files, strangers
 from sylvan.store.state import JSON, State
 
 __all__ = [
     "need_array",
     "need_bool",
     "need_choice",
+    "need_files",
     "need_finite",
     "need_float",
     "need_int",
@@ -43,7 +46,7 @@ def _refuse(state: State, file: str, fault: str) -> NoReturn:
 
 
 def _refuse_array(state: State, name: str, fault: str) -> NoReturn:
-    file = state.files.get(name, name)
+    file = state.array_files.get(name, name)
     raise ModelError(f"{file!r} is damaged: array {name!r} of the {state.kind} {fault}.")
 
 
@@ -225,6 +228,46 @@ def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:
     if unknown:
         _refuse(state, manifest.NAME, f"the {state.kind} has no parameter {_short(unknown[0])}")
     return dict(state.params)
+
+
+def need_files(state: State, folder: str) -> Path:
+    """The folder in which the foreign files lie that are called ``folder/...``, every one as it was written.
+
+    Their checksums are compared, whatever was asked of the load: whoever opens the folder reads them whole. To be asked
+    for when they are opened, which may be long after the load.
+
+    Raises
+    ------
+    ModelError
+        When the model has none, one was altered or is gone, or the folder holds others than these.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sylvan import store
+    >>> place = tempfile.mkdtemp()
+    >>> store.save(place, store.State("example", 1, files={"encoder/config.json": b"{}"}))
+    >>> (store.need_files(store.load(place), "encoder") / "config.json").read_text()
+    '{}'
+    """
+    chosen = {name: entry for name, entry in state.file_entries.items() if name.startswith(f"{folder}/")}
+    if not chosen:
+        _refuse(state, manifest.NAME, f"the {state.kind} needs files in {folder!r}")
+    for name, entry in chosen.items():
+        path = os.fspath(state.files[name])
+        try:
+            with open(path, "rb") as stream:
+                check_file(stream, os.fsdecode(path), entry, checked=True)
+        except FileNotFoundError:
+            words = f"{path!r} is gone: another model was saved to {state.where!r} since this one was loaded."
+            raise ModelError(f"{words} Load it again.") from None
+        except OSError as error:
+            raise ModelError(f"{path!r} cannot be read: {error.strerror or error}.") from error
+    root = os.path.join(state.where, folder_of_files(next(iter(chosen.values())).file))
+    others = strangers(root, {entry.file.partition("/")[2]: name for name, entry in chosen.items()})
+    if others:
+        raise ModelError(f"{root!r} holds {others[0]!r}, which is none of the model's files. Take it out of there.")
+    return Path(root)
 
 
 def need_part(state: State, name: str, kind: str | None = None) -> State:

@@ -14,12 +14,14 @@ import stat
 import sys
 import zlib
 from io import BufferedReader
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
 from sylvan.store import manifest
+from sylvan.store.foreign import FileEntry, check_file
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import State, folder_path
 
@@ -128,8 +130,24 @@ def _build(node: manifest.Node, path: str, mmap: bool, checked: bool) -> State:
         except (OSError, ValueError, OverflowError) as error:
             raise ModelError(f"{file!r} cannot be read: {_reason(error)}.") from error
         files[name] = file
+    foreign: dict[str, bytes | str | os.PathLike[str]] = {}
+    for name, described in node.files.items():
+        foreign[name] = _foreign(os.path.join(path, described.file), described, checked)
     parts = {name: _build(part, path, mmap, checked) for name, part in node.parts.items()}
-    return State(node.kind, node.version, node.params, node.meta, arrays, parts, path, files)
+    return State(node.kind, node.version, node.params, node.meta, arrays, parts, foreign, path, files, node.files)
+
+
+def _foreign(file: str, entry: FileEntry, checked: bool) -> Path:
+    try:
+        with _open_regular(file) as stream:
+            check_file(stream, file, entry, checked)
+    except FileNotFoundError:
+        raise ModelError(f"{file!r} is missing: the manifest names it.") from None
+    except ModelError:
+        raise
+    except (OSError, ValueError, OverflowError) as error:
+        raise ModelError(f"{file!r} cannot be read: {_reason(error)}.") from error
+    return Path(file)
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:

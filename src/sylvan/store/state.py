@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import ParameterError
+from sylvan.store.foreign import FileEntry
 
 __all__ = ["JSON", "State", "folder_path", "known_kinds", "loader_of", "register"]
 
@@ -37,10 +38,16 @@ class State:
         Integers of 8 to 64 bits and floats of 16 to 64 bits.
     parts : dict of str to State
         Nested models, by a name without dots.
+    files : dict of str to bytes or path
+        Foreign files by name, ``"encoder/config.json"`` or ``"encoder/1_Pooling/config.json"``: one or two folders and
+        the file's own name. To be saved, what they hold or where to copy it from; loaded, where each lies. What was
+        loaded is taken out of here by :func:`sylvan.store.need_files`.
     where : str
         Set by :func:`sylvan.store.load`: the folder it came from, for errors.
-    files : dict of str to str
+    array_files : dict of str to str
         Set by :func:`sylvan.store.load`: the file of each array, for errors.
+    file_entries : dict of str to FileEntry
+        Set by :func:`sylvan.store.load`: what the manifest says of each foreign file.
     """
 
     kind: str
@@ -49,8 +56,10 @@ class State:
     meta: dict[str, JSON] = field(default_factory=dict)
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     parts: dict[str, State] = field(default_factory=dict)
+    files: dict[str, bytes | str | os.PathLike[str]] = field(default_factory=dict)
     where: str = field(default="", compare=False, repr=False)
-    files: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    array_files: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    file_entries: dict[str, FileEntry] = field(default_factory=dict, compare=False, repr=False)
 
 
 _loaders: dict[str, Callable[[State], object]] = {}

@@ -32,6 +32,17 @@ import numpy.typing as npt
 
 from sylvan.errors import ModelError
 from sylvan.store import manifest
+from sylvan.store.foreign import (
+    check_source,
+    clashing,
+    folder_of_files,
+    folders_above,
+    foreign_name,
+    is_folder_of_files,
+    place_of,
+    remove_folder,
+    write_file,
+)
 from sylvan.store.npy import DTYPES, header
 from sylvan.store.state import JSON, State, folder_path
 
@@ -103,6 +114,12 @@ class _Plan:
     def __init__(self, token: str) -> None:
         self.token = token
         self.files: dict[str, tuple[npt.NDArray[np.generic], dict[str, JSON]]] = {}
+        self.foreign: dict[str, tuple[bytes | str | os.PathLike[str], dict[str, JSON]]] = {}
+
+    @property
+    def folders(self) -> set[str]:
+        """The folders of foreign files."""
+        return {folder_of_files(place) for place in self.foreign}
 
     def describe(self, state: State, prefix: str) -> dict[str, JSON]:
         arrays: dict[str, JSON] = {}
@@ -112,6 +129,11 @@ class _Plan:
             entry: dict[str, JSON] = {"file": file, "dtype": dtype.str, "shape": list(array.shape)}
             arrays[name] = entry
             self.files[file] = (array, entry)
+        files: dict[str, JSON] = {}
+        for name, source in state.files.items():
+            place = place_of(name, prefix, self.token)
+            files[name] = {"file": place}
+            self.foreign[place] = (source, files[name])
         return {
             "kind": state.kind,
             "version": state.version,
@@ -119,6 +141,7 @@ class _Plan:
             "meta": _plain(state.meta),
             "arrays": arrays,
             "parts": {name: self.describe(part, f"{prefix}{name}.") for name, part in state.parts.items()},
+            **({"files": files} if files else {}),
         }
 
 
@@ -144,6 +167,15 @@ def _check_state(state: State, path: Path) -> None:
                 f"Array {name!r} of a model must hold ints of 8 to 64 bits or floats of 16 to 64 bits. "
                 f"Got {got} instead."
             )
+    for name, source in state.files.items():
+        if not foreign_name(name):
+            raise ModelError(
+                f"No file of a model may be called {name!r}: it takes one or two folders and a name of letters, "
+                "digits, and dots and hyphens between them, like 'encoder/config.json'."
+            )
+        check_source(name, source)
+    if clashing(state.files):
+        raise ModelError("Two files of a model have the same name, capitals apart, or one the name of a folder.")
     for name, part in state.parts.items():
         if not manifest.part_name(name):
             raise ModelError(f"No part of a model may be called {name!r}.")
@@ -183,12 +215,19 @@ def _check_target(path: Path, shown: str) -> None:
         # A damaged or newer Sylvan model may be replaced too, so the manifest is recognised but not parsed.
         if re.search(rb'"format"\s*:\s*"' + manifest.FORMAT.encode() + rb'"', start):
             return
-    elif all(_OURS.fullmatch(entry.name) for entry in path.iterdir()):
+    elif all(_ours(entry) for entry in path.iterdir()):
         return
     raise ModelError(
         f"The model was not saved: {shown!r} is not empty and is not a Sylvan model. "
         "Choose another folder, or empty this one."
     )
+
+
+def _ours(entry: Path) -> bool:
+    """Whether saving made this, by its name."""
+    if entry.is_dir() and not entry.is_symlink():
+        return is_folder_of_files(entry.name)
+    return _OURS.fullmatch(entry.name) is not None
 
 
 def _write_into(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> None:
@@ -197,12 +236,19 @@ def _write_into(path: Path, plan: _Plan, model: dict[str, JSON], token: str, ver
     try:
         for file, (array, entry) in plan.files.items():
             entry["bytes"], entry["checksum"] = _write_array(path / file, array)
+        for place, (source, entry) in plan.foreign.items():
+            with _naming(path / place):
+                entry["bytes"], entry["checksum"] = write_file(path / place, source)
+        for place in folders_above(plan.foreign):
+            _sync_folder(path / place)
         put_manifest(waiting, model, version)
     except BaseException:
         if not _committed(path, token):  # a Ctrl-C can arrive just after the rename
             for name in [*plan.files, waiting.name]:
                 with contextlib.suppress(OSError):
                     os.unlink(path / name)
+            for name in plan.folders:
+                remove_folder(path / name)
         raise
     with contextlib.suppress(OSError):  # the new model is in place, and either is whole
         _sync_folder(path)
@@ -305,6 +351,8 @@ def _remove_unnamed(path: Path, plan: _Plan) -> None:
                 # On Windows a file that is mapped stays until the next save.
                 with contextlib.suppress(OSError):
                     os.unlink(path / name)
+            elif is_folder_of_files(name) and name not in plan.folders:
+                remove_folder(path / name)
 
 
 def _remove_abandoned(path: Path) -> None:

@@ -91,4 +91,4 @@ class Terms:
 
 
 def _refuse(state: store.State, name: str, fault: str) -> NoReturn:
-    raise ModelError(f"{state.files.get(name, name)!r} is damaged: array {name!r} of the {state.kind} {fault}.")
+    raise ModelError(f"{state.array_files.get(name, name)!r} is damaged: array {name!r} of the {state.kind} {fault}.")

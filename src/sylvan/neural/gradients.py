@@ -1,0 +1,109 @@
+"""The mean of several processes' gradients, dense and sparse ones, the same bits in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["average_gradients"]
+
+_BUCKET = 1 << 23  # numbers that travel together: 32 MiB of float32
+
+
+@torch.no_grad()
+def average_gradients(parameters: Sequence[Tensor], n_processes: int, control: Any) -> None:
+    """Replace each parameter's gradient by the mean over all processes, those without one counted as zeros.
+
+    Dense gradients travel in a few flat buffers. Of sparse ones the rows that a process has travel, filled up to the
+    longest process's number of them, so that nothing of a table's own size is ever made.
+
+    Parameters
+    ----------
+    parameters : sequence of Tensor
+        The same in every process, in the same order.
+    n_processes : int
+    control : process group
+        On the CPU, for which parameters have gradients and how many rows.
+    """
+    import torch.distributed as dist
+
+    found = torch.zeros((2, len(parameters)), dtype=torch.int32)
+    for i, parameter in enumerate(parameters):
+        if parameter.grad is not None:
+            found[int(parameter.grad.is_sparse), i] = 1
+    dist.all_reduce(found, op=dist.ReduceOp.MAX, group=control)
+    dense = [p for p, has in zip(parameters, found[0].tolist(), strict=True) if has]
+    sparse = [p for p, d, s in zip(parameters, *found.tolist(), strict=True) if s and not d]
+    for bucket in _buckets(dense):
+        _average_dense(bucket, n_processes, control)
+    _average_sparse(sparse, n_processes, control)
+
+
+def _buckets(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Neighbours of the same type and device, up to the most that travels together."""
+    bucket: list[Tensor] = []
+    size = 0
+    for parameter in parameters:
+        alike = not bucket or (parameter.dtype, parameter.device) == (bucket[0].dtype, bucket[0].device)
+        if bucket and (not alike or size + parameter.numel() > _BUCKET):
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(parameter)
+        size += parameter.numel()
+    if bucket:
+        yield bucket
+
+
+def _average_dense(parameters: list[Tensor], n_processes: int, control: Any) -> None:
+    import torch.distributed as dist
+
+    grads = []
+    for parameter in parameters:
+        grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        grads.append(grad.to_dense() if grad.is_sparse else grad)
+    flat = torch.cat([grad.reshape(-1) for grad in grads])
+    dist.all_reduce(flat, group=control if flat.device.type == "cpu" else None)
+    flat /= n_processes
+    start = 0
+    for parameter, grad in zip(parameters, grads, strict=True):
+        grad.copy_(flat[start : start + grad.numel()].view_as(grad))
+        parameter.grad = grad
+        start += grad.numel()
+
+
+def _average_sparse(parameters: list[Tensor], n_processes: int, control: Any) -> None:
+    import torch.distributed as dist
+
+    if not parameters:
+        return
+    grads = [None if p.grad is None else p.grad.coalesce() for p in parameters]
+    mine = torch.tensor([[0 if g is None else g.indices().shape[1], 0 if g is None else g.sparse_dim()] for g in grads])
+    every = [torch.empty_like(mine) for _ in range(n_processes)]
+    dist.all_gather(every, mine, group=control)
+    for i, parameter in enumerate(parameters):
+        counts = [int(each[i, 0]) for each in every]
+        group = control if parameter.device.type == "cpu" else None
+        n_indices = max(int(each[i, 1]) for each in every)
+        indices = torch.zeros((n_indices, max(counts)), dtype=torch.int64, device=parameter.device)
+        values = parameter.new_zeros((max(counts), *parameter.shape[n_indices:]))
+        grad = grads[i]
+        if grad is not None:
+            indices[:, : counts[_rank()]] = grad.indices()
+            values[: counts[_rank()]] = grad.values()
+        gathered = []
+        for tensor in (indices, values):
+            held = [torch.empty_like(tensor) for _ in range(n_processes)]
+            dist.all_gather(held, tensor, group=group)
+            gathered.append(held)
+        whole = torch.cat([each[:, :count] for each, count in zip(gathered[0], counts, strict=True)], 1)
+        summed = torch.cat([each[:count] for each, count in zip(gathered[1], counts, strict=True)]) / n_processes
+        parameter.grad = torch.sparse_coo_tensor(whole, summed, parameter.shape).coalesce()
+
+
+def _rank() -> int:
+    import torch.distributed as dist
+
+    return dist.get_rank()

@@ -1,0 +1,218 @@
+"""Devices, precisions, accumulated gradients and schedules; what runs out of memory says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from jobs import BATCH, N, Points
+from torch import Tensor, nn
+
+from sylvan.errors import MemoryLimitError, ModelError, ParameterError
+from sylvan.neural import Engine, Job, WarmupSchedule, load_tree, train
+
+PER_EPOCH = N // BATCH
+
+
+def bits(job: Job) -> list[Tensor]:
+    return [tensor.clone() for tensor in job.module.state_dict().values()]
+
+
+def same(a: list[Tensor], b: list[Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+class Rows(Points):
+    """Points without chance and without what is carried: what a step makes depends on its rows alone."""
+
+    def __init__(self, batch: int = BATCH, n: int = N, **given: Any) -> None:
+        super().__init__(**given)
+        self.module.drop = nn.Identity()
+        self.batch, self.n = batch, n
+        self.sizes: list[int] = []
+
+    def steps_per_epoch(self) -> int:
+        return -(-self.n // self.batch)
+
+    def batches(self, epoch: int) -> Any:
+        yield from torch.randperm(self.n, generator=torch.Generator().manual_seed(epoch)).split(self.batch)
+
+    def step(self, batch: Tensor, step: int) -> Tensor:
+        self.steps.append(step)
+        self.sizes.append(len(batch))
+        if self.fail_at == len(self.steps):
+            raise KeyboardInterrupt
+        return nn.functional.cross_entropy(self.module(self.x[batch]), self.y[batch])
+
+
+def last_bits(folder: Path) -> list[Tensor]:
+    tree = load_tree(folder / "checkpoint", kind="neural-checkpoint")
+    states = [v for o in tree["optimizers"] for s in o["state"].values() for v in s.values()]
+    return [*tree["module"].values(), *states, tree["random"]["cpu"]]
+
+
+def test_an_engine_of_one_process_changes_no_bit() -> None:
+    plain, engined = Points(), Points()
+    a = train(plain, epochs=3, clip_norm=1.0)
+    b = train(engined, epochs=3, clip_norm=1.0, engine=Engine(device="cpu"))
+    assert same(bits(plain), bits(engined))
+    assert [{**e, "seconds": 0} for e in a.epochs] == [{**e, "seconds": 0} for e in b.epochs]
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+def test_four_batches_of_eight_are_one_of_32(clip_norm: float | None) -> None:
+    """Slow twin: the same rows in one batch. 120 rows: the last step has 24, that is 3 batches of 8."""
+    whole, parts = Rows(32), Rows(8)
+    a = train(whole, epochs=3, clip_norm=clip_norm, engine=Engine(device="cpu"))
+    b = train(parts, epochs=3, clip_norm=clip_norm, engine=Engine(device="cpu", accumulate=4))
+    assert parts.sizes[:4] == [8] * 4 and whole.sizes[:4] == [32, 32, 32, 24]
+    assert parts.steps[:9] == [0, 0, 0, 0, 1, 1, 1, 1, 2] and [e["step"] for e in b.epochs] == [4, 8, 12]
+    for one, other in zip(bits(whole), bits(parts), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    assert [e["loss"] for e in a.epochs] != pytest.approx([0, 0, 0], abs=0.1)
+    without = Rows(8)
+    train(without, epochs=3, clip_norm=clip_norm)
+    assert any(float((x - y).abs().max()) > 0.01 for x, y in zip(bits(whole), bits(without), strict=True))
+
+
+@pytest.mark.parametrize("fail_at", [6, 7, 8, 18])
+def test_interrupted_within_an_accumulation_it_goes_on_to_the_same_bits(fail_at: int, tmp_path: Path) -> None:
+    engine = Engine(device="cpu", accumulate=4)
+    train(Points(), epochs=3, folder=tmp_path / "whole", engine=engine)
+    broken = Points()
+    step, calls = broken.step, iter(range(1, 1000))
+
+    def failing(batch: Tensor, at: int) -> Tensor:
+        if next(calls) == fail_at:
+            raise KeyboardInterrupt
+        return step(batch, at)
+
+    broken.step = failing  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, epochs=3, folder=tmp_path / "parts", checkpoint_every=0, engine=engine)
+    again = Points()
+    history = train(again, epochs=3, folder=tmp_path / "parts", resume=True, engine=engine)
+    assert again.steps[0] == (fail_at - 1) // 4 and len(again.steps) == 3 * PER_EPOCH - 4 * again.steps[0]
+    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
+    assert history.epochs[-1]["step"] == 3 * PER_EPOCH // 4
+
+
+def test_limits_count_steps_of_the_optimisers(tmp_path: Path) -> None:
+    engine = Engine(device="cpu", accumulate=5)  # 12 batches: steps of 5, 5 and 2
+    job = Points()
+    history = train(job, epochs=9, max_steps=4, evaluate_every=2, folder=tmp_path, engine=engine)
+    assert history.stopped == "steps" and [e["step"] for e in history.epochs] == [2, 4]
+    assert len(job.steps) == 12 + 5
+
+
+def test_another_engine_is_another_training(tmp_path: Path) -> None:
+    train(Points(), epochs=1, folder=tmp_path, engine=Engine(device="cpu", accumulate=2))
+    with pytest.raises(ModelError, match="there 'accumulate' is 2, here 3"):
+        train(Points(), epochs=2, folder=tmp_path, resume=True, engine=Engine(device="cpu", accumulate=3))
+    with pytest.raises(ModelError, match="there 'precision' is 'no', here 'bf16'"):
+        engine = Engine(device="cpu", accumulate=2, precision="bf16")
+        train(Points(), epochs=2, folder=tmp_path, resume=True, engine=engine)
+
+
+def test_bf16_on_the_cpu() -> None:
+    seen = []
+    job = Points()
+    job.module.out.register_forward_hook(lambda module, given, out: seen.append(out.dtype))
+    history = train(job, epochs=4, engine=Engine(device="cpu", precision="bf16"))
+    assert torch.bfloat16 in seen and all(tensor.dtype == torch.float32 for tensor in bits(job))
+    assert history.best is not None and history.best["accuracy"] > 0.35
+
+
+def test_schedulers_step_with_the_optimisers_and_resume(tmp_path: Path) -> None:
+    def scheduled(rates: list[float] | None = None) -> Points:
+        job = Points()
+        job.schedulers = WarmupSchedule(steps=3 * PER_EPOCH, warmup=0.25).schedulers(job.optimizers)
+        if rates is not None:
+            step = job.step
+            job.step = lambda b, at: (rates.append(job.optimizers[0].param_groups[0]["lr"]), step(b, at))[1]  # type: ignore[method-assign]
+        return job
+
+    rates: list[float] = []
+    train(scheduled(rates), epochs=3, folder=tmp_path / "whole")
+    schedule = WarmupSchedule(steps=3 * PER_EPOCH, warmup=0.25)
+    assert rates == pytest.approx([0.02 * schedule.factor(step) for step in range(3 * PER_EPOCH)])
+    assert rates.index(max(rates)) == 8 and rates[-1] < 0.001
+    train(scheduled(), epochs=3, folder=tmp_path / "parts", max_steps=PER_EPOCH + 5)
+    rest: list[float] = []
+    train(scheduled(rest), epochs=3, folder=tmp_path / "parts", resume=True)
+    assert rest == rates[PER_EPOCH + 5 :]
+    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
+
+
+def test_the_shape_of_a_schedule() -> None:
+    assert [WarmupSchedule(4, 0.0, 0.5).factor(step) for step in range(6)] == [1, 0.875, 0.75, 0.625, 0.5, 0.5]
+    assert [WarmupSchedule(2, 1.0).factor(step) for step in range(4)] == [0.5, 1.0, 0.0, 0.0]
+    with pytest.raises(ParameterError, match="'warmup' parameter of WarmupSchedule must be a float in"):
+        WarmupSchedule(10, 1.5)
+
+
+def test_batches_go_to_the_device_whatever_they_are_in() -> None:
+    engine = Engine(device="cpu")
+    x = torch.arange(3)
+    rows = np.arange(3)
+    found = engine.batch({"a": x, "b": [x, (x, "text")], "c": rows})
+    assert torch.equal(found["b"][1][0], x) and found["b"][1][1] == "text" and found["c"] is rows
+    assert engine.share(rows) is rows and engine.gather(x) is x and engine.agree(3) == 3 and engine.everyone(3) == [3]
+    assert (engine.n_processes, engine.process, engine.is_main) == (1, 0, True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1099511627776 bytes."),
+        MemoryError(),
+    ],
+)
+@pytest.mark.parametrize("engine", [None, Engine(device="cpu")])
+def test_out_of_memory_says_what_to_lower(error: Exception, engine: Engine | None) -> None:
+    job = Points()
+
+    def step(batch: Tensor, at: int) -> Tensor:
+        raise error
+
+    job.step = step  # type: ignore[method-assign]
+    with pytest.raises(MemoryLimitError, match=r"ran out of memory on cpu .*Lower batch_size .*max_length") as caught:
+        train(job, epochs=1, engine=engine)
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+
+def test_the_allocator_itself_refuses() -> None:
+    job = Points()
+    job.step = lambda batch, at: torch.empty(2**58)  # type: ignore[method-assign]
+    with pytest.raises(MemoryLimitError, match="Training ran out of memory"):
+        train(job, epochs=1)
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    job = Points()
+    job.step = lambda batch, at: torch.ones(2) @ torch.ones(3)  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="size"):
+        train(job, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "piece"),
+    [
+        ({"device": "gpu"}, "must be 'auto', 'cpu', 'cuda' or .*Got 'gpu' instead"),
+        ({"device": 3.5}, "Got '3.5' instead"),
+        ({"device": "meta"}, "Got 'meta' instead"),
+        ({"device": "cuda:99"}, "is 'cuda:99', but PyTorch sees .* CUDA device"),
+        ({"device": "cpu", "precision": "fp16"}, "'fp16', which needs a CUDA device; this one is 'cpu'"),
+        ({"precision": "fp8"}, "'precision' parameter of Engine must be one of 'auto', 'no', 'bf16', 'fp16'"),
+        ({"accumulate": 0}, "'accumulate' parameter of Engine must be an int in"),
+        ({"timeout": 0}, "'timeout' parameter of Engine must be a float in"),
+    ],
+)
+def test_engines_that_there_are_not(given: dict[str, Any], piece: str) -> None:
+    with pytest.raises(ParameterError, match=piece):
+        Engine(**given)

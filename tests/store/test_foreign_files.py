@@ -1,0 +1,196 @@
+"""Files of other libraries in a model's folder: there whole, under their own names, or refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sylvan import store
+from sylvan.errors import ModelError
+from sylvan.store import State, manifest
+
+FILES = {
+    "encoder/config.json": b'{"dim": 2}',
+    "encoder/model-00001-of-00002.safetensors": bytes(range(256)) * 50,
+    "encoder/1_Pooling/config.json": b"",
+    "words/vocab.txt": "wörter\n".encode(),
+}
+
+
+def example(files: dict[str, Any] | None = None) -> State:
+    part = State("example-part", 1, files={"encoder/config.json": b"inner"})
+    arrays: dict[str, Any] = {"a": np.arange(5)}
+    return State("example", 1, arrays=arrays, parts={"part": part}, files=dict(FILES if files is None else files))
+
+
+def read(state: State) -> dict[str, bytes]:
+    return {name: Path(os.fsdecode(path)).read_bytes() for name, path in state.files.items()}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+@pytest.mark.parametrize("verify", ["auto", True, False])
+def test_round_trip(mmap: bool, verify: bool | str, tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(FILES["words/vocab.txt"])
+    store.save(tmp_path / "m", example({**FILES, "words/vocab.txt": tmp_path / "source"}))
+    loaded = store.load(tmp_path / "m", mmap=mmap, verify=verify)
+    assert read(loaded) == FILES and read(loaded.parts["part"]) == {"encoder/config.json": b"inner"}
+    encoder = store.need_files(loaded, "encoder")
+    assert (encoder / "1_Pooling" / "config.json").read_bytes() == b"" and json.loads(
+        (encoder / "config.json").read_text()
+    ) == {"dim": 2}
+    assert sorted(path.name for path in encoder.iterdir()) == [
+        "1_Pooling",
+        "config.json",
+        "model-00001-of-00002.safetensors",
+    ]
+    assert (store.need_files(loaded.parts["part"], "encoder") / "config.json").read_bytes() == b"inner"
+    assert store.need_files(loaded, "words") != encoder
+
+
+def test_only_a_model_with_files_needs_a_later_sylvan(tmp_path: Path) -> None:
+    plain = State("example", 1, arrays={"a": np.arange(5)}, parts={"part": State("example-part", 1)})
+    store.save(tmp_path / "plain", plain)
+    found = store.contents(tmp_path / "plain")
+    assert found["format_version"] == 1 and "files" not in found["model"]
+    store.save(tmp_path / "files", example({}))  # a part alone has some
+    store.annotate(tmp_path / "files", {"measured": 1})
+    found = store.contents(tmp_path / "files")
+    assert found["format_version"] == 2 and "files" not in found["model"]
+    assert read(store.load(tmp_path / "files", mmap=False).parts["part"]) == {"encoder/config.json": b"inner"}
+
+
+def test_a_replaced_model_leaves_nothing_and_an_own_folder_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    store.save(folder, example())
+    (folder / "notes.20261121").mkdir()
+    (folder / "notes.20261121" / "mine").write_text("mine")
+    before = store.load(folder)
+    store.save(folder, State("example", 1))
+    assert sorted(os.listdir(folder)) == ["manifest.json", "notes.20261121"]
+    with pytest.raises(ModelError, match=r"config\.json' is gone: another model was saved.*Load it again"):
+        store.need_files(before, "encoder")
+    store.save(folder, example())
+    store.save(folder, store.load(folder))  # over itself
+    assert read(store.load(folder, mmap=False)) == FILES
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "",
+            "config.json",
+            "/etc/passwd",
+            "../x/y",
+            "a/../b",
+            "a/..",
+            "a/.",
+            "a//b",
+            "a/",
+            "/a/b",
+            "a/b/c/d",
+            "a\\b/c",
+        ),
+        *("a.b/c", "a/.hidden", "a/b.", "a/ü", "a/b c", "a/b\n", "a/b\0", "a/" + "x" * 101, "a" * 101 + "/x"),
+    ],
+)
+def test_names_that_no_file_may_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="may be called"):
+        store.save(tmp_path / "m", State("example", 1, files={name: b""}))
+    assert os.listdir(tmp_path) == []
+
+
+def test_sources_that_are_none(tmp_path: Path) -> None:
+    def refuse(files: dict[str, Any], words: str) -> None:
+        with pytest.raises(ModelError, match=words):
+            store.save(tmp_path / "m", State("example", 1, files=files))
+        assert not (tmp_path / "m").exists()
+
+    refuse({"a/b": 3}, "must be bytes or a path. Got int instead")
+    refuse({"a/b": tmp_path / "nothing"}, "nothing': No such file")
+    refuse({"a/b": tmp_path}, "which is not a file")
+    refuse({"a/b": b"", "a/B": b""}, "the same name, capitals apart")
+    refuse({"a/b": b"", "a/b/c": b""}, "the same name")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        refuse({"a/b": tmp_path / "pipe"}, "which is not a file")
+
+
+def test_files_that_were_altered(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+
+    def spoilt(data: bytes | None) -> State:
+        store.save(folder, example())
+        loaded = store.load(folder)
+        path = store.need_files(loaded, "encoder") / "config.json"
+        path.unlink() if data is None else path.write_bytes(data)
+        return loaded
+
+    def refused(loaded: State, at_load: str, at_use: str | None = None) -> None:
+        with pytest.raises(ModelError, match=at_load):
+            store.load(folder, mmap=False)
+        with pytest.raises(ModelError, match=at_use or at_load):
+            store.need_files(loaded, "encoder")
+
+    refused(spoilt(b"{}"), r"config\.json' is truncated: it has 2 bytes, where the manifest says 10")
+    refused(spoilt(b"x" * 11), r"config\.json' is altered: it has 11 bytes")
+    refused(spoilt(None), r"config\.json' is missing: the manifest names it", "is gone")
+    loaded = spoilt(b'{"dim": 3}')
+    store.load(folder)  # mapped, sizes alone are compared
+    refused(loaded, r"config\.json' was altered or damaged: its checksum")
+    with pytest.raises(ModelError, match="needs files in 'decoder'"):
+        store.need_files(loaded, "decoder")
+
+
+def test_a_file_that_the_manifest_does_not_name(tmp_path: Path) -> None:
+    store.save(tmp_path / "m", example())
+    loaded = store.load(tmp_path / "m")
+    folder = store.need_files(loaded, "encoder")
+    (folder / ".DS_Store").write_bytes(b"")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "x").write_bytes(b"")
+    assert store.need_files(loaded, "encoder") == folder
+    (folder / "1_Pooling" / "adapter_config.json").write_bytes(b"{}")
+    with pytest.raises(ModelError, match=r"holds '1_Pooling/adapter_config\.json', which is none of the model's files"):
+        store.need_files(loaded, "encoder")
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda m: m.update(files=[]), "model.files must be an object"),
+        (lambda m: m["files"].update({"../x/y": m["files"]["encoder/config.json"]}), "no file may be called"),
+        (lambda m: m["files"]["encoder/config.json"].update(file="/etc/passwd"), "where no such file is written"),
+        (lambda m: m["files"]["encoder/config.json"].update(file="encoder/config.json"), "where no such file"),
+        (lambda m: m["files"]["encoder/config.json"].update(file="a.00000000.files/../config.json"), "where no such"),
+        (lambda m: m["files"]["encoder/config.json"].update(file="a.00000000.files/config.json"), "not together"),
+        (lambda m: m["files"]["encoder/config.json"].update(bytes="3"), "bytes must be an int"),
+        (lambda m: m["files"]["encoder/config.json"].update(checksum="md5:1"), "checksum"),
+        (lambda m: m["files"].update({"encoder/config.json": 3}), "must be an object"),
+        (lambda m: m["files"].update({"words/config.json": m["files"]["encoder/config.json"]}), "name the same file"),
+        (lambda m: m["parts"]["part"].update(files=m["files"]), "name the same file"),
+    ],
+)
+def test_manifests_that_lie_about_files(change: Any, fault: str, tmp_path: Path) -> None:
+    store.save(tmp_path / "m", example())
+    contents = store.contents(tmp_path / "m")
+    change(contents["model"])
+    contents["checksum"] = manifest.checksum_of(contents)
+    (tmp_path / "m" / manifest.NAME).write_text(json.dumps(contents))
+    with pytest.raises(ModelError, match=fault):
+        store.load(tmp_path / "m")
+
+
+def test_files_in_a_manifest_of_format_1(tmp_path: Path) -> None:
+    store.save(tmp_path / "m", example())
+    contents = store.contents(tmp_path / "m")
+    contents["format_version"] = 1
+    contents["checksum"] = manifest.checksum_of(contents)
+    (tmp_path / "m" / manifest.NAME).write_text(json.dumps(contents))
+    with pytest.raises(ModelError, match="manifests of format 1 hold no 'files'"):
+        store.load(tmp_path / "m")
