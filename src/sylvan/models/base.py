@@ -178,7 +178,7 @@ class Estimator(Habits):
         names = [one.name for one in given if one.kind is one.KEYWORD_ONLY]
         if all(one.kind is not one.VAR_KEYWORD for one in given):
             return names
-        inner = getattr(self, "model", None)
+        inner = getattr(self, "inner", None)
         further = inner._rank_options() if isinstance(inner, Estimator) else None
         return None if further is None else names + [name for name in further if name not in names]
 
