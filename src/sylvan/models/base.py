@@ -178,8 +178,8 @@ class Estimator(Habits):
         names = [one.name for one in given if one.kind is one.KEYWORD_ONLY]
         if all(one.kind is not one.VAR_KEYWORD for one in given):
             return names
-        inner = getattr(self, "inner", None)
-        further = inner._rank_options() if isinstance(inner, Estimator) else None
+        inner = getattr(self, "inner", None)  # a text model's own model
+        further = None if inner is None else inner()._rank_options()
         return None if further is None else names + [name for name in further if name not in names]
 
     def _untailed(self) -> dict[str, Any]:
