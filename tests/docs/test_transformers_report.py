@@ -110,13 +110,6 @@ def test_rows_are_found_again_and_quick_ones_are_apart(module: Any) -> None:
     assert {one["contender"] for one in rows} == set(plan.TITLES)
 
 
-def test_linear_rows_have_the_rankers_of_the_preset(module: Any) -> None:
-    from sylvan.models.transformer_presets import PRESETS
-
-    plan = module("transformers_plan")
-    assert dict(PRESETS["base"]["ranker"]) == plan.RANKER
-
-
 def test_part_of_a_set(module: Any, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     sets = module("transformers_sets")
