@@ -9,7 +9,7 @@ from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import NamedTopK
+from sylvan.models.label_names import NamedTopK, names_for
 from sylvan.models.plan import Plan, text_plan
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.text_labels import LabelNumbers, encode_labels, scratch_for, texts_of
@@ -191,7 +191,7 @@ class TextModel(TextEstimator):
         try:
             X = features()
             vocabulary, Y = labels()
-            self.model.fit(X, Y, **options)
+            self.model.fit(X, Y, **options, **names_for(self.model, vocabulary))
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise
