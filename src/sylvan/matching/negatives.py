@@ -13,16 +13,16 @@ __all__ = ["NEGATIVES", "cluster_rows", "layer_positives"]
 NEGATIVES = ("tfn", "man", "tfn+man")
 
 
-def layer_positives(tree: LabelTree, labels: Csr) -> list[Csr]:
+def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum) -> list[Csr]:
     """For each layer of the tree, the nodes that each row is a positive of (M of Algorithm 2, line 3).
 
     A row is a positive of a leaf that holds one of its labels, and of every node above it; the relevance of a node is
-    the highest of the labels below it.
+    the highest of the labels below it, or what else ``join`` makes of them.
     """
     leaves = _leaves_of_labels(tree, labels)
     found = [leaves]
     for offsets in reversed(tree.child_offsets[1:]):
-        found.append(_parents_of(found[-1], offsets))
+        found.append(_parents_of(found[-1], offsets, join))
     return found[::-1]
 
 
@@ -49,7 +49,7 @@ def _counting(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
 
 
-def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64]) -> Csr:
+def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64], join: np.ufunc) -> Csr:
     """Nodes to their parents, each once a row; siblings are neighbours, so a row's parents come sorted."""
     n_rows, n_parents = nodes.shape[0], len(child_offsets) - 1
     parent_of = np.repeat(np.arange(n_parents, dtype=np.int32), np.diff(child_offsets))
@@ -58,7 +58,7 @@ def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64]) -> Csr:
     new = np.ones(len(parents), bool)
     new[1:] = (parents[1:] != parents[:-1]) | (rows[1:] != rows[:-1])
     starts = np.flatnonzero(new)
-    relevance = np.maximum.reduceat(nodes.data, starts) if len(starts) else nodes.data[:0]
+    relevance = join.reduceat(nodes.data, starts) if len(starts) else nodes.data[:0]
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[starts], minlength=n_rows)))).astype(np.int64)
     return Csr(indptr, parents[starts], relevance.astype(np.float32), (n_rows, n_parents))
 

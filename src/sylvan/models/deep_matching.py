@@ -1,0 +1,324 @@
+"""The deep matcher of X-Transformer and XR-Transformer: one encoder, fine-tuned layer by layer from coarse to fine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.indexing import LabelTree
+from sylvan.matching.cost_weights import cost_weights, relevance_layers
+from sylvan.matching.label_layer import LabelLayer, dense_table, table_weights
+from sylvan.matching.layer_candidates import LayerCandidates, coverage
+from sylvan.matching.negatives import layer_positives
+from sylvan.models.deep_layer_job import DeepLayerJob, LayerData
+from sylvan.models.deep_settings import DeepSettings
+from sylvan.models.deep_start import LinearStart
+from sylvan.neural.checkpoint import load_tree, save_tree
+from sylvan.neural.embedding import embed
+from sylvan.neural.history import to_json
+from sylvan.neural.keeping import has_checkpoint
+from sylvan.neural.text_encoder import TextEncoder
+from sylvan.neural.token_rows import TokenRows
+from sylvan.neural.training import train
+from sylvan.ranking.checkpoint import checksum
+from sylvan.validate import Csr
+from sylvan.weights import ClusterWeights
+
+__all__ = ["DeepLayer", "DeepMatcher", "fine_tune"]
+
+_LAYER_KIND, _ENCODER_KIND = "deep-layer", "deep-encoder"
+
+
+@dataclass(frozen=True, eq=False)
+class DeepLayer:
+    """A layer that was trained.
+
+    Attributes
+    ----------
+    layer : int
+        Which of the tree.
+    table : ndarray of float32, shape (n_nodes, dim)
+        A vector for each node, to be multiplied with embeddings of unit length.
+    bias : ndarray of float32, shape (n_nodes,)
+    record : dict
+        Plain values: "nodes", "steps", "candidates" (how many a row has on average), "coverage" (the share of the
+        candidates' parents with a positive that the matcher finds without being taught), "seconds" and "history" (as
+        :class:`~sylvan.neural.History` has it).
+    """
+
+    layer: int
+    table: npt.NDArray[np.float32]
+    bias: npt.NDArray[np.float32]
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def weights(
+        self, child_offsets: npt.NDArray[np.int64], *, n_features: int | None = None, first: int = 0
+    ) -> ClusterWeights:
+        """The same as the beam search reads it; see :func:`~sylvan.matching.label_layer.table_weights`."""
+        return table_weights(self.table, self.bias, child_offsets, n_features=n_features, first=first)
+
+
+@dataclass(frozen=True, eq=False)
+class DeepMatcher:
+    """What :func:`fine_tune` gives.
+
+    Attributes
+    ----------
+    encoder : TextEncoder
+        The one that was given, trained.
+    layers : list of DeepLayer
+        In the order of training. The encoder went on learning after all but the last.
+    """
+
+    encoder: TextEncoder
+    layers: list[DeepLayer]
+
+    def history(self) -> list[dict[str, Any]]:
+        """The layers' records."""
+        return [{"layer": layer.layer, **layer.record} for layer in self.layers]
+
+
+def fine_tune(
+    encoder: TextEncoder,
+    rows: TokenRows,
+    labels: Csr,
+    tree: LabelTree,
+    layers: Sequence[int],
+    settings: DeepSettings | None = None,
+    *,
+    row_weight: npt.NDArray[np.float32] | None = None,
+    engine: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    n_jobs: int = 1,
+) -> DeepMatcher:
+    """Train an encoder on some layers of a label tree, one after the other.
+
+    For each layer: embed all texts; solve linear rankers on the embeddings down to this layer, whose weights the
+    layer's vectors begin with; take as candidates of a row the children of nodes above it that hold a positive (TFN)
+    or that the beam of those rankers reaches (MAN); minimise the squared hinge loss of the candidates over the encoder
+    and the vectors.
+
+    Parameters
+    ----------
+    encoder : TextEncoder
+        Is trained in place.
+    rows : TokenRows
+        The texts, by ``encoder.tokenize``.
+    labels : Csr, shape (n, n_labels)
+    tree : LabelTree
+    layers : sequence of int
+        Layers of the tree, rising; ``range(tree.depth - 1)`` is XR-Transformer's choice, a single one X-Transformer's.
+    settings : DeepSettings, optional
+    row_weight : ndarray of float32, shape (n,), optional
+        Factor of each row's loss.
+    engine : Engine, optional
+        Where it is computed; by default where the encoder is.
+    checkpoint : path, optional
+        A folder where each finished layer, and now and then the one in work, is written. The same call goes on from
+        there, to the same bits. It is left when training is done, for the caller to remove.
+    n_jobs : int
+        Threads of the linear solver and the beam search.
+
+    Returns
+    -------
+    DeepMatcher
+
+    Raises
+    ------
+    ParameterError
+        When a setting is out of its range, or ``layers`` are no layers of the tree.
+    DataError
+        When rows, labels and tree don't fit together, or no row has a label.
+    ModelError
+        When the checkpoint is damaged or another training's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import LabelTree, validate
+    >>> from sylvan.models.deep_matching import fine_tune
+    >>> from sylvan.models.deep_settings import DeepSettings
+    >>> from sylvan.neural import BagTextEncoder
+    >>> encoder = BagTextEncoder(dim=8, n_buckets=64)
+    >>> rows = encoder.tokenize(["red apple", "green apple", "red car", "blue car"] * 8)
+    >>> labels = validate.labels([[0], [1], [2], [3]] * 8)
+    >>> tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.arange(4), 4)
+    >>> matcher = fine_tune(encoder, rows, labels, tree, [0, 1], DeepSettings(epochs=20, batch_size=8))
+    >>> [record["coverage"] for record in matcher.history()]
+    [1.0, 1.0]
+    """
+    settings = DeepSettings() if settings is None else settings
+    return _Training(encoder, rows, labels, tree, layers, settings, row_weight, engine, checkpoint, n_jobs).run()
+
+
+class _Training:
+    """The layers' training on its way."""
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        rows: TokenRows,
+        labels: Csr,
+        tree: LabelTree,
+        layers: Sequence[int],
+        settings: DeepSettings,
+        row_weight: npt.NDArray[np.float32] | None,
+        engine: Any,
+        checkpoint: str | os.PathLike[str] | None,
+        n_jobs: int,
+    ) -> None:
+        self.encoder, self.rows, self.labels, self.tree = encoder.load(), rows, labels, tree
+        self.settings, self.row_weight, self.engine = settings, row_weight, engine
+        self.layers = self._checked_layers(layers)
+        settings.check(len(self.layers))
+        self._check_data()
+        self.folder = None if checkpoint is None else store.folder_path(checkpoint)
+        labelled = np.flatnonzero(np.diff(labels.indptr))
+        if row_weight is not None:
+            labelled = labelled[row_weight[labelled] > 0]
+        if not len(labelled):
+            raise DataError("No row has a label (and a weight above 0): there is nothing to train the encoder on.")
+        order = np.random.default_rng((settings.seed, 1)).permutation(labelled)
+        n_held = min(settings.held_out, len(labelled) // 10)
+        self.held_out, self.learned = np.sort(order[:n_held]), np.sort(order[n_held:])
+        self.positives = layer_positives(tree, labels)
+        self.relevance = relevance_layers(tree, labels)
+        self.start = LinearStart(
+            tree, self.positives, self.learned, settings.beam, settings.bootstrap_cost, settings.seed, n_jobs
+        )
+
+    def _checked_layers(self, layers: Sequence[int]) -> list[int]:
+        found = [int(layer) for layer in layers]
+        inside = all(0 <= layer < self.tree.depth for layer in found)
+        if not found or not inside or sorted(set(found)) != found:
+            raise ParameterError(
+                f"The 'layers' parameter of fine_tune must name layers of the tree, rising, each in "
+                f"[0, {self.tree.depth - 1}]. Got {list(layers)} instead."
+            )
+        return found
+
+    def _check_data(self) -> None:
+        shape, n = self.labels.shape, len(self.rows)
+        if shape != (n, self.tree.n_labels):
+            raise DataError(
+                f"There are {n} texts and the tree has {self.tree.n_labels} labels, so labels must have shape "
+                f"({n}, {self.tree.n_labels}). Got {shape} instead."
+            )
+        if self.row_weight is not None and self.row_weight.shape != (n,):
+            raise DataError(f"'row_weight' must have shape ({n},). Got {self.row_weight.shape} instead.")
+
+    def run(self) -> DeepMatcher:
+        identity = self._identity() if self.folder is not None else {}
+        done = self._finished(identity)
+        for at in range(len(done), len(self.layers)):
+            done.append(self._train_layer(at, identity))
+            self._keep(at, done[-1], identity)
+        return DeepMatcher(self.encoder, done)
+
+    def _train_layer(self, at: int, identity: dict[str, Any]) -> DeepLayer:
+        settings, t = self.settings, self.layers[at]
+        folder = None if self.folder is None else os.path.join(self.folder, f"training{t}")
+        layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out)
+        beam: npt.NDArray[np.int32] | None = None
+        record: dict[str, Any] = {}
+        if folder is None or not has_checkpoint(folder):  # else all of this is in there
+            beam, record = self._begin(t, layer)
+        data = LayerData(self.rows, self.learned, self.held_out, self._candidates(t, beam), self.row_weight)
+        accumulate = 1 if self.engine is None else self.engine.accumulate
+        n_steps = settings.steps(len(self.learned), at, len(self.layers), accumulate)
+        job = DeepLayerJob(
+            self.encoder, layer, data, settings, n_steps, look=(lambda: self._look(t)) if t else None,
+            identity={**identity, "layer": t}, engine=self.engine, record=record,
+        )  # fmt: skip
+        epochs = -(-n_steps // -(-job.steps_per_epoch() // accumulate))
+        history = train(
+            job, epochs=epochs, max_steps=n_steps, patience=settings.patience,
+            folder=folder, resume=folder is not None, seed=settings.seed + at, clip_norm=settings.clip_norm,
+            evaluate_every=max(1, -(-n_steps // settings.evaluations)),
+        )  # fmt: skip
+        record = {**job.record, "seconds": history.seconds, "history": history.as_dict()}
+        table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
+        return DeepLayer(t, table, bias, to_json(record))
+
+    def _begin(self, t: int, layer: LabelLayer) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
+        """The layer's first vectors; the beam of the layer above, None for the root; what there is to tell of them."""
+        record: dict[str, Any] = {"nodes": layer.n_nodes}
+        if t == 0 and not self.settings.bootstrap:
+            return None, {**record, "coverage": 1.0}
+        embeddings = self._embed()
+        solved = self.start.solve(embeddings, t if self.settings.bootstrap else t - 1)
+        if self.settings.bootstrap:
+            layer.begin_with(*dense_table(solved[t]))
+        if t == 0:
+            return None, {**record, "coverage": 1.0}
+        beam = self.start.search(embeddings, solved[:t])
+        return beam, {**record, "coverage": coverage(self.positives[t - 1], beam)}
+
+    def _look(self, t: int) -> npt.NDArray[np.int32]:
+        """The beam of the layer above ``t``, as the encoder is now."""
+        embeddings = self._embed()
+        return self.start.search(embeddings, self.start.solve(embeddings, t - 1))
+
+    def _embed(self) -> npt.NDArray[np.float32]:
+        return embed(self.encoder, self.rows, engine=self.engine, normalize=True, description="Embedding texts")
+
+    def _candidates(self, t: int, beam: npt.NDArray[np.int32] | None) -> LayerCandidates:
+        costs = cost_weights(self.relevance[t], self.settings.relevance)
+        parents = self.positives[t - 1] if t else None
+        return LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, self.settings.negative_cost)
+
+    # Checkpoints.
+
+    def _identity(self) -> dict[str, Any]:
+        """Plain values that tell this training from others."""
+        rows, labels, tree = self.rows, self.labels, self.tree
+        return {
+            **{name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self.settings).items()},
+            "layers": self.layers,
+            "encoder": self.encoder.identity(),
+            "texts": checksum(rows.ids, rows.offsets, rows.values),
+            "labels": checksum(labels.indptr, labels.indices, labels.data),
+            "tree": checksum(*tree.child_offsets, tree.leaf_labels),
+            "row_weight": checksum(self.row_weight),
+        }
+
+    def _path(self, name: str) -> str:
+        assert self.folder is not None
+        return os.path.join(self.folder, name)
+
+    def _finished(self, identity: dict[str, Any]) -> list[DeepLayer]:
+        """The layers that the checkpoint holds; the encoder is then as the last of them left it."""
+        if self.folder is None or not os.path.isfile(os.path.join(self._path("encoder"), "manifest.json")):
+            return []
+        before = store.load(self._path("encoder")).params
+        for name, now in to_json(identity).items():
+            if before.get(name) != now:
+                raise ModelError(
+                    f"The checkpoint in {self.folder!r} is of another training: its {name!r} was another. Go on with "
+                    "what it was begun with, or choose another folder."
+                )
+        tree = load_tree(self._path("encoder"), kind=_ENCODER_KIND)
+        self.encoder.load_state_dict(tree["encoder"])
+        found = []
+        for t in self.layers[: tree["finished"]]:
+            kept = load_tree(self._path(f"layer{t}"), kind=_LAYER_KIND)
+            found.append(DeepLayer(t, kept["table"], kept["bias"], kept["record"]))
+        return found
+
+    def _keep(self, at: int, layer: DeepLayer, identity: dict[str, Any]) -> None:
+        """Write a finished layer; the encoder comes last, as it says how many there are."""
+        if self.folder is None or (self.engine is not None and not self.engine.is_main):
+            return
+        kept = {"table": layer.table, "bias": layer.bias, "record": layer.record}
+        save_tree(self._path(f"layer{layer.layer}"), kept, kind=_LAYER_KIND)
+        tree = {"encoder": self.encoder.state_dict(), "finished": at + 1}
+        save_tree(self._path("encoder"), tree, kind=_ENCODER_KIND, params=to_json(identity))
+        shutil.rmtree(self._path(f"training{layer.layer}"), ignore_errors=True)

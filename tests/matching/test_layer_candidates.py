@@ -1,0 +1,100 @@
+"""Candidates of a layer against slow sets, and the share of positives that the matcher finds by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sylvan import validate
+from sylvan.matching.layer_candidates import LayerCandidates, coverage
+from sylvan.validate import Csr
+
+
+class Made:
+    """A layer of a few parents and their children, and some rows."""
+
+    def __init__(self, seed: int, n_rows: int = 9, width: int = 3) -> None:
+        random = np.random.default_rng(seed)
+        self.offsets = np.concatenate(([0], np.cumsum(random.integers(1, 5, 7)))).astype(np.int64)
+        self.n_parents, self.n_nodes = len(self.offsets) - 1, int(self.offsets[-1])
+        self.costs_of = (random.random((n_rows, self.n_nodes)) < 0.15) * random.random((n_rows, self.n_nodes))
+        self.costs_of = self.costs_of.astype(np.float32)
+        self.costs = validate.features(self.costs_of)
+        self.parent = np.repeat(np.arange(self.n_parents), np.diff(self.offsets))
+        above = np.zeros((n_rows, self.n_parents), np.float32)
+        for row, node in np.argwhere(self.costs_of > 0):
+            above[row, self.parent[node]] = 1
+        self.parents: Csr = validate.features(above)
+        self.beam = np.array([random.permutation(self.n_parents)[:width] for _ in range(n_rows)], np.int32)
+        self.beam[random.random(self.beam.shape) < 0.3] = -1
+
+    def opened(self, row: int, taught: bool, looking: bool) -> set[int]:
+        found: set[int] = set()
+        if taught:
+            found |= {int(self.parent[node]) for node in np.flatnonzero(self.costs_of[row])}
+        if looking:
+            found |= {int(node) for node in self.beam[row] if node >= 0}
+        return found
+
+
+@given(seed=st.integers(0, 10_000), taught=st.booleans(), looking=st.booleans())
+def test_candidates_are_those_of_slow_sets(seed: int, taught: bool, looking: bool) -> None:
+    made = Made(seed)
+    candidates = LayerCandidates(
+        made.offsets, made.costs, made.parents if taught else None, made.beam if looking else None, 0.25
+    )
+    rows = np.random.default_rng(seed).permutation(9)[:5]
+    batch = candidates.take(rows)
+    everything = not taught and not looking
+    all_open = [made.opened(int(row), taught, looking) for row in rows]
+    union = {n for n in range(made.n_nodes) if everything or any(made.parent[n] in opened for opened in all_open)}
+    assert batch.nodes.tolist() == sorted(union)
+    for at, row in enumerate(rows):
+        for place, node in enumerate(batch.nodes):
+            here = everything or int(made.parent[node]) in all_open[at]
+            cost = float(made.costs_of[row, node])
+            assert batch.positive[at, place] == (here and cost > 0)
+            assert batch.weights[at, place] == np.float32((cost or 0.25) if here else 0)
+
+
+@pytest.mark.parametrize("looking", [True, False])
+def test_with_the_teacher_every_positive_is_a_candidate(looking: bool) -> None:
+    made = Made(5)
+    batch = LayerCandidates(made.offsets, made.costs, made.parents, made.beam if looking else None).take(np.arange(9))
+    assert batch.positive.sum() == made.costs.nnz > 0
+    assert made.costs.nnz > LayerCandidates(made.offsets, made.costs, None, made.beam).take(np.arange(9)).positive.sum()
+
+
+def test_a_batch_of_rows_that_look_nowhere() -> None:
+    made = Made(5)
+    nowhere = np.full((9, 2), -1, np.int32)
+    batch = LayerCandidates(made.offsets, made.costs, None, nowhere).take(np.array([2, 0]))
+    assert batch.nodes.shape == (0,) and batch.weights.shape == batch.positive.shape == (2, 0)
+
+
+def test_the_size_of_a_batch_is_that_of_what_it_looks_at() -> None:
+    """Ten million nodes in clusters of ten: eight rows that look at three clusters each have at most 240 candidates."""
+    n_parents = 1_000_000
+    offsets = np.arange(n_parents + 1, dtype=np.int64) * 10
+    random = np.random.default_rng(0)
+    beam = random.integers(0, n_parents, (8, 3)).astype(np.int32)
+    nothing = Csr(np.zeros(9, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), (8, 10 * n_parents))
+    batch = LayerCandidates(offsets, nothing, None, beam).take(np.arange(8))
+    assert len(batch.nodes) == 10 * len(np.unique(beam)) and batch.weights.sum() == 240
+
+
+def test_coverage_counts_positives_that_the_beam_holds() -> None:
+    made = Made(7)
+    pairs = [
+        (row, int(parent))
+        for row in range(9)
+        for parent in range(made.n_parents)
+        if made.parents.to_scipy()[row, parent] > 0
+    ]
+    expected = sum(parent in made.beam[row] for row, parent in pairs) / len(pairs)
+    assert coverage(made.parents, made.beam) == pytest.approx(expected)
+    assert 0 < expected < 1
+    assert coverage(made.parents, None) == 1
+    assert coverage(validate.features(np.zeros((9, made.n_parents))), made.beam) == 1

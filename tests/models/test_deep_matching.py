@@ -1,0 +1,370 @@
+"""The deep matcher: what layers begin with, whom they are trained on, what is learned, and going on after a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sylvan import LabelTree, TfidfVectorizer, XRLinear, data, metrics, validate
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.indexing import pifa
+from sylvan.matching.label_layer import dense_table
+from sylvan.models import deep_layer_job
+from sylvan.models.deep_layer_job import DeepLayerJob
+from sylvan.models.deep_matching import DeepMatcher, fine_tune
+from sylvan.models.deep_settings import DeepSettings
+from sylvan.models.deep_start import dense_rows, upper_tree
+from sylvan.neural import BagTextEncoder, embed
+from sylvan.validate import Csr
+
+QUICK = DeepSettings(
+    row_learning_rate=0.3, label_learning_rate=0.15, optimizer="rowwise-adagrad", clip_norm=None, beam=3, batch_size=16
+)
+
+
+class Set:
+    """Some books of the bundled sample: those with a heading that several of them have."""
+
+    def __init__(self, n: int, n_test: int) -> None:
+        sample = data.load_sample()
+        counts: dict[str, int] = {}
+        for names in sample.train.labels[:n]:
+            for name in names:
+                counts[name] = counts.get(name, 0) + 1
+        ids = {name: i for i, name in enumerate(sorted(name for name in counts if counts[name] > 2))}
+        self.texts, self.Y = self._part(sample.train.texts[:n], sample.train.labels[:n], ids)
+        self.test_texts, test = self._part(sample.test.texts, sample.test.labels, ids)
+        self.test_texts, self.test_Y = self.test_texts[:n_test], test.to_scipy()[:n_test]
+        X = TfidfVectorizer().fit_transform(self.texts)
+        self.tree = LabelTree.build(pifa(X, self.Y.to_scipy()), branching=8, max_leaf=8)
+
+    def _part(self, texts: Sequence[str], labels: Sequence[Any], ids: dict[str, int]) -> tuple[list[str], Csr]:
+        lists = [[ids[name] for name in names if name in ids] for names in labels]
+        kept = [i for i, found in enumerate(lists) if found]
+        return [texts[i] for i in kept], validate.labels([lists[i] for i in kept], n_labels=len(ids))
+
+
+@cache
+def books() -> Set:
+    found = Set(2000, 400)
+    assert found.tree.depth == 3, found.tree
+    return found
+
+
+def bag(seed: int = 0, **params: Any) -> BagTextEncoder:
+    return BagTextEncoder(dim=32, n_buckets=2**13, seed=seed, **params)
+
+
+def tuned(
+    encoder: BagTextEncoder,
+    layers: Sequence[int],
+    given: Set | None = None,
+    settings: DeepSettings = QUICK,
+    **options: Any,
+) -> DeepMatcher:
+    given = books() if given is None else given
+    return fine_tune(encoder, encoder.tokenize(given.texts), given.Y, given.tree, layers, settings, **options)
+
+
+def precision(encoder: BagTextEncoder, k: int = 1) -> float:
+    """P@k of linear rankers on the embeddings alone."""
+    given = books()
+    model = XRLinear(tree=given.tree, n_jobs=1).fit(embed(encoder, given.texts, normalize=True), given.Y.to_scipy())
+    top = model.rank(embed(encoder, given.test_texts, normalize=True), k)
+    return float(metrics.precision(given.test_Y, top, [k])[k])
+
+
+# What a layer begins with, and whom it is trained on.
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_tables_begin_with_what_the_linear_solver_gives(layer: int) -> None:
+    given, encoder = books(), bag()
+    embeddings = embed(encoder, given.texts, normalize=True)
+    still = replace(QUICK, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0, max_steps=1)
+    found = tuned(encoder, [layer], settings=still).layers[0]
+    words = ["tfn"] * layer + ["tfn+man"]
+    tree = upper_tree(given.tree, layer)
+    Y = given.Y.to_scipy()
+    if layer < 2:
+        positives = np.zeros((len(given.texts), tree.n_labels))
+        for row, label in np.argwhere(Y.toarray() > 0):
+            leaf = int(np.flatnonzero(given.tree.leaf_labels == label)[0])
+            positives[row, given.tree.path(leaf)[layer]] = 1
+        Y = positives
+    linear = XRLinear(tree=tree, negatives=words, beam=3, threshold=0.0, weight_dtype="float32", n_jobs=1)
+    linear.fit(embeddings, Y)
+    table, bias = dense_table(linear.layers_[layer])
+    np.testing.assert_array_equal(found.table, table)
+    np.testing.assert_array_equal(found.bias, bias)
+    assert table.any()
+
+
+def test_without_bootstrapping_tables_begin_with_zeros() -> None:
+    still = replace(
+        QUICK, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0, max_steps=1, bootstrap=False
+    )
+    for found in tuned(bag(), [0, 1], settings=still).layers:
+        assert not found.table[found.table > 1e-20].any() and np.allclose(found.bias, -1)
+
+
+def test_every_positive_is_a_candidate_and_the_beam_adds_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = []
+    original = DeepLayerJob._batch
+
+    def watched(self: DeepLayerJob, rows: Any) -> Any:
+        batch = original(self, rows)
+        batches.append((self.layer.n_nodes, rows, batch))
+        return batch
+
+    monkeypatch.setattr(DeepLayerJob, "_batch", watched)
+    given = books()
+    tuned(bag(), [1, 2], settings=replace(QUICK, max_steps=3))
+    assert {n for n, *_ in batches} == set(given.tree.layer_sizes[1:])
+    leaf_of = np.argsort(given.tree.leaf_labels)
+    for n_nodes, rows, batch in batches:
+        nodes, positive = batch["candidate_nodes"].numpy(), batch["candidate_positive"].numpy()
+        layer = given.tree.layer_sizes.index(n_nodes)
+        for at, row in enumerate(rows):
+            labels = given.Y.indices[given.Y.indptr[row] : given.Y.indptr[row + 1]]
+            wanted = {given.tree.path(int(leaf_of[label]))[layer] for label in labels}
+            assert set(nodes[positive[at]].tolist()) == wanted
+        taught = batch["candidate_weights"].numpy() > 0
+        assert (taught & ~positive).sum() > positive.sum()
+
+
+def test_the_matcher_alone_finds_more_positives_with_a_wider_beam() -> None:
+    def coverage(beam: int) -> float:
+        matcher = tuned(bag(), [2], settings=replace(QUICK, max_steps=1, beam=beam))
+        return float(matcher.history()[0]["coverage"])
+
+    found = [coverage(beam) for beam in (1, 3, 10, books().tree.layer_sizes[1])]
+    assert found == sorted(found) and len(set(found)) == 4
+    assert 0.05 < found[0] < 0.7 and found[-1] == 1
+
+
+# What is learned.
+
+
+@cache
+def learned() -> tuple[BagTextEncoder, DeepMatcher]:
+    encoder = bag()
+    return encoder, tuned(encoder, [0, 1, 2], settings=replace(QUICK, epochs=4, held_out=100))
+
+
+def test_the_loss_falls_in_every_layer() -> None:
+    for record in learned()[1].history():
+        losses = [entry["loss"] for entry in record["history"]["epochs"]]
+        assert losses[-1] < 0.8 * losses[0]
+
+
+def test_the_trained_matcher_beats_the_untrained() -> None:
+    assert precision(learned()[0]) > precision(bag()) + 0.1
+
+
+def test_training_makes_the_matcher_find_more_by_itself() -> None:
+    untrained = tuned(bag(), [2], settings=replace(QUICK, max_steps=1)).history()[0]["coverage"]
+    assert learned()[1].history()[2]["coverage"] > untrained + 0.2
+
+
+def test_several_resolutions_beat_one_at_equal_steps() -> None:
+    """Coarse layers are learned in a few steps, and lead the finer ones to candidates that are worth telling apart."""
+    several, one = [], []
+    for seed in range(3):
+        encoder = bag(seed)
+        tuned(encoder, [0, 1, 2], settings=replace(QUICK, epochs=100, max_steps=70, evaluations=1, seed=seed))
+        several.append(precision(encoder))
+        encoder = bag(seed)
+        tuned(encoder, [2], settings=replace(QUICK, epochs=100, max_steps=210, evaluations=1, seed=seed))
+        one.append(precision(encoder))
+    assert min(several) > max(one) + 0.02, (several, one)
+
+
+def test_costs_change_what_is_learned() -> None:
+    tables = [
+        tuned(bag(), [0], settings=replace(QUICK, relevance=norm, max_steps=5)).layers[0].table
+        for norm in ("l1", "none")
+    ]
+    assert not np.array_equal(*tables)
+
+
+def test_rows_of_no_weight_teach_nothing() -> None:
+    given = books()
+    weight = np.ones(len(given.texts), np.float32)
+    weight[::2] = 0
+    first = tuned(bag(), [0, 1], settings=replace(QUICK, max_steps=20), row_weight=weight)
+    wrong = given.Y._replace(indices=given.Y.indices.copy())
+    for row in range(0, len(given.texts), 2):
+        if wrong.indptr[row + 1] - wrong.indptr[row] == 1:
+            wrong.indices[wrong.indptr[row]] = (wrong.indices[wrong.indptr[row]] + 1) % wrong.shape[1]
+    encoder = bag()
+    rows = encoder.tokenize(given.texts)
+    second = fine_tune(encoder, rows, wrong, given.tree, [0, 1], replace(QUICK, max_steps=20), row_weight=weight)
+    for a, b in zip(first.layers, second.layers, strict=True):
+        np.testing.assert_array_equal(a.table, b.table)
+
+
+def test_the_best_model_on_held_out_rows_is_kept() -> None:
+    wild = replace(QUICK, row_learning_rate=30.0, label_learning_rate=30.0, epochs=2, held_out=100, evaluations=8)
+    record = tuned(bag(), [1], settings=wild).history()[0]
+    entries = record["history"]["epochs"]
+    assert len(entries) == 8 and all(0 <= entry["P@5"] <= 1 for entry in entries)
+    assert record["history"]["best"]["P@5"] == max(entry["P@5"] for entry in entries)
+    still = replace(wild, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0, patience=2)
+    stopped = tuned(bag(), [1], settings=still).history()[0]["history"]
+    assert stopped["stopped"] == "patience" and len(stopped["epochs"]) == 3 and stopped["best"] == stopped["epochs"][0]
+
+
+def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    original = deep_layer_job.LayerCandidates.with_beam
+    monkeypatch.setattr(
+        deep_layer_job.LayerCandidates, "with_beam", lambda self, beam: looked.append(beam) or original(self, beam)
+    )
+    tuned(bag(), [2], settings=replace(QUICK, max_steps=25, refresh=10))
+    assert len(looked) == 2 and not np.array_equal(*looked)
+
+
+def test_the_same_seed_gives_the_same_bits_whatever_the_number_of_threads() -> None:
+    def tables(**options: Any) -> list[np.ndarray]:
+        encoder = bag(dropout=0.1)
+        found = tuned(encoder, [0, 2], settings=replace(QUICK, max_steps=12), **options)
+        return [*(layer.table for layer in found.layers), encoder.bag.features.detach().numpy()]
+
+    first = tables()
+    for a, b in zip(first, tables(n_jobs=3), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# Going on after a stop.
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stop", [30, 101, 125, 150, 205, 299])
+def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+    """100 steps a layer, four epochs of 25: stopped within layers, within epochs, and between."""
+    small = Set(450, 10)
+    settings = replace(QUICK, epochs=4, refresh=40, held_out=20, beam=2, batch_size=8)
+    whole = bag(dropout=0.2)
+    expected = tuned(whole, range(small.tree.depth), small, settings)
+    original, count = DeepLayerJob.step, 0
+
+    def failing(self: DeepLayerJob, batch: Any, step: int) -> Any:
+        nonlocal count
+        count += 1
+        if count == stop:
+            raise Stopped
+        return original(self, batch, step)
+
+    monkeypatch.setattr(DeepLayerJob, "step", failing)
+    with pytest.raises(Stopped):
+        tuned(bag(dropout=0.2), range(small.tree.depth), small, settings, checkpoint=tmp_path / "work")
+    monkeypatch.setattr(DeepLayerJob, "step", original)
+    encoder = bag(dropout=0.2)
+    found = tuned(encoder, range(small.tree.depth), small, settings, checkpoint=tmp_path / "work")
+    assert len(found.layers) == len(expected.layers)
+    for a, b in zip(found.layers, expected.layers, strict=True):
+        np.testing.assert_array_equal(a.table, b.table)
+        np.testing.assert_array_equal(a.bias, b.bias)
+        losses = [[entry["loss"] for entry in layer.record["history"]["epochs"]] for layer in (a, b)]
+        assert losses[0] == losses[1] and a.record["coverage"] == b.record["coverage"]
+    for name, value in whole.state_dict().items():
+        assert torch.equal(encoder.state_dict()[name], value), name
+
+
+def test_what_is_finished_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(QUICK, max_steps=10)
+    first_encoder = bag()
+    first = tuned(first_encoder, [0, 1], settings=settings, checkpoint=tmp_path)
+    monkeypatch.setattr(DeepLayerJob, "step", None)
+    encoder = bag()
+    again = tuned(encoder, [0, 1], settings=settings, checkpoint=tmp_path)
+    for a, b in zip(first.layers, again.layers, strict=True):
+        np.testing.assert_array_equal(a.table, b.table)
+        assert a.record == b.record
+    assert torch.equal(encoder.bag.features, first_encoder.bag.features)
+
+
+@pytest.mark.parametrize(("name", "value"), [("beam", 4), ("seed", 7)])
+def test_a_checkpoint_of_another_training(tmp_path: Path, name: str, value: int) -> None:
+    tuned(bag(), [0], settings=replace(QUICK, max_steps=2), checkpoint=tmp_path)
+    with pytest.raises(ModelError, match=f"is of another training: its '{name}' was another"):
+        tuned(bag(), [0], settings=replace(QUICK, max_steps=2, **{name: value}), checkpoint=tmp_path)
+    with pytest.raises(ModelError, match="is of another training: its 'encoder' was another"):
+        tuned(bag(seed=1), [0], settings=replace(QUICK, max_steps=2), checkpoint=tmp_path)
+
+
+# Optimisers, and what is refused.
+
+
+def test_neither_biases_nor_norms_decay() -> None:
+    given = books()
+    encoder = bag(hidden=16)
+    from sylvan.matching.label_layer import LabelLayer
+    from sylvan.matching.layer_candidates import LayerCandidates
+    from sylvan.models.deep_layer_job import LayerData
+
+    everyone = np.arange(len(given.texts))
+    candidates = LayerCandidates(
+        given.tree.child_offsets[0], validate.features(np.ones((len(everyone), 6), np.float32))
+    )
+    rows = encoder.tokenize(given.texts)
+    job = DeepLayerJob(encoder, LabelLayer(6, 32), LayerData(rows, everyone, everyone[:0], candidates), QUICK, 10)
+    decays = {p: group["weight_decay"] for group in job.optimizers[0].param_groups for p in group["params"]}
+    for name, parameter in encoder.named_parameters():
+        if parameter in decays:
+            assert (decays[parameter] > 0) == (parameter.dim() > 1), name
+    assert set(decays.values()) == {0.0, 0.01}
+    trained = [p for optimizer in job.optimizers for group in optimizer.param_groups for p in group["params"]]
+    assert {id(p) for p in trained} == {id(p) for p in job.module.parameters()} and len(trained) == len(set(trained))
+
+
+@pytest.mark.parametrize("layers", [[], [3], [-1], [1, 0], [1, 1]])
+def test_layers_that_the_tree_has_not(layers: list[int]) -> None:
+    with pytest.raises(ParameterError, match=r"'layers' parameter of fine_tune must name layers .* in \[0, 2\]"):
+        tuned(bag(), layers)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"beam": 0}, "'beam' parameter of DeepSettings must be an int in"),
+        ({"relevance": "l3"}, "'relevance' parameter of DeepSettings must be one of 'l1', 'l2'"),
+        ({"epochs": 0}, "'epochs' parameter of DeepSettings must be a float in"),
+        ({"epochs": [1.0, 2.0, 3.0]}, "'epochs' parameter of DeepSettings names 3 layers, but 2 are trained"),
+        ({"max_steps": [1, 0]}, "'max_steps' parameter of DeepSettings must be an int in"),
+        ({"optimizer": "adam"}, "'optimizer' parameter of DeepSettings must be one of"),
+    ],
+)
+def test_settings_out_of_range(params: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        tuned(bag(), [0, 1], settings=replace(QUICK, **params))
+
+
+def test_data_that_do_not_fit_together() -> None:
+    given, encoder = books(), bag()
+    rows = encoder.tokenize(given.texts)
+    with pytest.raises(DataError, match=r"labels must have shape \(10, \d+\)"):
+        fine_tune(encoder, rows.take(np.arange(10)), given.Y, given.tree, [0], QUICK)
+    with pytest.raises(DataError, match="'row_weight' must have shape"):
+        fine_tune(encoder, rows, given.Y, given.tree, [0], QUICK, row_weight=np.ones(3, np.float32))
+    nobody = given.Y._replace(indptr=np.zeros_like(given.Y.indptr), indices=given.Y.indices[:0], data=given.Y.data[:0])
+    with pytest.raises(DataError, match="No row has a label"):
+        fine_tune(encoder, rows, nobody, given.tree, [0], QUICK)
+
+
+def test_dense_rows_share_the_values() -> None:
+    embeddings = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    found = dense_rows(embeddings)
+    np.testing.assert_array_equal(found.to_scipy().toarray(), embeddings)
+    assert np.shares_memory(found.data, embeddings)
