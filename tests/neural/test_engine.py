@@ -142,16 +142,15 @@ def test_a_scaled_loss_changes_nothing_but_what_overflows(tmp_path: Path) -> Non
     def spoilt() -> Points:
         job = Points()
         job.schedulers = WarmupSchedule(steps=20).schedulers(job.optimizers)
-        step = job.step
-        job.step = lambda batch, at: step(batch, at) * (float("inf") if at == 3 else 1.0)  # type: ignore[method-assign]
+        job.module.out.weight.register_hook(lambda grad: grad * float("inf") if job.steps[-1] == 3 else grad)
         return job
 
     job, engine = spoilt(), scaled()
     train(job, epochs=9, max_steps=3, engine=engine)
-    before = bits(job)
+    before = bits(job)[1:]  # those of the optimiser whose gradient overflows
     job, engine = spoilt(), scaled()
     train(job, epochs=9, max_steps=4, folder=tmp_path, engine=engine)
-    assert same(before, bits(job)) and engine.state()["scaler"]["scale"] == 512.0
+    assert same(before, bits(job)[1:]) and engine.state()["scaler"]["scale"] == 512.0
     assert job.schedulers[0].last_epoch == 3
     again = scaled()
     train(spoilt(), epochs=9, max_steps=6, folder=tmp_path, resume=True, engine=again)
