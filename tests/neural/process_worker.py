@@ -1,14 +1,18 @@
 """One of several processes that train together; ``test_processes`` starts them and reads what they wrote.
 
-Called with a scenario's name and a folder; the results go to ``folder/result.<process>.json``.
+Called with a folder, it goes through all scenarios; the results go to ``folder/<scenario>.<process>.json``.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import signal
+import socket
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -164,35 +168,90 @@ def refused() -> str:
 
 def failing(folder: Path, at: int, how: str) -> dict[str, Any]:
     """Process 1 comes to nothing at a step; what process 0 says, and when."""
-    engine = Engine(device="cpu", timeout=TIMEOUT if how != "hang" else 2.0)
+    engine = Engine(device="cpu", timeout=2.0 if how == "hang" else TIMEOUT)
     job = Points()
     step = job.step
 
     def fail(batch: Tensor, number: int) -> Tensor:
         if number == at and not engine.is_main:
-            if how == "killed":
-                os._exit(3)
-            if how == "hang":
-                time.sleep(8.0)
-                os._exit(3)
-            raise KeyboardInterrupt
+            if how == "interrupted":
+                raise KeyboardInterrupt
+            time.sleep(4.0 if how == "hang" else 0.0)
+            os._exit(3)
         return step(batch, number)
 
     job.step = fail  # type: ignore[method-assign]
     started = time.monotonic()
     try:
-        train(job, epochs=3, folder=folder / "run", engine=engine, checkpoint_every=0)
+        train(job, epochs=3, folder=folder / how, engine=engine, checkpoint_every=0)
     except SylvanError as error:
         return {"error": str(error), "seconds": time.monotonic() - started}
     return {"error": "", "seconds": 0.0}
 
 
+def never() -> dict[str, Any]:
+    """The other process isn't even started."""
+    try:
+        Engine(device="cpu", timeout=1.0)
+    except SylvanError as error:
+        return {"error": str(error)}
+    return {"error": ""}
+
+
+def run(scenario: str, folder: Path) -> dict[str, Any]:
+    if scenario == "training":
+        return training(folder)
+    return never() if scenario == "never" else failing(folder, 3, scenario)
+
+
+def start(scenario: str, process: int, port: int, folder: Path) -> int:
+    """A child that is process ``process`` of two; its id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE="2")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        found = run(scenario, folder)
+        (folder / f"{scenario}.{process}.json").write_text(json.dumps(found))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(children: list[int], seconds: float) -> list[int]:
+    """The exit codes of all, those killed that don't end."""
+    codes: dict[int, int] = {}
+    until = time.monotonic() + seconds
+    while len(codes) < len(children):
+        for child in children:
+            if child not in codes:
+                found, status = os.waitpid(child, os.WNOHANG)
+                if found:
+                    codes[child] = os.waitstatus_to_exitcode(status)
+                elif time.monotonic() > until:
+                    os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+    return [codes[child] for child in children]
+
+
 def main() -> None:
-    scenario, folder = sys.argv[1], Path(sys.argv[2])
+    """One process after the other is forked off this one, which has imported everything and computed nothing."""
+    folder = Path(sys.argv[1])
+    importlib.import_module("accelerate.state")
     torch.set_num_threads(1)
-    process = os.environ["RANK"]
-    found = training(folder) if scenario == "training" else failing(folder, 3, scenario)
-    (folder / f"result.{process}.json").write_text(json.dumps(found))
+    codes = {}
+    for scenario in ("training", "killed", "interrupted", "hang", "never"):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        processes = [0] if scenario == "never" else [0, 1]
+        codes[scenario] = ended([start(scenario, process, port, folder) for process in processes], 200.0)
+    (folder / "codes.json").write_text(json.dumps(codes))
 
 
 if __name__ == "__main__":
