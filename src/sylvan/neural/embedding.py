@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from sylvan.neural.embedding_cache import EmbeddingCache
 from sylvan.neural.text_encoder import TextEncoder
 from sylvan.neural.token_rows import TokenRows
 from sylvan.parallel import progress
+from sylvan.validate import count
 
 __all__ = ["embed"]
+
+_KEEP_EVERY = 4096  # vectors computed before they are put into the cache
 
 
 def embed(
@@ -27,19 +32,25 @@ def embed(
     cache: str | os.PathLike[str] | None = None,
     description: str = "Encoding texts",
 ) -> npt.NDArray[np.float32]:
-    """The vectors of texts, shape (n, dim_out).
+    """The vectors of texts, in evaluation mode and without gradients.
+
+    Texts of about one length are encoded together, so that little is computed for padding. With whom a text shares
+    a batch changes its vector by no more than rounding, some 1e-6 of its length in float32.
 
     Parameters
     ----------
     encoder : TextEncoder
     texts : iterable of str, or TokenRows
+        Rows as ``encoder.tokenize`` gave them save the time of doing it again.
     engine : Engine, optional
-        Where to compute; without one, where the encoder's weights lie.
-    batch_tokens : int
-        About so many tokens in a batch, padding included.
+        Where and in what precision to compute; without one in float32, where the encoder's weights lie.
+    batch_tokens : int, from 1
+        About so many tokens in a batch, padding included; more needs more memory.
     normalize : bool, optional
         Whether to bring vectors to length 1; None does what the encoder says (``normalizes``).
     cache : path, optional
+        A folder in which vectors are kept from one time to the next, by the content of the text and the encoder's
+        weights. It may be deleted at any time, and used by several processes.
     description : str
         Title of the progress bar.
 
@@ -47,39 +58,79 @@ def embed(
     -------
     ndarray of float32, shape (n, dim_out)
 
+    Raises
+    ------
+    DataError
+        When ``texts`` is one string or holds anything but strings.
+    ParameterError
+        When the cache's folder can't be made.
+
     Examples
     --------
     >>> from sylvan.neural import BagTextEncoder, embed
     >>> embed(BagTextEncoder(dim=8), ["whales", "seas and whales"]).shape
     (2, 8)
     """
+    batch_tokens = count(batch_tokens, "batch_tokens", owner="embed", high=2**62)
     encoder.load()
     rows = texts if isinstance(texts, TokenRows) else encoder.tokenize(texts)
-    found = np.empty((len(rows), encoder.dim_out), dtype=np.float32)
-    device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-    was_training = encoder.training
-    encoder.eval()
-    try:
-        with torch.inference_mode(), progress(description, len(rows)) as bar:
-            for places in _batches(rows.lengths, batch_tokens):
-                batch = encoder.collate(rows.take(places))
-                if engine is not None:
-                    with engine.autocast():
-                        vectors = encoder(engine.batch(batch))
-                else:
-                    vectors = encoder({name: tensor.to(device) for name, tensor in batch.items()})
-                found[places] = vectors.float().cpu().numpy()
-                bar.update(len(places))
-    finally:
-        encoder.train(was_training)
+    found = np.zeros((len(rows), encoder.dim_out), dtype=np.float32)
+    if cache is None:
+        _compute(encoder, rows, np.arange(len(rows)), engine, batch_tokens, description, found, None)
+    else:
+        store = EmbeddingCache(cache, {**encoder.identity(), "precision": _precision(engine)}, encoder.dim_out)
+        keys = store.keys(rows)
+        known, vectors = store.find(keys)
+        found[known] = vectors
+
+        def keep(places: npt.NDArray[np.int64]) -> None:
+            store.add(keys[places], found[places])
+
+        _compute(encoder, rows, np.flatnonzero(~known), engine, batch_tokens, description, found, keep)
     if encoder.normalizes if normalize is None else normalize:
         lengths = np.sqrt(np.einsum("ij,ij->i", found, found))
         found /= np.maximum(lengths, np.finfo(np.float32).tiny)[:, None]
     return found
 
 
-def _batches(lengths: npt.NDArray[np.int64], batch_tokens: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Texts of about one length together, the longest first, so that too large a batch is known at once."""
+def _compute(
+    encoder: TextEncoder,
+    rows: TokenRows,
+    places: npt.NDArray[np.int64],
+    engine: Any,
+    batch_tokens: int,
+    description: str,
+    found: npt.NDArray[np.float32],
+    keep: Callable[[npt.NDArray[np.int64]], None] | None,
+) -> None:
+    """Fill in the vectors of some of the rows; ``keep`` hears now and then of which there are more."""
+    if engine is not None:
+        engine.place(encoder)
+    weight = next(iter(encoder.parameters()), None)
+    device = torch.device("cpu") if weight is None else weight.device
+    was_training = encoder.training
+    encoder.eval()
+    waiting: list[npt.NDArray[np.int64]] = []
+    try:
+        with torch.inference_mode(), progress(description, len(places), "texts") as bar:
+            for some in batches(rows.lengths[places], batch_tokens):
+                here = places[some]
+                batch = {name: tensor.to(device) for name, tensor in encoder.collate(rows.take(here)).items()}
+                with nullcontext() if engine is None else engine.autocast():
+                    found[here] = encoder(batch).float().cpu().numpy()
+                bar.update(len(here))
+                waiting.append(here)
+                if keep is not None and sum(map(len, waiting)) >= _KEEP_EVERY:
+                    keep(np.concatenate(waiting))
+                    waiting.clear()
+    finally:
+        encoder.train(was_training)
+        if keep is not None and waiting:
+            keep(np.concatenate(waiting))
+
+
+def batches(lengths: npt.NDArray[np.int64], batch_tokens: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Places of texts of about one length together, the longest first: too large a batch is then known at once."""
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -87,3 +138,14 @@ def _batches(lengths: npt.NDArray[np.int64], batch_tokens: int) -> Iterator[npt.
         stop = start + max(1, batch_tokens // longest)
         yield order[start:stop]
         start = stop
+
+
+def _precision(engine: Any) -> str:
+    """In what the network computes: vectors of one precision aren't those of another."""
+    if engine is None:
+        return "float32"
+    with engine.autocast():
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                return str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
+    return "float32"

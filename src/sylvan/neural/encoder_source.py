@@ -7,7 +7,8 @@ from typing import Any
 
 from sylvan.errors import ParameterError
 from sylvan.neural.bag_text_encoder import MODEL_TYPE, BagTextEncoder
-from sylvan.neural.encoder_files import read_json
+from sylvan.neural.encoder_files import find_folder, read_json
+from sylvan.neural.sentence_encoder import SentenceEncoder
 from sylvan.neural.text_encoder import TextEncoder
 from sylvan.neural.transformer_encoder import TransformerEncoder
 
@@ -48,26 +49,37 @@ def open_encoder(
     >>> open_encoder("bag", max_length=50).dim_out
     128
     """
+    training: dict[str, Any] = {
+        "lora_rank": lora_rank,
+        "gradient_checkpointing": gradient_checkpointing,
+        "frozen": frozen,
+    }
     if isinstance(source, TextEncoder):
+        if max_length is not None or pooling is not None or any(training.values()):
+            raise ParameterError(
+                f"An encoder that is given as a {type(source).__name__} has its own parameters: max_length, pooling "
+                "and the like must be set there."
+            )
         return source.load()
     if not isinstance(source, (str, os.PathLike)):
         raise ParameterError(
             "An encoder must be 'bag', the path of a folder, a name on the Hugging Face hub or a TextEncoder. "
             f"Got {source!r} instead."
         )
-    options: dict[str, Any] = {} if max_length is None else {"max_length": max_length}
-    path = os.fspath(source)
-    if path == "bag":
-        return BagTextEncoder(**options, frozen=frozen, seed=seed).load()
-    config = os.path.join(path, "config.json")
+    length: dict[str, Any] = {} if max_length is None else {"max_length": max_length}
+    if source == "bag":
+        _refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
+        return BagTextEncoder(**length, frozen=frozen, seed=seed).load()
+    folder = find_folder(source)
+    config = os.path.join(folder, "config.json")
     if os.path.isfile(config) and read_json(config).get("model_type") == MODEL_TYPE:
-        return BagTextEncoder.from_folder(path)
-    return TransformerEncoder(
-        path,
-        pooling=pooling or "mean",
-        lora_rank=lora_rank,
-        gradient_checkpointing=gradient_checkpointing,
-        frozen=frozen,
-        seed=seed,
-        **options,
-    ).load()
+        _refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
+        return BagTextEncoder.from_folder(folder, **length, frozen=frozen)
+    if pooling is None and os.path.isfile(os.path.join(folder, "modules.json")):
+        return SentenceEncoder(source, **length, **training, seed=seed).load()
+    return TransformerEncoder(source, pooling=pooling or "mean", **length, **training, seed=seed).load()
+
+
+def _refuse_of_bags(pooling: str | None, lora_rank: int | None, gradient_checkpointing: bool) -> None:
+    if pooling is not None or lora_rank is not None or gradient_checkpointing:
+        raise ParameterError("A bag of words takes no pooling, no lora_rank and no gradient_checkpointing.")

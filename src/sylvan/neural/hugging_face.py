@@ -1,9 +1,19 @@
-"""The only importer of transformers, tokenizers, peft, safetensors and huggingface_hub; loads no code of models."""
+"""The only importer of transformers, peft, safetensors and huggingface_hub; never runs code that comes with a model."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import hashlib
 import importlib
+import json
+import os
+import shutil
+import socket
+import sys
+import urllib.parse
+import urllib.request
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +21,27 @@ from torch import nn
 
 from sylvan.errors import ModelError, ParameterError
 
-__all__ = ["add_lora", "load_config", "load_model", "load_tokenizer", "merged", "need", "quietly"]
+__all__ = [
+    "add_lora",
+    "load_network",
+    "load_tokenizer",
+    "longest_input",
+    "need",
+    "quietly",
+    "recompute_activations",
+    "save",
+    "snapshot",
+    "token_ids",
+    "tokenizer_checksum",
+]
 
 _EXTRAS = {"peft": "lora"}
-# Encoders with a decoder behind them of which transformers can load the encoder alone, and what saves as such.
+# Encoders with a decoder behind them of which transformers loads and saves the encoder alone.
 _HALVES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
+_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_PICKLED = ["*.bin"]
+_OTHERS = ["onnx/*", "openvino/*", "coreml/*", "*.onnx"]
+_PATIENCE = 3.0  # seconds to wait for the hub's first answer
 
 
 def need(module: str) -> Any:
@@ -38,13 +64,16 @@ def need(module: str) -> Any:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """No progress bars and no warnings of transformers while the block runs; errors remain."""
+    """No progress bars, reports and deprecations of transformers while the block runs; errors remain."""
     log = need("transformers").utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(log.CRITICAL)
     log.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            for category in (FutureWarning, DeprecationWarning, UserWarning):
+                warnings.simplefilter("ignore", category)
+            yield
     finally:
         log.set_verbosity(level)
         if bars:
@@ -61,20 +90,12 @@ def _explained(folder: str, what: str) -> Iterator[None]:
         raise
     except Exception as error:  # of transformers and what it stands on: any class at all
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "trust_remote_code" in reason:
+            reason = "it needs code that comes with the model, which Sylvan doesn't run."
         raise ModelError(f"The {what} in {folder!r} can't be loaded: {reason}") from error
 
 
-def load_config(folder: str) -> Any:
-    """The configuration of the network in a local folder.
-
-    Raises
-    ------
-    ModelError
-        When it can't be read, or is of a network that only code of its own could make.
-    """
-    transformers = need("transformers")
-    with _explained(folder, "configuration"):
-        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+# ---------------------------------------------------------------------------------------- from files
 
 
 def load_tokenizer(folder: str) -> Any:
@@ -87,54 +108,193 @@ def load_tokenizer(folder: str) -> Any:
     """
     transformers = need("transformers")
     with _explained(folder, "tokenizer"):
-        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        found = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        backend = getattr(found, "backend_tokenizer", None)
+        if backend is not None:  # some folders hold the length that a training used
+            backend.no_truncation()
+            backend.no_padding()
+        return found
 
 
-def load_model(folder: str, config: Any) -> tuple[nn.Module, list[str]]:
+def load_network(folder: str) -> tuple[Any, list[str]]:
     """The network of a local folder in float32, and the names of weights that its files don't hold.
 
     Raises
     ------
     ModelError
-        When it can't be loaded.
+        When it can't be loaded, or is one of which the encoder can't be used alone.
     """
     transformers = need("transformers")
+    options = {"local_files_only": True, "trust_remote_code": False}
+    with _explained(folder, "configuration"):
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
     kind = transformers.AutoModel
-    if getattr(config, "is_encoder_decoder", False):
-        half = _HALVES.get(config.model_type)
-        if half is None:
-            raise ModelError(
-                f"The network in {folder!r} is an encoder with a decoder ({config.model_type}), of which the encoder "
-                f"can't be used alone. Those that can: {', '.join(_HALVES)}."
-            )
-        kind = getattr(transformers, half)
-    with _explained(folder, "network"):
-        model, report = kind.from_pretrained(
-            folder, config=config, local_files_only=True, trust_remote_code=False, output_loading_info=True
+    if config.model_type in _HALVES:
+        kind = getattr(transformers, _HALVES[config.model_type])
+        options.pop("trust_remote_code")
+    elif getattr(config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"The network in {folder!r} is an encoder with a decoder ({config.model_type}), of which the encoder "
+            f"can't be used alone. Those that can: {', '.join(_HALVES)}."
         )
-    network: nn.Module = model.float()
-    network.eval()
-    if hasattr(config, "use_cache"):
-        config.use_cache = False
-    return network, sorted(report["missing_keys"])
+    with _explained(folder, "network"):
+        model, report = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
+        model = model.float().eval()
+    if hasattr(model.config, "use_cache"):
+        model.config.use_cache = False
+    return model, sorted(report["missing_keys"])
 
 
-def add_lora(model: nn.Module, rank: int) -> nn.Module:
-    """The network with low-rank additions to its attention, of which alone a training changes anything."""
+def longest_input(model: Any) -> int | None:
+    """The most tokens that a network has positions for; None where there is no limit."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            # RoBERTa and its kin count positions from behind the padding's.
+            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+    limit = getattr(model.config, "max_position_embeddings", None)
+    return int(limit) if isinstance(limit, int) and limit > 0 else None
+
+
+def save(model: Any, tokenizer: Any, folder: str) -> None:
+    """Write a network, what a training of few of its weights added included, and its tokenizer.
+
+    Parameters
+    ----------
+    folder : str
+        An empty one.
+    """
+    with quietly():
+        if hasattr(model, "merge_and_unload"):
+            model = copy.deepcopy(model).merge_and_unload()
+        model.save_pretrained(folder)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is not None:
+            backend.no_truncation()
+            backend.no_padding()
+        for name in ("local_files_only", "is_local", "trust_remote_code"):  # of how it was loaded, not of what it is
+            tokenizer.init_kwargs.pop(name, None)
+        tokenizer.save_pretrained(folder)
+    for name in os.listdir(folder):  # safetensors gives its files to their owner alone
+        shutil.copymode(os.path.join(folder, "config.json"), os.path.join(folder, name))
+
+
+def tokenizer_checksum(tokenizer: Any) -> str:
+    """A checksum of all that a tokenizer does to texts, whatever length it last cut them to."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        text = json.dumps(tokenizer.get_vocab(), sort_keys=True) + type(tokenizer).__name__
+    else:
+        described = json.loads(backend.to_str())
+        described["truncation"] = described["padding"] = None
+        text = json.dumps(described, sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def token_ids(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[list[int]], int]:
+    """The ids of texts, special tokens included, and how many texts had to be cut at ``max_length``."""
+    settings = {"truncation": True, "max_length": max_length, "add_special_tokens": True, "verbose": False}
+    settings.update(padding=False, return_attention_mask=False, return_token_type_ids=False)
+    try:
+        found = tokenizer(texts, **settings)
+    except (TypeError, UnicodeError):  # half a character, as a text cut in UTF-16 ends with
+        texts = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
+        found = tokenizer(texts, **settings)
+    ids: list[list[int]] = found["input_ids"]
+    if found.encodings is not None:
+        return ids, sum(bool(encoding.overflowing) for encoding in found.encodings)
+    most = max_length - int(tokenizer.num_special_tokens_to_add())
+    full = [text for text, row in zip(texts, ids, strict=True) if len(row) == max_length]
+    return ids, sum(len(tokenizer.tokenize(text)) > most for text in full)
+
+
+# ---------------------------------------------------------------------------------------- for training
+
+
+def add_lora(model: Any, rank: int) -> Any:
+    """The network with low-rank additions to its layers, of which alone a training changes anything."""
     peft = need("peft")
     settings = {"r": rank, "lora_alpha": 2 * rank, "lora_dropout": 0.0, "bias": "none"}
+    with quietly():
+        try:
+            return peft.get_peft_model(model, peft.LoraConfig(**settings))
+        except ValueError:  # peft knows no names of layers for this kind of network
+            return peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
+
+
+def recompute_activations(model: Any) -> bool:
+    """Have the backward pass compute layers again instead of keeping what they gave: less memory, more time.
+
+    Returns
+    -------
+    bool
+        Whether the network can.
+    """
+    if not getattr(model, "supports_gradient_checkpointing", False):
+        return False
+    with quietly():
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    return True
+
+
+# ---------------------------------------------------------------------------------------- from the hub
+
+
+def snapshot(name: str, complete: Any) -> str:
+    """The local folder of a model of the Hugging Face hub, downloaded unless it is there.
+
+    Parameters
+    ----------
+    name : str
+    complete : callable
+        Whether a folder has all files that are needed.
+
+    Raises
+    ------
+    ModelError
+        When the hub can't be reached or has no such model.
+    """
+    hub = need("huggingface_hub")
+    settings: dict[str, Any] = {"ignore_patterns": _OTHERS, "etag_timeout": _PATIENCE}
+    with contextlib.suppress(Exception):  # whatever it is, the cache hasn't got it
+        found: str = hub.snapshot_download(name, local_files_only=True)
+        if complete(found):
+            return found
+    if hub.constants.HF_HUB_OFFLINE:
+        raise _unreached(name, "HF_HUB_OFFLINE is set")
+    _need_connection(name, hub.constants.ENDPOINT)
+    bars = hub.utils.are_progress_bars_disabled()
     try:
-        found = peft.get_peft_model(model, peft.LoraConfig(**settings))
-    except ValueError:  # peft knows no names of layers for this kind of network
-        found = peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
-    network: nn.Module = found
-    return network
+        if not bars and not sys.stderr.isatty():
+            hub.utils.disable_progress_bars()
+        found = hub.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
+        if not complete(found):
+            found = hub.snapshot_download(name, allow_patterns=_PATTERNS + _PICKLED, **settings)
+    except hub.errors.RepositoryNotFoundError as error:
+        raise ModelError(
+            f"There is no folder {name!r}, and the Hugging Face hub has no public model of that name."
+        ) from error
+    except Exception as error:  # of whatever HTTP library the hub's client uses
+        raise _unreached(name, (str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+    finally:
+        if not bars:
+            hub.utils.enable_progress_bars()
+    return found
 
 
-def merged(model: Any) -> Any:
-    """A copy of a network in which low-rank additions are added; a network without them itself."""
-    if not hasattr(model, "merge_and_unload"):
-        return model
-    import copy
+def _need_connection(name: str, endpoint: str) -> None:
+    """Try for a moment whether anybody answers: the hub's client would try for much longer."""
+    if urllib.request.getproxies():
+        return  # then the hub may answer though nobody can be reached directly
+    place = urllib.parse.urlsplit(endpoint)
+    try:
+        port = place.port or (80 if place.scheme == "http" else 443)
+        socket.create_connection((place.hostname or "", port), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise _unreached(name, str(error.strerror or error)) from error
 
-    return copy.deepcopy(model).merge_and_unload()
+
+def _unreached(name: str, why: str) -> ModelError:
+    return ModelError(
+        f"There is no folder {name!r}, and the Hugging Face hub can't be asked for a model of that name "
+        f"({why.rstrip('.')}). Give the path of a local folder."
+    )

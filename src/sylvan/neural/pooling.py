@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["POOLINGS", "pool"]
+__all__ = ["ACTIVATIONS", "POOLINGS", "Dense", "pool"]
 
 
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -15,7 +15,7 @@ def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
     return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
-def _mean_of_square_root(hidden: Tensor, mask: Tensor) -> Tensor:
+def _sum_by_square_root(hidden: Tensor, mask: Tensor) -> Tensor:
     weights = mask.unsqueeze(-1).to(hidden.dtype)
     return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1).sqrt()
 
@@ -38,14 +38,15 @@ def _last(hidden: Tensor, mask: Tensor) -> Tensor:
     return hidden[torch.arange(len(hidden), device=hidden.device), mask.sum(dim=1) - 1]
 
 
-# By name; tokens stand on the left of a row and padding on the right, as TokenRows.dense lays them.
+# By sentence-transformers' names, in the order in which it puts several side by side. Tokens stand on the left of a
+# row and padding on the right, as TokenRows.dense lays them.
 POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": _mean,
     "cls": _first,
     "max": _largest,
-    "last": _last,
-    "mean_sqrt_len": _mean_of_square_root,
-    "weighted_mean": _weighted_mean,
+    "mean": _mean,
+    "mean_sqrt_len_tokens": _sum_by_square_root,
+    "weightedmean": _weighted_mean,
+    "lasttoken": _last,
 }
 
 
@@ -67,3 +68,30 @@ def pool(hidden: Tensor, mask: Tensor, modes: tuple[str, ...]) -> Tensor:
     """
     found = [POOLINGS[mode](hidden.float(), mask) for mode in modes]
     return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid)
+}
+
+
+class Dense(nn.Module):
+    """A linear map and what is done to each of its results: a layer behind the pooling.
+
+    Parameters
+    ----------
+    dim_in, dim_out : int
+    bias : bool
+    activation : str
+        A name of :data:`ACTIVATIONS`.
+    """
+
+    def __init__(self, dim_in: int, dim_out: int, bias: bool = True, activation: str = "Tanh") -> None:
+        super().__init__()
+        self.linear = nn.Linear(dim_in, dim_out, bias=bias)
+        self.activation = ACTIVATIONS[activation]()
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Vectors (n, dim_out) of vectors (n, dim_in)."""
+        found: Tensor = self.activation(self.linear(pooled))
+        return found

@@ -1,42 +1,74 @@
-"""Texts to vectors by a pretrained Transformer of Hugging Face's."""
+"""Texts to vectors by any pretrained Transformer of Hugging Face's."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
-import torch
-from torch import Tensor
-
-from sylvan.neural import hugging_face
-from sylvan.neural.pooling import pool
-from sylvan.neural.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
-from sylvan.neural.token_rows import TokenRows
-from sylvan.parallel import progress
+from sylvan.neural.network_encoder import NetworkEncoder
+from sylvan.neural.sentence_files import Recipe
 from sylvan.params import Choice, Constraint, Flag, Instance, Number
-from sylvan.text.documents import as_documents
 
 __all__ = ["TransformerEncoder"]
 
-_CHUNK = 1000
+_MODES = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken", "pooler": "pooler"}
 
 
-class TransformerEncoder(TextEncoder):
-    """Any network that ``AutoModel`` loads, and one vector a text of the vectors of its tokens."""
+class TransformerEncoder(NetworkEncoder):
+    """Any network that ``AutoModel`` loads, and one vector a text from the vectors of its tokens.
+
+    Weights are read as float32, whatever they were saved as; code that comes with a model is never run.
+
+    Parameters
+    ----------
+    source : path or str
+        A folder with ``config.json``, the weights and the tokenizer, or a name on the Hugging Face hub. Of a name the
+        files that an earlier download left are used where they are complete, without asking the hub.
+    pooling : {"mean", "cls", "pooler", "max", "last"}
+        The tokens' mean, the first token's vector, what the network's own pooler makes of that, the largest value of
+        each dimension, or the last token's vector (for networks whose tokens see only those before them).
+    max_length : int
+        The most tokens of a text that are looked at, special ones included.
+    lora_rank : int, optional
+        Train low-rank additions to the attention's weights instead of the weights (LoRA, through peft).
+    gradient_checkpointing : bool
+        Compute activations again in the backward pass instead of keeping them: less memory, about a third more time.
+    frozen : bool
+        Whether the weights stay as they are in a training.
+    seed : int
+        Of what LoRA begins with.
+
+    Attributes
+    ----------
+    network : transformers.PreTrainedModel
+    tokenizer : transformers.PreTrainedTokenizer
+
+    Notes
+    -----
+    An empty text is the tokenizer's special tokens alone, or where there are none its token for the beginning or end
+    of a text. Padding changes vectors by no more than rounding: some 1e-6 of their length in float32.
+
+    Of networks with a decoder behind the encoder (T5 and its kin) only the encoder is loaded.
+
+    Examples
+    --------
+    >>> from sylvan.neural import TransformerEncoder
+    >>> TransformerEncoder("no/such/folder", pooling="cls").load()
+    Traceback (most recent call last):
+    ...
+    sylvan.errors.ModelError: There is no folder 'no/such/folder'.
+    """
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "source": Instance((str, os.PathLike), "the path of a folder or a name on the Hugging Face hub"),
-        "pooling": Choice(("mean", "cls", "pooler", "max", "last")),
+        "pooling": Choice(tuple(_MODES)),
         "max_length": Number(int, 1),
         "lora_rank": Number(int, 1, optional=True),
         "gradient_checkpointing": Flag(),
         "frozen": Flag(),
         "seed": Number(int, 0, 2**63 - 1),
     }
-
-    model: Any
-    tokenizer: Any
 
     def __init__(
         self,
@@ -52,66 +84,5 @@ class TransformerEncoder(TextEncoder):
         self.source, self.pooling, self.max_length, self.lora_rank = source, pooling, max_length, lora_rank
         self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
 
-    def _load(self) -> None:
-        folder = os.fspath(self.source)
-        config = hugging_face.load_config(folder)
-        self.tokenizer = hugging_face.load_tokenizer(folder)
-        self.model, _ = hugging_face.load_model(folder, config)
-        self._padding = int(self.tokenizer.pad_token_id or 0)
-        if self.frozen:
-            self.model.requires_grad_(False)
-        elif self.lora_rank is not None:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self.seed)
-                self.model = hugging_face.add_lora(self.model, self.lora_rank)
-        if self.gradient_checkpointing:
-            self.model.gradient_checkpointing_enable({"use_reentrant": False})
-        self._dim_out = int(config.hidden_size)
-
-    @property
-    def dim_out(self) -> int:
-        self.load()
-        return self._dim_out
-
-    def tokenize(self, texts: Iterable[str]) -> TokenRows:
-        self.load()
-        documents = as_documents(texts)
-        self.n_truncated = 0
-        parts = []
-        with progress("Tokenising texts", len(documents)) as bar:
-            for start in range(0, len(documents), _CHUNK):
-                some = list(documents[start : start + _CHUNK])
-                found = self.tokenizer(some, truncation=True, max_length=self.max_length, verbose=False)
-                parts.append(TokenRows.from_lists(found["input_ids"]))
-                bar.update(len(some))
-        return TokenRows.join(parts)
-
-    def collate(self, rows: TokenRows) -> dict[str, Tensor]:
-        self.load()
-        ids, mask = rows.dense(self._padding)
-        return {"input_ids": as_tensor(ids), "attention_mask": as_tensor(mask)}
-
-    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
-        self.load()
-        mask = batch["attention_mask"]
-        output = self.model(input_ids=batch["input_ids"], attention_mask=mask)
-        if self.pooling == "pooler":
-            found: Tensor = output.pooler_output.float()
-            return found
-        return pool(output.last_hidden_state, mask, (self.pooling,))
-
-    def identity(self) -> dict[str, Any]:
-        self.load()
-        return {
-            "kind": "transformer",
-            "pooling": self.pooling,
-            "max_length": self.max_length,
-            "weights": checksum_of_tensors(self.model.state_dict().items()),
-        }
-
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        self.load()
-        network: Any = hugging_face.merged(self.model)
-        with hugging_face.quietly():
-            network.save_pretrained(os.fspath(folder))
-            self.tokenizer.save_pretrained(os.fspath(folder))
+    def _recipe(self, folder: str) -> Recipe:
+        return Recipe(folder, modes=(_MODES[self.pooling],))

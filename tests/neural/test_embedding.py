@@ -1,0 +1,186 @@
+"""Embedding many texts: order, batches, and vectors kept on disk."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sylvan.errors import ParameterError
+from sylvan.neural import BagTextEncoder, TokenRows, embed
+from sylvan.neural.embedding import batches
+from sylvan.neural.embedding_cache import EmbeddingCache
+
+TEXTS = [f"{'whale ' * (i % 7)}number {i} of the sea" for i in range(50)]
+
+
+class Counting(BagTextEncoder):
+    """Counts the texts that it encodes."""
+
+    n_encoded = 0
+
+    def forward(self, batch: Any) -> torch.Tensor:
+        self.n_encoded += len(batch["offsets"]) - 1
+        return super().forward(batch)
+
+
+def encoder(**settings: Any) -> Counting:
+    return Counting(**{"dim": 8, "n_buckets": 500, **settings}).load()
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 7, 100, 10**9])
+def test_batches_hold_every_text_once(batch_tokens: int) -> None:
+    lengths = np.random.default_rng(0).integers(0, 30, 200)
+    found = list(batches(lengths, batch_tokens))
+    assert sorted(np.concatenate(found).tolist()) == list(range(200))
+    for some in found:
+        assert len(some) == 1 or len(some) * max(1, lengths[some].max()) <= batch_tokens
+    longest = [lengths[some].max() for some in found]
+    assert longest == sorted(longest, reverse=True)
+    if batch_tokens == 100:  # little padding
+        assert sum(len(some) * lengths[some].max() for some in found) < 1.2 * lengths.sum()
+
+
+def test_the_order_is_that_of_the_texts() -> None:
+    mine = encoder().train()
+    found = embed(mine, TEXTS, batch_tokens=40)
+    rows = mine.tokenize(TEXTS)
+    np.testing.assert_allclose(found, embed(mine, rows), atol=1e-6)
+    shuffled = np.random.default_rng(1).permutation(50)
+    np.testing.assert_allclose(embed(mine, rows.take(shuffled)), found[shuffled], atol=1e-6)
+    assert mine.training  # as it was before
+    lengths = np.linalg.norm(embed(mine, TEXTS, normalize=True), axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=1e-6)
+    with pytest.raises(ParameterError, match="batch_tokens"):
+        embed(mine, TEXTS, batch_tokens=0)
+
+
+def test_nothing_normalised_is_nothing() -> None:
+    nothing = encoder()
+    with torch.no_grad():
+        for weight in nothing.parameters():
+            weight.zero_()
+    assert (embed(nothing, TEXTS[:2], normalize=True) == 0).all()
+
+
+# ------------------------------------------------------------------------------------ on disk
+
+
+def shards(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.vectors"))
+
+
+def test_vectors_are_found_again(tmp_path: Path) -> None:
+    first = encoder()
+    expected = embed(first, TEXTS)
+    first.n_encoded = 0
+    np.testing.assert_array_equal(embed(first, TEXTS[:20], cache=tmp_path, batch_tokens=8192), embed(first, TEXTS[:20]))
+    again = encoder()
+    np.testing.assert_allclose(embed(again, [*TEXTS[30:], *TEXTS[:10], TEXTS[0]], cache=tmp_path)[-1], expected[0])
+    assert again.n_encoded == 20
+    np.testing.assert_allclose(embed(again, TEXTS, cache=tmp_path, normalize=True) ** 2 @ np.ones(8), 1, atol=1e-5)
+    assert again.n_encoded == 30
+    np.testing.assert_allclose(embed(again, TEXTS, cache=tmp_path), expected, atol=1e-6)
+    assert again.n_encoded == 30
+    other = encoder(seed=1)
+    np.testing.assert_allclose(embed(other, TEXTS, cache=tmp_path), embed(encoder(seed=1), TEXTS), atol=1e-6)
+    assert other.n_encoded == 50 and len(list(tmp_path.iterdir())) == 2  # a folder an encoder
+
+
+def spoil_bytes(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_bytes,
+        lambda path: path.write_bytes(path.read_bytes()[:-4]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.rename(path.with_name(f"3-{path.name.split('-')[1]}")),
+        lambda path: path.unlink(),
+    ],
+)
+def test_damaged_shards_are_made_anew(spoil: Any, tmp_path: Path) -> None:
+    mine = encoder()
+    expected = embed(mine, TEXTS, cache=tmp_path)
+    spoil(shards(tmp_path)[0])
+    mine.n_encoded = 0
+    np.testing.assert_allclose(embed(mine, TEXTS, cache=tmp_path), expected, atol=1e-6)
+    assert mine.n_encoded == 50
+
+
+def test_single_texts_do_not_leave_ever_more_files(tmp_path: Path) -> None:
+    mine = encoder()
+    for i in range(100):
+        embed(mine, [f"text {i}"], cache=tmp_path)
+    assert len(shards(tmp_path)) < 40
+    mine.n_encoded = 0
+    embed(mine, [f"text {i}" for i in range(100)], cache=tmp_path)
+    assert mine.n_encoded == 0
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    """Threads stand for processes: all that they share is the folder."""
+    expected = embed(encoder(), TEXTS)
+    errors: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            order = np.random.default_rng(seed).permutation(50)
+            for start in range(0, 50, 3):
+                chosen = order[start : start + 3]
+                cache = EmbeddingCache(tmp_path, {"n": 1}, 8)
+                keys = cache.keys(TokenRows.from_lists([[int(i)] for i in chosen]))
+                known, vectors = cache.find(keys)
+                np.testing.assert_array_equal(vectors, expected[chosen][known])
+                cache.add(keys[~known], expected[chosen][~known])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    cache = EmbeddingCache(tmp_path, {"n": 1}, 8)
+    known, vectors = cache.find(cache.keys(TokenRows.from_lists([[i] for i in range(50)])))
+    assert known.all()
+    np.testing.assert_array_equal(vectors, expected)
+    assert not [name for _, _, names in os.walk(tmp_path) for name in names if name.startswith(".")]
+
+
+def test_an_interrupted_embedding_keeps_what_it_had(tmp_path: Path) -> None:
+    class Failing(Counting):
+        def forward(self, batch: Any) -> torch.Tensor:
+            if self.n_encoded > 20:
+                raise KeyboardInterrupt
+            return super().forward(batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(Failing(dim=8, n_buckets=500), TEXTS, cache=tmp_path, batch_tokens=40)
+    mine = encoder()
+    embed(mine, TEXTS, cache=tmp_path)
+    assert 0 < mine.n_encoded < 30
+
+
+def test_places_that_cannot_hold_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ParameterError, match=r"Vectors can't be kept in .*Give 'cache' a folder that can be written"):
+        embed(encoder(), TEXTS, cache=tmp_path / "file")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.warns(RuntimeWarning, match=r"could not be kept in .*No space left on device"):
+        found = embed(encoder(), TEXTS, cache=tmp_path / "full")
+    np.testing.assert_allclose(found, embed(encoder(), TEXTS), atol=1e-6)

@@ -1,0 +1,436 @@
+"""Folders of encoders: others open what is saved, and whatever is wrong with one is a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from neural.tiny_bert import WORDS, minilm, quietly, save_tokenizer, tiny_bert
+
+from sylvan.errors import ModelError, ParameterError
+from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, hugging_face, open_encoder
+
+TEXTS = ["Whales in the south seas", "", "A history of the law", "astronomy " * 100, "love"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_bert(tmp_path_factory.mktemp("files") / "bert", TEXTS)
+
+
+@pytest.fixture
+def folder(whole: str, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(whole, tmp_path / "bert"))
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}), "utf-8")
+
+
+# ------------------------------------------------------------------------------------ others open it
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler", "max", "last"])
+def test_sentence_transformers_gives_the_same_vectors(whole: str, tmp_path: Path, pooling: str) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder = TransformerEncoder(whole, pooling=pooling, max_length=20)
+    encoder.save_pretrained(tmp_path / "saved")
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    found = theirs.encode(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(embed(encoder, TEXTS), found, atol=1e-5)
+    assert theirs.max_seq_length == 20
+    again = SentenceEncoder(tmp_path / "saved")
+    np.testing.assert_array_equal(embed(again, TEXTS), embed(encoder, TEXTS))
+    theirs.save(str(tmp_path / "theirs"))
+    np.testing.assert_array_equal(embed(open_encoder(tmp_path / "theirs"), TEXTS), embed(encoder, TEXTS))
+
+
+def test_a_folder_of_sentence_transformers_with_every_step(whole: str, tmp_path: Path) -> None:
+    st = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.models")
+    torch.manual_seed(0)
+    network = modules.Transformer(whole, max_seq_length=30)
+    modes = ("mean", "max", "cls", "weightedmean", "mean_sqrt_len_tokens", "lasttoken")
+    pooling = modules.Pooling(32, pooling_mode=modes)
+    dense = modules.Dense(32 * 6, 7, activation_function=torch.nn.GELU())
+    theirs = st.SentenceTransformer(modules=[network, pooling, dense, modules.Normalize()], device="cpu")
+    theirs.prompts, theirs.default_prompt_name = {"query": "the whale ", "other": "law "}, "query"
+    theirs.save(str(tmp_path / "theirs"))
+    mine = SentenceEncoder(tmp_path / "theirs")
+    found = embed(mine, TEXTS)
+    np.testing.assert_allclose(found, theirs.encode(TEXTS, show_progress_bar=False), atol=1e-5)
+    assert mine.dim_out == 7 and mine.normalizes and mine.max_length == 30
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    assert abs(np.linalg.norm(embed(mine, TEXTS, normalize=False), axis=1) - 1).max() > 0.1
+    other = embed(SentenceEncoder(tmp_path / "theirs", prompt="other"), TEXTS)
+    np.testing.assert_allclose(other, theirs.encode(TEXTS, prompt_name="other", show_progress_bar=False), atol=1e-5)
+    mine.save_pretrained(tmp_path / "mine")
+    np.testing.assert_array_equal(embed(open_encoder(tmp_path / "mine"), TEXTS), found)
+    again = st.SentenceTransformer(str(tmp_path / "mine"), device="cpu")
+    np.testing.assert_allclose(again.encode(TEXTS, show_progress_bar=False), found, atol=1e-5)
+
+
+def test_the_pretrained_encoder_is_that_of_sentence_transformers() -> None:
+    st = pytest.importorskip("sentence_transformers")
+    encoder = open_encoder(minilm())
+    assert type(encoder) is SentenceEncoder and encoder.normalizes and encoder.max_length == 256
+    theirs = st.SentenceTransformer(minilm(), device="cpu")
+    np.testing.assert_allclose(embed(encoder, TEXTS), theirs.encode(TEXTS, show_progress_bar=False), atol=1e-5)
+
+
+def test_transformers_opens_it(whole: str, tmp_path: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    encoder = TransformerEncoder(whole, max_length=20).load()
+    with torch.no_grad():
+        for weight in encoder.inner_parameters():
+            weight.add_(0.01)
+    encoder.save_pretrained(tmp_path / "saved")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "saved")
+    network = AutoModel.from_pretrained(tmp_path / "saved").eval()
+    text = TEXTS[3] + TEXTS[0]  # the length that was cut at is not in the tokenizer's file
+    assert len(tokenizer(text)["input_ids"]) == len(AutoTokenizer.from_pretrained(whole)(text)["input_ids"]) > 100
+    with torch.no_grad():
+        hidden = network(**tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state
+    np.testing.assert_allclose(embed(encoder, TEXTS[:1])[0], hidden[0].mean(dim=0).numpy(), atol=1e-5)
+    described = json.loads((tmp_path / "saved" / "tokenizer_config.json").read_text("utf-8"))
+    assert not {"local_files_only", "trust_remote_code"} & set(described)
+    modes = {os.stat(tmp_path / "saved" / name).st_mode for name in os.listdir(tmp_path / "saved")}
+    assert len({mode for mode in modes if mode & 0o100000}) == 1  # nobody is shut out of the weights alone
+
+
+# ------------------------------------------------------------------------------------ kinds of networks
+
+
+def make(folder: Path, kind: str, config: dict[str, Any], *, special: bool = True, tokenizer: str = "") -> str:
+    import transformers
+
+    n_ids = save_tokenizer(folder, special=special)
+    if tokenizer:
+        change(folder / "tokenizer_config.json", tokenizer_class=tokenizer)
+    settings = getattr(transformers, f"{kind}Config")(vocab_size=n_ids, **config)
+    with torch.random.fork_rng(devices=[]), quietly():
+        torch.manual_seed(0)
+        getattr(transformers, f"{kind}Model")(settings).save_pretrained(folder)
+    return str(folder)
+
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+OTHER = {"d_model": 16, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_heads": 2}
+GPT2 = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 40, "bos_token_id": 2, "eos_token_id": 3}
+DISTIL = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 30}
+FAST = "PreTrainedTokenizerFast"
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "special", "most", "pooler"),
+    [
+        ("Roberta", {**SMALL, "max_position_embeddings": 34, "pad_token_id": 0}, True, 33, True),
+        ("GPT2", GPT2, False, 40, False),  # no token for padding, none before or after a text
+        ("DistilBert", DISTIL, True, 30, False),
+        ("Albert", {**SMALL, "embedding_size": 8, "max_position_embeddings": 30}, True, 30, False),
+        ("T5", OTHER, True, None, False),  # the encoder alone
+        ("DebertaV2", {**SMALL, "relative_attention": True, "max_position_embeddings": 30}, True, 30, False),
+    ],
+)
+def test_kinds(
+    kind: str, config: dict[str, Any], special: bool, most: int | None, pooler: bool, tmp_path: Path
+) -> None:
+    folder = make(tmp_path / kind, kind, config, special=special, tokenizer=FAST)
+    encoder = TransformerEncoder(folder, max_length=most or 50)
+    together = embed(encoder, TEXTS)
+    assert encoder.n_truncated == 1
+    alone = np.concatenate([embed(encoder, [text]) for text in TEXTS])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    assert np.isfinite(together).all()
+    encoder.save_pretrained(tmp_path / "saved")
+    np.testing.assert_array_equal(embed(open_encoder(tmp_path / "saved"), TEXTS), together)
+    if most is not None:
+        with pytest.raises(ParameterError, match=rf"{most}\], where its positions end. Got {most + 1} instead"):
+            TransformerEncoder(folder, max_length=most + 1).load()
+    if pooler:
+        assert TransformerEncoder(folder, max_length=20, pooling="pooler").dim_out == 16
+    else:
+        with pytest.raises(ParameterError, match="can't be 'pooler' for the network"):
+            TransformerEncoder(folder, max_length=20, pooling="pooler").load()
+
+
+def test_networks_that_cannot(tmp_path: Path) -> None:
+    sizes = {"layers": 1, "ffn_dim": 8, "attention_heads": 1}
+    small = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sizes.items()}
+    bart = make(tmp_path / "bart", "Bart", {"d_model": 8, **small}, tokenizer=FAST)
+    with pytest.raises(ModelError, match=r"encoder with a decoder \(bart\).*Those that can: t5"):
+        open_encoder(bart)
+    albert = make(tmp_path / "albert", "Albert", {**SMALL, "embedding_size": 8}, tokenizer=FAST)
+    with pytest.raises(ParameterError, match=r"'gradient_checkpointing' parameter .* must be False .*AlbertModel"):
+        open_encoder(albert, gradient_checkpointing=True)
+
+
+# ------------------------------------------------------------------------------------ how weights were saved
+
+
+def test_half_precision_is_read_as_single(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    half = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(half, folder / "model.safetensors", metadata={"format": "pt"})
+    change(folder / "config.json", torch_dtype="float16", dtype="float16")
+    encoder = open_encoder(folder, max_length=20)
+    assert {weight.dtype for weight in encoder.parameters()} == {torch.float32}
+    table = encoder.network.get_input_embeddings().weight
+    torch.testing.assert_close(table.detach(), half["embeddings.word_embeddings.weight"].float(), atol=0, rtol=0)
+
+
+def test_pickled_weights_and_shards(folder: Path, whole: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, folder / "pytorch_model.bin")
+    expected = embed(TransformerEncoder(whole, max_length=20), TEXTS)
+    np.testing.assert_array_equal(embed(TransformerEncoder(folder, max_length=20), TEXTS), expected)
+    (folder / "pytorch_model.bin").unlink()
+    names = sorted(weights)
+    for i, some in enumerate((names[:5], names[5:])):
+        save_file({name: weights[name] for name in some}, folder / f"part{i}.safetensors", metadata={"format": "pt"})
+    where = {name: f"part{int(name not in names[:5])}.safetensors" for name in names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}), "utf-8")
+    np.testing.assert_array_equal(embed(TransformerEncoder(folder, max_length=20), TEXTS), expected)
+    (folder / "part1.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"incomplete: part1.safetensors of model.safetensors.index.json is missing"):
+        open_encoder(folder)
+
+
+def test_code_in_pickled_weights_is_not_run(folder: Path, tmp_path: Path) -> None:
+    import pickle
+
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    (folder / "model.safetensors").unlink()
+    torch.save({"a": Trap()}, folder / "pytorch_model.bin", pickle_module=pickle)
+    with pytest.raises(ModelError, match="can't be loaded"):
+        open_encoder(folder, max_length=20)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_code_that_comes_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
+    (folder / "own.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'sprung')!r})\n", "utf-8")
+    change(folder / "config.json", model_type="own", auto_map={"AutoConfig": "own.C", "AutoModel": "own.M"})
+    with pytest.raises(ModelError, match="needs code that comes with the model, which Sylvan doesn't run"):
+        open_encoder(folder, max_length=20)
+    assert not (tmp_path / "sprung").exists()
+
+
+# ------------------------------------------------------------------------------------ spoiled folders
+
+
+def remove(*names: str) -> Callable[[Path], None]:
+    return lambda folder: [(folder / name).unlink() for name in names] and None
+
+
+def write(name: str, text: str) -> Callable[[Path], None]:
+    def act(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+
+    return act
+
+
+def cut(folder: Path) -> None:
+    data = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
+
+
+def without_a_weight(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def not_finite(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    weights["encoder.layer.0.output.dense.weight"][:] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def larger_tokenizer(folder: Path) -> None:
+    save_tokenizer(folder, [" ".join(f"word{i}" for i in range(300))])
+
+
+def no_padding(folder: Path) -> None:
+    save_tokenizer(folder, TEXTS, special=False)
+    settings = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+    settings.pop("eos_token")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+    change(folder / "config.json", pad_token_id=None, eos_token_id=None)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (remove("config.json"), "is not the folder of an encoder: config.json is missing.$"),
+        (lambda f: (f / "config.json").rename(f / "adapter_config.json"), "config.json is missing. It holds only what"),
+        (remove("model.safetensors"), r"incomplete: its weights \(model.safetensors\) are missing"),
+        (remove("tokenizer.json", "vocab.txt"), "incomplete: its tokenizer .* is missing"),
+        (write("config.json", "{"), "config.json' is damaged: it is no JSON"),
+        (write("config.json", "[]"), "it must hold an object, but holds a list"),
+        (write("config.json", '{"model_type": "unheard-of"}'), "The configuration in .* can't be loaded: .*unheard-of"),
+        (write("tokenizer.json", "{}"), "The tokenizer in .* can't be loaded"),
+        (write("model.safetensors", "nonsense"), "The network in .* can't be loaded"),
+        (cut, "The network in .* can't be loaded"),
+        (without_a_weight, "no weights for 1 of the network's parameters, 'encoder.layer.0.output.dense.weight'"),
+        (not_finite, "damaged: vectors are not finite"),
+        (larger_tokenizer, r"don't belong together: the tokenizer has ids up to \d+, the network's table has \d+ rows"),
+        (no_padding, "neither a token for padding nor one for the end of a text"),
+        (lambda f: change(f / "config.json", hidden_size=30), "The network in .* can't be loaded"),
+        (lambda f: change(f / "config.json", max_position_embeddings=50), "The network in .* can't be loaded"),
+    ],
+)
+def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: str, folder: Path) -> None:
+    spoil(folder)
+    with pytest.raises(ModelError, match=sentence):
+        open_encoder(folder, max_length=20)
+
+
+@pytest.mark.parametrize(
+    ("modules", "sentence"),
+    [
+        ([], "names no Pooling"),
+        ({}, "must hold a list, but holds a dict"),
+        ([3], "entry 0 must be an object with a type and a path"),
+        ([("models.Transformer", ""), ("models.LSTM", "")], "the step 'models.LSTM' at place 1"),
+        ([("models.Pooling", "1")], "the step 'models.Pooling' at place 0, where Sylvan knows none"),
+        ([("models.Transformer", "../elsewhere")], "names the path '../elsewhere', which leads elsewhere"),
+        ([("models.Transformer", ""), ("models.Pooling", "none")], r"none/config.json' can't be read"),
+        ([("models.Transformer", ""), ("models.Pooling", "odd")], "pools by 'median'"),
+        ([("models.Transformer", ""), ("models.Pooling", "prompt")], r"pools without the prompt's tokens"),
+        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "odd")], "a layer that Sylvan doesn't"),
+        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "2")], "model.safetensors' is missing"),
+        (
+            [("models.Transformer", ""), ("models.Pooling", "1"), ("models.Normalize", ""), ("models.Dense", "2")],
+            "the step 'models.Dense' at place 3, where Sylvan knows none",
+        ),
+    ],
+)
+def test_spoiled_modules(modules: Any, sentence: str, folder: Path) -> None:
+    if isinstance(modules, list):
+        modules = [step if isinstance(step, int) else {"type": step[0], "path": step[1]} for step in modules]
+    write("modules.json", json.dumps(modules))(folder)
+    write("1/config.json", json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}))(folder)
+    write("odd/config.json", json.dumps({"pooling_mode": "median", "in_features": 0}))(folder)
+    write("prompt/config.json", json.dumps({"pooling_mode": "mean", "include_prompt": False}))(folder)
+    write("2/config.json", json.dumps({"in_features": 32, "out_features": 4}))(folder)
+    with pytest.raises(ModelError, match=sentence):
+        open_encoder(folder)
+
+
+def test_a_folder_that_says_no_step(folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"is not the folder of a SentenceEncoder: modules.json is missing"):
+        SentenceEncoder(folder).load()
+
+
+@pytest.mark.parametrize(
+    ("change_config", "sentence"),
+    [
+        ({"dim": 7}, "its settings ask for features of the shape"),
+        ({"n_buckets": 2**31 - 1}, "its settings ask for features of the shape"),
+        ({"dim": "wide"}, "'dim' parameter of BagTextEncoder must be an int"),
+        ({"surprise": 1}, "unexpected keyword argument 'surprise'"),
+        ({"format": 2}, "no BagTextEncoder that this release of Sylvan reads"),
+        ({"hidden": 8}, "Missing key"),
+    ],
+)
+def test_spoiled_bags(change_config: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    BagTextEncoder(dim=8, n_buckets=50).save_pretrained(tmp_path)
+    change(tmp_path / "config.json", **change_config)
+    with pytest.raises(ModelError, match=sentence):
+        open_encoder(tmp_path)
+
+
+def test_bags_over_a_vectorizer_are_saved_with_it(tmp_path: Path) -> None:
+    from sylvan import TfidfVectorizer
+
+    encoder = BagTextEncoder(dim=4, vectorizer=TfidfVectorizer(ngrams=(1, 2)).fit(TEXTS), hidden=3).load()
+    encoder.save_pretrained(tmp_path / "bag")
+    again = open_encoder(tmp_path / "bag")
+    assert again.identity() == encoder.identity()
+    np.testing.assert_array_equal(embed(again, TEXTS), embed(encoder, TEXTS))
+
+
+# ------------------------------------------------------------------------------------ where nothing is, or may be
+
+
+def test_places_that_are_none(tmp_path: Path, whole: str) -> None:
+    (tmp_path / "file").write_text("")
+    for source, sentence in (
+        (tmp_path / "absent", "There is no folder '.*absent'.$"),
+        (tmp_path / "file", "is a folder with several files, but .* is a file"),
+        ("../some/folder", "There is no folder '../some/folder'"),
+        ("", "There is no folder ''"),
+    ):
+        with pytest.raises(ModelError, match=sentence):
+            open_encoder(source)
+    encoder = BagTextEncoder(dim=2, n_buckets=5)
+    with pytest.raises(ModelError, match=r"could not be saved to .*file'"):
+        encoder.save_pretrained(tmp_path / "file")
+    with pytest.raises(ModelError, match=r"could not be saved to .*'"):
+        open_encoder(whole, max_length=20).save_pretrained(tmp_path / "file" / "below")
+    assert sorted(os.listdir(tmp_path)) == ["file"]
+
+
+def test_a_name_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    start = time.perf_counter()
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match=r"no folder 'someone/.*\(HF_HUB_OFFLINE is set\). Give the path"):
+        open_encoder("someone/no-such-model")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
+    with pytest.raises(ModelError, match=r"hub can't be asked for a model of that name .*refused"):
+        open_encoder("someone/no-such-model")
+    assert time.perf_counter() - start < 10
+
+
+def test_a_name_that_was_downloaded_before(whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    place = tmp_path / "models--someone--tiny"
+    shutil.copytree(whole, place / "snapshots" / ("0" * 40))
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    encoder = open_encoder("someone/tiny", max_length=20)
+    np.testing.assert_array_equal(embed(encoder, TEXTS), embed(open_encoder(whole, max_length=20), TEXTS))
+    assert "someone/tiny" in repr(encoder)
+    (place / "snapshots" / ("0" * 40) / "tokenizer.json").unlink()
+    (place / "snapshots" / ("0" * 40) / "vocab.txt").unlink()
+    with pytest.raises(ModelError, match="hub can't be asked"):  # what is there is not enough
+        open_encoder("someone/tiny", max_length=20)
+
+
+def test_missing_packages(monkeypatch: pytest.MonkeyPatch, whole: str) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match=r'need transformers. Install it with: pip install "sylvan\[transformers\]"'):
+        open_encoder(whole)
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ImportError, match=r'need peft. Install it with: pip install "sylvan\[lora\]"'):
+        open_encoder(whole, max_length=20, lora_rank=2)
+    assert WORDS and hugging_face.need("json") is json
