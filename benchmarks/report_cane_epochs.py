@@ -18,7 +18,8 @@ TITLE = "Language models: perplexity against epochs (the paper's figure 3)"
 # Okabe and Ito's colours; CANE's are alike and differ in their dashes.
 LOOKS = {
     "full": ("#000000", "-"), "nce-40": ("#0072B2", "-"), "blackout-40": ("#56B4E9", "-"),
-    "cane-tree-40": ("#D55E00", "-"), "cane-tree-20-20": ("#D55E00", "--"), "cane-40": ("#CC79A7", "-"),
+    "cane-tree-40": ("#D55E00", "-"), "cane-tree-40-unigram": ("#D55E00", ":"), "cane-tree-20-20": ("#D55E00", "--"),
+    "cane-40": ("#CC79A7", "-"),
     "cane-20-20": ("#CC79A7", "--"),
 }  # fmt: skip
 
