@@ -89,7 +89,7 @@ def _explained(folder: str, what: str) -> Iterator[None]:
     except (ModelError, ParameterError, MemoryError):
         raise
     except Exception as error:  # of transformers and what it stands on: any class at all
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".") + "."
         if "trust_remote_code" in reason:
             reason = "it needs code that comes with the model, which Sylvan doesn't run."
         raise ModelError(f"The {what} in {folder!r} can't be loaded: {reason}") from error
