@@ -279,7 +279,7 @@ def test_running_out_of_memory_on_the_way_is_a_sentence(monkeypatch: pytest.Monk
 
 
 def test_devices_that_are_not_there(frozen: Any) -> None:
-    model = copy.deepcopy(frozen).set_params(device="vulkan:3")
+    model = copy.deepcopy(frozen).set_params(device="cuda:77")
     with pytest.raises(ParameterError, match=r"'device' parameter must be a device that this PyTorch sees\. Got"):
         model.rank(TEXTS, k=1)
 

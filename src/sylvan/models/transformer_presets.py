@@ -56,6 +56,9 @@ _RANKER = (
 )  # fmt: skip
 
 
+_DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
+
+
 @dataclass(frozen=True)
 class _Encoder(Constraint):
     """A folder, a name, or a TextEncoder, which is told by its methods lest PyTorch be loaded to ask."""
@@ -91,10 +94,10 @@ class _Path(Constraint):
 @dataclass(frozen=True)
 class _Device(Constraint):
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, str) and re.fullmatch(r"[a-z]+(:[0-9]+)?", value) is not None
+        return isinstance(value, str) and _DEVICE.fullmatch(value) is not None
 
     def describe(self) -> str:
-        return "'auto', 'cpu', 'cuda' or another device of PyTorch, such as 'cuda:1'"
+        return "'auto', 'cpu', 'cuda', 'mps' or 'xpu', with a number where there are several, as in 'cuda:1'"
 
     def _parse(self, text: str) -> Any:
         return text

@@ -87,7 +87,7 @@ class XTransformer(TransformerEstimator):
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them; ``max_leaf`` says how many labels a cluster
         has at most, and so how many clusters there are.
     device : str, default "auto"
-        "cpu", "cuda" or another device of PyTorch; "auto" is a GPU where there is one.
+        "cpu", "cuda", "cuda:1", "mps" or "xpu"; "auto" is a GPU where there is one.
     precision : {"auto", "no", "bf16", "fp16"}, default "auto"
         Of the encoder's training; "auto" is bf16 on a GPU that has it.
     accumulate : int, default 1

@@ -83,7 +83,7 @@ class XRTransformer(TransformerEstimator):
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them. Rows that are held out for ``calibration``
         have been seen by the encoder unless it is frozen: probabilities are then somewhat too high.
     device : str, default "auto"
-        "cpu", "cuda" or another device of PyTorch; "auto" is a GPU where there is one.
+        "cpu", "cuda", "cuda:1", "mps" or "xpu"; "auto" is a GPU where there is one.
     precision : {"auto", "no", "bf16", "fp16"}, default "auto"
         Of the encoder's training; "auto" is bf16 on a GPU that has it.
     accumulate : int, default 1
