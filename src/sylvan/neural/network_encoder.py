@@ -62,6 +62,8 @@ class NetworkEncoder(TextEncoder):
         self.tokenizer, self._padding, self._substitute = tokenizer, *_special_ids(tokenizer, network, recipe.folder)
         if recipe.modes == ("pooler",):
             recipe = replace(recipe, modes=("cls",), dense=[_need_pooler(network, recipe.folder)])
+        # The length is set here once: a tokenizer that several threads use must not be changed any more.
+        hugging_face.token_ids(tokenizer, [""], self.max_length)
         self._steps, self.normalizes = recipe, recipe.normalizes
         self.network, self.dense = network, nn.ModuleList(recipe.dense)
         self._dim_out = self._try_out(recipe)
