@@ -81,3 +81,13 @@ def test_only_beginnings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer.truncation_side = "right"
     right, n_truncated = hugging_face.token_ids(tokenizer, [long, "whales"], 20)
     assert sum(read[1:]) < 500 and n_truncated == 1 and right[0] != left[0]
+
+
+def test_tokenizers_in_python() -> None:
+    from transformers import ByT5Tokenizer
+
+    tokenizer = ByT5Tokenizer()
+    given = ["whale", "", "a whale at sea", "1234567"]
+    ids, n_truncated = hugging_face.token_ids(tokenizer, given, 8)
+    assert [len(row) for row in ids] == [6, 1, 8, 8] and n_truncated == 1
+    assert ids[0] == tokenizer("whale")["input_ids"]
