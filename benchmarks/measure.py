@@ -147,3 +147,13 @@ def precision(top: np.ndarray, Y: sp.csr_matrix, Y_train: sp.csr_matrix) -> dict
     figures = {f"P@{k}": 100 * hits[:, :k].sum() / (k * n) for k in (1, 3, 5)}
     figures |= {f"PSP@{k}": 100 * gain[:, :k].sum() / ideal[:, :k].sum() for k in (1, 3, 5)}
     return {name: float(value) for name, value in figures.items()}
+
+
+def recall(top: np.ndarray, Y: sp.csr_matrix, at: Sequence[int] = (1, 3, 5, 10)) -> dict[str, float]:
+    """R@k in percent: the mean share of a row's labels among its first k answers; rows without a label don't count."""
+    n, n_labels = Y.shape
+    counts = np.diff(Y.indptr)
+    truth = np.repeat(np.arange(n), counts) * np.int64(n_labels) + Y.indices
+    hits = np.isin(top + np.arange(n)[:, None] * np.int64(n_labels), truth) & (top >= 0)
+    held = counts > 0
+    return {f"R@{k}": float(100 * (hits[held, :k].sum(axis=1) / counts[held]).mean()) for k in at}

@@ -22,6 +22,7 @@ from report_irli import irli_section
 from report_output_layer import output_layer_section, output_layer_summary
 from report_plan import plan_section
 from report_sampling import sampling_section
+from report_transformers import transformers_section
 
 HERE = Path(__file__).resolve().parent
 PEERS = ("libpecos", "omikuji", "napkinxc")
@@ -320,6 +321,7 @@ def document(folder: Path) -> str:
     lines += calibration_section(by_order(folder, "calibration"))
     lines += plan_section(by_order(folder, "plan"))
     lines += ablation_section(by_order(folder, "ablation"))
+    lines += transformers_section(folder)
     lines += irli_section(folder)
     lines += sampling_section(folder)
     lines += codewords_section(folder)

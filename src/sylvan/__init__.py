@@ -12,6 +12,8 @@ from sylvan.models import (
     ShardedIRLIIndex,
     TextModel,
     XRLinear,
+    XRTransformer,
+    XTransformer,
 )
 from sylvan.registry import load
 from sylvan.text import TfidfVectorizer
@@ -30,6 +32,8 @@ __all__ = [
     "TfidfVectorizer",
     "TopK",
     "XRLinear",
+    "XRTransformer",
+    "XTransformer",
     "__version__",
     "data",
     "indexing",

@@ -14,6 +14,7 @@ from sylvan.errors import DataError
 __all__ = [
     "MAX_COLUMNS",
     "Csr",
+    "beside",
     "compressed",
     "matrix",
     "needs_double",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 MAX_COLUMNS = 2**31 - 1
+_ROW_BLOCK = 1 << 20  # values of a dense matrix that are put beside a sparse one at once
 _DENSE_BLOCK = 1 << 22  # values converted at once, so that a dense float64 matrix is never doubled
 
 _FLOAT32 = np.dtype(np.float32)
@@ -69,6 +71,53 @@ def take_rows(matrix: Csr, rows: npt.NDArray[np.integer[Any]]) -> Csr:
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     at = np.arange(int(indptr[-1])) + np.repeat(matrix.indptr[rows] - indptr[:-1], lengths)
     return Csr(indptr, matrix.indices[at], matrix.data[at], (len(rows), matrix.shape[1]))
+
+
+def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
+    """A sparse matrix and, to its right, a dense one as one sparse matrix: neither is ever held twice.
+
+    Parameters
+    ----------
+    left : Csr of shape (n, d)
+    right : ndarray of float32, shape (n, m)
+
+    Returns
+    -------
+    Csr of shape (n, d + m)
+        Zeros of ``right`` are left out.
+
+    Raises
+    ------
+    DataError
+        When ``right`` holds NaN or infinity, or the sizes don't fit.
+    """
+    (n_rows, width), n_dense = left.shape, right.shape[1]
+    if right.shape[0] != n_rows:
+        raise DataError(f"There are {n_rows} rows of features, but {right.shape[0]} dense ones.")
+    if width + n_dense > MAX_COLUMNS:
+        raise DataError(f"{width} and {n_dense} columns are more than the {MAX_COLUMNS} that are possible.")
+    step = max(1, _ROW_BLOCK // max(1, n_dense))
+    counts = np.empty(n_rows, _INT64)
+    for start in range(0, n_rows, step):
+        counts[start : start + step] = np.count_nonzero(right[start : start + step], axis=1)
+    own = np.diff(left.indptr)
+    indptr = np.zeros(n_rows + 1, _INT64)
+    np.cumsum(own + counts, out=indptr[1:])
+    indices, data = np.empty(indptr[-1], _INT32), np.empty(indptr[-1], _FLOAT32)
+    for start in range(0, n_rows, step):
+        rows = slice(start, min(start + step, n_rows))
+        begins, block = indptr[rows], right[rows]
+        if not np.isfinite(block).all():
+            row = start + int((~np.isfinite(block)).any(axis=1).argmax())
+            raise DataError(f"The dense features hold NaN or infinity (inf) in row {row}. Every value must be finite.")
+        first, last = int(left.indptr[rows.start]), int(left.indptr[rows.stop])
+        at = np.arange(first, last) + np.repeat(begins - left.indptr[rows], own[rows])
+        indices[at], data[at] = left.indices[first:last], left.data[first:last]
+        in_block, columns = np.nonzero(block)
+        before = np.cumsum(counts[rows]) - counts[rows]
+        at = np.arange(columns.size) + np.repeat(begins + own[rows] - before, counts[rows])
+        indices[at], data[at] = columns + width, block[in_block, columns]
+    return Csr(indptr, indices, data, (n_rows, width + n_dense))
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

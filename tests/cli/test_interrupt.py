@@ -133,3 +133,18 @@ def test_progress_is_drawn_on_a_terminal_alone(much: Path, tmp_path: Path) -> No
 
     assert b"%" in errors()
     assert errors("--quiet") == b""
+
+
+@posix
+def test_an_interrupted_classifier_writes_nothing(tmp_path: Path) -> None:
+    path, target = tmp_path / "train.jsonl", tmp_path / "m"
+    words = [f"w{i}" for i in range(500)]
+    texts = (f"{words[i % 500]} {words[i % 300]}" for i in range(4000))
+    data.write_jsonl(path, texts, [[f"l{i % 40}"] for i in range(4000)])
+    process = start("train", "beam-tree", str(path), "--model", str(target), "--set", "epochs=1000000",
+                    "--set", "learning_rate=0.1")  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline().startswith(b"Read 4,000 rows")
+    time.sleep(1.0)
+    assert process.poll() is None, "the training that was to be interrupted has ended"
+    assert interrupted(process) == "Interrupted; nothing was written."
+    assert [entry.name for entry in tmp_path.iterdir()] == ["train.jsonl"]

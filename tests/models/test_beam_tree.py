@@ -79,6 +79,9 @@ def test_ids_are_columns_whatever_is_missing() -> None:
         ([[0], [1, 2], *[[0]] * 118], r"y must name one class in each row, but row 1 has 2 labels"),
         ([["a"], ["b", "c"], *[["a"]] * 118], r"y must name one class in each row, .*\['b', 'c'\] in row 1"),
         (["a", 3, *["a"] * 118], r"all by strings or all by ints\. Got 3 in row 1"),
+        ([3, "a", *[3] * 118], r"all by strings or all by ints\. Got 3 in row 0 and 'a' in row 1"),
+        ([[3], ["a"], *[[3]] * 118], r"all by strings or all by ints\. Got \[3\] in row 0 and \['a'\] in row 1"),
+        (np.array([3, "a", *[3] * 118], object), r"all by strings or all by ints\. Got 3 in row 0 and 'a' in row 1"),
         (np.full(120, 0.5), r"Unknown label type: continuous\. y holds 0\.5 in row 0"),
         (np.full(120, np.nan), r"y holds nan in row 0"),
         (np.r_[y[:-1], [np.nan]], r"y holds nan in row 119"),
@@ -444,5 +447,3 @@ def test_class_weights_at_their_limits() -> None:
         BeamTreeClassifier(class_weight={0: 1e39}).fit(X, y)
     with pytest.raises(ParameterError, match="leaves no row a weight"):
         BeamTreeClassifier(class_weight=dict.fromkeys(range(4), 1e-50)).fit(X, y)
-    with pytest.raises(ParameterError, match="They are numbers here"):
-        TextModel(model=BeamTreeClassifier(class_weight={"elm": 2.0})).fit(["an elm", "a fir"], [["elm"], ["fir"]])

@@ -21,7 +21,7 @@ from sylvan.models.deep_layer_job import DeepLayerJob
 from sylvan.models.deep_matching import DeepMatcher, fine_tune
 from sylvan.models.deep_settings import DeepSettings
 from sylvan.models.deep_start import dense_rows, upper_tree
-from sylvan.neural import BagTextEncoder, embed
+from sylvan.neural import BagTextEncoder, Engine, embed
 from sylvan.validate import Csr
 
 QUICK = DeepSettings(
@@ -250,13 +250,19 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("stop", [30, 101, 125, 150, 205, 299])
-def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
-    """100 steps a layer, four epochs of 25: stopped within layers, within epochs, and between."""
+@cache
+def uninterrupted() -> tuple[Set, DeepSettings, BagTextEncoder, DeepMatcher]:
+    """100 steps a layer, four epochs of 25."""
     small = Set(450, 10)
     settings = replace(QUICK, epochs=4, refresh=40, held_out=20, beam=2, batch_size=8)
-    whole = bag(dropout=0.2)
-    expected = tuned(whole, range(small.tree.depth), small, settings)
+    encoder = bag(dropout=0.2)
+    return small, settings, encoder, tuned(encoder, range(small.tree.depth), small, settings)
+
+
+@pytest.mark.parametrize("stop", [30, 101, 160, 299])
+def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+    """Stopped within layers, within epochs, and between layers."""
+    small, settings, whole, expected = uninterrupted()
     original, count = DeepLayerJob.step, 0
 
     def failing(self: DeepLayerJob, batch: Any, step: int) -> Any:
@@ -327,6 +333,32 @@ def test_neither_biases_nor_norms_decay() -> None:
     assert set(decays.values()) == {0.0, 0.01}
     trained = [p for optimizer in job.optimizers for group in optimizer.param_groups for p in group["params"]]
     assert {id(p) for p in trained} == {id(p) for p in job.module.parameters()} and len(trained) == len(set(trained))
+
+
+def test_rates_rise_and_fall_to_nothing() -> None:
+    rates = []
+    original = DeepLayerJob.step
+
+    def watched(self: DeepLayerJob, batch: Any, step: int) -> Any:
+        rates.append(self.optimizers[-1].param_groups[0]["lr"])
+        return original(self, batch, step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeepLayerJob, "step", watched)
+        tuned(bag(), [0], settings=replace(QUICK, max_steps=40, warmup=0.25))
+    assert np.argmax(rates) in (9, 10) and max(rates) == pytest.approx(0.15, rel=0.1)
+    assert (np.diff(rates[:10]) > 0).all() and (np.diff(rates[10:]) < 0).all() and rates[-1] < 0.01
+
+
+def test_precision_and_accumulation_of_an_engine() -> None:
+    """Two batches of 8 make a step of 16; in half precision about the same is learned."""
+    settings = replace(QUICK, batch_size=8, epochs=2)
+    found = tuned(bag(), [0], settings=settings, engine=Engine(device="cpu", precision="bf16", accumulate=2))
+    n_rows = len(books().texts)
+    assert found.history()[0]["history"]["epochs"][-1]["step"] == 2 * -(-n_rows // 16)
+    whole = tuned(bag(), [0], settings=replace(settings, batch_size=16))
+    losses = [m.history()[0]["history"]["epochs"][-1]["loss"] for m in (found, whole)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)
 
 
 @pytest.mark.parametrize("layers", [[], [3], [-1], [1, 0], [1, 1]])

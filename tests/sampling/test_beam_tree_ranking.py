@@ -140,9 +140,14 @@ def test_wrong_parameters_are_sentences() -> None:
         BeamTreeHead(DIM, twice)
     head = BeamTreeHead(DIM, tree)
     features = torch.zeros(2, DIM)
-    for name, call in {"k": lambda: head.topk(features, 0), "beam": lambda: head.topk(features, 1, beam=0)}.items():
-        with pytest.raises(ParameterError, match=rf"'{name}' parameter of BeamTreeHead must be an int in \[1, inf\)"):
+    for call in (lambda: head.topk(features, 1, beam=0), lambda: head.log_prob(features, False, beam=0)):
+        with pytest.raises(ParameterError, match=r"'beam' parameter of BeamTreeHead must be an int in \[1, inf\)"):
             call()
+    for k in (0, 10**12, 2.0):  # what only pads a gigabyte a query is a slip
+        with pytest.raises(ParameterError, match=rf"'k' parameter of BeamTreeHead must be an int in \[1, 1000000\]\. "
+                                                 rf"Got {k} instead"):  # fmt: skip
+            head.topk(features, k)  # type: ignore[arg-type]
+    assert head.topk(features, 1000, beam=10**12).classes.shape == (2, 1000)
     with pytest.raises(ParameterError, match=r"'exact' parameter of BeamTreeHead must be True or False\. Got 'no'"):
         head.log_prob(features, exact="no")  # type: ignore[arg-type]
 

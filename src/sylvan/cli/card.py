@@ -30,6 +30,8 @@ _SUMMARIES = {
     "neighbor-ranker": "the labels of the most similar training rows",
     "irli": "labels in learned buckets, found by networks",
     "beam-tree": "one class a row, over a tree of classes",
+    "xr-transformer": "a text encoder and linear models over a tree of the labels",
+    "x-transformer": "a text encoder that finds clusters of labels, and linear models within them",
     "ensemble": "several models in one",
     "irli-index": "vectors in learned buckets",
     "irli-shards": "vectors in learned buckets, in disjoint parts",
@@ -45,6 +47,7 @@ _FACTS = (
     ("terms", "n_terms_"),
     ("vectors", "n_vectors_"),
     ("dimensions", "n_dimensions_"),
+    ("dimensions of the encoder", "n_dense_"),
     ("labels", "n_labels"),
 )
 
@@ -241,6 +244,9 @@ def _objects(model: Any, path: str) -> Iterator[tuple[str, Any]]:
             for number, one in enumerate(value):
                 if isinstance(one, Parameterized):
                     yield from _objects(one, f"{inner}[{number}]")
+    for name in ("vectorizer_", "ranker_"):  # what a model with an encoder has learned
+        if isinstance(value := model.__dict__.get(name), Parameterized):
+            yield from _objects(value, f"{path}.{name[:-1]}" if path else name[:-1])
 
 
 def _parameters(model: Any, path: str) -> Iterator[Parameters]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_option
-from sylvan.cli.options import cutoffs, input_options, shared_options
+from sylvan.cli.options import cutoffs, device_option, input_options, shared_options
 
 __all__ = ["command"]
 
@@ -61,6 +61,7 @@ __all__ = ["command"]
     metavar="FILE",
     help="Answers that don't count, a row and a label a line (the XMC repository's filter_labels_test.txt).",
 )
+@device_option
 @input_options
 @shared_options
 @config_option
@@ -97,7 +98,7 @@ def command(
     from sylvan.parallel import quiet
 
     check_figures(figures)
-    loaded = load_model(model, settings, given["threads"])
+    loaded = load_model(model, settings, given["threads"], given["device"])
     source = open_input(test, given, loaded)
     check_kind(loaded, model, source)
     with quiet(given["quiet"]):

@@ -18,6 +18,7 @@ __all__ = [
     "complain",
     "cutoffs",
     "describe_parameters",
+    "device_option",
     "input_options",
     "parse_settings",
     "read_settings",
@@ -50,6 +51,13 @@ def shared_options(command: _Command) -> _Command:
     ):
         command = option(command)
     return command
+
+
+def device_option(command: _Command) -> _Command:
+    """``--device``, where a model with an encoder computes."""
+    return click.option(
+        "--device", metavar="NAME", help="Where the text encoder computes, for models with one: auto, cpu or cuda."
+    )(command)
 
 
 def input_options(command: _Command) -> _Command:

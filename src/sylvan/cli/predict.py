@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_option
-from sylvan.cli.options import input_options, shared_options
+from sylvan.cli.options import device_option, input_options, shared_options
 
 __all__ = ["command"]
 
@@ -49,6 +49,7 @@ __all__ = ["command"]
     help="Subjects (TSV, CSV or SKOS) whose labels are written for URIs, which stand beside them as uris.",
 )
 @click.option("--language", metavar="CODE", help="Language of those labels, such as en.")
+@device_option
 @input_options
 @shared_options
 @config_option
@@ -89,7 +90,7 @@ def command(
     from sylvan.parallel import progress, quiet
 
     subjects = _subjects(given)
-    loaded = load_model(model, settings, given["threads"])
+    loaded = load_model(model, settings, given["threads"], given["device"])
     named = {"threshold": threshold, "expected": expected, "precision": precision}
     ruled = any(value is not None for value in named.values())
     k = 10 if k is None and not ruled else k

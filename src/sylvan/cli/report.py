@@ -13,7 +13,8 @@ __all__ = ["Intervals", "folder_size", "metric_table", "shortened", "size_words"
 
 def folder_size(folder: str) -> str:
     """The size of a folder's files in words, like ``20.9 MB``."""
-    return size_words(sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()))
+    places = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+    return size_words(sum(os.stat(path).st_size for path in places))
 
 
 def size_words(n_bytes: int) -> str:

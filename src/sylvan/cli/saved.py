@@ -22,8 +22,8 @@ __all__ = ["check_kind", "inner_of", "load_model", "rank_blocks"]
 _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail")
 
 
-def load_model(folder: str, settings: Sequence[str], threads: int | None) -> Any:
-    """The model in ``folder``, its parameters changed by ``settings`` (``beam=20``) and ``threads``.
+def load_model(folder: str, settings: Sequence[str], threads: int | None, device: str | None = None) -> Any:
+    """The model in ``folder``, its parameters changed by ``settings`` (``beam=20``), ``threads`` and ``device``.
 
     Raises
     ------
@@ -49,6 +49,8 @@ def load_model(folder: str, settings: Sequence[str], threads: int | None) -> Any
         raise ParameterError(complain([*config.problems, *problems]))
     inner.set_params(**values)
     _set_threads(loaded, threads)
+    if device is not None and not _set_device(loaded, device):
+        raise ParameterError(f"--device is for models with a text encoder, which {folder!r} holds none of.")
     return loaded
 
 
@@ -66,6 +68,15 @@ def _set_threads(model: Estimator, threads: int | None) -> None:
     model.set_params(n_jobs=threads)
     for member in getattr(model, "members", ()):
         _set_threads(member, threads)
+
+
+def _set_device(model: Estimator, device: str) -> bool:
+    """The device of a model's encoder and of all that it is made of; whether there is any."""
+    if "device" in type(model).parameter_names():
+        model.set_params(device=device)
+        model.check_params(["device"])
+        return True
+    return any([_set_device(member, device) for member in getattr(model, "members", ())])  # noqa: C419  # all of them
 
 
 def check_kind(model: Any, folder: str, source: TextInput | MatrixInput) -> None:

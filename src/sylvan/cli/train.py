@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import time
 from typing import Any
 
@@ -21,18 +22,25 @@ MODELS = {
     "neighbors": ("sylvan.models.neighbors", "NeighborRanker"),
     "irli": ("sylvan.models.irli", "IRLIClassifier"),
     "beam-tree": ("sylvan.models.beam_tree", "BeamTreeClassifier"),
+    "xr-transformer": ("sylvan.models.xr_transformer", "XRTransformer"),
+    "x-transformer": ("sylvan.models.x_transformer", "XTransformer"),
 }
+_TEXT_ALONE = ("xr-transformer", "x-transformer")  # models that make features of texts themselves
 _SUMMARIES = {
     "xr-linear": "A tree of linear models over any number of labels (PECOS's XR-Linear).",
     "neighbors": "The labels of the most similar training rows; needs no training.",
     "irli": "Labels in buckets that networks find, learned in turns (IRLI); training needs PyTorch.",
     "beam-tree": "One class a row out of very many, at a cost that hardly grows with them (CANE).",
+    "xr-transformer": "A text encoder fine-tuned down the label tree, with linear rankers (XR-Transformer); PyTorch.",
+    "x-transformer": "A text encoder fine-tuned to find clusters of labels, with linear rankers (X-Transformer).",
 }
 _SETTINGS = {  # what the examples set
     "xr-linear": "beam=20",
     "neighbors": "n_neighbors=50",
     "irli": "n_repetitions=16",
     "beam-tree": "epochs=20",
+    "xr-transformer": "encoder=models/minilm",
+    "x-transformer": "encoder=models/minilm",
 }
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf")
 
@@ -122,6 +130,7 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
         help="A parameter of the model (below); give it again for several.",
     )
     @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
+    @click.option("--device", metavar="NAME", help="The same as --set device=NAME: auto, cpu or cuda, for encoders.")
     @click.option(
         "--label-features",
         metavar="Z.npz",
@@ -156,21 +165,36 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
             f"\b\nExample:\n  sylvan plan {name} train.jsonl --set {_SETTINGS[name]} --threads 2"
         )
         return train_model
-    train_model.help = (
-        f"Train {MODELS[name][1]} on the file TRAIN (- for stdin) and save it in a folder.\n\n"
-        "TRAIN holds texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's "
-        "corpora, Parquet), or a matrix: the XMC repository's text format, svmlight, "
-        ".npz or .npy with --labels Y.npz, or a folder with X.trn.npz and Y.trn.npz. Text files may be packed "
-        "as .gz or .xz.\n\n"
-        "\b\nExamples:\n"
-        f"  sylvan train {name} train.jsonl --model runs/m --set {_SETTINGS[name]} --threads 2\n"
-        f"  sylvan train {name} books.jsonl --model runs/m --text-field title --text-field author --ngrams 1,2\n"
-        f"  sylvan train {name} X.trn.npz --labels Y.trn.npz --model runs/m\n"
-        f"  sylvan train {name} train.jsonl --model runs/m --test test.jsonl\n"
-        f"  sylvan train {name} --print-config > run.toml\n"
-        f"  sylvan train {name} train.jsonl --model runs/m --config run.toml"
-    )
+    train_model.help = _help(name)
     return train_model
+
+
+def _help(name: str) -> str:
+    """What ``train NAME --help`` says first."""
+    texts = (
+        "TRAIN holds texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's "
+        "corpora, Parquet)"
+    )
+    matrices = (
+        ", or a matrix: the XMC repository's text format, svmlight, .npz or .npy with --labels Y.npz, or a folder with "
+        "X.trn.npz and Y.trn.npz"
+    )
+    alone = name in _TEXT_ALONE
+    lines = [
+        f"train.jsonl --model runs/m --set {_SETTINGS[name]} --threads 2",
+        "books.jsonl --model runs/m --text-field title --text-field author --ngrams 1,2",
+        "train.jsonl --model runs/m --set preset=tiny --device cpu" if alone
+        else "X.trn.npz --labels Y.trn.npz --model runs/m",
+        "train.jsonl --model runs/m --test test.jsonl",
+        "--print-config > run.toml",
+        "train.jsonl --model runs/m --config run.toml",
+    ]  # fmt: skip
+    examples = "\n".join(f"  sylvan train {name} {line}" for line in lines)
+    return (
+        f"Train {MODELS[name][1]} on the file TRAIN (- for stdin) and save it in a folder.\n\n"
+        f"{texts}{'' if alone else matrices}. Text files may be packed as .gz or .xz.\n\n"
+        f"\b\nExamples:\n{examples}"
+    )
 
 
 def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
@@ -190,8 +214,10 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
             raise click.MissingParameter(ctx=ctx, param=parameter)
     model = owner(**parameters)
     model.check_params()
-    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **text})
+    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **_preset_of_texts(model), **text})
     vectorizer.check_params()
+    if model.takes_texts and text:
+        model.vectorizer = vectorizer
     resolve_jobs(given["threads"])
     with quiet(given["quiet"]):
         _fit_and_save(ctx.find_object(Session) or Session(), model, vectorizer, given)
@@ -204,7 +230,7 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
     config = config_of(ctx)
     parameters, problems = read_settings(owner, given["settings"], preset=config.parameters)
     typed = {setting.partition("=")[0].strip() for setting in given["settings"]}
-    for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", "tree")):
+    for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", "tree"), ("device", "device")):
         if given[option] is None:
             continue
         if name in typed:
@@ -213,7 +239,7 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
             problems.append(f"--{option} is not for {owner.__name__}, which has no parameter {name!r}.")
         else:
             parameters[name] = given[option]
-    if given["label_features"] is not None and "embedding" not in owner.parameter_names():
+    if given["label_features"] is not None and "label_features" not in inspect.signature(owner.fit).parameters:
         problems.append(f"--label-features is not for {owner.__name__}, which clusters no labels.")
     elif given["label_features"] is not None and parameters.setdefault("embedding", "pifa_lf") != "pifa_lf":
         problems.append(f"--label-features is for embedding=pifa_lf, not for {parameters['embedding']}.")
@@ -225,6 +251,15 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
     if given["tree"] is not None:
         parameters["tree"] = _tree(given["tree"])
     return parameters, text
+
+
+def _preset_of_texts(model: Any) -> dict[str, Any]:
+    """What the model's preset says of its vectoriser; nothing for models over matrices."""
+    if not model.takes_texts:
+        return {}
+    from sylvan.models.transformer_presets import PRESETS
+
+    return dict(PRESETS[model.preset]["vectorizer"])
 
 
 def _tree(folder: str) -> Any:
@@ -255,11 +290,17 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     if isinstance(source, TextInput):
         from sylvan.models.text import TextModel
 
-        model = TextModel(vectorizer, model)
+        if not model.takes_texts:
+            model = TextModel(vectorizer, model)
+        elif not given["quiet"]:
+            options["report"] = click.echo
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
+    elif model.takes_texts:
+        raise DataError(f"{type(model).__name__} learns from texts, but {given['train']} is {source.words}.")
     else:
         _refuse_text_options(given)
     if given["plan"]:
+        options.pop("report", None)
         need_plan(model)
         click.echo(model.plan(*source.read(), **options).text())
         return

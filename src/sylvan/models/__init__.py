@@ -7,7 +7,9 @@ from sylvan.models.irli_index import IRLIIndex
 from sylvan.models.irli_shards import ShardedIRLIIndex
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
+from sylvan.models.x_transformer import XTransformer
 from sylvan.models.xr_linear import XRLinear
+from sylvan.models.xr_transformer import XRTransformer
 
 __all__ = [
     "BeamTreeClassifier",
@@ -18,4 +20,6 @@ __all__ = [
     "ShardedIRLIIndex",
     "TextModel",
     "XRLinear",
+    "XRTransformer",
+    "XTransformer",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -157,7 +159,28 @@ class Estimator(Habits):
             raise ParameterError(
                 f"Probabilities are the same with any 'tail': only rank takes one. Got {options['tail']!r} instead."
             )
+        self._need_options(options)
         return self.rank(X, k, **{**options, **self._untailed()})
+
+    def _need_options(self, options: Mapping[str, Any]) -> None:
+        """Refuse what :meth:`rank` has no option for, before it is called on behalf of another method."""
+        known = self._rank_options() if options else None
+        unknown = [] if known is None else [name for name in options if name not in known]
+        if known is not None and unknown:
+            raise ParameterError(
+                f"There is no option {unknown[0]!r} here. The options of {type(self).__name__}'s ranking are: "
+                f"{', '.join(known)}."
+            )
+
+    def _rank_options(self) -> list[str] | None:
+        """The names of what :meth:`rank` takes beside rows and ``k``; None where that isn't known."""
+        given = inspect.signature(self.rank).parameters.values()
+        names = [one.name for one in given if one.kind is one.KEYWORD_ONLY]
+        if all(one.kind is not one.VAR_KEYWORD for one in given):
+            return names
+        inner = getattr(self, "inner", None)  # a text model's own model
+        further = None if inner is None else inner()._rank_options()
+        return None if further is None else names + [name for name in further if name not in names]
 
     def _untailed(self) -> dict[str, Any]:
         """What makes ``rank`` leave the scores as they are, whatever the model's own ``tail``."""
@@ -241,6 +264,7 @@ class Estimator(Habits):
         """
         self._need_fit("explain")
         explaining.refuse_filters(options)
+        self._need_options(options)
         top = explaining.check_count(top, "top")
         row = validate.features(x, n_features=self.n_features_, owner=type(self).__name__)
         explaining.one_row(row)

@@ -11,10 +11,12 @@ import scipy.sparse as sp
 
 from sylvan import store, validate
 from sylvan.canonical import Csr
+from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.beam_tree_changes import bind, rate_of, refuse_changes, told_classes
 from sylvan.models.beam_tree_explanation import class_notes, class_votes
 from sylvan.models.beam_tree_plan import plan_training
 from sylvan.models.beam_tree_search import rank_by_beam, rank_exactly, within_bounds
@@ -26,7 +28,7 @@ from sylvan.models.beam_tree_training import (
     go_on,
     learn,
 )
-from sylvan.models.class_names import Classes, classes_of
+from sylvan.models.class_names import Classes
 from sylvan.models.class_settings import ClassWeight, TreeOf
 from sylvan.models.explanation import TreeVote
 from sylvan.models.plan import Plan
@@ -79,8 +81,8 @@ class BeamTreeClassifier(Estimator):
         What noises are drawn by: all alike, or as often as classes occur, to the power ``noise_power``.
     noise_power : float, default 0.75
     class_weight : "balanced" or dict, optional
-        Factor of the loss of each class's rows; those that a dict lacks have 1 (its keys are classes; in a TextModel
-        numbers of classes). "balanced" gives all classes that occur the same weight together.
+        Factor of the loss of each class's rows; those that a dict lacks have 1 (its keys are classes, in a TextModel
+        too). "balanced" gives all classes that occur the same weight together.
     seed : int, default 0
     n_jobs : int, optional
         Threads for ranking and for the tree; None or -1 for every core. Neither model nor answer depends on it.
@@ -144,6 +146,7 @@ class BeamTreeClassifier(Estimator):
     }
 
     gives_probabilities: ClassVar[bool] = True
+    takes_class_names: ClassVar[bool] = True
     weights_: ClassWeights
     learning_rate_: float
     history_: npt.NDArray[np.float64]
@@ -151,6 +154,8 @@ class BeamTreeClassifier(Estimator):
     _dense: bool
     _loss: str
     _bias: float
+    _branching: int
+    _grown: str
     _step: int  # examples shown so far
 
     def __init__(
@@ -189,7 +194,9 @@ class BeamTreeClassifier(Estimator):
         self.seed = seed
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False) -> BeamTreeClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None
+    ) -> BeamTreeClassifier:
         """Make the tree, choose the learning rate, and train.
 
         Parameters
@@ -202,6 +209,8 @@ class BeamTreeClassifier(Estimator):
             Factor of each row's loss.
         force : bool, default False
             Train even where the machine hasn't got the memory.
+        class_names : Vocabulary, optional
+            What ``class_weight`` calls the columns of a matrix ``y``; a TextModel tells it.
 
         Raises
         ------
@@ -215,7 +224,7 @@ class BeamTreeClassifier(Estimator):
         """
         self.check_params()
         resolve_jobs(self.n_jobs)
-        examples, classes = examples_of(self, X, y, sample_weight)
+        examples, classes = examples_of(self, X, y, sample_weight, names=class_names)
         return self._begin(X, examples, classes, self.epochs, force)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> BeamTreeClassifier:
@@ -224,7 +233,8 @@ class BeamTreeClassifier(Estimator):
         The first call makes the tree and chooses the learning rate, by the rows that it is given: let it see enough of
         every class. It must be told all classes; later calls, also of a model that was saved and loaded, add none.
         Weights change where they are: a call that is interrupted leaves what it had learned by then, one that goes out
-        of bounds no model.
+        of bounds no model. Parameters set since the call before count, ``learning_rate`` too ("auto" goes on with the
+        last one), but for those that weights are bound to.
 
         Parameters
         ----------
@@ -238,8 +248,8 @@ class BeamTreeClassifier(Estimator):
         DataError
             As :meth:`fit`; for a class that wasn't among the first call's; and for other ``classes`` than these.
         ParameterError
-            As :meth:`fit`; for ``class_weight="balanced"``, which needs all rows at once; and when ``loss`` or ``bias``
-            were changed after the first call.
+            As :meth:`fit`; for ``class_weight="balanced"``, which needs all rows at once; and when ``loss``, ``bias``,
+            or of a loss with a tree ``tree`` or ``branching`` were changed after the first call.
 
         Examples
         --------
@@ -250,28 +260,12 @@ class BeamTreeClassifier(Estimator):
         >>> model.partial_fit(X[::-1], y[::-1]).n_rows_
         120
         """
-        if self.class_weight == "balanced":
-            raise ParameterError(
-                "class_weight='balanced' is not for partial_fit, which doesn't see all rows at once: give a dict of "
-                "weights, or sample_weight."
-            )
         self.check_params()
         resolve_jobs(self.n_jobs)
-        given = None if classes is None else classes_of(classes, name="classes")[0]
+        given = told_classes(self, y, classes)
         if not self._is_fitted():
-            if given is None and not (sp.issparse(y) or getattr(y, "ndim", 1) == 2):
-                raise DataError("The first call of partial_fit must be told all classes: partial_fit(X, y, classes=…).")
             return self._begin(X, *examples_of(self, X, y, sample_weight, given), epochs=1)
-        if given is not None and not given.same(self._classes):
-            raise DataError(
-                f"The classes given, {given.n} of them, are not those of the first call, {self._classes.n}: "
-                "partial_fit adds no classes. fit learns anew with all of them."
-            )
-        if (self.loss, self.bias) != (self._loss, self._bias):
-            raise ParameterError(
-                f"loss={self._loss!r} and bias={self._bias:g} were what the first call learned with; partial_fit can't "
-                f"go on with loss={self.loss!r} and bias={self.bias:g}."
-            )
+        refuse_changes(self, given)
         self._go_on(examples_of(self, X, y, sample_weight, self._classes, self._rows(X, bounded=False))[0])
         return self
 
@@ -282,7 +276,8 @@ class BeamTreeClassifier(Estimator):
         learned = learn(self, examples, epochs, force)
         self.weights_, self.learning_rate_, self.history_ = learned.weights, learned.learning_rate, learned.history
         self._classes, self._dense = classes, isinstance(examples.X, np.ndarray)
-        self._loss, self._bias, self._step = self.loss, float(self.bias), learned.n_shown
+        bind(self)
+        self._step = learned.n_shown
         self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, examples.counts()
         self._keep_names(X, classes.vocabulary)
         self.n_labels_ = classes.n
@@ -299,9 +294,10 @@ class BeamTreeClassifier(Estimator):
                 del self.n_labels_  # it isn't fitted any more
                 raise DataError(f"{error} The model is lost: fit it anew.") from None
             self.history_, self._step = np.concatenate([self.history_, told]), self._step + shown
+            self.learning_rate_ = rate_of(self)
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
 
-    def plan(self, X: Any, y: Any, sample_weight: Any = None) -> Plan:
+    def plan(self, X: Any, y: Any, sample_weight: Any = None, *, class_names: Vocabulary | None = None) -> Plan:
         """What ``fit`` with the same arguments would take: time, memory and the size of the model.
 
         The tree is made as ``fit`` would make it, and some hundred rows are shown. Nothing of the model changes.
@@ -319,7 +315,7 @@ class BeamTreeClassifier(Estimator):
         True
         """
         self.check_params()
-        return plan_training(self, examples_of(self, X, y, sample_weight)[0])
+        return plan_training(self, examples_of(self, X, y, sample_weight, names=class_names)[0])
 
     @property
     def classes_(self) -> npt.NDArray[Any]:

@@ -12,7 +12,7 @@ from sylvan import store, validate
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.class_names import Classes
-from sylvan.models.class_settings import weight_from_json, weight_to_json
+from sylvan.models.class_settings import GIVEN, TREES, weight_from_json, weight_to_json
 from sylvan.ranking.class_training import LOSSES
 
 __all__ = ["KIND", "parameters_of", "restore", "state_of"]
@@ -34,6 +34,8 @@ def state_of(model: Any) -> store.State:
         "trained_loss": model._loss,
         "trained_bias": model._bias,
         "trained_rate": model.learning_rate_,
+        "trained_branching": model._branching,
+        "trained_tree": model._grown,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
         "weights": _as_stored(model.weights_.weights, model._dense),
@@ -83,6 +85,8 @@ def restore(model: Any, state: store.State, tree: LabelTree) -> None:
     model._loss = store.need_choice(state, "trained_loss", tuple(LOSSES))
     model._bias = store.need_float(state, "trained_bias", 0)
     model.learning_rate_ = store.need_float(state, "trained_rate", 0)
+    model._branching = store.need_int(state, "trained_branching", 2, 1 << 20)
+    model._grown = store.need_choice(state, "trained_tree", (*TREES, GIVEN))
     n_edges, n_weights = sum(tree.layer_sizes), model.n_features_ + 1
     shape = (n_edges, n_weights) if model._dense else (n_weights, n_edges)
     weights = store.need_array(state, "weights", np.float32, shape)

@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from sylvan import validate
 from sylvan.canonical import Csr, shape_text, take_rows
+from sylvan.data import Vocabulary
 from sylvan.errors import DataError, MemoryLimitError
 from sylvan.indexing import LabelTree, balanced_tree, class_centers, class_tree
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.matching.class_beam import ClassWeights
+from sylvan.models.beam_tree_changes import rate_of
 from sylvan.models.beam_tree_search import rank_by_beam
 from sylvan.models.class_names import Classes, classes_of
 from sylvan.models.class_settings import row_weights
@@ -92,7 +94,13 @@ class Learned:
 
 
 def examples_of(
-    model: Any, X: Any, y: Any, sample_weight: Any, known: Classes | None = None, rows: Any = None
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    known: Classes | None = None,
+    rows: Any = None,
+    names: Vocabulary | None = None,
 ) -> tuple[Examples, Classes]:
     """What a model is given to learn from, verified; rows are dense where a quarter of their values are stored.
 
@@ -104,6 +112,8 @@ def examples_of(
         The classes that there are; by default those of ``y``.
     rows : Csr or ndarray, optional
         X, verified already.
+    names : Vocabulary, optional
+        What the columns of ``y`` are called, for the weights of classes.
 
     Raises
     ------
@@ -134,7 +144,7 @@ def examples_of(
         if dense != isinstance(rows, np.ndarray):
             rows = rows.to_scipy().toarray() if dense else validate.features(rows)
     own = validate.sample_weight(sample_weight, rows.shape[0])
-    return Examples(rows, ids, known.n, row_weights(model.class_weight, known, ids, own)), known
+    return Examples(rows, ids, known.n, row_weights(model.class_weight, known, ids, own, names)), known
 
 
 def training_of(model: Any, learning_rate: float, n_classes: int) -> ClassTraining:
@@ -189,7 +199,7 @@ def go_on(
         When weights go out of bounds; they are lost then.
     """
     noise, rows = noise_of(model.noise, model.noise_power, counts), examples.taught()
-    training = training_of(model, model.learning_rate_, examples.n_classes)
+    training = training_of(model, rate_of(model), examples.n_classes)
     return train_epochs(model.weights_, examples, training, rows, [1.0], noise=noise, step=step), len(rows)
 
 

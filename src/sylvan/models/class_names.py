@@ -44,7 +44,9 @@ class Classes:
     def array(self) -> npt.NDArray[Any]:
         """The classes as an array of shape (n,), as scikit-learn has them."""
         if self.vocabulary is not None:
-            return np.array(list(self.vocabulary))
+            names = list(self.vocabulary)
+            # NumPy's strings end where only NULs follow.
+            return np.array(names, object if any(name.endswith("\0") for name in names) else None)
         return np.arange(self.n) if self.values is None else self.values
 
     def same(self, other: Classes) -> bool:
@@ -142,6 +144,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
         vocabulary = Vocabulary(sorted(set(words)))
         number_of = {word: number for number, word in enumerate(vocabulary)}
         return Classes(len(vocabulary), vocabulary), np.array([number_of[word] for word in words], np.int32)
+    _refuse_mixed(y, name)
     numbered = _negative(y, name)
     if numbered is not None:
         values, ids = np.unique(numbered, return_inverse=True)
@@ -155,6 +158,19 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
             f"{name} must name one class in each row, but row {row} has {has}. Several labels a row are for XRLinear."
         )
     return Classes(csr.shape[1]), csr.indices
+
+
+def _refuse_mixed(y: Any, name: str) -> None:
+    """Refuse words after numbers; words that come first are refused by the number's row."""
+    if not isinstance(y, list | tuple) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
+        return
+    for number, row in enumerate(y):
+        item = row[0] if isinstance(row, list | tuple) and len(row) == 1 else row
+        if isinstance(item, str):
+            raise DataError(
+                f"{name} must name one class in each row, all by strings or all by ints. Got {y[0]!r:.60} in row 0 "
+                f"and {row!r:.60} in row {number} instead."
+            )
 
 
 def _one_word(row: Any, number: int, name: str) -> str:

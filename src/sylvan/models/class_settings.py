@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.data import Vocabulary
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.models.class_names import Classes
 from sylvan.params import Constraint
 from sylvan.store import JSON
 
-__all__ = ["TREES", "ClassWeight", "TreeOf", "row_weights", "weight_from_json", "weight_to_json"]
+__all__ = ["GIVEN", "TREES", "ClassWeight", "TreeOf", "row_weights", "weight_from_json", "weight_to_json"]
 
 TREES = ("kmeans", "random", "frequency")
+GIVEN = "given"  # what a tree is called that was a parameter
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,15 @@ def weight_from_json(value: JSON) -> Any:
 
 
 def row_weights(
-    class_weight: Any, classes: Classes, ids: npt.NDArray[np.int32], weight: npt.NDArray[np.float32] | None
+    class_weight: Any,
+    classes: Classes,
+    ids: npt.NDArray[np.int32],
+    weight: npt.NDArray[np.float32] | None,
+    names: Vocabulary | None = None,
 ) -> npt.NDArray[np.float32] | None:
     """The weight of each row: its own times its class's; None where all are 1.
+
+    With ``names``, classes are called by these, ints by their digits.
 
     Raises
     ------
@@ -100,11 +108,9 @@ def row_weights(
     else:
         each = np.ones(len(present))
         for label, factor in class_weight.items():
-            number = classes.id_of(label)
+            number = classes.id_of(label) if names is None else names.get(str(label))
             if number is None:
-                among = f"class_weight names {label!r}, which is none of the {classes.n} classes of y."
-                hint = " They are numbers here: a TextModel hands over a class as the place of its name."
-                raise ParameterError(among + hint * (isinstance(label, str) and classes.vocabulary is None))
+                raise ParameterError(f"class_weight names {label!r}, which is none of the {classes.n} classes of y.")
             each[present == number] = factor
     with np.errstate(over="ignore"):
         rows: npt.NDArray[np.float32] = (each[place] * (1.0 if weight is None else weight)).astype(np.float32)

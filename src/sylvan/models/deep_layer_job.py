@@ -16,6 +16,8 @@ from sylvan.matching.label_layer import LabelLayer, squared_hinge
 from sylvan.matching.layer_candidates import LayerCandidates
 from sylvan.models.deep_settings import DeepSettings
 from sylvan.neural.embedding import embed
+from sylvan.neural.engine import AsItIs, Engine
+from sylvan.neural.schedule import WarmupSchedule
 from sylvan.neural.text_encoder import TextEncoder
 from sylvan.neural.token_rows import TokenRows
 from sylvan.neural.training import Job
@@ -83,19 +85,19 @@ class DeepLayerJob(Job):
         *,
         look: Callable[[], npt.NDArray[np.int32]] | None = None,
         identity: Mapping[str, Any] | None = None,
-        engine: Any = None,
+        engine: Engine | None = None,
         record: Mapping[str, Any] | None = None,
     ) -> None:
         self.encoder, self.layer, self.data, self.deep = encoder, layer, data, settings
         self.record = dict(record or {})
-        self.n_steps, self.look, self.identity, self.engine = n_steps, look, dict(identity or {}), engine
+        self.look, self.identity = look, dict(identity or {})
+        self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0
         self.metric = f"P@{min(_AT, layer.n_nodes)}"
         self.module = nn.ModuleDict({"encoder": encoder, "layer": layer})
-        if engine is not None:
-            engine.place(self.module)
+        self.engine.place(self.module)
         self.optimizers = self._optimizers()
-        self.schedulers = [torch.optim.lr_scheduler.LambdaLR(each, self._rate) for each in self.optimizers]
+        self.schedulers = WarmupSchedule(n_steps, settings.warmup).schedulers(self.optimizers)
 
     def _optimizers(self) -> list[torch.optim.Optimizer]:
         deep = self.deep
@@ -117,13 +119,6 @@ class DeepLayerJob(Job):
         else:
             found.append(RowwiseAdagrad(groups))
         return found
-
-    def _rate(self, step: int) -> float:
-        """The share of the highest rate: rising through the warm-up, then falling to 0."""
-        warm = self.deep.warmup * self.n_steps
-        if step < warm:
-            return (step + 1) / (warm + 1)
-        return max(0.0, (self.n_steps - step) / max(self.n_steps - warm, 1.0))
 
     # What the training loop asks.
 
@@ -159,8 +154,7 @@ class DeepLayerJob(Job):
     def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
         if self.deep.refresh is not None and step - self.looked >= self.deep.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
-        device = self.layer.table.device
-        batch = {name: tensor.to(device, non_blocking=True) for name, tensor in self._batch(rows).items()}
+        batch = self.engine.batch(self._batch(rows))
         nodes, positive, weights = (batch.pop(f"candidate_{name}") for name in ("nodes", "positive", "weights"))
         embeddings = F.normalize(self.encoder(batch).float(), dim=1)
         return squared_hinge(self.layer(embeddings, nodes), positive, weights)

@@ -23,6 +23,7 @@ from sylvan.models.deep_settings import DeepSettings
 from sylvan.models.deep_start import LinearStart
 from sylvan.neural.checkpoint import load_tree, save_tree
 from sylvan.neural.embedding import embed
+from sylvan.neural.engine import AsItIs, Engine
 from sylvan.neural.history import to_json
 from sylvan.neural.keeping import has_checkpoint
 from sylvan.neural.text_encoder import TextEncoder
@@ -95,7 +96,7 @@ def fine_tune(
     settings: DeepSettings | None = None,
     *,
     row_weight: npt.NDArray[np.float32] | None = None,
-    engine: Any = None,
+    engine: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     n_jobs: int = 1,
 ) -> DeepMatcher:
@@ -171,12 +172,14 @@ class _Training:
         layers: Sequence[int],
         settings: DeepSettings,
         row_weight: npt.NDArray[np.float32] | None,
-        engine: Any,
+        engine: Engine | None,
         checkpoint: str | os.PathLike[str] | None,
         n_jobs: int,
     ) -> None:
         self.encoder, self.rows, self.labels, self.tree = encoder.load(), rows, labels, tree
-        self.settings, self.row_weight, self.engine = settings, row_weight, engine
+        self.settings, self.row_weight = settings, row_weight
+        self.engine = AsItIs(self.encoder) if engine is None else engine
+        self.engine.place(self.encoder)
         self.layers = self._checked_layers(layers)
         settings.check(len(self.layers))
         self._check_data()
@@ -226,13 +229,13 @@ class _Training:
     def _train_layer(self, at: int, identity: dict[str, Any]) -> DeepLayer:
         settings, t = self.settings, self.layers[at]
         folder = None if self.folder is None else os.path.join(self.folder, f"training{t}")
-        layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out)
+        layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
-        if folder is None or not has_checkpoint(folder):  # else all of this is in there
+        if folder is None or not self.engine.agree(has_checkpoint(folder)):  # else all of this is in there
             beam, record = self._begin(t, layer)
         data = LayerData(self.rows, self.learned, self.held_out, self._candidates(t, beam), self.row_weight)
-        accumulate = 1 if self.engine is None else self.engine.accumulate
+        accumulate = self.engine.accumulate
         n_steps = settings.steps(len(self.learned), at, len(self.layers), accumulate)
         job = DeepLayerJob(
             self.encoder, layer, data, settings, n_steps, look=(lambda: self._look(t)) if t else None,
@@ -242,7 +245,7 @@ class _Training:
         history = train(
             job, epochs=epochs, max_steps=n_steps, patience=settings.patience,
             folder=folder, resume=folder is not None, seed=settings.seed + at, clip_norm=settings.clip_norm,
-            evaluate_every=max(1, -(-n_steps // settings.evaluations)),
+            evaluate_every=max(1, -(-n_steps // settings.evaluations)), engine=self.engine,
         )  # fmt: skip
         record = {**job.record, "seconds": history.seconds, "history": history.as_dict()}
         table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
@@ -315,8 +318,11 @@ class _Training:
 
     def _keep(self, at: int, layer: DeepLayer, identity: dict[str, Any]) -> None:
         """Write a finished layer; the encoder comes last, as it says how many there are."""
-        if self.folder is None or (self.engine is not None and not self.engine.is_main):
-            return
+        if self.folder is not None and self.engine.is_main:
+            self._write(at, layer, identity)
+        self.engine.wait()
+
+    def _write(self, at: int, layer: DeepLayer, identity: dict[str, Any]) -> None:
         kept = {"table": layer.table, "bias": layer.bias, "record": layer.record}
         save_tree(self._path(f"layer{layer.layer}"), kept, kind=_LAYER_KIND)
         tree = {"encoder": self.encoder.state_dict(), "finished": at + 1}

@@ -30,7 +30,7 @@ from sylvan.models.members import (
     takes,
     vocabulary_of,
 )
-from sylvan.models.text import check_texts, thresholds_by_name
+from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.models.text_labels import encode_labels
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Instance, Jobs, Number, Parameterized

@@ -15,7 +15,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
-__all__ = ["NamedTopK", "ids_of_names", "rows_of_names"]
+__all__ = ["NamedTopK", "ids_of_names", "names_for", "rows_of_names"]
 
 _COMPARED = 200_000  # names among which a like one is looked for; more would take seconds
 
@@ -83,6 +83,11 @@ def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
     near = difflib.get_close_matches(item, list(vocabulary), n=1) if len(vocabulary) <= _COMPARED else []
     guess = f" Did you mean {near[0]!r}?" if near else ""
     raise DataError(f"{name} holds {item!r}, but none of the model's {len(vocabulary)} labels has that name.{guess}")
+
+
+def names_for(model: Any, vocabulary: Vocabulary) -> dict[str, Vocabulary]:
+    """What a text model's own model is told of its labels' names: nothing, unless parameters of it may hold names."""
+    return {"class_names": vocabulary} if getattr(model, "takes_class_names", False) else {}
 
 
 def rows_of_names(Y: Any) -> list[Any] | None:

@@ -19,7 +19,7 @@ from sylvan.data import Vocabulary
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import Estimator
 from sylvan.models.explanation import TreeVote
-from sylvan.models.text import TextModel
+from sylvan.models.text_estimator import TextEstimator
 from sylvan.params import Constraint, Parameterized
 
 __all__ = [
@@ -88,8 +88,8 @@ def takes(model: Estimator, option: str) -> bool:
     """Whether the model's ``rank`` takes an option."""
     if option in ("allowed", "denied"):
         return True
-    if isinstance(model, TextModel):
-        return takes(model.model, option)
+    if isinstance(model, TextEstimator):
+        return takes(model.inner(), option)
     members = getattr(model, "members", None)  # of an ensemble within an ensemble
     if members is not None:
         return any(takes(member, option) for member in members)

@@ -10,6 +10,7 @@ from typing import Any
 
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.indexing import LabelTree
+from sylvan.models.label_names import names_for
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.estimate import RankerEstimate, estimate_ranker
 from sylvan.ranking.machine import available_bytes, resident_bytes
@@ -130,16 +131,14 @@ def need_plan(model: Any) -> None:
         )
 
 
-def text_plan(
-    vectorizer: Any, model: Any, texts: list[str], vocabulary: Any, Y: Any, options: dict[str, Any]
-) -> Plan:
+def text_plan(vectorizer: Any, model: Any, texts: list[str], vocabulary: Any, Y: Any, options: dict[str, Any]) -> Plan:
     """The plan of a text model: its features are made by a copy of the vectoriser, the rest is its model's plan."""
     need_plan(model)
     vectorizer, before = copy.copy(vectorizer), resident_bytes()
     with timed(resolve_jobs(vectorizer.n_jobs)) as clock:
         X = vectorizer.fit_transform(texts)
     phase = Phase("features", clock.seconds, max(0, resident_bytes() - before))
-    plan: Plan = model.plan(X, Y, **options)
+    plan: Plan = model.plan(X, Y, **options, **names_for(model, vocabulary))
     return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))
 
 

@@ -13,17 +13,17 @@ from sylvan.models.explanation import Example
 from sylvan.models.text_labels import names_and_weights
 
 if TYPE_CHECKING:
-    from sylvan.models.text import TextModel
+    from sylvan.models.text_estimator import TextEstimator
 
 __all__ = ["nearest_texts"]
 
 
-def nearest_texts(model: TextModel, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:
+def nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:
     """The ``n`` training texts of a label that are nearest to the one in ``texts``.
 
     Parameters
     ----------
-    model : TextModel
+    model : TextEstimator
     texts : list of one str
     name : str
         Of the label.
@@ -35,7 +35,7 @@ def nearest_texts(model: TextModel, texts: list[str], name: str, examples: Any, 
     DataError
         When ``examples`` is nothing of these, or its parts don't fit each other or the model.
     """
-    from sylvan.models.text import check_texts
+    from sylvan.models.text_estimator import check_texts
 
     pair = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
     if isinstance(pair[0], Estimator):
@@ -52,18 +52,17 @@ def nearest_texts(model: TextModel, texts: list[str], name: str, examples: Any, 
     rows = [i for i, row in enumerate(label_lists) if name in map(str, names_and_weights(row, i))]
     if not rows:
         return ()
-    vectorizer = model.vectorizer
-    X = vectorizer.transform([known[i] for i in rows])
-    found = nearest_rows(vectorizer.transform_rows(texts), X, np.array(rows, int), n, vectorizer.term)
+    X = model._text_features([known[i] for i in rows]).to_scipy()
+    found = nearest_rows(model._text_features(texts), X, np.array(rows, int), n, model._feature_name)
     return with_excerpts(found, known)
 
 
 def _nearest_of(
-    model: TextModel, ranker: Estimator, known: list[str] | None, texts: list[str], name: str, n: int
+    model: TextEstimator, ranker: Estimator, known: list[str] | None, texts: list[str], name: str, n: int
 ) -> tuple[Example, ...]:
     """The nearest rows of a NeighborRanker over the model's features, or of one in a TextModel of its own."""
-    whole: Any = ranker if hasattr(ranker, "vectorizer") else model
-    inner: Any = getattr(ranker, "model", ranker)
+    whole: Any = ranker if hasattr(ranker, "inner") else model
+    inner: Any = ranker.inner() if hasattr(ranker, "inner") else ranker
     if not hasattr(inner, "nearest_with"):
         raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(inner).__name__} instead.")
     if whole is model:
@@ -71,8 +70,8 @@ def _nearest_of(
     label = whole.vocabulary_.get(name)
     if label is None:
         return ()
-    vectorizer = whole.vectorizer
-    found: tuple[Example, ...] = inner.nearest_with(vectorizer.transform_rows(texts), label, n, vectorizer.term)
+    row = whole._text_features(texts)
+    found: tuple[Example, ...] = inner.nearest_with(row, label, n, whole._feature_name)
     if known is None:
         return found
     if len(known) != inner.n_rows_:

@@ -24,11 +24,12 @@ from sylvan.ranking.memory import embedding_bytes
 from sylvan.ranking.training import train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.ranking.workspace import Workspace
+from sylvan.weights import ClusterWeights
 
 if TYPE_CHECKING:
     from sylvan.models.xr_linear import XRLinear
 
-__all__ = ["XRTraining"]
+__all__ = ["XRTraining", "fit_below"]
 
 # A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
 # rankers of smaller ones have never been seen to fill the rest.
@@ -54,6 +55,7 @@ class XRTraining:
         features, self.labels, self.vocabulary = model._training_pair(X, Y)
         self.features = model._scaled(features)
         self.weight = validate.sample_weight(sample_weight, features.shape[0])
+        self.known: dict[int, ClusterWeights] = {}  # layers that were learned elsewhere
         self.of_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
         if self.labels.nnz == 0:
             raise DataError(f"Y has shape {self.labels.shape} but holds no label: there is nothing to learn.")
@@ -75,7 +77,7 @@ class XRTraining:
             found = [
                 train_rankers(
                     features, labels, tree, model._training(tree.depth, seed, self.jobs), self.weight, folds,
-                    work=work, prefix=f"tree{at}",
+                    work=work, prefix=f"tree{at}", known=self.known,
                 )
                 for at, (tree, seed) in enumerate(trees)
             ]  # fmt: skip
@@ -141,3 +143,14 @@ class XRTraining:
             )  # fmt: skip
 
         return [(work.tree(f"tree{at}.tree", partial(build, seed)), seed) for at, seed in enumerate(seeds)]
+
+
+def fit_below(
+    model: XRLinear, X: Any, Y: Any, sample_weight: Any, known: dict[int, ClusterWeights],
+    checkpoint: Checkpoint | None, force: bool,
+) -> XRLinear:  # fmt: skip
+    """Fit a model with a tree of its own whose layers ``known`` are learned already; the others below them."""
+    training = XRTraining(model, X, Y, sample_weight, None, None)
+    training.known = known
+    rankers, calibrator = training.run(None, checkpoint, force)
+    return model._join(rankers, training.features, training.labels, calibrator)

@@ -113,6 +113,18 @@ class Checkpoint:
         else:
             self._offered[name] = state
 
+    def begin(self) -> None:
+        """Make the folder and write what was offered, unless that has been done.
+
+        Raises
+        ------
+        ModelError
+            When it can't be written.
+        """
+        with self._beginning:
+            if not self._begun:
+                self._begin()
+
     def write(self, name: str, state: store.State) -> None:
         """Put a part into the folder, whole or not at all.
 
@@ -121,9 +133,7 @@ class Checkpoint:
         ModelError
             When the disk is full or refuses; the parts written before are there still.
         """
-        with self._beginning:
-            if not self._begun:
-                self._begin()
+        self.begin()
         store.save(self.folder / name, state)
 
     def _begin(self) -> None:

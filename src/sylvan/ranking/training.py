@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,7 @@ def train_rankers(
     *,
     work: Workspace | None = None,
     prefix: str = "tree0",
+    known: Mapping[int, ClusterWeights] | None = None,
 ) -> list[TreeRanker]:
     """Phases 2 and 3: each layer's rows, then its rankers.
 
@@ -58,15 +59,17 @@ def train_rankers(
     it nothing: a cluster's solution with all rows is where the one without them begins, at a part of the cost.
 
     ``work`` says where finished parts go, under names that begin with ``prefix``; without it they stay in memory.
+    ``known`` are weights of layers that were learned elsewhere and are taken as they are.
     """
     work = Workspace() if work is None else work
     names = [prefix, *(f"fold{fold}{prefix}" for fold in range(len(held_out)))]
     finished = [
         work.finished(name, tree, features.shape[1], training.weight_dtype, training.n_jobs) for name in names
     ]
-    layers = _Layers(features, labels, tree, training, sample_weight, held_out, work, prefix, finished)
+    layers = _Layers(features, labels, tree, training, sample_weight, held_out, work, prefix, finished, known or {})
     try:
-        if all(scheme == "tfn" for scheme in training.negatives[1:]):  # every layer's rows are known beforehand
+        # Every layer's rows are known beforehand.
+        if not known and all(scheme == "tfn" for scheme in training.negatives[1:]):
             return [TreeRanker(tree, found) for found in layers.together()]
         return [TreeRanker(tree, found) for found in layers.one_by_one()]
     except BaseException:
@@ -89,7 +92,9 @@ class _Layers:
         work: Workspace,
         prefix: str,
         finished: Sequence[Finished],
+        known: Mapping[int, ClusterWeights],
     ) -> None:
+        self.known = known
         self.features, self.tree, self.training, self.sample_weight = features, tree, training, sample_weight
         self.folds = Folds.of(held_out, features.shape[0])
         self.work, self.prefix, self.finished = work, prefix, finished
@@ -144,6 +149,10 @@ class _Layers:
         sets: list[list[ClusterWeights]] = [[] for _ in self.finished]
         beams = _Beams(self, sets[0])
         for t in range(self.tree.depth):
+            if t in self.known:
+                for layers in sets:
+                    layers.append(self.known[t])
+                continue
             if not self.complete(t):
                 self.solve({t: self.problem(t, beams.above(t)[0])}, f"Training layer {t + 1} of {self.tree.depth}")
             for layers, finished in zip(sets, self.finished, strict=True):

@@ -31,6 +31,8 @@ from sylvan.sampling.uniform import Uniform
 
 __all__ = ["BeamTreeHead", "BestClasses"]
 
+_MOST_ANSWERS = 1_000_000  # k beyond the number of classes only pads; what pads a gigabyte a query is a slip
+
 
 class BestClasses(NamedTuple):
     """The best classes of each query, best first.
@@ -267,7 +269,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         features : Tensor of float, shape (..., dim)
             Not looked at for NaN, which makes scores NaN.
         k : int
-            How many, in [1, inf).
+            How many, in [1, 1,000,000], or up to the number of classes where there are more.
         beam : int, optional
             Nodes kept in each layer above the classes; ``n_candidates`` or ``k``, whichever is more, when None. With
             as many as the layer above the classes has, no class is missed.
@@ -282,7 +284,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         DataError
             When the features don't fit.
         ParameterError
-            When ``k`` or ``beam`` isn't an int in [1, inf).
+            When ``k`` isn't an int in its range, or ``beam`` isn't one in [1, inf).
 
         Examples
         --------
@@ -296,7 +298,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         BestClasses(classes=tensor([[ 0,  1,  2, -1]]), scores=tensor([[3., 2., 1., -inf]]))
         """
         self._check_features(features)
-        _check_count("k", k)
+        _check_count("k", k, max(self.n_classes, _MOST_ANSWERS))
         beam = max(k, self.n_candidates) if beam is None else beam
         _check_count("beam", beam)
         rows = features.reshape(-1, self.dim)
@@ -413,8 +415,8 @@ class BeamTreeHead(Parameterized, nn.Module):
         self._paths = TreePaths(tree).to(self.edge_weights.device)
 
 
-def _check_count(name: str, value: object) -> None:
-    allowed = Number(int, 1)
+def _check_count(name: str, value: object, most: int | None = None) -> None:
+    allowed = Number(int, 1) if most is None else Number(int, 1, most)
     if not allowed.accepts(value):
         raise ParameterError(
             f"The {name!r} parameter of BeamTreeHead must be {allowed.describe()}. Got {value!r} instead."

@@ -1,0 +1,174 @@
+"""The section of docs/results.md on encoders of texts, from the finished rows of ``transformers.py``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import transformers_plan as plan
+
+__all__ = ["goals", "main_figure", "of_group", "seconds", "tables", "title", "transformers_section"]
+
+Record = dict[str, Any]
+ORDER = ("eurlex57k", "gutenberg")
+TEXT = (
+    "By `benchmarks/transformers.py`, from raw texts to a trained model, TF-IDF included (libpecos: from finished "
+    "TF-IDF, whose time is left out), on one thread of a processor without a GPU. The encoder is all-MiniLM-L6-v2 (six "
+    "layers, 384 dimensions) for everybody. Every contender has the same texts, the same tokens of each, and the same "
+    "number of training steps of as many texts, shared evenly among the layers that it trains; libpecos computes in "
+    "float32, pads every text to the limit and takes the encoder's own pooler; Sylvan computes in bfloat16. Training "
+    "time is wall seconds; for a frozen encoder it includes the embedding of the training texts."
+)
+
+
+def transformers_section(folder: Path) -> list[str]:
+    """What ``transformers.py`` found, where it ran."""
+    path = folder / "transformers.json"
+    if not path.exists():
+        return []
+    book = json.loads(path.read_text())
+    machine = book["machine"]
+    lines = ["", "## Encoders of texts", "", f"{TEXT} {machine['cpu']}, {machine['system']}; {book['date']}."]
+    figure = "figures/transformers.png"
+    if (folder.parent.parent / "docs" / figure).exists():
+        lines += ["", f"![P@5 against training time]({figure})"]
+    return lines + tables(book["runs"])
+
+
+def tables(runs: list[Record]) -> list[str]:
+    """A table for each set and part of it, and below it what the goals say."""
+    groups = sorted({_group(run) for run in runs}, key=lambda group: (ORDER.index(group[0]), group[1] != 0, group[1:]))
+    lines = []
+    for group in groups:
+        name, rows, tests = group
+        size = f"{rows:,} training texts and {tests:,} test texts" if rows else "all texts"
+        lines += ["", f"### {name}, {size}", "", *_table(of_group(runs, group))]
+        said = goals(runs, group)
+        lines += ["", *said] if said else []
+    return lines
+
+
+def of_group(runs: list[Record], group: tuple[str, int, int]) -> list[Record]:
+    """The rows of a set and part, each with its training time."""
+    names = list(plan.TITLES)
+    found = [run for run in runs if _group(run) == group]
+    timed = [{**run, "train_s": seconds(run, found)} for run in found if run["contender"] != "embedding"]
+    return sorted(timed, key=lambda run: (
+        names.index(run["contender"]), len(run.get("settings", {})), str(run.get("settings", "")),
+        run.get("steps", 0), "seeds" in run, run.get("seed", 0),
+    ))  # fmt: skip
+
+
+def _group(run: Record) -> tuple[str, int, int]:
+    return run["set"], run.get("rows") or 0, run.get("tests") or 0
+
+
+def seconds(run: Record, beside: list[Record]) -> float | None:
+    """Wall seconds of training: an ensemble's are its members', a frozen encoder's include its embeddings."""
+    if "seeds" in run:
+        members = [record for member in plan.members(run) for record in beside if plan.same(member, record)]
+        spent = [seconds(member, beside) for member in members]
+        return sum(filter(None, spent)) if len(spent) == len(run["seeds"]) and None not in spent else None
+    own = float(run["build"]["wall_s"])
+    if run["contender"] != "frozen":
+        return own
+    same = ("tokens", "precision")
+    embedding = next((one for one in beside if one["contender"] == "embedding"
+                      and all(one.get(name) == run.get(name) for name in same)), None)  # fmt: skip
+    return None if embedding is None else own + float(embedding["train"]["wall_s"])
+
+
+def title(run: Record) -> str:
+    """The first cell of a row."""
+    words = [plan.TITLES[run["contender"]]]
+    if "steps" in run:
+        words.append(f"{run['steps']:,} steps of {run['batch']}")
+    words += [f"{name}={value}" for name, value in run.get("settings", {}).items()]
+    if "seeds" in run:
+        words.append(f"{len(run['seeds'])} models")
+    elif run.get("seed", 0):
+        words.append(f"seed {run['seed']}")
+    return ", ".join(words)
+
+
+def _table(runs: list[Record]) -> list[str]:
+    lines = [
+        "| | P@1/3/5 | R@1/3/5/10 | PSP@1/3/5 | training, s | batch, ms a text | one text p50, ms | model, MB |",
+        "|---" * 8 + "|",
+    ]
+    for run in runs:
+        cells = ["/".join(f"{run[f'{name}@{k}']:.2f}" for k in at) for name, at in
+                 (("P", (1, 3, 5)), ("R", (1, 3, 5, 10)), ("PSP", (1, 3, 5)))]  # fmt: skip
+        spent = "–" if run["train_s"] is None else f"{run['train_s']:,.0f}"
+        cells += [spent, f"{run['ms_per_row']:.2f}", f"{run['p50_ms']:.2f}", f"{run['model_mb']:.0f}"]
+        lines.append(f"| {title(run)} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def goals(runs: list[Record], group: tuple[str, int, int]) -> list[str]:
+    """What was wanted, beside what was found, for what has been measured of a part."""
+    found = [run for run in of_group(runs, group) if "seeds" not in run and run.get("seed", 0) == 0]
+    linear, frozen = (_plain(found, name) for name in ("xr-linear", "frozen"))
+    ours, theirs = (_plain(found, name) for name in ("xr-transformer", "libpecos-xr-transformer"))
+    lines = []
+    if frozen:
+        alike = [run for run in found if run["contender"] == "xr-linear"
+                 and run.get("settings", {}) == _ranker(frozen)]  # fmt: skip
+        for run, words in ((linear, "at its defaults"), (alike[0] if alike else None, "with the same rankers")):
+            if run is not None:
+                gain = frozen["P@5"] - run["P@5"]
+                lines.append(
+                    f"- A frozen encoder beside TF-IDF: {gain:+.2f} points of P@5 against TF-IDF alone {words} "
+                    f"(wanted +1.00{_missed(gain < 1)})."
+                )
+    if ours and frozen:
+        gain = ours["P@5"] - frozen["P@5"]
+        lines.append(f"- Fine-tuned against frozen: {gain:+.2f} points of P@5 (wanted more{_missed(gain <= 0)}).")
+    if ours and theirs and ours["train_s"] and theirs["train_s"]:
+        gain, times = ours["P@5"] - theirs["P@5"], ours["train_s"] / theirs["train_s"]
+        lines.append(
+            f"- Against libpecos's XR-Transformer: {gain:+.2f} points of P@5 (wanted more{_missed(gain <= 0)}) in "
+            f"{times:.2f} of its training time (wanted at most 1{_missed(times > 1)})."
+        )
+    return lines + _faster(ours, [run for run in found if run["contender"] == "x-transformer"])
+
+
+def _faster(ours: Record | None, others: list[Record]) -> list[str]:
+    """XR-Transformer against the least X-Transformer that is as good."""
+    timed = [run for run in others if run["train_s"]]
+    if not ours or not ours["train_s"] or not timed:
+        return []
+    enough = [run for run in timed if run["P@5"] >= ours["P@5"]]
+    if enough:
+        times = min(run["train_s"] for run in enough) / ours["train_s"]
+        missed = _missed(times < 5)
+        return [f"- X-Transformer is as good as XR-Transformer after {times:.1f}× its time (wanted 5×{missed})."]
+    best = max(timed, key=lambda run: run["train_s"])
+    times, behind = best["train_s"] / ours["train_s"], ours["P@5"] - best["P@5"]
+    return [
+        f"- X-Transformer is {behind:.2f} points of P@5 behind XR-Transformer after {times:.1f}× its time (wanted 5×)."
+    ]
+
+
+def _plain(found: list[Record], contender: str) -> Record | None:
+    """The contender's first row: at its defaults."""
+    return next((run for run in found if run["contender"] == contender and "settings" not in run), None)
+
+
+def _ranker(run: Record) -> Record:
+    """What an ``XRLinear`` was told that ranks as this row does."""
+    return dict(run.get("ranker", {}))
+
+
+def _missed(yes: bool) -> str:
+    return ": missed" if yes else ""
+
+
+def main_figure(run: Record) -> str:
+    """What a finished row is told by."""
+    if run["contender"] == "embedding":
+        found = run["train"]
+        return f"{1e3 * found['wall_s'] / max(found['texts'], 1):.1f} ms a text"
+    spent = f", {run['build']['wall_s']:.0f} s" if "build" in run else ""
+    return f"P@1/3/5 {run['P@1']:.2f}/{run['P@3']:.2f}/{run['P@5']:.2f}{spent}, {run['p50_ms']:.1f} ms a text"

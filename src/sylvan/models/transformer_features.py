@@ -1,0 +1,86 @@
+"""The features of texts with an encoder: TF-IDF and the encoder's vectors side by side, each of length 1."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.canonical import Csr, beside
+from sylvan.indexing.rows import unit_rows
+from sylvan.parallel import resolve_jobs
+
+if TYPE_CHECKING:
+    from sylvan.neural.text_encoder import TextEncoder
+
+__all__ = ["dense_features", "engine_of", "features_of", "torch_threads", "unit_terms"]
+
+_started_in = os.getpid()
+
+
+def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
+    """TF-IDF rows of length 1, whatever the vectoriser's own norm."""
+    return terms if vectorizer.norm == "l2" else unit_rows(terms)
+
+
+def features_of(model: Any, terms: Csr, encoder: Callable[[], TextEncoder], texts: list[str]) -> Csr:
+    """What the rankers of a fitted model are asked with."""
+    dense = dense_features(model, encoder(), texts)
+    if model.dense_scale != 1:
+        dense *= np.float32(model.dense_scale)
+    return beside(unit_terms(model.vectorizer_, terms), dense)
+
+
+def dense_features(model: Any, encoder: TextEncoder, texts: Any, engine: Any = None) -> npt.NDArray[np.float32]:
+    """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says."""
+    from sylvan.neural.embedding import embed
+
+    with torch_threads(model.n_jobs):
+        if engine is None:
+            place(encoder, model.device)
+        return embed(encoder, texts, engine=engine, normalize=True, cache=model.cache)
+
+
+def place(encoder: TextEncoder, device: str) -> None:
+    """Bring an encoder's weights to a device; "auto" is a GPU where there is one."""
+    import torch
+
+    encoder.load()
+    wanted = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    weight = next(iter(encoder.parameters()), None)
+    if weight is not None and weight.device.type != wanted.type:
+        encoder.to(wanted)
+
+
+def engine_of(model: Any) -> Any:
+    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding."""
+    import torch
+
+    on_cpu = model.device == "cpu" or (model.device == "auto" and not torch.cuda.is_available())
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and model.accumulate == 1
+    if model.frozen or (on_cpu and alone and model.precision in ("auto", "no")):
+        return None
+    from sylvan.neural.engine import Engine
+
+    return Engine(model.device, model.precision, model.accumulate)
+
+
+@contextmanager
+def torch_threads(n_jobs: int | None) -> Iterator[None]:
+    """PyTorch computes with so many threads; in a forked child with one, as its threads don't survive a fork."""
+    import torch
+
+    before = torch.get_num_threads()
+    wanted = resolve_jobs(n_jobs) if os.getpid() == _started_in else 1
+    if wanted == before:
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,211 @@
+"""What XRTransformer and XTransformer take where they were told nothing: presets, and ranges of their parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from sylvan.indexing.choice import EMBEDDINGS
+from sylvan.matching import beam as matching
+from sylvan.matching.negatives import NEGATIVES
+from sylvan.models.deep_settings import DeepSettings
+from sylvan.models.xr_linear import XRLinear
+from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
+from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.tail import Tail
+from sylvan.text import TfidfVectorizer
+from sylvan.validate import MAX_COLUMNS
+
+if TYPE_CHECKING:
+    from sylvan.neural import TextEncoder
+
+__all__ = ["CONSTRAINTS", "PRESETS", "deep_settings", "encoder_of", "ranker_of", "value_of", "vectorizer_of"]
+
+# What stands for None, by preset; whatever a preset doesn't name is as DeepSettings and XRLinear have it.
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    "tiny": {
+        "encoder": "bag", "bag": {"dim": 64, "n_buckets": 1 << 14}, "max_length": 256, "epochs": 10.0,
+        "learning_rate": 0.005, "row_learning_rate": 0.02, "label_learning_rate": 0.02, "batch_size": 32,
+        "vectorizer": {}, "ranker": {},
+    },
+    "base": {
+        "encoder": "sentence-transformers/all-MiniLM-L6-v2", "max_length": 128, "epochs": 1.0, "batch_size": 32,
+        "vectorizer": {"sublinear_tf": True}, "ranker": {"negatives": "paper"},
+    },
+    "paper": {
+        "encoder": "bert-base-uncased", "pooling": "cls", "max_length": 128, "epochs": 4.0, "batch_size": 32,
+        "learning_rate": 5e-5, "deep_beam": 20, "vectorizer": {}, "ranker": {"negatives": "paper"},
+    },
+})  # fmt: skip
+# Parameters of the estimator that DeepSettings has too, and what it calls them.
+_DEEP = {
+    "learning_rate": "learning_rate", "row_learning_rate": "row_learning_rate",
+    "label_learning_rate": "label_learning_rate", "batch_size": "batch_size", "epochs": "epochs",
+    "max_steps": "max_steps", "warmup": "warmup", "deep_beam": "beam", "relevance": "relevance",
+    "negative_cost": "negative_cost", "bootstrap": "bootstrap", "refresh": "refresh", "held_out": "held_out",
+    "patience": "patience",
+}  # fmt: skip
+_RANKER = (
+    "branching", "max_leaf", "embedding", "beam", "negatives", "combine", "threshold", "tail", "calibration",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Encoder(Constraint):
+    """A folder, a name, or a TextEncoder, which is told by its methods lest PyTorch be loaded to ask."""
+
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, (str, os.PathLike)):
+            return bool(os.fspath(value))
+        return all(hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained"))
+
+    def describe(self) -> str:
+        return "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder or None"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class _Path(Constraint):
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
+
+    def describe(self) -> str:
+        return "the path of a folder or None"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class _Device(Constraint):
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and re.fullmatch(r"[a-z]+(:[0-9]+)?", value) is not None
+
+    def describe(self) -> str:
+        return "'auto', 'cpu', 'cuda' or another device of PyTorch, such as 'cuda:1'"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class _EachLayer(Constraint):
+    """A number for every layer, or a list of them, one a layer."""
+
+    number: Number
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        values = value if isinstance(value, (list, tuple)) else [value]
+        return len(values) > 0 and all(one is not None and self.number.accepts(one) for one in values)
+
+    def describe(self) -> str:
+        return f"{self.number.describe()}, a list of them, one a layer that is trained, or None"
+
+    def _parse(self, text: str) -> Any:
+        words = text.split(",")
+        return [self.number.kind(word) for word in words] if len(words) > 1 else self.number.kind(text)
+
+
+def _of_deep(name: str) -> Constraint:
+    """The range that DeepSettings gives a parameter, or None for the preset's."""
+    found: Constraint = replace(DeepSettings.constraints[name], optional=True)  # type: ignore[type-var]
+    return found
+
+
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "encoder": _Encoder(),
+    "preset": Choice(tuple(PRESETS)),
+    "vectorizer": Instance((TfidfVectorizer,), "a TfidfVectorizer", optional=True),
+    "ranker": Instance((XRLinear,), "an XRLinear", optional=True),
+    "frozen": Flag(),
+    "max_length": Number(int, 1, optional=True),
+    "pooling": Choice(("mean", "cls", "pooler"), optional=True),
+    "lora_rank": Number(int, 1, optional=True),
+    "gradient_checkpointing": Flag(),
+    "max_nodes": Number(int, 1),
+    "learning_rate": _of_deep("learning_rate"),
+    "row_learning_rate": _of_deep("row_learning_rate"),
+    "label_learning_rate": _of_deep("label_learning_rate"),
+    "batch_size": _of_deep("batch_size"),
+    "epochs": _EachLayer(Number(float, 0, open_low=True)),
+    "max_steps": _EachLayer(Number(int, 1)),
+    "warmup": _of_deep("warmup"),
+    "deep_beam": _of_deep("beam"),
+    "relevance": _of_deep("relevance"),
+    "negative_cost": _of_deep("negative_cost"),
+    "bootstrap": Flag(),
+    "refresh": _of_deep("refresh"),
+    "held_out": _of_deep("held_out"),
+    "patience": _of_deep("patience"),
+    "dense_scale": Number(float, 0, open_low=True),
+    "branching": Number(int, 2, optional=True),
+    "max_leaf": Number(int, 1, optional=True),
+    "embedding": Choice(tuple(EMBEDDINGS), optional=True),
+    "beam": Number(int, 1, MAX_COLUMNS, optional=True),
+    "negatives": PerLayer((*NEGATIVES, "paper"), optional=True),
+    "combine": PerLayer((*matching.COMBINES, "paper"), optional=True),
+    "threshold": Number(float, 0, optional=True),
+    "tail": Tail(),
+    "calibration": Choice(METHODS, optional=True),
+    "device": _Device(),
+    "precision": Choice(("auto", "no", "bf16", "fp16")),
+    "accumulate": Number(int, 1),
+    "cache": _Path(),
+    "n_jobs": Jobs(optional=True),
+    "seed": Number(int, 0, 2**31 - 1),
+}
+
+
+def value_of(model: Any, name: str) -> Any:
+    """A parameter's value, or the preset's where it is None; None where the preset has none either."""
+    value = getattr(model, name)
+    return PRESETS[model.preset].get(name) if value is None else value
+
+
+def vectorizer_of(model: Any) -> TfidfVectorizer:
+    """A fresh vectoriser as the model wants it."""
+    if model.vectorizer is None:
+        return TfidfVectorizer(**PRESETS[model.preset]["vectorizer"], n_jobs=model.n_jobs)
+    return TfidfVectorizer(**{**model.vectorizer.get_params(), "n_jobs": model.n_jobs})
+
+
+def ranker_of(model: Any) -> XRLinear:
+    """A fresh linear ranker as the model wants it: its own parameters go before the given ranker's or the preset's."""
+    given = PRESETS[model.preset]["ranker"] if model.ranker is None else model.ranker.get_params(deep=False)
+    own = {name: getattr(model, name) for name in _RANKER if getattr(model, name) is not None}
+    return XRLinear(**{**given, **own, "n_trees": 1, "n_jobs": model.n_jobs, "seed": model.seed})
+
+
+def encoder_of(model: Any) -> TextEncoder:
+    """The encoder that the model names, its weights read; a copy where it was given one that is to be trained."""
+    from sylvan.neural import BagTextEncoder, open_encoder
+
+    source = value_of(model, "encoder")
+    if not isinstance(source, (str, os.PathLike)):
+        found: TextEncoder = source if model.frozen else source.copy()
+        return found.load()
+    max_length = value_of(model, "max_length")
+    bag = PRESETS[model.preset].get("bag")
+    if source == "bag" and bag is not None:
+        return BagTextEncoder(**bag, max_length=max_length, frozen=model.frozen, seed=model.seed).load()
+    return open_encoder(
+        source, max_length=max_length, pooling=value_of(model, "pooling"), lora_rank=model.lora_rank,
+        gradient_checkpointing=model.gradient_checkpointing, frozen=model.frozen, seed=model.seed,
+    )  # fmt: skip
+
+
+def deep_settings(model: Any) -> DeepSettings:
+    """How the encoder is fine-tuned."""
+    found = {theirs: value_of(model, ours) for ours, theirs in _DEEP.items()}
+    return DeepSettings(**{name: value for name, value in found.items() if value is not None}, seed=model.seed)

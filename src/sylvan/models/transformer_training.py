@@ -1,0 +1,190 @@
+"""One training of an XRTransformer or XTransformer: index, encoder, embeddings, rankers; and what it will take."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sylvan import validate
+from sylvan.canonical import Csr, beside
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError
+from sylvan.indexing import LabelTree
+from sylvan.models import transformer_presets as presets
+from sylvan.models.kept_parts import KeptParts, kept_parts
+from sylvan.models.plan import Plan
+from sylvan.models.text_estimator import check_texts
+from sylvan.models.text_labels import encode_labels
+from sylvan.models.transformer_features import dense_features, engine_of, place, torch_threads, unit_terms
+from sylvan.models.transformer_plan import estimate, memory_words, plan_of, refuse_beyond_memory
+from sylvan.models.xr_linear import XRLinear
+from sylvan.models.xr_training import XRTraining
+from sylvan.parallel import resolve_jobs
+from sylvan.ranking.checkpoint import Checkpoint, checksum, identity_of
+from sylvan.ranking.workspace import Workspace
+from sylvan.text import TfidfVectorizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sylvan.models.deep_matching import DeepMatcher
+    from sylvan.neural.text_encoder import TextEncoder
+
+__all__ = ["Learned", "TransformerTraining"]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a training gives."""
+
+    vectorizer: TfidfVectorizer
+    encoder: TextEncoder
+    ranker: XRLinear
+    vocabulary: Vocabulary
+    history: list[dict[str, Any]]
+    n_dense: int
+
+
+class TransformerTraining:
+    """A model's parameters and the texts that it is to learn from, checked.
+
+    Parameters
+    ----------
+    model : XRTransformer or XTransformer
+        Its parameters are what is trained; nothing of it changes.
+    texts, label_lists, sample_weight
+        As its ``fit`` takes them.
+    """
+
+    def __init__(self, model: Any, texts: Any, label_lists: Any, sample_weight: Any) -> None:
+        model.check_params()
+        self.model, self.jobs = model, resolve_jobs(model.n_jobs)
+        self.name = type(model).__name__
+        self.vectorizer, self.plain = presets.vectorizer_of(model), presets.ranker_of(model)
+        self.vectorizer.check_params()
+        self.plain.check_params()
+        self.texts = check_texts(texts, self.name)
+        self.vocabulary, Y = encode_labels(label_lists)
+        if len(self.texts) != Y.shape[0]:
+            raise DataError(f"There are {len(self.texts)} texts, but the labels of {Y.shape[0]}.")
+        self.labels = validate.labels(Y)
+        self.weight = validate.sample_weight(sample_weight, len(self.texts))
+        if self.labels.nnz == 0:
+            raise DataError("No text has a label: there is nothing to learn.")
+        self._warn_of_empty_texts()
+
+    def _warn_of_empty_texts(self) -> None:
+        """Say once how many labelled texts say nothing."""
+        labelled = np.diff(self.labels.indptr) > 0
+        empty = sum(1 for text, has in zip(self.texts, labelled.tolist(), strict=True) if has and not text.strip())
+        if empty == int(labelled.sum()):
+            raise DataError(f"All {empty:,} texts that have labels are empty: there is nothing to learn from.")
+        if empty:
+            self._warn(
+                f"{empty:,} of {int(labelled.sum()):,} texts with labels are empty: nothing can be learned from them."
+            )
+
+    def _warn(self, words: str) -> None:
+        warnings.warn(words, UserWarning, stacklevel=2)
+
+    # ---------------------------------------- the work
+
+    def run(
+        self, checkpoint: Checkpoint | str | os.PathLike[str] | None, force: bool,
+        report: Callable[[str], None] | None = None,
+    ) -> Learned:  # fmt: skip
+        """Train; parameters as those of ``fit``."""
+        model = self.model
+        encoder = presets.encoder_of(model)  # before all else, because it is what fails most
+        if report is not None:
+            report(memory_words(estimate(self, encoder)))
+        if not force:
+            refuse_beyond_memory(self, encoder)
+        with kept_parts(checkpoint, lambda: self._identity(encoder)) as kept:
+            terms = self._terms()
+            tree = model._shaped(kept.tree(lambda: self._index(terms)))
+            rows = encoder.tokenize(self.texts)
+            self._warn_of_long_texts(encoder)
+            engine = self._engine()
+            matcher = None if model.frozen else self._fine_tuned(encoder, rows, tree, engine, kept)
+            dense = kept.array("embeddings", lambda: dense_features(model, encoder, rows, engine))
+            place(encoder, "cpu" if matcher is None and model.device == "auto" else model.device)
+            n_dense = dense.shape[1]
+            if model.dense_scale != 1:
+                dense = dense * np.float32(model.dense_scale)
+            features = beside(terms, dense)
+            ranker = model._ranked(self, tree, features, matcher, kept, force)
+            history = [] if matcher is None else matcher.history()
+            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, n_dense)
+
+    def _engine(self) -> Any:
+        return engine_of(self.model)
+
+    def _terms(self) -> Csr:
+        """TF-IDF of all texts, rows of length 1."""
+        found = validate.features(self.vectorizer.fit_transform(self.texts))
+        return unit_terms(self.vectorizer, found)
+
+    def _index(self, terms: Csr) -> LabelTree:
+        """The tree by the labels' texts, before anything is known of the encoder's vectors."""
+        ((tree, _),) = XRTraining(self.plain, terms, self.labels, self.weight, None, None)._trees(Workspace())
+        return tree
+
+    def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
+        if encoder.n_truncated:
+            self._warn(
+                f"{encoder.n_truncated:,} of {len(self.texts):,} texts are longer than max_length={encoder.max_length} "
+                "tokens: the encoder sees their beginnings only (TF-IDF sees them whole)."
+            )
+
+    def _fine_tuned(
+        self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, kept: KeptParts
+    ) -> DeepMatcher:
+        from sylvan.models.deep_matching import fine_tune
+
+        with torch_threads(self.model.n_jobs):
+            return fine_tune(
+                encoder, rows, self.labels, tree, self.model._trained_layers(tree), presets.deep_settings(self.model),
+                row_weight=self.weight, engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs,
+            )  # fmt: skip
+
+    def ranker(self, tree: LabelTree) -> XRLinear:
+        """The ranker to be trained over the features, on this tree."""
+        return XRLinear(**{**self.plain.get_params(deep=False), "tree": tree, "n_trees": 1})
+
+    def _identity(self, encoder: TextEncoder) -> dict[str, Any]:
+        """What tells this training from others, for its checkpoint."""
+        parts = ("vectorizer", "ranker", "encoder", "n_jobs", "device", "cache")
+        parameters = {name: v for name, v in self.model.get_params(deep=False).items() if name not in parts}
+        texts = np.frombuffer("\0".join(self.texts).encode("utf-8", "surrogatepass"), np.uint8)
+        plain = {name: v for name, v in self.plain.get_params(deep=False).items() if name != "n_jobs"}
+        vectorizer = {name: v for name, v in self.vectorizer.get_params().items() if name != "n_jobs"}
+        found = identity_of(self.name, parameters, Y=self.labels, sample_weight=self.weight)
+        return {
+            **found, "the texts": checksum(texts), "the encoder": encoder.identity(), "the ranker": _plain(plain),
+            "the vectorizer": _plain(vectorizer), "the names of labels": checksum(_bytes_of(list(self.vocabulary))),
+        }  # fmt: skip
+
+    # ---------------------------------------- what it will take
+
+    def plan(self) -> Plan:
+        """What :meth:`run` will take."""
+        return plan_of(self)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as a manifest holds them; a tree by its checksum."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, LabelTree):
+            value = checksum(*value.child_offsets, value.leaf_labels)
+        found[name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _bytes_of(names: list[str]) -> Any:
+    return np.frombuffer("\0".join(names).encode("utf-8", "surrogatepass"), np.uint8)

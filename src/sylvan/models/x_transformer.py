@@ -1,0 +1,171 @@
+"""XTransformer: a text encoder fine-tuned to find the clusters of a text's labels, and linear rankers within them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sylvan import store
+from sylvan.indexing import LabelTree
+from sylvan.models.kept_parts import KeptParts
+from sylvan.models.transformer_estimator import TransformerEstimator
+from sylvan.models.transformer_training import TransformerTraining
+from sylvan.models.xr_linear import XRLinear
+from sylvan.models.xr_training import fit_below
+from sylvan.validate import Csr
+
+if TYPE_CHECKING:
+    from sylvan.models.deep_matching import DeepMatcher
+
+__all__ = ["XTransformer"]
+
+KIND = "x-transformer"
+
+
+class XTransformer(TransformerEstimator):
+    """A text encoder, fine-tuned to find clusters of labels, with linear rankers within them (X-Transformer).
+
+    Labels are clustered by the TF-IDF of their texts. The encoder learns, among all clusters at once, which hold a
+    label of the text: it is the matcher. Linear rankers over TF-IDF and the encoder's vectors side by side then rank
+    the labels of the best clusters. Needs PyTorch, and transformers for any encoder but "bag"
+    (``pip install "sylvan[transformers]"``). :class:`~sylvan.XRTransformer` learns the same several times faster.
+
+    Parameters
+    ----------
+    encoder : str, path or TextEncoder, optional
+        A folder that Hugging Face's ``AutoModel`` or sentence-transformers reads, a name on the hub, ``"bag"`` (a bag
+        of hashed words, which learns without any weights beforehand), or an encoder of :mod:`sylvan.neural`, which is
+        left as it is. None for the preset's.
+    preset : {"base", "tiny", "paper"}, default "base"
+        What stands for None; see :class:`~sylvan.XRTransformer`.
+    vectorizer : TfidfVectorizer, optional
+        Of which a copy is fitted; None for the preset's.
+    ranker : XRLinear, optional
+        Its parameters are the rankers'; what is set below goes before. None for the preset's.
+    frozen : bool, default False
+        Leave the encoder as it is: a linear matcher over [TF-IDF, vectors] then finds the clusters.
+    max_length : int, optional
+        The most tokens of a text that the encoder sees.
+    pooling : {"mean", "cls", "pooler"}, optional
+        How the vectors of tokens become the text's; None for what the encoder's folder says, or "mean".
+    lora_rank : int, optional
+        Train low-rank additions to the encoder in place of all its weights (needs peft).
+    gradient_checkpointing : bool, default False
+        Compute activations again in place of keeping them: less memory, about a third more time.
+    max_nodes : int, default 32768
+        The most clusters: where ``max_leaf`` would make more of them, those of the layer above are taken.
+    learning_rate, row_learning_rate, label_learning_rate : float, optional
+        Of the encoder; of its tables with sparse gradients (a bag's); of the clusters' vectors.
+    batch_size : int, optional
+        Texts a step.
+    epochs : float, optional
+        Passes over the texts.
+    max_steps : int, optional
+        Most steps.
+    warmup : float, optional
+        Share of the steps in which rates rise; they fall afterwards.
+    deep_beam : int, optional
+        Clusters that are candidates beside the right ones, where there are too many to take all.
+    relevance : {"l1", "l2", "max", "none"}, optional
+        How costs follow from counts of labels.
+    negative_cost : float, optional
+        Factor of negatives' losses.
+    bootstrap : bool, default True
+        Let the clusters' vectors begin as a linear ranker's on the embeddings of the time.
+    refresh : int, optional
+        Steps after which candidates are found anew.
+    held_out : int, optional
+        Texts that are kept apart to choose the best state by.
+    patience : int, optional
+        Training ends after so many measurements without a better one.
+    dense_scale : float, default 1.0
+        Length of the encoder's vectors beside TF-IDF's, whose is 1.
+    branching, max_leaf, embedding, beam, negatives, combine, threshold, tail, calibration : optional
+        The index's and the rankers', as :class:`~sylvan.XRLinear` has them; ``max_leaf`` says how many labels a cluster
+        has at most, and so how many clusters there are.
+    device : str, default "auto"
+        "cpu", "cuda" or another device of PyTorch; "auto" is a GPU where there is one.
+    precision : {"auto", "no", "bf16", "fp16"}, default "auto"
+        Of the encoder's training; "auto" is bf16 on a GPU that has it.
+    accumulate : int, default 1
+        Batches whose gradients make one step.
+    cache : path, optional
+        A folder in which vectors are kept by the content of their texts.
+    n_jobs : int, optional
+        Threads; None or -1 for every core.
+    seed : int, default 0
+
+    Attributes
+    ----------
+    encoder_ : TextEncoder
+        Fine-tuned; ``encoder_.save_pretrained(folder)`` writes it for transformers and sentence-transformers.
+    vectorizer_ : TfidfVectorizer
+    ranker_ : XRLinear
+        Its first layer is the encoder's.
+    tree_ : LabelTree
+        Of two layers: clusters and labels.
+    history_ : list of dict
+        What the training went like.
+    vocabulary_ : Vocabulary
+        The label names.
+    n_features_, n_labels_, n_rows_, n_dense_ : int
+        The vectors' dimensions, ``n_dense_``, are the last of the features.
+
+    Notes
+    -----
+    Chang, Yu, Zhong, Yang & Dhillon (2020), "Taming pretrained transformers for extreme multi-label text
+    classification"; Yu et al. (2022), Section 4, Eq. 15. The paper's results are of ensembles of three encoders and
+    three trees, which ``XTransformer.ensemble([one, two, three], seeds=(0, 1, 2))`` makes.
+
+    Examples
+    --------
+    >>> from sylvan import XTransformer
+    >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
+    >>> model = XTransformer("bag", preset="tiny", max_leaf=2, n_jobs=1)
+    >>> model = model.fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
+    >>> model.rank(["how to bake bread"], k=1).names, model.tree_.depth
+    ([['Baking']], 2)
+    """
+
+    kind: ClassVar[str] = KIND
+
+    def _shaped(self, tree: LabelTree) -> LabelTree:
+        """Two layers: the last clusters that aren't too many, and below each all its labels."""
+        sizes = tree.layer_sizes[:-1]
+        if not sizes:
+            return tree  # fewer labels than a cluster holds
+        at = self._last_few(sizes)
+        offsets = tree.child_offsets[at + 1]
+        for below in tree.child_offsets[at + 2 :]:
+            offsets = below[offsets]
+        clusters = np.array([0, sizes[at]], np.int64)
+        return LabelTree((clusters, np.asarray(offsets, np.int64)), tree.leaf_labels, tree.n_labels)
+
+    def _last_few(self, sizes: tuple[int, ...]) -> int:
+        """The last layer of at most ``max_nodes`` nodes."""
+        return max((t for t, size in enumerate(sizes) if size <= self.max_nodes), default=0)
+
+    def _trained_layers(self, tree: LabelTree) -> list[int]:
+        return [0]
+
+    def _planned_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return (sizes[self._last_few(sizes[:-1])],)
+
+    def _ranked(
+        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
+        kept: KeptParts, force: bool,
+    ) -> XRLinear:  # fmt: skip
+        known: dict[int, Any] = {}
+        if matcher is not None and tree.depth > 1:
+            layer = matcher.layers[0]
+            if self.dense_scale != 1:  # what vectors gained in length, the clusters' lose
+                layer = replace(layer, table=layer.table / np.float32(self.dense_scale))
+            first = training.vectorizer.n_terms_
+            known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
+        labels, weight = training.labels.to_scipy(), training.weight
+        return fit_below(training.ranker(tree), features, labels, weight, known, kept.inner("ranker"), force)
+
+
+store.register(KIND, XTransformer.from_state)

@@ -1,0 +1,147 @@
+"""``sylvan train xr-transformer`` and ``x-transformer``, and the other verbs on what they saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import XRTransformer, data
+
+pytest.importorskip("torch")
+
+WORDS = {
+    "Whaling": "whales harpoon ship ocean oil",
+    "Baking": "bread flour oven cakes yeast",
+    "Astronomy": "stars telescope planet comet orbit",
+    "Chess": "king queen rook gambit board",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts of one label each, a matrix, and a small encoder."""
+    from sylvan.neural import BagTextEncoder
+
+    place = tmp_path_factory.mktemp("encoded")
+    rng, names = np.random.default_rng(0), sorted(WORDS)
+    for part, n in (("train", 80), ("test", 20)):
+        classes = [names[i] for i in rng.integers(0, len(names), n)]
+        texts = [" ".join(rng.choice(WORDS[name].split(), 4)) for name in classes]
+        data.write_jsonl(place / f"{part}.jsonl", texts, [[name] for name in classes])
+    data.save_npz(place / "X.npz", np.eye(4))
+    data.save_npz(place / "Y.npz", np.eye(4))
+    BagTextEncoder(dim=8, n_buckets=256).save_pretrained(place / "bag")
+    return place
+
+
+@pytest.fixture(scope="module")
+def saved(folder: Path) -> str:
+    from sylvan.cli import main
+
+    words = ["train", "xr-transformer", str(folder / "train.jsonl"), "--model", str(folder / "m"), "--seed", "3", "-q"]
+    settings = ["--set", f"encoder={folder / 'bag'}", "--set", "preset=tiny", "--set", "max_leaf=2", "--device", "cpu"]
+    assert main([*words, *settings, "--threads", "1", "--ngrams", "1,2", "--test", str(folder / "test.jsonl")]) == 0
+    return str(folder / "m")
+
+
+def test_training_and_asking(call: Any, folder: Path, saved: str) -> None:
+    model = sylvan.load(saved)
+    assert isinstance(model, XRTransformer)
+    assert (model.preset, model.seed, model.device, model.max_leaf) == ("tiny", 3, "cpu", 2)
+    assert model.vectorizer.ngrams == (1, 2) and model.n_dense_ == 8
+    asked = call("predict", saved, str(folder / "test.jsonl"), "-k", "2", "--device", "cpu", "-q")
+    rows = [json.loads(line) for line in asked.out.splitlines()]
+    texts = data.read_jsonl(folder / "test.jsonl").texts
+    assert asked.code == 0 and [row["labels"] for row in rows] == model.rank(texts, k=2).names
+    measured = call("evaluate", saved, str(folder / "test.jsonl"), "-q")
+    assert measured.code == 0 and "100.00" in measured.out
+    assert call("predict", saved, "-", "-k", "1", "-q", stdin=b"flour and yeast\n").out.startswith(
+        '{"labels": ["Baking"]'
+    )
+    explained = call("explain", saved, "--text", "flour and yeast", "--label", "Baking")
+    assert explained.code == 0 and "flour" in explained.out
+
+
+def test_inspect_shows_encoder_and_rankers(call: Any, saved: str) -> None:
+    shown = call("inspect", saved)
+    assert shown.code == 0
+    for words in ("XRTransformer, a text encoder and linear models", "8 dimensions of the encoder", "ranker.tree0"):
+        assert words in shown.out
+    assert "100.00" in shown.out, "figures of --test"
+
+
+def test_x_transformer_tells_its_memory_and_size(call: Any, folder: Path) -> None:
+    made = call(
+        "train", "x-transformer", str(folder / "train.jsonl"), "--model", str(folder / "x"), "--set", "preset=tiny",
+        "--set", f"encoder={folder / 'bag'}", "--set", "epochs=2", "--set", "max_leaf=2", "--threads", "1",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    assert "The encoder needs about" in made.out and "node vectors" in made.out
+    assert "Trained XTransformer with 4 labels" in made.out
+    size = sum(path.stat().st_size for path in (folder / "x").rglob("*") if path.is_file())
+    assert f"({size / 1000:.1f} kB)" in made.out
+    joined = call("ensemble", str(folder / "x"), str(folder / "x"), "--model", str(folder / "both"))
+    assert joined.code == 0
+    assert call("predict", str(folder / "both"), str(folder / "test.jsonl"), "--device", "cpu", "-q").code == 0
+
+
+def test_plan(call: Any, folder: Path) -> None:
+    planned = call(
+        "plan", "xr-transformer", str(folder / "train.jsonl"), "--set", "preset=tiny", "--set",
+        f"encoder={folder / 'bag'}", "--threads", "1",
+    )  # fmt: skip
+    assert planned.code == 0 and not planned.err
+    for words in ("its training", "node vectors", "embeddings", "rankers", "peak memory", "saved model"):
+        assert words in planned.out
+
+
+@pytest.mark.parametrize("verb", ["train", "plan"])
+def test_help_names_an_encoder(call: Any, verb: str) -> None:
+    for model in ("xr-transformer", "x-transformer"):
+        told = call(verb, model, "--help")
+        assert told.code == 0 and "encoder=models/minilm" in told.out and "dense_scale=1.0" in told.out
+        assert "X.trn.npz --labels" not in told.out, "it learns from texts alone"
+
+
+def test_its_configuration_is_one_it_takes(call: Any, folder: Path, tmp_path: Path) -> None:
+    written = call("train", "xr-transformer", "--print-config", "--set", "preset=tiny")
+    assert written.code == 0 and 'preset = "tiny"' in written.out and '# encoder = "none"' in written.out
+    (tmp_path / "run.toml").write_text(written.out)
+    words = ("plan", "xr-transformer", str(folder / "train.jsonl"), "--config", str(tmp_path / "run.toml"))
+    assert call(*words, "--set", f"encoder={folder / 'bag'}", "--threads", "1").code == 0
+
+
+def test_matrices_and_options_of_others_are_refused(call: Any, folder: Path, saved: str) -> None:
+    train, matrix, labels = str(folder / "train.jsonl"), str(folder / "X.npz"), str(folder / "Y.npz")
+    own = ("--model", str(folder / "n"), "--set", "preset=tiny")
+    for words, sentence in (
+        (("train", "xr-transformer", matrix, "--labels", labels, *own), "XRTransformer learns from texts, but"),
+        (("train", "x-transformer", train, *own, "--memory-limit", "1GB"), "--memory-limit is not for XTransformer"),
+        (("train", "xr-transformer", train, *own, "--label-features", matrix), "--label-features is not for"),
+        (
+            ("train", "xr-linear", train, "--model", str(folder / "n"), "--device", "cpu"),
+            "--device is not for XRLinear",
+        ),
+        (("train", "xr-transformer", train, *own, "--device", "GPU 1"), "'device' parameter of XRTransformer must be"),
+        (("predict", saved, matrix), "takes text, but"),
+        (("predict", saved, train, "--set", "epochs=3"), "matters in training alone"),
+    ):
+        refused = call(*words)
+        assert refused.code != 0 and sentence in refused.err, refused.err
+    plain = call("train", "xr-linear", matrix, "--labels", labels, "--model", str(folder / "plain"), "-q")
+    assert plain.code == 0
+    refused = call("predict", str(folder / "plain"), matrix, "--device", "cpu")
+    assert refused.code != 0 and "--device is for models with a text encoder" in refused.err
+
+
+def test_an_encoder_that_is_not_there(call: Any, folder: Path) -> None:
+    refused = call(
+        "train", "xr-transformer", str(folder / "train.jsonl"), "--model", str(folder / "n"), "--set",
+        f"encoder={folder / 'nowhere'}",
+    )  # fmt: skip
+    assert refused.code != 0 and "nowhere" in refused.err and "Traceback" not in refused.err

@@ -1,0 +1,55 @@
+"""XRTransformer and XTransformer keep the contract of everything that ranks, with a bag of hashed words as encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contract.data import Known
+from contract.suite import RankingContract
+from sylvan import XRTransformer, XTransformer
+
+pytest.importorskip("torch")
+
+
+class _Encoded(RankingContract):
+    """Features become words that are repeated as often as they weigh, labels become names."""
+
+    def settings(self) -> dict[str, Any]:
+        from sylvan.neural import BagTextEncoder
+
+        encoder = BagTextEncoder(dim=16, n_buckets=512)
+        return {"encoder": encoder, "preset": "tiny", "branching": 3, "max_leaf": 4, "device": "cpu"}
+
+    def inputs(self, X: np.ndarray) -> Any:
+        words = [f"word{column}" for column in range(X.shape[1])]
+        return [" ".join(word for word, n in zip(words, row, strict=True) for _ in range(round(4 * n))) for row in X]
+
+    def targets(self, data: Known) -> Any:
+        return [[f"label {label}" for label in row] for row in data.labels]
+
+    def answers(self, model: Any, top: Any) -> list[list[int]]:
+        return [[int(name.split()[1]) for name in row] for row in top.names]
+
+
+class TestFrozen(_Encoded):
+    """Vectors that nothing was learned of, beside TF-IDF."""
+
+    def make(self, **params: Any) -> Any:
+        return XRTransformer(**{**self.settings(), "frozen": True, **params})
+
+
+class TestXRTransformer(_Encoded):
+    """Fine-tuned down the tree."""
+
+    def make(self, **params: Any) -> Any:
+        return XRTransformer(**{**self.settings(), "epochs": 3.0, **params})
+
+
+class TestXTransformer(_Encoded):
+    """Fine-tuned to find clusters."""
+
+    def make(self, **params: Any) -> Any:
+        return XTransformer(**{**self.settings(), "epochs": 6.0, **params})

@@ -1,0 +1,162 @@
+"""What benchmarks/transformers.py plans, prepares, and makes of finished rows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+pytestmark = pytest.mark.skipif(
+    not (FOLDER / "report_transformers.py").exists(), reason="no benchmarks beside these tests"
+)
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def load(name: str) -> ModuleType:
+        return import_module(name)
+
+    return load
+
+
+def row(contender: str, p5: float, spent: float, **more: Any) -> dict[str, Any]:
+    shared = {"set": "eurlex57k", "rows": 100, "tests": 50, "contender": contender, "seed": 0}
+    figures = {f"{name}@{k}": p5 for name in ("P", "R", "PSP") for k in (1, 3, 5, 10)}
+    return {**shared, **figures, "build": {"wall_s": spent}, "ms_per_row": 1.0, "p50_ms": 2.0, "model_mb": 3.0, **more}
+
+
+def tuned(contender: str, p5: float, spent: float, **more: Any) -> dict[str, Any]:
+    return row(contender, p5, spent, **{"tokens": 8, "batch": 4, "steps": 60, "precision": "bf16", **more})
+
+
+GROUP = ("eurlex57k", 100, 50)
+FROZEN = {"tokens": 8, "precision": "bf16"}
+
+
+def embedding(spent: float) -> dict[str, Any]:
+    shared = {"set": "eurlex57k", "rows": 100, "tests": 50, "contender": "embedding", "seed": 0}
+    return {**shared, **FROZEN, "train": {"wall_s": spent, "texts": 100}}
+
+
+def test_a_frozen_encoders_training_includes_its_embeddings(module: Any) -> None:
+    report = module("report_transformers")
+    runs = [row("frozen", 50.0, 2.0, **FROZEN), embedding(30.0)]
+    (found,) = report.of_group(runs, GROUP)
+    assert found["train_s"] == 32.0
+    (alone,) = report.of_group(runs[:1], GROUP)
+    assert alone["train_s"] is None
+    assert "| – |" in "\n".join(report.tables(runs[:1]))
+
+
+def test_an_ensembles_time_is_its_members(module: Any) -> None:
+    report = module("report_transformers")
+    members = [tuned("xr-transformer", 60.0, 10.0 + seed, seed=seed) for seed in (0, 1, 2)]
+    joined = tuned("xr-transformer", 62.0, 0.0, seeds=[0, 1, 2])
+    del joined["seed"], joined["build"]
+    found = next(run for run in report.of_group([joined, *members], GROUP) if "seeds" in run)
+    assert found["train_s"] == 33.0 and report.title(found).endswith("3 models")
+    found = next(run for run in report.of_group([joined, *members[:2]], GROUP) if "seeds" in run)
+    assert found["train_s"] is None
+
+
+def test_goals_compare_what_is_alike(module: Any) -> None:
+    report = module("report_transformers")
+    paper = {"negatives": "paper", "combine": "paper", "threshold": 0.05}
+    runs = [
+        row("xr-linear", 50.0, 1.0), row("xr-linear", 50.7, 1.0, settings=paper), embedding(9.0),
+        row("frozen", 51.5, 1.0, **FROZEN, ranker=paper), tuned("xr-transformer", 52.0, 20.0),
+        tuned("libpecos-xr-transformer", 51.0, 40.0), tuned("x-transformer", 51.8, 20.0),
+        tuned("x-transformer", 52.5, 120.0, steps=360),
+    ]  # fmt: skip
+    said = "\n".join(report.goals(runs, GROUP))
+    assert "+1.50 points of P@5 against TF-IDF alone at its defaults (wanted +1.00)" in said
+    assert "+0.80 points of P@5 against TF-IDF alone with the same rankers (wanted +1.00: missed)" in said
+    assert "Fine-tuned against frozen: +0.50 points of P@5 (wanted more)." in said
+    assert "+1.00 points of P@5 (wanted more) in 0.50 of its training time (wanted at most 1)" in said
+    assert "as good as XR-Transformer after 6.0× its time (wanted 5×)" in said
+    said = "\n".join(report.goals(runs[:-1], GROUP))
+    assert "0.20 points of P@5 behind XR-Transformer after 1.0× its time" in said
+    slower = [*runs[:5], tuned("libpecos-xr-transformer", 53.0, 10.0)]
+    said = "\n".join(report.goals(slower, GROUP))
+    assert "-1.00 points of P@5 (wanted more: missed) in 2.00 of its training time (wanted at most 1: missed)" in said
+
+
+def test_parts_have_tables_of_their_own(module: Any) -> None:
+    report = module("report_transformers")
+    whole = row("xr-linear", 60.0, 1.0)
+    del whole["rows"], whole["tests"]
+    text = "\n".join(report.tables([row("xr-linear", 50.0, 1.0), whole]))
+    assert text.index("### eurlex57k, all texts") < text.index("### eurlex57k, 100 training texts and 50 test texts")
+
+
+def test_rows_are_found_again_and_quick_ones_are_apart(module: Any) -> None:
+    plan = module("transformers_plan")
+    rows, small = (plan.planned(["eurlex57k", "gutenberg"], quick=quick) for quick in (False, True))
+    for found in (rows, small):
+        assert all(sum(plan.same(one, other) for other in found) == 1 for one in found)
+    assert not any(plan.same(one, other) for one in rows for other in small)
+    for one in rows:  # an ensemble's members are rows
+        assert all(any(plan.same(member, other) for other in rows) for member in plan.members(one))
+    assert {one["contender"] for one in rows} == set(plan.TITLES)
+
+
+def test_part_of_a_set(module: Any, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    sets = module("transformers_sets")
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    n, words = 30, [f"word{at} shared common{at % 3} common{at % 3}" for at in range(30)]
+    Y = sp.csr_matrix(np.eye(10, dtype=np.float32)[np.arange(n) % 10])
+    for name in ("train", "test"):
+        (whole / f"{name}.txt").write_text("".join(text + "\n" for text in words), encoding="utf-8")
+        sp.save_npz(whole / f"Y.{name[:2]}{'n' if name == 'train' else 't'}.npz", Y)
+    sp.save_npz(whole / "Y.trn.npz", Y)
+    sp.save_npz(whole / "Y.tst.npz", Y)
+    part = sets.subset(whole, 6, 5, tmp_path / "cache")
+    texts, labels = sets.lines(part / "train.txt"), sets.label_lists(part)
+    found, held = sets.matrix(part, "Y.trn"), sets.matrix(part, "Y.tst")
+    assert len(texts) == len(labels) == found.shape[0] == sets.matrix(part, "X.trn").shape[0] == 6
+    assert set(np.diff(held.indptr)) == {1} and held.shape == (5, found.shape[1])
+    assert np.bincount(found.indices, minlength=found.shape[1]).min() == 1
+    by_text = {words[at]: at % 10 for at in range(n)}
+    known = sorted({by_text[text] for text in texts})
+    assert [known[int(one)] for (one,) in labels] == [by_text[text] for text in texts]
+    tests = sets.lines(part / "test.txt")
+    assert [known[at] for at in held.indices] == [by_text[text] for text in tests]
+    assert sets.subset(whole, 6, 5, tmp_path / "cache") == part and sets.subset(whole, None, None, tmp_path) == whole
+
+
+def test_recall_is_of_a_rows_own_labels(module: Any) -> None:
+    measure = module("measure")
+    Y = sp.csr_matrix(np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], dtype=np.float32))
+    top = np.array([[0, 3, 1], [3, -1, -1], [0, 1, 2]])
+    assert measure.recall(top, Y, at=(1, 3)) == {"R@1": 25.0, "R@3": 50.0}
+
+
+def test_the_package_of_the_same_name_is_not_hidden() -> None:
+    pytest.importorskip("transformers")
+    code = f"import sys; sys.path.insert(0, {str(FOLDER)!r}); import transformers; print(transformers.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip()[0].isdigit()
+
+
+def test_the_figure_shows_every_contender(module: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figures, plan = module("transformers_figures"), module("transformers_plan")
+    assert set(figures.LOOKS) == set(plan.TITLES) - {"embedding"}
+    runs = [row("xr-linear", 50.0, 1.0), tuned("xr-transformer", 52.0, 20.0)]
+    written = figures.draw(runs, tmp_path / "transformers")
+    assert [path.suffix for path in written] == [".png", ".svg"]
+    text = written[1].read_text("utf-8")
+    assert "XR-Transformer" in text and "X-Transformer," not in text
+    assert figures.draw(runs[:1], tmp_path / "one") == []
