@@ -305,8 +305,9 @@ def no_padding(folder: Path) -> None:
 )
 def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: str, folder: Path) -> None:
     spoil(folder)
-    with pytest.raises(ModelError, match=sentence):
+    with pytest.raises(ModelError, match=sentence) as raised:
         open_encoder(folder, max_length=20)
+    assert str(raised.value).endswith(".") and "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ __all__ = [
     "longest_input",
     "need",
     "quietly",
+    "reason_of",
     "recompute_activations",
     "save",
     "snapshot",
@@ -82,6 +83,12 @@ def quietly() -> Iterator[None]:
             log.enable_progress_bar()
 
 
+def reason_of(error: BaseException) -> str:
+    """What another library's error says, on one line and with a full stop."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
 @contextlib.contextmanager
 def _explained(folder: str, what: str) -> Iterator[None]:
     """Whatever goes wrong in the block is a ModelError that names the folder."""
@@ -91,7 +98,7 @@ def _explained(folder: str, what: str) -> Iterator[None]:
     except (ModelError, ParameterError, MemoryError):
         raise
     except Exception as error:  # of transformers and what it stands on: any class at all
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         if "trust_remote_code" in reason:
             reason = "it needs code that comes with the model, which Sylvan doesn't run."
         raise ModelError(f"The {what} in {folder!r} can't be loaded: {reason}") from error

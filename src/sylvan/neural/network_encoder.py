@@ -101,8 +101,8 @@ class NetworkEncoder(TextEncoder):
         except ModelError:
             raise
         except Exception as error:  # of the network's own code
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {reason}") from error
+            said = hugging_face.reason_of(error)
+            raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {said}") from error
         if not bool(torch.isfinite(found).all()):
             raise ModelError(f"The weights in {recipe.folder!r} are damaged: vectors are not finite.")
         return int(found.shape[1])
