@@ -20,7 +20,9 @@ from typing import Any
 import records
 import report_cane_epochs
 
-CONTENDERS = ("nce-40", "cane-tree-40", "blackout-40", "cane-40", "full", "cane-tree-20-20", "cane-20-20")
+CONTENDERS = (
+    "nce-40", "cane-tree-40", "blackout-40", "cane-40", "full", "cane-tree-20-20", "cane-20-20", "cane-tree-40-unigram",
+)  # fmt: skip
 NETWORK = {"model": "lstm", "hidden": 64, "embedding": 64, "n_layers": 1, "batch_size": 40}
 Row = dict[str, Any]
 

@@ -18,7 +18,8 @@ TITLE = "Language models: perplexity against epochs (the paper's figure 3)"
 # Okabe and Ito's colours; CANE's are alike and differ in their dashes.
 LOOKS = {
     "full": ("#000000", "-"), "nce-40": ("#0072B2", "-"), "blackout-40": ("#56B4E9", "-"),
-    "cane-tree-40": ("#D55E00", "-"), "cane-tree-20-20": ("#D55E00", "--"), "cane-40": ("#CC79A7", "-"),
+    "cane-tree-40": ("#D55E00", "-"), "cane-tree-40-unigram": ("#D55E00", ":"), "cane-tree-20-20": ("#D55E00", "--"),
+    "cane-40": ("#CC79A7", "-"),
     "cane-20-20": ("#CC79A7", "--"),
 }  # fmt: skip
 
@@ -31,8 +32,8 @@ def cane_epochs_section(folder: Path) -> list[str]:
     book = json.loads(path.read_text())
     machine = book["machine"]
     picture = ["", f"![{TITLE}](figures/{FIGURE}.png)"]
-    return ["", f"### {TITLE}", "", _sentence(book["runs"]), *table(book["runs"]), *picture, "",
-            f"{machine['cpu']}, {machine['cores']} cores; {book['date']}."]  # fmt: skip
+    found = [_sentence(book["runs"]), *table(book["runs"]), *_reading(book["runs"]), *picture]
+    return ["", f"### {TITLE}", "", *found, "", f"{machine['cpu']}, {machine['cores']} cores; {book['date']}."]
 
 
 def _sentence(runs: list[Record]) -> str:
@@ -48,6 +49,24 @@ def _sentence(runs: list[Record]) -> str:
         "subsets by frequency. Coverage is the share of words that were among their candidates, over the last 200 "
         "steps."
     )
+
+
+def _reading(runs: list[Record]) -> list[str]:
+    """Whether the paper's order, CANE before NCE and BlackOut, is found by the test words; nothing where one lacks."""
+    test = {name: statistics.mean(run["test"] for run in group) for name, group in _groups(runs).items()}
+    if not {"full", "nce-40", "blackout-40"} <= test.keys():
+        return []
+    rivals = min(test["nce-40"], test["blackout-40"])
+    lines = ["", "The paper has CANE between the softmax and both of its rivals."]
+    for name, told in (("cane-tree-40", "one uniform noise"), ("cane-tree-40-unigram", "one unigram noise"),
+                       ("cane-tree-20-20", "twenty unigram noises in one sum, our extension")):  # fmt: skip
+        if name in test:
+            does = "it is" if test[name] < rivals else "it isn't"
+            lines.append(
+                f"With a Beam Tree's candidates and {told}, {does}: {test[name] / rivals - 1:+.1%} beside the better "
+                f"rival's perplexity, {test[name] / test['full'] - 1:+.1%} beside the softmax's."
+            )
+    return [lines[0], " ".join(lines[1:])] if len(lines) > 2 else []
 
 
 def table(runs: list[Record]) -> list[str]:

@@ -101,7 +101,8 @@ def _table(runs: list[Record]) -> list[str]:
         cells = ["/".join(f"{run[f'{name}@{k}']:.2f}" for k in at) for name, at in
                  (("P", (1, 3, 5)), ("R", (1, 3, 5, 10)), ("PSP", (1, 3, 5)))]  # fmt: skip
         spent = "–" if run["train_s"] is None else f"{run['train_s']:,.0f}"
-        cells += [spent, f"{run['ms_per_row']:.2f}", f"{run['p50_ms']:.2f}", f"{run['model_mb']:.0f}"]
+        times = [f"{run[name]:.2f}" if name in run else "–" for name in ("ms_per_row", "p50_ms")]
+        cells += [spent, *times, f"{run['model_mb']:.0f}"]
         lines.append(f"| {title(run)} | " + " | ".join(cells) + " |")
     return lines
 
@@ -171,4 +172,5 @@ def main_figure(run: Record) -> str:
         found = run["train"]
         return f"{1e3 * found['wall_s'] / max(found['texts'], 1):.1f} ms a text"
     spent = f", {run['build']['wall_s']:.0f} s" if "build" in run else ""
-    return f"P@1/3/5 {run['P@1']:.2f}/{run['P@3']:.2f}/{run['P@5']:.2f}{spent}, {run['p50_ms']:.1f} ms a text"
+    alone = f", {run['p50_ms']:.1f} ms a text" if "p50_ms" in run else ""
+    return f"P@1/3/5 {run['P@1']:.2f}/{run['P@3']:.2f}/{run['P@5']:.2f}{spent}{alone}"

@@ -66,6 +66,10 @@ CONTENDERS: dict[str, Contender] = {
         "CANE, 40 candidates of a Beam Tree, 1 uniform noise", "uniform", "beam-tree", n_samples=40,
         loss_parameters={"tree": "kmeans"},
     ),
+    "cane-tree-40-unigram": Contender(
+        "CANE, 40 candidates of a Beam Tree, 1 unigram noise", "unigram", "beam-tree", n_samples=40,
+        loss_parameters={"tree": "kmeans"},
+    ),
     "cane-tree-20-20": Contender(
         "CANE, 20 candidates of a Beam Tree, 20 unigram noises in one sum", "unigram", "beam-tree", n_samples=20,
         loss_parameters={"tree": "kmeans", "n_noises": 20, "together": True},

@@ -21,6 +21,7 @@ COLOURS = {
     "midx-joint-pq": "#C0B070", "midx-joint-rq": "#804030",
     "unigram-500-shared": "#0072B2", "midx-rq-500-shared": "#D55E00", "nce-40": "#CC79A7", "blackout-40": "#8B3A6B",
     "cane-40": "#B8A000", "cane-20-20": "#6B6000", "cane-tree-40": "#5B8C00", "cane-tree-20-20": "#2F4A00",
+    "cane-tree-40-unigram": "#9FC060",
 }  # fmt: skip
 STYLES = {
     "midx-pq": "--", "midx-rq": "--", "unigram-500-shared": ":", "midx-rq-500-shared": ":", "softmax": "--", "full": "-"

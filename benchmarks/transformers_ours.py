@@ -39,11 +39,15 @@ def measured(row: Record, folder: Path, job: Record) -> Record:
         told = model.ranker_.get_params(deep=False)
         figures["ranker"] = {name: told[name] for name in transformers_plan.RANKER}
     kept = model_folder(row, Path(job["cache"]))
+    known = row["contender"] == "frozen" and "settings" in row  # whose vectors of the test texts needn't be timed again
     if hasattr(model, "cache"):
         model.cache = None  # which is of this machine alone
     model.save(kept)
     figures["model_mb"] = measure.folder_bytes(kept) / 1e6
-    return figures | _asked(_opened(kept), folder)
+    opened = _opened(kept)
+    if known:
+        opened.cache = _vectors(job)
+    return figures | _asked(opened, folder, timed=not known)
 
 
 def joined(row: Record, folder: Path, job: Record) -> Record:
@@ -137,7 +141,7 @@ def _layer(record: Record) -> Record:
     return {name: record[name] for name in names if name in record}
 
 
-def _asked(model: Any, folder: Path) -> Record:
+def _asked(model: Any, folder: Path, timed: bool = True) -> Record:
     """Precision, recall, and milliseconds in a batch of all test texts and alone."""
     texts = sets.lines(folder / "test.txt")
     Y, Y_train = sets.matrix(folder, "Y.tst"), sets.matrix(folder, "Y.trn")
@@ -147,7 +151,9 @@ def _asked(model: Any, folder: Path) -> Record:
     top = np.full((len(texts), TOP), -1, dtype=np.int64)
     for at, answer in enumerate(names):
         top[at, : len(answer)] = [int(name) for name in answer]
-    figures = {"ms_per_row": 1e3 * clock.wall / len(texts), **measure.precision(top, Y, Y_train)}
-    figures |= measure.recall(top, Y)
+    figures = measure.precision(top, Y, Y_train) | measure.recall(top, Y)
+    if not timed:
+        return figures
+    figures["ms_per_row"] = 1e3 * clock.wall / len(texts)
     alone = measure.one_by_one(lambda text: model.rank([text], TOP), texts[:ALONE], warm=5)
     return figures | {"alone": alone.pop("rows")} | alone

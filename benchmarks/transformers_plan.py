@@ -21,8 +21,8 @@ TITLES = {
 }
 # For each set: the encoder's tokens, and what of it every contender gets where an encoder is fine-tuned.
 TOKENS = {"eurlex57k": 128, "gutenberg": 32}
-PART = {"eurlex57k": {"rows": 10_000, "tests": 3000}, "gutenberg": {"rows": 20_000, "tests": 3000}}
-STEPS = {"eurlex57k": 600, "gutenberg": 1800}  # of all layers together
+PART = {"eurlex57k": {"rows": 5000, "tests": 2000}, "gutenberg": {"rows": 10_000, "tests": 3000}}
+STEPS = {"eurlex57k": 300, "gutenberg": 900}  # of all layers together
 BATCH = 32
 RANKER: Row = {"negatives": "paper", "combine": "paper", "threshold": 0.05}  # XRTransformer's, for TF-IDF alone
 LINEAR: Row = {"negatives": "tfn", "combine": "l3_hinge", "threshold": 0.1}  # XRLinear's, for [TF-IDF, encoder]

@@ -52,6 +52,22 @@ def test_a_language_model(call: Any, texts: Path, tmp_path: Path) -> None:
     assert (out / "convergence.png").exists() and (out / "convergence.svg").exists()
 
 
+def test_a_language_model_with_a_tree(call: Any, texts: Path, tmp_path: Path) -> None:
+    words = ("task", "language-model", str(texts), *SMALL, "--loss", "beam-tree", "--epochs", "1")
+    outcome = call(*words, "--set-loss", "tree=kmeans", "--set-loss", "branching=3", "--out", str(tmp_path / "run"))
+    assert outcome.code == 0, outcome.err
+    written = results(tmp_path / "run")
+    assert written["settings"]["loss"] == "beam-tree" and written["test"]["perplexity"] < 14
+    for wrong, said in (
+        (("--set-loss", "tree=oak"), "'tree' parameter of 'beam-tree' must be one of 'frequency', 'kmeans', 'random'"),
+        (("--set-loss", "bias=true"), "must have bias=False"),
+        (("--set", "shared=true"), "'beam-tree' has no parameter 'shared'"),
+    ):
+        refused = call(*words, *wrong, "--out", str(tmp_path / "other"))
+        assert refused.code == 2 and said in refused.err and refused.err.count("\n") == 1
+    assert not (tmp_path / "other").exists()
+
+
 def test_it_resumes(call: Any, texts: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ("task", "language-model", str(texts), *SMALL, "--out", str(out))

@@ -104,7 +104,7 @@ def test_plan(call: Any, folder: Path) -> None:
 def test_help_names_an_encoder(call: Any, verb: str) -> None:
     for model in ("xr-transformer", "x-transformer"):
         told = call(verb, model, "--help")
-        assert told.code == 0 and "encoder=models/minilm" in told.out and "dense_scale=1.0" in told.out
+        assert told.code == 0 and "encoder=models/minilm" in told.out and "dense_scale=None" in told.out
         assert "X.trn.npz --labels" not in told.out, "it learns from texts alone"
 
 
@@ -145,3 +145,31 @@ def test_an_encoder_that_is_not_there(call: Any, folder: Path) -> None:
         f"encoder={folder / 'nowhere'}",
     )  # fmt: skip
     assert refused.code != 0 and "nowhere" in refused.err and "Traceback" not in refused.err
+
+
+def test_notes_and_missing_packages_are_sentences(
+    call: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sylvan.models import transformer_presets
+
+    train = str(tmp_path / "long.jsonl")
+    data.write_jsonl(train, ["bread " * 300, "whales and ships", ""] * 3, [["Baking"], ["Whaling"], ["Whaling"]] * 3)
+    words = ("train", "xr-transformer", train, "--model", str(tmp_path / "m"), "--set", "preset=tiny")
+    words += ("--set", "frozen=true")
+    told = call(*words, "--threads", "1", "-q")
+    assert told.code == 0
+    assert told.err.splitlines() == [
+        "Note: 3 of 9 texts with labels are empty: nothing can be learned from them.",
+        "Note: 3 of 9 texts are longer than max_length=256 tokens: the encoder sees their beginnings only (TF-IDF sees "
+        "them whole).",
+    ]
+
+    def missing(model: Any) -> Any:
+        raise ImportError(
+            'Encoders of this kind need transformers. Install it with: pip install "sylvan[transformers]"'
+        )
+
+    monkeypatch.setattr(transformer_presets, "encoder_of", missing)
+    refused = call(*words)
+    assert refused.code == 2 and refused.err.strip().endswith('pip install "sylvan[transformers]".')
+    assert "inside Sylvan" not in refused.err

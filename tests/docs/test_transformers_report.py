@@ -91,6 +91,15 @@ def test_goals_compare_what_is_alike(module: Any) -> None:
     assert "-1.00 points of P@5 (wanted more: missed) in 2.00 of its training time (wanted at most 1: missed)" in said
 
 
+def test_what_was_not_timed_is_said_so(module: Any) -> None:
+    report = module("report_transformers")
+    run = row("frozen", 50.0, 2.0, **FROZEN, settings={"dense_scale": 2.0})
+    del run["ms_per_row"], run["p50_ms"]
+    (line,) = [line for line in report.tables([run, embedding(1.0)]) if line.startswith("| XR-Linear on [TF-IDF")]
+    assert line.endswith("| 3 | – | – | 3 |") and "dense_scale=2.0" in line
+    assert "ms" not in report.main_figure(run)
+
+
 def test_parts_have_tables_of_their_own(module: Any) -> None:
     report = module("report_transformers")
     whole = row("xr-linear", 60.0, 1.0)
@@ -108,6 +117,13 @@ def test_rows_are_found_again_and_quick_ones_are_apart(module: Any) -> None:
     for one in rows:  # an ensemble's members are rows
         assert all(any(plan.same(member, other) for other in rows) for member in plan.members(one))
     assert {one["contender"] for one in rows} == set(plan.TITLES)
+
+
+def test_linear_rows_have_the_rankers_of_the_preset(module: Any) -> None:
+    from sylvan.models.transformer_presets import PRESETS
+
+    plan = module("transformers_plan")
+    assert dict(PRESETS["base"]["ranker"]) == plan.RANKER
 
 
 def test_part_of_a_set(module: Any, tmp_path: Path) -> None:

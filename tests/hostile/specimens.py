@@ -251,6 +251,16 @@ def beam_tree_dense_softmax(folder: Path) -> None:
     )
 
 
+def xr_transformer(folder: Path) -> None:
+    """Of an encoder of a few weights that was not trained, which opens in no time."""
+    from sylvan import XRTransformer
+    from sylvan.neural import BagTextEncoder
+
+    encoder = BagTextEncoder(dim=3, n_buckets=8)
+    model = XRTransformer(encoder, preset="tiny", frozen=True, branching=2, max_leaf=2, device="cpu", n_jobs=1)
+    model.fit(SENTENCES, HEADINGS).set_params(encoder="bag").save(folder)
+
+
 SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "synthetic": (synthetic, "sylvan", "__version__"),
     "label-tree": (label_tree, "sylvan.indexing", "LabelTree.to_state"),
@@ -273,6 +283,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "ensemble": (ensemble, "sylvan", "Ensemble.save"),
     "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),
+    "xr-transformer": (xr_transformer, "sylvan.neural", "BagTextEncoder"),
 }
 
 

@@ -264,6 +264,26 @@ def test_too_little_memory_is_told_beforehand_with_what_to_lower(monkeypatch: py
     small().fit(TEXTS, LABELS, force=True)
 
 
+def test_running_out_of_memory_on_the_way_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from sylvan.neural import BagTextEncoder
+
+    def forward(self: Any, batch: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(BagTextEncoder, "forward", forward)
+    for frozen in (True, False):
+        with pytest.raises(MemoryLimitError, match=r"ran out of memory on .*CUDA out of memory.*max_length"):
+            small(frozen=frozen).fit(TEXTS, LABELS)
+
+
+def test_devices_that_are_not_there(frozen: Any) -> None:
+    model = copy.deepcopy(frozen).set_params(device="vulkan:3")
+    with pytest.raises(ParameterError, match=r"'device' parameter must be a device that this PyTorch sees\. Got"):
+        model.rank(TEXTS, k=1)
+
+
 def test_a_failed_fit_leaves_no_half_model() -> None:
     model = small()
     with pytest.raises(DataError):
@@ -393,6 +413,44 @@ def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypat
 def test_a_checkpoint_must_be_a_path() -> None:
     with pytest.raises(ParameterError, match="'checkpoint' parameter of fit"):
         small().fit(TEXTS, LABELS, checkpoint=3)
+
+
+# ---------------------------------------- a network of Hugging Face's
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    from neural.tiny_bert import tiny_bert
+
+    return Path(tiny_bert(tmp_path_factory.mktemp("bert") / "bert", TEXTS))
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp_path: Path) -> None:
+    settings = {"encoder": bert, "learning_rate": 1e-3, "epochs": 2.0, "max_length": 16, "branching": 4, "max_leaf": 4}
+    model = kind(**settings, preset="tiny", device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    assert model.score(TEXTS, LABELS) > 0.9 and model.encoder_.max_length == 16
+    losses = [entry["loss"] for entry in model.history_[0]["history"]["epochs"]]
+    assert losses[-1] < losses[0]
+    plain = kind(**settings, preset="tiny", frozen=True, device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    assert np.abs(model.embed(TEXTS) - plain.embed(TEXTS)).max() > 1e-3, "it was trained"
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    top, expected = again.rank(TEXTS, k=3), model.rank(TEXTS, k=3)
+    assert (top.labels == expected.labels).all()
+    np.testing.assert_allclose(top.scores, expected.scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(again.embed(TEXTS), model.embed(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(model.embed(TEXTS[:1]), model.embed(TEXTS)[:1], atol=1e-5)
+
+
+def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:
+    sentences = pytest.importorskip("sentence_transformers")
+    model = small(encoder=str(bert), epochs=1.0, max_length=16).fit(TEXTS, LABELS)
+    model.encoder_.save_pretrained(tmp_path / "encoder")
+    theirs = sentences.SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
+    found = theirs.encode(TEXTS, normalize_embeddings=True)
+    np.testing.assert_allclose(found, model.embed(TEXTS), atol=1e-5)
 
 
 # ---------------------------------------- ensembles

@@ -457,9 +457,7 @@ def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatc
     assert len(asked) == 4 and "*.bin" not in asked[1]  # once by open_encoder, once by the encoder itself
     open_encoder("someone/old", max_length=20)
     assert "*.bin" in asked[6]
-    with pytest.raises(
-        ModelError, match=r"no folder 'someone/unknown', and the .* hub has no public model"
-    ):
+    with pytest.raises(ModelError, match=r"no folder 'someone/unknown', and the .* hub has no public model"):
         open_encoder("someone/unknown")
     with pytest.raises(ModelError, match=r"hub can't be asked for a model of that name \(timed out\)"):
         open_encoder("someone/slow")

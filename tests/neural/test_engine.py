@@ -126,6 +126,38 @@ def test_bf16_on_the_cpu() -> None:
     assert history.best is not None and history.best["accuracy"] > 0.35
 
 
+def scaled() -> Engine:
+    """What float16 does on a GPU, on the CPU: powers of two, so that scaling and unscaling change no bit."""
+    engine = Engine(device="cpu")
+    engine._scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
+    return engine
+
+
+def test_a_scaled_loss_changes_nothing_but_what_overflows(tmp_path: Path) -> None:
+    plain, other = Points(), Points()
+    train(plain, epochs=2, clip_norm=1.0)
+    train(other, epochs=2, clip_norm=1.0, engine=scaled())
+    assert same(bits(plain), bits(other))
+
+    def spoilt() -> Points:
+        job = Points()
+        job.schedulers = WarmupSchedule(steps=20).schedulers(job.optimizers)
+        job.module.out.weight.register_hook(lambda grad: grad * float("inf") if job.steps[-1] == 3 else grad)
+        return job
+
+    job, engine = spoilt(), scaled()
+    train(job, epochs=9, max_steps=3, engine=engine)
+    before = bits(job)[1:]  # those of the optimiser whose gradient overflows
+    job, engine = spoilt(), scaled()
+    train(job, epochs=9, max_steps=4, folder=tmp_path, engine=engine)
+    assert same(before, bits(job)[1:]) and engine.state()["scaler"]["scale"] == 512.0
+    assert job.schedulers[0].last_epoch == 3
+    again = scaled()
+    train(spoilt(), epochs=9, max_steps=6, folder=tmp_path, resume=True, engine=again)
+    assert again.state()["scaler"]["scale"] == 512.0
+    assert load_tree(tmp_path / "checkpoint", kind="neural-checkpoint")["schedulers"][0]["last_epoch"] == 5
+
+
 def test_schedulers_step_with_the_optimisers_and_resume(tmp_path: Path) -> None:
     def scheduled(rates: list[float] | None = None) -> Points:
         job = Points()

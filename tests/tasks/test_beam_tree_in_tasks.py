@@ -137,6 +137,14 @@ def test_the_best_model_comes_back(tmp_path: Any) -> None:
     assert again.evaluate("test") == job.evaluate("test")
 
 
+def test_resuming_gives_the_same_bits(tmp_path: Any) -> None:
+    whole, first, second = (language_model() for _ in range(3))
+    train(whole, epochs=2)
+    train(first, epochs=1, folder=tmp_path)
+    train(second, epochs=2, folder=tmp_path, resume=True)
+    assert torch.equal(whole.table_, second.table_) and not torch.equal(whole.table_, first.table_)
+
+
 def test_a_head_given_as_an_object() -> None:
     n_words = len(corpus().words)
     head = BeamTreeHead(10, balanced_tree(range(n_words), 4), 5, bias=False)

@@ -157,6 +157,8 @@ def _explain(error: Exception) -> tuple[int, str]:
         cause = error.__cause__
         full = isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRNOS)
         return FAILURE if full else BAD_USAGE, str(error)
+    if isinstance(error, ImportError) and "pip install" in str(error):  # of an extra
+        return BAD_USAGE, f"{str(error).rstrip('.')}."
     if isinstance(error, OSError):
         code = BAD_USAGE if error.errno in _USAGE_ERRNOS else FAILURE
         name = f"{error.filename}: " if error.filename else ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import time
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -219,8 +222,24 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     if model.takes_texts and text:
         model.vectorizer = vectorizer
     resolve_jobs(given["threads"])
-    with quiet(given["quiet"]):
+    with quiet(given["quiet"]), _spoken_notes():
         _fit_and_save(ctx.find_object(Session) or Session(), model, vectorizer, given)
+
+
+@contextlib.contextmanager
+def _spoken_notes() -> Iterator[None]:
+    """What a training has to say of its texts, as one sentence, without the line of code that Python shows."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if category.__name__ == "TextsWarning":  # whose module is heavy to load
+                click.echo(f"Note: {message}", err=True)
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = tell
+        yield
 
 
 def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -81,7 +81,7 @@ class TransformerEstimator(TextEstimator):
         refresh: int | None = None,
         held_out: int | None = None,
         patience: int | None = None,
-        dense_scale: float = 1.0,
+        dense_scale: float | None = None,
         branching: int | None = None,
         max_leaf: int | None = None,
         embedding: str | None = None,

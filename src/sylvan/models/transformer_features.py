@@ -11,14 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.canonical import Csr, beside
+from sylvan.errors import ParameterError
 from sylvan.indexing.rows import unit_rows
+from sylvan.models.transformer_presets import value_of
 from sylvan.parallel import resolve_jobs
 
 if TYPE_CHECKING:
     from sylvan.neural.text_encoder import TextEncoder
 
-__all__ = ["dense_features", "engine_of", "features_of", "torch_threads", "unit_terms"]
+__all__ = ["dense_features", "engine_of", "features_of", "joined", "place", "torch_threads", "unit_terms"]
 
+_REMEDY = "Lower max_length, or take a smaller encoder."
 _started_in = os.getpid()
 
 
@@ -29,31 +32,51 @@ def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
 
 def features_of(model: Any, terms: Csr, encoder: Callable[[], TextEncoder], texts: list[str]) -> Csr:
     """What the rankers of a fitted model are asked with."""
-    dense = dense_features(model, encoder(), texts)
-    if model.dense_scale != 1:
-        dense *= np.float32(model.dense_scale)
-    return beside(unit_terms(model.vectorizer_, terms), dense)
+    return joined(model, unit_terms(model.vectorizer_, terms), dense_features(model, encoder(), texts))
+
+
+def joined(model: Any, terms: Csr, dense: npt.NDArray[np.float32]) -> Csr:
+    """TF-IDF and vectors of length 1 side by side, the vectors at the length that the model gives them."""
+    scale = value_of(model, "dense_scale")
+    return beside(terms, dense if scale == 1 else dense * np.float32(scale))
 
 
 def dense_features(model: Any, encoder: TextEncoder, texts: Any, engine: Any = None) -> npt.NDArray[np.float32]:
     """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says."""
     from sylvan.neural.embedding import embed
+    from sylvan.neural.memory import memory_sentences
 
-    with torch_threads(model.n_jobs):
+    with torch_threads(model.n_jobs), memory_sentences("Encoding texts", model.device, _REMEDY):
         if engine is None:
             place(encoder, model.device)
         return embed(encoder, texts, engine=engine, normalize=True, cache=model.cache)
 
 
 def place(encoder: TextEncoder, device: str) -> None:
-    """Bring an encoder's weights to a device; "auto" is a GPU where there is one."""
+    """Bring an encoder's weights to a device; "auto" is a GPU where there is one.
+
+    Raises
+    ------
+    ParameterError
+        When there is no such device.
+    """
     import torch
 
+    from sylvan.neural.memory import out_of_memory
+
     encoder.load()
-    wanted = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     weight = next(iter(encoder.parameters()), None)
-    if weight is not None and weight.device.type != wanted.type:
-        encoder.to(wanted)
+    try:
+        wanted = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        if weight is not None and wanted not in (weight.device, torch.device(weight.device.type)):
+            encoder.to(wanted)
+    except (RuntimeError, AssertionError) as error:  # what PyTorch raises, by the kind of device
+        if out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split())[:100].rstrip(".")
+        raise ParameterError(
+            f"The 'device' parameter must be a device that this PyTorch sees. Got {device!r} instead ({reason})."
+        ) from error
 
 
 def engine_of(model: Any) -> Any:

@@ -30,15 +30,17 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
         "encoder": "bag", "bag": {"dim": 64, "n_buckets": 1 << 14}, "max_length": 256, "epochs": 10.0,
         "learning_rate": 0.005, "row_learning_rate": 0.02, "label_learning_rate": 0.02, "batch_size": 32,
-        "vectorizer": {}, "ranker": {},
+        "dense_scale": 1.0, "vectorizer": {}, "ranker": {},
     },
     "base": {
         "encoder": "sentence-transformers/all-MiniLM-L6-v2", "max_length": 128, "epochs": 1.0, "batch_size": 32,
-        "vectorizer": {"sublinear_tf": True}, "ranker": {"negatives": "paper"},
+        "dense_scale": 0.75, "vectorizer": {"sublinear_tf": True},
+        "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05},
     },
     "paper": {
         "encoder": "bert-base-uncased", "pooling": "cls", "max_length": 128, "epochs": 4.0, "batch_size": 32,
-        "learning_rate": 5e-5, "deep_beam": 20, "vectorizer": {}, "ranker": {"negatives": "paper"},
+        "learning_rate": 5e-5, "deep_beam": 20, "dense_scale": 1.0, "vectorizer": {},
+        "ranker": {"negatives": "paper", "combine": "paper"},
     },
 })  # fmt: skip
 # Parameters of the estimator that DeepSettings has too, and what it calls them.
@@ -148,7 +150,7 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "refresh": _of_deep("refresh"),
     "held_out": _of_deep("held_out"),
     "patience": _of_deep("patience"),
-    "dense_scale": Number(float, 0, open_low=True),
+    "dense_scale": Number(float, 0, open_low=True, optional=True),
     "branching": Number(int, 2, optional=True),
     "max_leaf": Number(int, 1, optional=True),
     "embedding": Choice(tuple(EMBEDDINGS), optional=True),

@@ -102,7 +102,8 @@ def _made(state: store.State, name: str, kind: type[Any], params: Any) -> Any:
         made = kind(**plain)
         made.check_params()
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{state.where!r} is damaged: its {name!r} can't be made: {error}") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ModelError(f"{state.where!r} is damaged: its {name!r} can't be made: {reason}.") from error
     return made
 
 

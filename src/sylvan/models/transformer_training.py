@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sylvan import validate
-from sylvan.canonical import Csr, beside
+from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
@@ -19,7 +19,7 @@ from sylvan.models.kept_parts import KeptParts, kept_parts
 from sylvan.models.plan import Plan
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_labels import encode_labels
-from sylvan.models.transformer_features import dense_features, engine_of, place, torch_threads, unit_terms
+from sylvan.models.transformer_features import dense_features, engine_of, joined, torch_threads, unit_terms
 from sylvan.models.transformer_plan import estimate, memory_words, plan_of, refuse_beyond_memory
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import XRTraining
@@ -34,7 +34,16 @@ if TYPE_CHECKING:
     from sylvan.models.deep_matching import DeepMatcher
     from sylvan.neural.text_encoder import TextEncoder
 
-__all__ = ["Learned", "TransformerTraining"]
+__all__ = ["Learned", "TextsWarning", "TransformerTraining"]
+
+_REMEDY = (
+    "Lower batch_size (and raise accumulate as much), max_length or deep_beam, or set gradient_checkpointing=True, "
+    "lora_rank=8 or precision='bf16'."
+)
+
+
+class TextsWarning(UserWarning):
+    """Something of the texts that a training goes on without: how many are empty, how many are cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +98,7 @@ class TransformerTraining:
             )
 
     def _warn(self, words: str) -> None:
-        warnings.warn(words, UserWarning, stacklevel=2)
+        warnings.warn(words, TextsWarning, stacklevel=2)
 
     # ---------------------------------------- the work
 
@@ -109,20 +118,15 @@ class TransformerTraining:
             tree = model._shaped(kept.tree(lambda: self._index(terms)))
             rows = encoder.tokenize(self.texts)
             self._warn_of_long_texts(encoder)
-            engine = self._engine()
+            engine = engine_of(model)
+            if engine is not None:
+                engine.place(encoder)
             matcher = None if model.frozen else self._fine_tuned(encoder, rows, tree, engine, kept)
             dense = kept.array("embeddings", lambda: dense_features(model, encoder, rows, engine))
-            place(encoder, "cpu" if matcher is None and model.device == "auto" else model.device)
-            n_dense = dense.shape[1]
-            if model.dense_scale != 1:
-                dense = dense * np.float32(model.dense_scale)
-            features = beside(terms, dense)
+            features = joined(model, terms, dense)
             ranker = model._ranked(self, tree, features, matcher, kept, force)
             history = [] if matcher is None else matcher.history()
-            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, n_dense)
-
-    def _engine(self) -> Any:
-        return engine_of(self.model)
+            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1])
 
     def _terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
@@ -145,8 +149,9 @@ class TransformerTraining:
         self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, kept: KeptParts
     ) -> DeepMatcher:
         from sylvan.models.deep_matching import fine_tune
+        from sylvan.neural.memory import memory_sentences
 
-        with torch_threads(self.model.n_jobs):
+        with torch_threads(self.model.n_jobs), memory_sentences("Fine-tuning", self.model.device, _REMEDY):
             return fine_tune(
                 encoder, rows, self.labels, tree, self.model._trained_layers(tree), presets.deep_settings(self.model),
                 row_weight=self.weight, engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs,

@@ -11,6 +11,7 @@ from sylvan import store
 from sylvan.indexing import LabelTree
 from sylvan.models.kept_parts import KeptParts
 from sylvan.models.transformer_estimator import TransformerEstimator
+from sylvan.models.transformer_presets import value_of
 from sylvan.models.transformer_training import TransformerTraining
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import fit_below
@@ -80,7 +81,7 @@ class XTransformer(TransformerEstimator):
         Texts that are kept apart to choose the best state by.
     patience : int, optional
         Training ends after so many measurements without a better one.
-    dense_scale : float, default 1.0
+    dense_scale : float, optional
         Length of the encoder's vectors beside TF-IDF's, whose is 1.
     branching, max_leaf, embedding, beam, negatives, combine, threshold, tail, calibration : optional
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them; ``max_leaf`` says how many labels a cluster
@@ -160,8 +161,8 @@ class XTransformer(TransformerEstimator):
         known: dict[int, Any] = {}
         if matcher is not None and tree.depth > 1:
             layer = matcher.layers[0]
-            if self.dense_scale != 1:  # what vectors gained in length, the clusters' lose
-                layer = replace(layer, table=layer.table / np.float32(self.dense_scale))
+            scale = np.float32(value_of(self, "dense_scale"))
+            layer = replace(layer, table=layer.table / scale)  # what vectors gained in length, the clusters' lose
             first = training.vectorizer.n_terms_
             known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
         labels, weight = training.labels.to_scipy(), training.weight

@@ -77,7 +77,7 @@ class XRTransformer(TransformerEstimator):
         Texts that are kept apart to choose the best state of a layer by.
     patience : int, optional
         A layer ends after so many measurements without a better one.
-    dense_scale : float, default 1.0
+    dense_scale : float, optional
         Length of the encoder's vectors beside TF-IDF's, whose is 1.
     branching, max_leaf, embedding, beam, negatives, combine, threshold, tail, calibration : optional
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them. Rows that are held out for ``calibration``

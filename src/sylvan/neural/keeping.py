@@ -83,7 +83,7 @@ class Keeper:
         self.folder = None if folder is None else store.folder_path(folder)
         self.writes = writes
         self._best: dict[str, Any] | None = None
-        if self.folder is not None:
+        if self.folder is not None and writes:
             for name in _KINDS:
                 store.check_target(self._path(name))
 

@@ -107,11 +107,12 @@ class Together(Alone):
         if len({shape[1:] for shape in shapes}) > 1:
             raise ParameterError(f"Processes can only gather rows of the same width. Got the shapes {shapes}.")
         counts = [shape[0] for shape in shapes]
-        flat = rows.detach().contiguous().reshape(len(rows), -1).view(torch.uint8) if rows.numel() else None
         width = rows.element_size() * int(torch.Size(rows.shape[1:]).numel())
+        if not max(counts) * width:
+            return rows.new_empty((sum(counts), *rows.shape[1:]))
         padded = torch.zeros((max(counts), width), dtype=torch.uint8, device=rows.device)
-        if flat is not None:
-            padded[: len(rows)] = flat
+        if len(rows):  # as bytes, which every backend carries
+            padded[: len(rows)] = rows.detach().contiguous().reshape(len(rows), -1).view(torch.uint8)
         found = [torch.empty_like(padded) for _ in counts]
         with self._together():
             self._dist.all_gather(found, padded, group=self._group(rows))
@@ -174,7 +175,8 @@ def find_processes(device: str, timeout: float) -> Alone:
             f"The {os.environ.get('WORLD_SIZE', 'several')} processes could not find each other within {timeout:g} "
             f"seconds ({reason})."
         ) from error
-    return Together(torch.device(state.device), timeout) if state.num_processes > 1 else Alone()
+    own = torch.device(state.device)
+    return Together(torch.device("cpu") if own.type == "cpu" else own, timeout) if state.num_processes > 1 else Alone()
 
 
 def _number(name: str) -> int:

@@ -131,9 +131,7 @@ def _read_dense(folder: str) -> Dense:
     try:
         layer.load_state_dict(read_tensors(folder))
     except RuntimeError as error:
-        raise ModelError(
-            f"The weights in {folder!r} are not those of its config.json: {reason_of(error)}"
-        ) from error
+        raise ModelError(f"The weights in {folder!r} are not those of its config.json: {reason_of(error)}") from error
     return layer
 
 

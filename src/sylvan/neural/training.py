@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ModelError
 from sylvan.neural.engine import AsItIs, Engine
 from sylvan.neural.history import History
 from sylvan.neural.keeping import Keeper
@@ -248,7 +248,12 @@ class _Run:
     def run(self, resume: bool, on_start: Callable[[], None] | None) -> History:
         self.started = self.saved = time.monotonic()
         torch.manual_seed(own_seed(self.limits.seed, self.engine.process))
-        if not (resume and self._restore()):
+        restored = self.engine.everyone(resume and self._restore())
+        if len(set(restored)) > 1:
+            raise ModelError(
+                f"Not every process sees the checkpoint in {self.keeper.folder!r}: they must share a folder."
+            )
+        if not restored[0]:
             self.keeper.clear()
         if on_start is not None and self.engine.is_main:
             on_start()
@@ -416,6 +421,7 @@ class _Run:
         history = self.history
         self.engine.wait()
         self.keeper.restore_best(self.job.module)
+        self.engine.place(self.job.module)  # of several processes the main one's best is everyone's
         if history.best is not None:
             with untouched_randomness(), torch.no_grad():
                 self.job.module.eval()

@@ -1,0 +1,258 @@
+"""One of several processes that train together; ``test_processes`` starts them and reads what they wrote.
+
+Called with a folder, it goes through all scenarios; the results go to ``folder/<scenario>.<process>.json``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jobs import Points
+from torch import Tensor, nn
+
+from sylvan.errors import ParameterError, SylvanError
+from sylvan.neural import Engine, TokenRows, WarmupSchedule, load_tree, train
+
+TIMEOUT = 60.0
+
+
+class Rows(Points):
+    """Points without chance; the epoch's last batches have 7 rows and 1 row, which two processes can't share evenly."""
+
+    sizes = (20, 20, 20, 7, 1)
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.module.drop = nn.Identity()
+        self.schedulers = WarmupSchedule(steps=15).schedulers(self.optimizers)
+        self.seen: list[list[int]] = []
+
+    def steps_per_epoch(self) -> int:
+        return len(self.sizes)
+
+    def batches(self, epoch: int) -> Iterator[Any]:
+        order = torch.randperm(120, generator=torch.Generator().manual_seed(epoch))
+        yield from order[: sum(self.sizes)].split(self.sizes)
+
+    def step(self, batch: Tensor, step: int) -> Tensor:
+        self.seen.append(batch.tolist())
+        return nn.functional.cross_entropy(self.module(self.x[batch]), self.y[batch])
+
+
+def numbers(job: Points) -> list[Any]:
+    return [tensor.tolist() for tensor in job.module.state_dict().values()]
+
+
+def equal_everywhere(engine: Engine, value: Any) -> bool:
+    values = engine.everyone(value)
+    return all(other == values[0] for other in values)
+
+
+def trained(engine: Engine, seed: int = 0) -> dict[str, Any]:
+    """Three epochs; what else a process begins with is the main one's after all."""
+    job = Rows(seed)
+    history = train(job, epochs=3, clip_norm=2.0, engine=engine)
+    measures = [{key: value for key, value in entry.items() if key != "seconds"} for entry in history.epochs]
+    return {"numbers": numbers(job), "epochs": measures, "seen": job.seen, "test": history.test}
+
+
+def training(folder: Path) -> dict[str, Any]:
+    engine = Engine(device="cpu", timeout=TIMEOUT)
+    found = trained(engine, seed=engine.process)
+    again = trained(engine)
+    return {
+        **found,
+        "same": equal_everywhere(engine, found["numbers"]),
+        "again": again["numbers"] == found["numbers"],
+        "accumulated": trained(Engine(device="cpu", accumulate=2, timeout=TIMEOUT)),
+        "gradients": gradients(engine),
+        "rows": rows(engine),
+        "resumed": resumed(engine, folder),
+        "refused": refused(),
+        "engine": repr(engine),
+    }
+
+
+def gradients(engine: Engine) -> dict[str, Any]:
+    """By hand: process 0 has ones, process 1 threes, and each lacks some."""
+    mine = 1.0 + 2.0 * engine.process
+
+    def sparse(rows: list[int]) -> Tensor:
+        values = torch.full((len(rows), 2), mine)
+        return torch.sparse_coo_tensor(torch.tensor([rows], dtype=torch.int64), values, (6, 2))
+
+    names = ("dense", "half", "only_first", "nowhere", "sparse", "sparse_only_second", "mixed", "scalar")
+    held = {name: torch.zeros(6, 2, requires_grad=True) for name in names}
+    held["half"] = torch.zeros(3, dtype=torch.bfloat16, requires_grad=True)
+    held["scalar"] = torch.zeros((), requires_grad=True)
+    held["dense"].grad = torch.full((6, 2), mine)
+    held["half"].grad = torch.full((3,), mine, dtype=torch.bfloat16)
+    held["scalar"].grad = torch.tensor(mine)
+    held["sparse"].grad = sparse([[1, 1, 4], [4]][engine.process])
+    if engine.is_main:
+        held["only_first"].grad = torch.full((6, 2), mine)
+        held["mixed"].grad = torch.full((6, 2), mine)
+    else:
+        held["sparse_only_second"].grad = sparse([5, 0])
+        held["mixed"].grad = sparse([2])
+    engine.reduce_gradients(held.values())
+    kinds = {name: None if p.grad is None else p.grad.is_sparse for name, p in held.items()}
+    dense = {name: None if p.grad is None else p.grad.to_dense().tolist() for name, p in held.items()}
+    return {"kinds": kinds, "values": dense}
+
+
+def rows(engine: Engine) -> dict[str, Any]:
+    """What is cut and gathered is whole again, whatever it is and however short."""
+    wrong = []
+    for n in (0, 1, 2, 5):
+        arrays: list[Any] = [np.arange(n), np.ones((n, 3), np.float16), np.arange(n) > 1, np.zeros((n, 2, 2))]
+        arrays += [torch.arange(n), torch.ones(n, 2, dtype=torch.bfloat16), torch.arange(n) > 0, torch.zeros(n, 0)]
+        for array in arrays:
+            whole = engine.gather(engine.share(array))
+            same = np.array_equal(whole, array) if isinstance(array, np.ndarray) else torch.equal(whole, array)
+            if not same or whole.dtype != array.dtype:
+                wrong.append(repr(array))
+    tokens = TokenRows(np.arange(6, dtype=np.int32), np.array([0, 1, 3, 6], np.int64))
+    parts = engine.share({"rows": tokens, "ids": [7, 8, 9], "pair": (torch.arange(3), torch.tensor(5.0))})
+    return {
+        "wrong": wrong,
+        "ids": parts["ids"],
+        "tokens": parts["rows"].ids.tolist(),
+        "pair": [part.tolist() for part in parts["pair"]],
+        "agreed": engine.agree({"process": engine.process}),
+        "everyone": engine.everyone(engine.process),
+    }
+
+
+def resumed(engine: Engine, folder: Path) -> dict[str, Any]:
+    """With dropout, carried states and a stop within an epoch: the bits of a training that never stopped."""
+
+    def bits(name: str) -> list[Any]:
+        tree = load_tree(folder / name / "checkpoint", kind="neural-checkpoint")
+        return [t.tolist() for t in tree["module"].values()] + [p["random"]["cpu"].tolist() for p in tree["processes"]]
+
+    train(Points(), epochs=2, folder=folder / "whole", engine=engine)
+    stopped = train(Points(), epochs=2, folder=folder / "parts", max_steps=5, engine=engine)
+    job = Points()
+    history = train(job, epochs=2, folder=folder / "parts", resume=True, engine=engine)
+    whole = bits("whole")
+    return {
+        "stopped": stopped.stopped,
+        "steps": job.steps,
+        "same": whole == bits("parts") and equal_everywhere(engine, history.epochs[-1]),
+        "different": whole[-1] != whole[-2],  # each process draws its own dropout
+        "module": numbers(job),
+        "files": sorted(path.name for path in (folder / "parts").iterdir()),
+    }
+
+
+def refused() -> str:
+    try:
+        Engine(device="cuda:0" if torch.cuda.is_available() else torch.device("cpu", 3), timeout=TIMEOUT)
+    except ParameterError as error:
+        return str(error)
+    return ""
+
+
+def failing(folder: Path, at: int, how: str) -> dict[str, Any]:
+    """Process 1 comes to nothing at a step; what process 0 says, and when."""
+    engine = Engine(device="cpu", timeout=2.0 if how == "hang" else TIMEOUT)
+    job = Points()
+    step = job.step
+
+    def fail(batch: Tensor, number: int) -> Tensor:
+        if number == at and not engine.is_main:
+            if how == "interrupted":
+                raise KeyboardInterrupt
+            time.sleep(4.0 if how == "hang" else 0.0)
+            os._exit(3)
+        return step(batch, number)
+
+    job.step = fail  # type: ignore[method-assign]
+    started = time.monotonic()
+    try:
+        train(job, epochs=3, folder=folder / how, engine=engine, checkpoint_every=0)
+    except SylvanError as error:
+        return {"error": str(error), "seconds": time.monotonic() - started}
+    return {"error": "", "seconds": 0.0}
+
+
+def never() -> dict[str, Any]:
+    """The other process isn't even started."""
+    try:
+        Engine(device="cpu", timeout=1.0)
+    except SylvanError as error:
+        return {"error": str(error)}
+    return {"error": ""}
+
+
+def run(scenario: str, folder: Path) -> dict[str, Any]:
+    if scenario == "training":
+        return training(folder)
+    return never() if scenario == "never" else failing(folder, 3, scenario)
+
+
+def start(scenario: str, process: int, port: int, folder: Path) -> int:
+    """A child that is process ``process`` of two; its id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE="2")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        found = run(scenario, folder)
+        (folder / f"{scenario}.{process}.json").write_text(json.dumps(found))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(children: list[int], seconds: float) -> list[int]:
+    """The exit codes of all, those killed that don't end."""
+    codes: dict[int, int] = {}
+    until = time.monotonic() + seconds
+    while len(codes) < len(children):
+        for child in children:
+            if child not in codes:
+                found, status = os.waitpid(child, os.WNOHANG)
+                if found:
+                    codes[child] = os.waitstatus_to_exitcode(status)
+                elif time.monotonic() > until:
+                    os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+    return [codes[child] for child in children]
+
+
+def main() -> None:
+    """One process after the other is forked off this one, which has imported everything and computed nothing."""
+    folder = Path(sys.argv[1])
+    importlib.import_module("accelerate.state")
+    torch.set_num_threads(1)
+    codes = {}
+    for scenario in ("training", "killed", "interrupted", "hang", "never"):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        processes = [0] if scenario == "never" else [0, 1]
+        codes[scenario] = ended([start(scenario, process, port, folder) for process in processes], 200.0)
+    (folder / "codes.json").write_text(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main()
