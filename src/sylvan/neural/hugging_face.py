@@ -152,8 +152,15 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
             f"can't be used alone. Those that can: {', '.join(_HALVES)}."
         )
     with _explained(folder, "network"):
-        model, report = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
+        model, report = kind.from_pretrained(
+            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
         model = model.float().eval()
+    for name, theirs, wanted in sorted(report["mismatched_keys"]):
+        raise ModelError(
+            f"The weights in {folder!r} are not those of its config.json: {name!r} has the shape {tuple(theirs)}, where "
+            f"config.json asks for {tuple(wanted)}."
+        )
     if hasattr(model.config, "use_cache"):
         model.config.use_cache = False
     return model, sorted(report["missing_keys"])
