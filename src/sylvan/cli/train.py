@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import os
 import time
 import warnings
 from collections.abc import Iterator
@@ -222,8 +223,14 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     if model.takes_texts and text:
         model.vectorizer = vectorizer
     resolve_jobs(given["threads"])
+    given["quiet"] = given["quiet"] or not _writes()
     with quiet(given["quiet"]), _spoken_notes():
         _fit_and_save(ctx.find_object(Session) or Session(), model, vectorizer, given)
+
+
+def _writes() -> bool:
+    """Whether this process saves the model: the first of those that were launched to train together."""
+    return os.environ.get("RANK", "0") in ("", "0")
 
 
 @contextlib.contextmanager
@@ -330,6 +337,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     else:
         read = _read_and_fit(model, source, start, options, given)
     trained = time.perf_counter()
+    if not _writes():
+        return
     if not given["quiet"]:
         click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
     model.save(given["folder"])

@@ -42,10 +42,12 @@ class KeptParts:
     ----------
     checkpoint : Checkpoint, optional
         Open.
+    place : path, optional
+        Its folder, for a process beside the one that writes it.
     """
 
-    def __init__(self, checkpoint: Checkpoint | None) -> None:
-        self._checkpoint, self._started = checkpoint, time.monotonic()
+    def __init__(self, checkpoint: Checkpoint | None, place: str | os.PathLike[str] | None = None) -> None:
+        self._checkpoint, self._place, self._started = checkpoint, place, time.monotonic()
 
     def tree(self, make: Callable[[], LabelTree]) -> LabelTree:
         """The tree that is kept, or a new one."""
@@ -75,7 +77,7 @@ class KeptParts:
     def folder(self, name: str) -> str | None:
         """A folder within, for a phase that keeps its own parts; the checkpoint is begun with it."""
         if self._checkpoint is None:
-            return None
+            return None if self._place is None else os.path.join(os.fspath(self._place), name)
         self._checkpoint.begin()
         return os.fspath(self._checkpoint.folder / name)
 
@@ -86,7 +88,9 @@ class KeptParts:
 
 @contextlib.contextmanager
 def kept_parts(
-    checkpoint: Checkpoint | str | os.PathLike[str] | None, identity: Callable[[], Mapping[str, Any]]
+    checkpoint: Checkpoint | str | os.PathLike[str] | None,
+    identity: Callable[[], Mapping[str, Any]],
+    writes: bool = True,
 ) -> Iterator[KeptParts]:
     """Where a training's parts are kept while the block runs.
 
@@ -96,6 +100,8 @@ def kept_parts(
         A path is removed when the block ends well.
     identity : callable
         Gives what tells the training from others.
+    writes : bool
+        Whether this process is the one of several that writes.
 
     Raises
     ------
@@ -109,5 +115,8 @@ def kept_parts(
         return
     if not isinstance(checkpoint, (str, os.PathLike, Checkpoint)):
         raise checkpoints.no_checkpoint(checkpoint)
+    if not writes:
+        yield KeptParts(None, checkpoint.folder if isinstance(checkpoint, Checkpoint) else os.path.realpath(checkpoint))
+        return
     with checkpoints.opened(checkpoint, identity()) as found:
         yield KeptParts(found)

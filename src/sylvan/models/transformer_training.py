@@ -113,12 +113,13 @@ class TransformerTraining:
             report(memory_words(estimate(self, encoder)))
         if not force:
             refuse_beyond_memory(self, encoder)
-        with kept_parts(checkpoint, lambda: self._identity(encoder)) as kept:
+        engine = engine_of(model)
+        writes = os.environ.get("RANK", "0") in ("", "0")  # the first of several processes that were launched together
+        with kept_parts(checkpoint, lambda: self._identity(encoder), writes) as kept:
             terms = self._terms()
             tree = model._shaped(kept.tree(lambda: self._index(terms)))
             rows = encoder.tokenize(self.texts)
             self._warn_of_long_texts(encoder)
-            engine = engine_of(model)
             if engine is not None:
                 engine.place(encoder)
             matcher = None if model.frozen else self._fine_tuned(encoder, rows, tree, engine, kept)
