@@ -158,8 +158,8 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
         model = model.float().eval()
     for name, theirs, wanted in sorted(report["mismatched_keys"]):
         raise ModelError(
-            f"The weights in {folder!r} are not those of its config.json: {name!r} has the shape {tuple(theirs)}, where "
-            f"config.json asks for {tuple(wanted)}."
+            f"The weights in {folder!r} are not those of its config.json: {name!r} has the shape {tuple(theirs)}, "
+            f"where config.json asks for {tuple(wanted)}."
         )
     if hasattr(model.config, "use_cache"):
         model.config.use_cache = False
