@@ -415,7 +415,7 @@ def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypat
 def test_processes_beside_the_first_write_nothing(tmp_path: Path) -> None:
     from sylvan.models.kept_parts import kept_parts
 
-    with kept_parts(tmp_path / "work", lambda: {}, writes=False) as kept:
+    with kept_parts(tmp_path / "work", dict, writes=False) as kept:
         tree = kept.tree(lambda: LabelTree.flat(3))
         assert kept.array("embeddings", lambda: np.ones((2, 2), np.float32)).shape == (2, 2) and tree.n_labels == 3
         assert kept.folder("encoder") == str(tmp_path / "work" / "encoder") and kept.inner("ranker") is None
@@ -482,6 +482,12 @@ def test_an_ensemble_of_encoders_and_seeds(tmp_path: Path) -> None:
     again = sylvan.load(tmp_path / "both").rank(TEXTS[:5], k=3, beam=2)
     assert again.scores.tobytes() == top.scores.tobytes()
     assert fitted.explain("the whale", "whale").trees
+
+
+def test_members_of_an_ensemble_begin_with_the_weights_that_were_given(tuned: Any) -> None:
+    member = small(encoder=tuned.encoder_, frozen=True)
+    fitted = Ensemble([member]).fit(TEXTS, LABELS).members[0]
+    np.testing.assert_array_equal(fitted.embed(TEXTS), tuned.embed(TEXTS))
 
 
 # ---------------------------------------- files
