@@ -67,7 +67,7 @@ def fresh(model: _Fresh) -> _Fresh:
     """An unfitted model of the same parameters."""
     params: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
-        if isinstance(value, Parameterized):
+        if isinstance(value, Parameterized) and not hasattr(value, "save_pretrained"):  # an encoder's weights count too
             value = fresh(value)
         elif isinstance(value, list | tuple) and any(isinstance(item, Parameterized) for item in value):
             value = [fresh(item) for item in value]
