@@ -17,8 +17,8 @@ TEXT = (
     "TF-IDF, whose time is left out), on one thread of a processor without a GPU. The encoder is all-MiniLM-L6-v2 (six "
     "layers, 384 dimensions) for everybody. Every contender has the same texts, the same tokens of each, and the same "
     "number of training steps of as many texts, shared evenly among the layers that it trains; libpecos computes in "
-    "float32, pads every text to the limit and takes the encoder's own pooler; Sylvan computes in bfloat16. Training "
-    "time is wall seconds; for a frozen encoder it includes the embedding of the training texts."
+    "float32, pads every text to the limit and takes the encoder's own pooler; Sylvan fine-tunes in bfloat16 and ranks "
+    "in float32. Training time is wall seconds, and not given where embeddings came from another row."
 )
 
 
@@ -53,7 +53,7 @@ def of_group(runs: list[Record], group: tuple[str, int, int]) -> list[Record]:
     """The rows of a set and part, each with its training time."""
     names = list(plan.TITLES)
     found = [run for run in runs if _group(run) == group]
-    timed = [{**run, "train_s": seconds(run, found)} for run in found if run["contender"] != "embedding"]
+    timed = [{**run, "train_s": seconds(run, found)} for run in found]
     return sorted(timed, key=lambda run: (
         names.index(run["contender"]), len(run.get("settings", {})), str(run.get("settings", "")),
         run.get("steps", 0), "seeds" in run, run.get("seed", 0),
@@ -65,18 +65,14 @@ def _group(run: Record) -> tuple[str, int, int]:
 
 
 def seconds(run: Record, beside: list[Record]) -> float | None:
-    """Wall seconds of training: an ensemble's are its members', a frozen encoder's include its embeddings."""
+    """Wall seconds of training; an ensemble's are its members'."""
     if "seeds" in run:
         members = [record for member in plan.members(run) for record in beside if plan.same(member, record)]
         spent = [seconds(member, beside) for member in members]
         return sum(filter(None, spent)) if len(spent) == len(run["seeds"]) and None not in spent else None
-    own = float(run["build"]["wall_s"])
-    if run["contender"] != "frozen":
-        return own
-    same = ("tokens", "precision")
-    embedding = next((one for one in beside if one["contender"] == "embedding"
-                      and all(one.get(name) == run.get(name) for name in same)), None)  # fmt: skip
-    return None if embedding is None else own + float(embedding["train"]["wall_s"])
+    if run["contender"] == "frozen" and "settings" in run:
+        return None  # with vectors of another row
+    return float(run["build"]["wall_s"])
 
 
 def title(run: Record) -> str:
@@ -168,9 +164,6 @@ def _missed(yes: bool) -> str:
 
 def main_figure(run: Record) -> str:
     """What a finished row is told by."""
-    if run["contender"] == "embedding":
-        found = run["train"]
-        return f"{1e3 * found['wall_s'] / max(found['texts'], 1):.1f} ms a text"
     spent = f", {run['build']['wall_s']:.0f} s" if "build" in run else ""
     alone = f", {run['p50_ms']:.1f} ms a text" if "p50_ms" in run else ""
     return f"P@1/3/5 {run['P@1']:.2f}/{run['P@3']:.2f}/{run['P@5']:.2f}{spent}{alone}"

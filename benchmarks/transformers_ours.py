@@ -12,7 +12,7 @@ import numpy as np
 import transformers_plan
 import transformers_sets as sets
 
-__all__ = ["embedded", "joined", "measured", "model_folder"]
+__all__ = ["joined", "measured", "model_folder"]
 
 TOP = 10
 ALONE = 200  # texts ranked one at a time
@@ -60,25 +60,6 @@ def joined(row: Record, folder: Path, job: Record) -> Record:
     return {"version": _version(), "model_mb": size, **_asked(model, folder)}
 
 
-def embedded(row: Record, folder: Path, job: Record) -> Record:
-    """The frozen encoder's vectors of all texts, into the cache that the rows with a frozen encoder read."""
-    from sylvan.neural.embedding import embed
-    from sylvan.neural.encoder_source import open_encoder
-    from sylvan.neural.engine import Engine
-
-    encoder = open_encoder(job["encoder"], max_length=row["tokens"], frozen=True)
-    engine = Engine("cpu", row["precision"])
-    figures: Record = {"version": _version()}
-    for name in ("train", "test"):
-        texts = sets.lines(folder / f"{name}.txt")
-        with measure.Clock() as clock:
-            rows = encoder.tokenize(texts)
-            embed(encoder, rows, engine=engine, normalize=True, cache=_vectors(job))
-        tokens = int(rows.lengths.sum())
-        figures[name] = {"wall_s": clock.wall, "cpu_s": clock.cpu, "texts": len(texts), "tokens": tokens}
-    return figures
-
-
 def model_folder(row: Record, cache: Path) -> Path:
     """Where the model of a row is kept, for the ensembles."""
     known = {name: row.get(name) for name in (*transformers_plan.KEYS, "seed")}
@@ -102,10 +83,10 @@ def _made(row: Record, job: Record, n_labels: int) -> Any:
 
     shared = {
         "encoder": job["encoder"], "vectorizer": vectorizer, "max_length": row["tokens"], "device": "cpu",
-        "precision": row["precision"], "n_jobs": 1, "seed": row["seed"], **settings,
+        "precision": row.get("precision", "no"), "n_jobs": 1, "seed": row["seed"], **settings,
     }  # fmt: skip
     if row["contender"] == "frozen":
-        return XRTransformer(frozen=True, cache=_vectors(job), **shared)
+        return XRTransformer(frozen=True, cache=_vectors(job) if settings else None, **shared)
     steps = {"batch_size": row["batch"], "epochs": 1000.0}  # the steps decide
     if row["contender"] == "x-transformer":
         return XTransformer(**steps, max_steps=row["steps"], **shared)

@@ -12,7 +12,6 @@ KEYS = (  # what a row may say beside its seed
 )  # fmt: skip
 TITLES = {
     "xr-linear": "XR-Linear on TF-IDF",
-    "embedding": "frozen encoder alone",
     "frozen": "XR-Linear on [TF-IDF, frozen encoder]",
     "xr-transformer": "XR-Transformer",
     "x-transformer": "X-Transformer",
@@ -41,8 +40,8 @@ def planned(sets: list[str], *, quick: bool = False) -> list[Row]:
     first, second, third = [], [], []
     for name in sets:
         whole: Row = {"set": name}
-        frozen = {"tokens": TOKENS[name], "precision": "bf16"}
-        first += [{**whole, **frozen, "contender": contender} for contender in ("embedding", "frozen")]
+        frozen = {"tokens": TOKENS[name]}
+        first += [{**whole, **frozen, "contender": "frozen"}]
         first += [{**whole, "contender": "xr-linear"}, {**whole, "contender": "xr-linear", "settings": RANKER}]
         second += [{**whole, **frozen, "contender": "frozen", "settings": LINEAR}]
         third += [{**whole, **frozen, "contender": "frozen", "settings": change} for change in BESIDE]
@@ -50,7 +49,7 @@ def planned(sets: list[str], *, quick: bool = False) -> list[Row]:
         budget = {"tokens": TOKENS[name], "batch": BATCH, "steps": STEPS[name]}
         fast = {**part, **budget, "precision": "bf16"}
         first += [{**part, "contender": "xr-linear"}, {**part, "contender": "xr-linear", "settings": RANKER}]
-        first += [{**part, **frozen, "contender": contender} for contender in ("embedding", "frozen")]
+        first += [{**part, **frozen, "contender": "frozen"}]
         first += [{**fast, "contender": "xr-transformer"}]
         first += [{**part, **budget, "contender": "libpecos-xr-transformer"}]
         first += [{**fast, "contender": "x-transformer"}]

@@ -41,8 +41,6 @@ def row(job: dict[str, Any]) -> dict[str, Any]:
         import torch
 
         torch.set_num_threads(1)
-    if job["row"]["contender"] == "embedding":
-        return transformers_ours.embedded(job["row"], folder, job)
     if "seeds" in job["row"]:
         return transformers_ours.joined(job["row"], folder, job)
     return transformers_ours.measured(job["row"], folder, job)

@@ -108,7 +108,9 @@ def test_x_transformer_matches_clusters_by_the_encoder(matched: Any) -> None:
     cluster_of = np.empty(tree.n_labels, int)
     cluster_of[tree.leaf_labels] = tree.parents(1)
     best = matched.rank(TEXTS, k=1, beam=1).labels[:, 0]
-    assert (cluster_of[best] == scores.argmax(axis=1)).all()
+    bounded = np.minimum(scores, 1)  # beyond the margin one cluster is as good as another
+    chosen = bounded[np.arange(len(best)), cluster_of[best]]
+    np.testing.assert_allclose(chosen, bounded.max(axis=1), rtol=1e-5)
 
 
 def test_x_transformer_with_scaled_vectors_matches_alike(matched: Any) -> None:
@@ -470,7 +472,7 @@ def test_an_ensemble_of_encoders_and_seeds(tmp_path: Path) -> None:
     from sylvan.neural import BagTextEncoder
 
     encoders = [BagTextEncoder(dim=8, n_buckets=64), BagTextEncoder(dim=4, n_buckets=64)]
-    three = XTransformer.ensemble(encoders, seeds=(0, 1), preset="tiny", epochs=1.0, max_leaf=2, n_jobs=1)
+    three = XTransformer.ensemble(encoders, seeds=(0, 1), preset="tiny", epochs=3.0, max_leaf=2, n_jobs=1)
     assert isinstance(three, Ensemble) and [member.seed for member in three.members] == [0, 1, 0, 1]
     assert all(isinstance(member, XTransformer) for member in three.members)
     fitted = three.fit(TEXTS, LABELS)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sylvan.errors import ParameterError
-from sylvan.neural import BagTextEncoder, TokenRows, embed
+from sylvan.neural import BagTextEncoder, Engine, TokenRows, embed
 from sylvan.neural.embedding import batches
 from sylvan.neural.embedding_cache import EmbeddingCache
 
@@ -66,6 +66,40 @@ def test_nothing_normalised_is_nothing() -> None:
         for weight in nothing.parameters():
             weight.zero_()
     assert (embed(nothing, TEXTS[:2], normalize=True) == 0).all()
+
+
+def test_an_engine_says_where_and_how(tmp_path: Path) -> None:
+    mine = encoder(hidden=16)
+    expected = embed(mine, TEXTS)
+    np.testing.assert_array_equal(embed(mine, TEXTS, engine=Engine(device="cpu", precision="no")), expected)
+    rough = embed(mine, TEXTS, engine=Engine(device="cpu", precision="bf16"), cache=tmp_path)
+    assert 0 < abs(rough - expected).max() < 0.02 * abs(expected).max()
+    np.testing.assert_allclose(embed(mine, TEXTS, cache=tmp_path), expected, atol=1e-6)  # not what bf16 gave
+
+
+class Half(Engine):
+    """The first or the second of two processes, as far as embedding goes."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(device="cpu", precision="no")
+        self.place_of_mine = place
+
+    def share(self, rows: TokenRows) -> TokenRows:
+        return rows.take(np.array_split(np.arange(len(rows)), 2)[self.place_of_mine])
+
+    def gather(self, array: np.ndarray) -> np.ndarray:
+        parts[self.place_of_mine] = array
+        return np.concatenate([parts.get(0, array[:0]), parts.get(1, array[:0])])
+
+
+parts: dict[int, np.ndarray] = {}
+
+
+def test_two_processes_do_half_each() -> None:
+    mine = encoder()
+    halves = [embed(mine, TEXTS, engine=Half(place)) for place in (0, 1)]
+    assert mine.n_encoded == len(TEXTS) and len(halves[0]) == len(TEXTS) // 2
+    np.testing.assert_allclose(halves[1], embed(mine, TEXTS), atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------ on disk

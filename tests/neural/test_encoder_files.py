@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -298,14 +299,18 @@ def no_padding(folder: Path) -> None:
         (not_finite, "damaged: vectors are not finite"),
         (larger_tokenizer, r"don't belong together: the tokenizer has ids up to \d+, the network's table has \d+ rows"),
         (no_padding, "neither a token for padding nor one for the end of a text"),
-        (lambda f: change(f / "config.json", hidden_size=30), "The network in .* can't be loaded"),
-        (lambda f: change(f / "config.json", max_position_embeddings=50), "The network in .* can't be loaded"),
+        (lambda f: change(f / "config.json", hidden_size=30), r"not those of its config.json: .* has the shape \(.*32"),
+        (
+            lambda f: change(f / "config.json", max_position_embeddings=50),
+            r"shape \(160, 32\), where config.json asks for \(50",
+        ),
     ],
 )
 def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: str, folder: Path) -> None:
     spoil(folder)
-    with pytest.raises(ModelError, match=sentence):
+    with pytest.raises(ModelError, match=sentence) as raised:
         open_encoder(folder, max_length=20)
+    assert str(raised.value).endswith(".") and "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -423,6 +428,42 @@ def test_a_name_that_was_downloaded_before(whole: str, tmp_path: Path, monkeypat
     (place / "snapshots" / ("0" * 40) / "vocab.txt").unlink()
     with pytest.raises(ModelError, match="hub can't be asked"):  # what is there is not enough
         open_encoder("someone/tiny", max_length=20)
+
+
+def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the hub is asked for: no pickled weights where there are others, and nothing when it has no such model."""
+    import huggingface_hub
+
+    asked: list[list[str] | None] = []
+    place = Path(shutil.copytree(whole, tmp_path / "bert"))
+    weights = (place / "model.safetensors").read_bytes()
+
+    def download(name: str, *, allow_patterns: list[str] | None = None, **settings: Any) -> str:
+        asked.append(allow_patterns)
+        if settings.get("local_files_only"):
+            raise OSError("not there")
+        if name == "someone/unknown":
+            response = types.SimpleNamespace(headers={}, request=None, status_code=404)
+            raise huggingface_hub.errors.RepositoryNotFoundError("404", response=response)  # type: ignore[arg-type]
+        if name == "someone/slow":
+            raise TimeoutError("timed out\nand more")
+        if "*.bin" in (allow_patterns or []):
+            (place / "model.safetensors").write_bytes(weights)  # stands for the pickled ones
+        elif name == "someone/old":
+            (place / "model.safetensors").unlink()
+        return str(place)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hugging_face, "_need_connection", lambda *_: None)
+    assert open_encoder("someone/new", max_length=20).dim_out == 32
+    assert len(asked) == 4 and "*.bin" not in asked[1]  # once by open_encoder, once by the encoder itself
+    open_encoder("someone/old", max_length=20)
+    assert "*.bin" in asked[6]
+    with pytest.raises(ModelError, match=r"no folder 'someone/unknown', and the .* hub has no public model"):
+        open_encoder("someone/unknown")
+    with pytest.raises(ModelError, match=r"hub can't be asked for a model of that name \(timed out\)"):
+        open_encoder("someone/slow")
 
 
 def test_missing_packages(monkeypatch: pytest.MonkeyPatch, whole: str) -> None:

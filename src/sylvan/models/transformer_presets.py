@@ -28,8 +28,8 @@ __all__ = ["CONSTRAINTS", "PRESETS", "deep_settings", "encoder_of", "ranker_of",
 # What stands for None, by preset; whatever a preset doesn't name is as DeepSettings and XRLinear have it.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
-        "encoder": "bag", "bag": {"dim": 64, "n_buckets": 1 << 14}, "max_length": 256, "epochs": 10.0,
-        "learning_rate": 0.005, "row_learning_rate": 0.02, "label_learning_rate": 0.02, "batch_size": 32,
+        "encoder": "bag", "bag": {"dim": 64, "n_buckets": 1 << 14}, "max_length": 256, "epochs": 5.0,
+        "learning_rate": 0.005, "row_learning_rate": 0.3, "label_learning_rate": 0.15, "batch_size": 32,
         "dense_scale": 1.0, "vectorizer": {}, "ranker": {},
     },
     "base": {

@@ -18,6 +18,7 @@ from sylvan import store
 from sylvan.errors import ModelError, NotFittedError, ParameterError
 from sylvan.neural.bag_encoder import BagEncoder
 from sylvan.neural.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
+from sylvan.neural.hugging_face import reason_of
 from sylvan.neural.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.token_rows import TokenRows
 from sylvan.params import Constraint, Flag, Instance, Number
@@ -242,7 +243,7 @@ class BagTextEncoder(TextEncoder):
             _check_shapes(encoder, weights)
             encoder.load().bag.load_state_dict(weights)
         except (TypeError, ParameterError, RuntimeError) as error:
-            raise ModelError(f"The encoder in {path!r} is damaged: {' '.join(str(error).split())}") from error
+            raise ModelError(f"The encoder in {path!r} is damaged: {reason_of(error)}") from error
         return encoder
 
 

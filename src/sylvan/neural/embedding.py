@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from sylvan.neural.embedding_cache import EmbeddingCache
+from sylvan.neural.engine import Engine
 from sylvan.neural.text_encoder import TextEncoder
 from sylvan.neural.token_rows import TokenRows
 from sylvan.parallel import progress
@@ -26,7 +26,7 @@ def embed(
     encoder: TextEncoder,
     texts: Iterable[str] | TokenRows,
     *,
-    engine: Any = None,
+    engine: Engine | None = None,
     batch_tokens: int = 8192,
     normalize: bool | None = None,
     cache: str | os.PathLike[str] | None = None,
@@ -43,7 +43,8 @@ def embed(
     texts : iterable of str, or TokenRows
         Rows as ``encoder.tokenize`` gave them save the time of doing it again.
     engine : Engine, optional
-        Where and in what precision to compute; without one in float32, where the encoder's weights lie.
+        Where and in what precision to compute; without one in float32, where the encoder's weights lie. Of several
+        processes each encodes a part, and all get the whole.
     batch_tokens : int, from 1
         About so many tokens in a batch, padding included; more needs more memory.
     normalize : bool, optional
@@ -74,19 +75,23 @@ def embed(
     batch_tokens = count(batch_tokens, "batch_tokens", owner="embed", high=2**62)
     encoder.load()
     rows = texts if isinstance(texts, TokenRows) else encoder.tokenize(texts)
-    found = np.zeros((len(rows), encoder.dim_out), dtype=np.float32)
+    mine = rows if engine is None else engine.share(rows)  # of several processes each does a part
+    found = np.zeros((len(mine), encoder.dim_out), dtype=np.float32)
     if cache is None:
-        _compute(encoder, rows, np.arange(len(rows)), engine, batch_tokens, description, found, None)
+        _compute(encoder, mine, np.arange(len(mine)), engine, batch_tokens, description, found, None)
     else:
-        store = EmbeddingCache(cache, {**encoder.identity(), "precision": _precision(engine)}, encoder.dim_out)
-        keys = store.keys(rows)
+        precision = "no" if engine is None else engine.precision  # vectors of one aren't those of another
+        store = EmbeddingCache(cache, {**encoder.identity(), "precision": precision}, encoder.dim_out)
+        keys = store.keys(mine)
         known, vectors = store.find(keys)
         found[known] = vectors
 
         def keep(places: npt.NDArray[np.int64]) -> None:
             store.add(keys[places], found[places])
 
-        _compute(encoder, rows, np.flatnonzero(~known), engine, batch_tokens, description, found, keep)
+        _compute(encoder, mine, np.flatnonzero(~known), engine, batch_tokens, description, found, keep)
+    if engine is not None:
+        found = engine.gather(found)
     if encoder.normalizes if normalize is None else normalize:
         lengths = np.sqrt(np.einsum("ij,ij->i", found, found))
         found /= np.maximum(lengths, np.finfo(np.float32).tiny)[:, None]
@@ -97,7 +102,7 @@ def _compute(
     encoder: TextEncoder,
     rows: TokenRows,
     places: npt.NDArray[np.int64],
-    engine: Any,
+    engine: Engine | None,
     batch_tokens: int,
     description: str,
     found: npt.NDArray[np.float32],
@@ -105,9 +110,8 @@ def _compute(
 ) -> None:
     """Fill in the vectors of some of the rows; ``keep`` hears now and then of which there are more."""
     if engine is not None:
-        engine.place(encoder)
-    weight = next(iter(encoder.parameters()), None)
-    device = torch.device("cpu") if weight is None else weight.device
+        encoder.to(engine.device)
+    device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
     was_training = encoder.training
     encoder.eval()
     waiting: list[npt.NDArray[np.int64]] = []
@@ -138,14 +142,3 @@ def batches(lengths: npt.NDArray[np.int64], batch_tokens: int) -> Iterator[npt.N
         stop = start + max(1, batch_tokens // longest)
         yield order[start:stop]
         start = stop
-
-
-def _precision(engine: Any) -> str:
-    """In what the network computes: vectors of one precision aren't those of another."""
-    if engine is None:
-        return "float32"
-    with engine.autocast():
-        for kind in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(kind):
-                return str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
-    return "float32"

@@ -164,8 +164,7 @@ def read_tensors(folder: str) -> dict[str, Tensor]:
     except FileNotFoundError as error:
         raise ModelError(f"{path!r} is missing.") from error
     except Exception as error:  # of the reader of either format
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(f"{old if pickled else path!r} can't be read: {reason}") from error
+        raise ModelError(f"{old if pickled else path!r} can't be read: {hugging_face.reason_of(error)}") from error
     if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
         raise ModelError(f"{old!r} is damaged: it must hold tensors by their names.")
     return {str(name): tensor.float() for name, tensor in found.items()}

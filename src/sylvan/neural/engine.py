@@ -24,8 +24,8 @@ _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 class Engine(Parameterized):
     """A device, a precision and the processes that train together; given to :func:`sylvan.neural.train`.
 
-    One process needs nothing but PyTorch. Several are started by ``accelerate launch`` or ``torchrun`` (with
-    ``pip install "sylvan[transformers]"``), and every one of them makes its engine and calls the same functions in the
+    One process needs nothing but PyTorch. Several are started by ``torchrun``, on GPUs by ``accelerate launch`` too,
+    with ``pip install "sylvan[transformers]"``; every one of them makes its engine and calls the same functions in the
     same order. Each then learns from its part of every batch, and they share the mean of their gradients, so that they
     do what one process does with the whole batch, up to rounding. The main process alone writes files.
 

@@ -28,6 +28,7 @@ __all__ = [
     "longest_input",
     "need",
     "quietly",
+    "reason_of",
     "recompute_activations",
     "save",
     "snapshot",
@@ -38,10 +39,12 @@ __all__ = [
 _EXTRAS = {"peft": "lora"}
 # Encoders with a decoder behind them of which transformers loads and saves the encoder alone.
 _HALVES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
-_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]
 _PICKLED = ["*.bin"]
-_OTHERS = ["onnx/*", "openvino/*", "coreml/*", "*.onnx"]
+_OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.fp16.safetensors"]
 _PATIENCE = 3.0  # seconds to wait for the hub's first answer
+_CHARACTERS_A_TOKEN = 8  # about twice what most languages have; where it isn't enough, the whole is tokenised
+_MARGIN = 16  # tokens: where a text ends may change the last few
 
 
 def need(module: str) -> Any:
@@ -80,6 +83,12 @@ def quietly() -> Iterator[None]:
             log.enable_progress_bar()
 
 
+def reason_of(error: BaseException) -> str:
+    """What another library's error says, on one line and with a full stop."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
 @contextlib.contextmanager
 def _explained(folder: str, what: str) -> Iterator[None]:
     """Whatever goes wrong in the block is a ModelError that names the folder."""
@@ -89,7 +98,7 @@ def _explained(folder: str, what: str) -> Iterator[None]:
     except (ModelError, ParameterError, MemoryError):
         raise
     except Exception as error:  # of transformers and what it stands on: any class at all
-        reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".") + "."
+        reason = reason_of(error)
         if "trust_remote_code" in reason:
             reason = "it needs code that comes with the model, which Sylvan doesn't run."
         raise ModelError(f"The {what} in {folder!r} can't be loaded: {reason}") from error
@@ -109,11 +118,16 @@ def load_tokenizer(folder: str) -> Any:
     transformers = need("transformers")
     with _explained(folder, "tokenizer"):
         found = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        backend = getattr(found, "backend_tokenizer", None)
-        if backend is not None:  # some folders hold the length that a training used
-            backend.no_truncation()
-            backend.no_padding()
+        _forget_lengths(found)
         return found
+
+
+def _forget_lengths(tokenizer: Any) -> None:
+    """Take back what a tokenizer was last told to cut and pad to; some folders hold what a training used."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_truncation()
+        backend.no_padding()
 
 
 def load_network(folder: str) -> tuple[Any, list[str]]:
@@ -138,8 +152,15 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
             f"can't be used alone. Those that can: {', '.join(_HALVES)}."
         )
     with _explained(folder, "network"):
-        model, report = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
+        model, report = kind.from_pretrained(
+            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
         model = model.float().eval()
+    for name, theirs, wanted in sorted(report["mismatched_keys"]):
+        raise ModelError(
+            f"The weights in {folder!r} are not those of its config.json: {name!r} has the shape {tuple(theirs)}, "
+            f"where config.json asks for {tuple(wanted)}."
+        )
     if hasattr(model.config, "use_cache"):
         model.config.use_cache = False
     return model, sorted(report["missing_keys"])
@@ -167,10 +188,8 @@ def save(model: Any, tokenizer: Any, folder: str) -> None:
         if hasattr(model, "merge_and_unload"):
             model = copy.deepcopy(model).merge_and_unload()
         model.save_pretrained(folder)
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is not None:
-            backend.no_truncation()
-            backend.no_padding()
+        tokenizer = copy.deepcopy(tokenizer)  # others may be using it
+        _forget_lengths(tokenizer)
         for name in ("local_files_only", "is_local", "trust_remote_code"):  # of how it was loaded, not of what it is
             tokenizer.init_kwargs.pop(name, None)
         tokenizer.save_pretrained(folder)
@@ -191,7 +210,32 @@ def tokenizer_checksum(tokenizer: Any) -> str:
 
 
 def token_ids(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[list[int]], int]:
-    """The ids of texts, special tokens included, and how many texts had to be cut at ``max_length``."""
+    """The ids of texts, special tokens included, and how many texts had to be cut at ``max_length``.
+
+    Of a long text only the beginning is tokenised, up to a space that lies well behind the last token that counts.
+    """
+    limit = _CHARACTERS_A_TOKEN * max_length
+    if not tokenizer.is_fast or tokenizer.truncation_side != "right":
+        limit = sys.maxsize
+    begun = [_beginning(text, limit) for text in texts]
+    ids, n_behind = _encode(tokenizer, begun, max_length)
+    again = [i for i, text in enumerate(texts) if len(begun[i]) < len(text) and n_behind[i] < _MARGIN]
+    if again:
+        for i, row, behind in zip(again, *_encode(tokenizer, [texts[i] for i in again], max_length), strict=True):
+            ids[i], n_behind[i] = row, behind
+    return ids, sum(behind > 0 for behind in n_behind)
+
+
+def _beginning(text: str, limit: int) -> str:
+    """The text up to a space soon after ``limit`` characters; the whole where there is none between two words."""
+    if len(text) <= 2 * limit:
+        return text
+    at = text.find(" ", limit, 2 * limit)
+    return text[:at] if at > 0 and not text[at - 1].isspace() and not text[at + 1].isspace() else text
+
+
+def _encode(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[list[int]], list[int]]:
+    """The ids of texts, and how many tokens of each lie behind the place where it was cut."""
     settings = {"truncation": True, "max_length": max_length, "add_special_tokens": True, "verbose": False}
     settings.update(padding=False, return_attention_mask=False, return_token_type_ids=False)
     try:
@@ -201,10 +245,13 @@ def token_ids(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[l
         found = tokenizer(texts, **settings)
     ids: list[list[int]] = found["input_ids"]
     if found.encodings is not None:
-        return ids, sum(bool(encoding.overflowing) for encoding in found.encodings)
+        return ids, [sum(len(part) for part in encoding.overflowing) for encoding in found.encodings]
     most = max_length - int(tokenizer.num_special_tokens_to_add())
-    full = [text for text, row in zip(texts, ids, strict=True) if len(row) == max_length]
-    return ids, sum(len(tokenizer.tokenize(text)) > most for text in full)
+    behind = [0] * len(ids)
+    for i, row in enumerate(ids):
+        if len(row) == max_length:
+            behind[i] = len(tokenizer.tokenize(texts[i])) - most
+    return ids, behind
 
 
 # ---------------------------------------------------------------------------------------- for training

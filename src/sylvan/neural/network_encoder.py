@@ -62,6 +62,8 @@ class NetworkEncoder(TextEncoder):
         self.tokenizer, self._padding, self._substitute = tokenizer, *_special_ids(tokenizer, network, recipe.folder)
         if recipe.modes == ("pooler",):
             recipe = replace(recipe, modes=("cls",), dense=[_need_pooler(network, recipe.folder)])
+        # The length is set here once: a tokenizer that several threads use must not be changed any more.
+        hugging_face.token_ids(tokenizer, [""], self.max_length)
         self._steps, self.normalizes = recipe, recipe.normalizes
         self.network, self.dense = network, nn.ModuleList(recipe.dense)
         self._dim_out = self._try_out(recipe)
@@ -99,8 +101,8 @@ class NetworkEncoder(TextEncoder):
         except ModelError:
             raise
         except Exception as error:  # of the network's own code
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {reason}") from error
+            said = hugging_face.reason_of(error)
+            raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {said}") from error
         if not bool(torch.isfinite(found).all()):
             raise ModelError(f"The weights in {recipe.folder!r} are damaged: vectors are not finite.")
         return int(found.shape[1])

@@ -13,6 +13,7 @@ from torch import nn
 
 from sylvan.errors import ModelError
 from sylvan.neural.encoder_files import inside, network_folder, read_json, read_tensors, tensor_bytes
+from sylvan.neural.hugging_face import reason_of
 from sylvan.neural.pooling import ACTIVATIONS, POOLINGS, Dense
 
 __all__ = ["Recipe", "pooler_as_dense", "read_recipe", "write_recipe"]
@@ -130,9 +131,7 @@ def _read_dense(folder: str) -> Dense:
     try:
         layer.load_state_dict(read_tensors(folder))
     except RuntimeError as error:
-        raise ModelError(
-            f"The weights in {folder!r} are not those of its config.json: {' '.join(str(error).split())}"
-        ) from error
+        raise ModelError(f"The weights in {folder!r} are not those of its config.json: {reason_of(error)}") from error
     return layer
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class TokenRows:
         """Rows of one list of ids a text."""
         offsets = np.zeros(len(lists) + 1, dtype=np.int64)
         np.cumsum([len(ids) for ids in lists], out=offsets[1:])
-        ids = np.fromiter((i for row in lists for i in row), dtype=np.int32, count=int(offsets[-1]))
+        ids = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=int(offsets[-1]))
         return cls(ids, offsets)
 
     @classmethod
