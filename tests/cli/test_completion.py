@@ -31,7 +31,8 @@ def ask(call: Any, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
     ("line", "expected"),
     [
         ("sylvan ev", ["plain,evaluate"]),
-        ("sylvan train x", ["plain,xr-linear"]),
+        ("sylvan train xr-l", ["plain,xr-linear"]),
+        ("sylvan train xr", ["plain,xr-linear", "plain,xr-transformer"]),
         ("sylvan train xr-linear --mod", ["plain,--model"]),
         ("sylvan train xr-linear --set beam", ["plain,beam="]),
         ("sylvan train xr-linear --set-text sub", ["plain,sublinear_tf="]),
