@@ -15,9 +15,10 @@ import torch
 from sylvan import LabelTree, TfidfVectorizer, XRLinear, data, metrics, validate
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import pifa
-from sylvan.matching.label_layer import dense_table
+from sylvan.matching.label_layer import LabelLayer, dense_table
+from sylvan.matching.layer_candidates import LayerCandidates
 from sylvan.models import deep_layer_job
-from sylvan.models.deep_layer_job import DeepLayerJob
+from sylvan.models.deep_layer_job import DeepLayerJob, LayerData
 from sylvan.models.deep_matching import DeepMatcher, fine_tune
 from sylvan.models.deep_settings import DeepSettings
 from sylvan.models.deep_start import dense_rows, upper_tree
@@ -222,6 +223,23 @@ def test_the_best_model_on_held_out_rows_is_kept() -> None:
     assert stopped["stopped"] == "patience" and len(stopped["epochs"]) == 3 and stopped["best"] == stopped["epochs"][0]
 
 
+def test_held_out_rows_count_only_what_their_beam_reaches() -> None:
+    """The rows' candidates make one table, in which a row has places for those of others."""
+    encoder = bag()
+    rows = encoder.tokenize(["red apple", "blue car"])
+    one = np.ones(2, np.float32)
+    costs = Csr(np.arange(3), np.array([0, 3], np.int32), one, (2, 4))  # leaves 0 and 3, in clusters 0 and 1
+    parents = Csr(np.arange(3), np.array([0, 1], np.int32), one, (2, 2))
+    offsets, nobody = np.array([0, 2, 4]), np.zeros(0, np.int64)
+    layer = LabelLayer(4, encoder.dim_out)
+    found = []
+    for beam in ([[1], [0]], [[0], [1]]):
+        candidates = LayerCandidates(offsets, costs, parents, np.array(beam, np.int32), 1.0)
+        data = LayerData(rows, nobody, np.arange(2), candidates)
+        found.append(DeepLayerJob(encoder, layer, data, QUICK, 1).evaluate("validation")["P@4"])
+    assert found == [0.0, 0.25]
+
+
 def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
     original = deep_layer_job.LayerCandidates.with_beam
@@ -376,6 +394,7 @@ def test_layers_that_the_tree_has_not(layers: list[int]) -> None:
         ({"epochs": [1.0, 2.0, 3.0]}, "'epochs' parameter of DeepSettings names 3 layers, but 2 are trained"),
         ({"max_steps": [1, 0]}, "'max_steps' parameter of DeepSettings must be an int in"),
         ({"optimizer": "adam"}, "'optimizer' parameter of DeepSettings must be one of"),
+        ({"patience": 2, "held_out": 0}, "'patience' parameter needs 'held_out' rows"),
     ],
 )
 def test_settings_out_of_range(params: dict[str, Any], words: str) -> None:

@@ -312,6 +312,20 @@ def test_plan_and_report_name_the_parts() -> None:
     assert not any(phase.name == "its training" for phase in small(frozen=True).plan(TEXTS, LABELS).phases)
 
 
+def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.models.deep_settings import DeepSettings
+
+    counted: list[int] = []
+    steps = DeepSettings.steps
+    monkeypatch.setattr(DeepSettings, "steps", lambda *given: counted.append(steps(*given)) or counted[-1])
+    model = small(accumulate=3)
+    model.plan(TEXTS, LABELS)
+    planned = counted.copy()
+    counted.clear()
+    model.fit(TEXTS, LABELS)
+    assert planned == counted and len(planned) > 0
+
+
 def test_the_memory_of_670_000_labels() -> None:
     """Amazon-670K with a MiniLM of 22.7 million weights, by hand."""
     sizes = EncoderSizes(
@@ -501,7 +515,8 @@ def test_what_was_given_is_there_again(tmp_path: Path) -> None:
     given.fit(TEXTS, LABELS).save(tmp_path / "model")
     again = sylvan.load(tmp_path / "model")
     assert again.vectorizer.ngrams == (1, 2) and again.ranker.cost == 2.0
-    assert again.text_fields_ == ("title", "abstract") and again.cache == str(tmp_path / "cache")
+    assert again.text_fields_ == ("title", "abstract")
+    assert again.cache is None  # a folder of the machine that the model was fitted on
     assert (again.n_dense_, again.n_rows_, again.history_) == (8, 48, [])
     assert again.fit(TEXTS, LABELS).rank(TEXTS, k=3).scores.tobytes() == given.rank(TEXTS, k=3).scores.tobytes()
 

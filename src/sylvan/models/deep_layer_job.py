@@ -180,8 +180,10 @@ class DeepLayerJob(Job):
             )
             scores = scores.cpu().masked_fill(torch.from_numpy(found.weights == 0), -torch.inf)
             best = scores.topk(min(k, scores.shape[1])).indices.numpy()
+            reached = np.take_along_axis(found.weights, best, axis=1) != 0  # a row may have fewer candidates than k
             right += sum(
-                len(set(found.nodes[places].tolist()) & wanted) for places, wanted in zip(best, true, strict=True)
+                len(set(found.nodes[places[there]].tolist()) & wanted)
+                for places, there, wanted in zip(best, reached, true, strict=True)
             )
         return {self.metric: right / (k * len(held))}
 

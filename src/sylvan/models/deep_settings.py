@@ -123,6 +123,10 @@ class DeepSettings(Parameterized):
         ParameterError
         """
         self.check_params()
+        if self.patience is not None and not self.held_out:
+            raise ParameterError(
+                "The 'patience' parameter needs 'held_out' rows to measure by, at least 1. Got held_out=0 instead."
+            )
         for name in self.each_layer:
             for at in range(n_layers):
                 self._of_layer(name, at, n_layers)

@@ -197,7 +197,7 @@ def plan_of(training: TransformerTraining) -> Plan:
     steps = 0
     if layers:
         settings = presets.deep_settings(model)
-        steps = sum(settings.steps(n_rows, at, len(layers)) for at in range(len(layers)))
+        steps = sum(settings.steps(n_rows, at, len(layers), model.accumulate) for at in range(len(layers)))
         steps *= settings.batch_size * model.accumulate
     where = " (on the GPU)" if gpu else ""
     phases: tuple[Phase, ...] = (

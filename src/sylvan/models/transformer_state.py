@@ -24,7 +24,7 @@ _Model = TypeVar("_Model", bound=Any)
 def pack(model: Any) -> store.State:
     """The state of a fitted model."""
     params = {name: value for name, value in model.get_params(deep=False).items() if name not in _OBJECTS}
-    params["cache"] = None if model.cache is None else os.fspath(model.cache)
+    params["cache"] = None  # a folder of this machine, and of whoever fitted the model
     params["vectorizer"] = None if model.vectorizer is None else dict(model.vectorizer.get_params())
     params["ranker"] = None if model.ranker is None else _without_tree(model.ranker.get_params(deep=False))
     params["encoder"] = _described(model.encoder)
@@ -68,6 +68,7 @@ def unpack(cls: type[_Model], state: store.State) -> _Model:
     """
     store.need_kind(state, cls.kind)
     params = store.need_params(state, cls.parameter_names())
+    params["cache"] = None  # no manifest says where this machine writes
     for name, kind in (("vectorizer", TfidfVectorizer), ("ranker", XRLinear)):
         if params[name] is not None:
             params[name] = _made(state, name, kind, params[name])
