@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import CANELoss, ClassLoss, FrequencySubsets, InBatch, Uniform, make_loss, make_sampler
-from sylvan.sampling.by_name import LOSSES
+from sylvan.sampling.by_name import LOSSES, make_head
 
 N, DIM = 30, 6
 COUNTS = torch.arange(1.0, N + 1)
@@ -175,3 +175,9 @@ def test_names_that_are_none() -> None:
             make_sampler(name, 10)  # type: ignore[arg-type]
         with pytest.raises(ParameterError, match="There is no loss"):
             make_loss(name)  # type: ignore[arg-type]
+
+
+def test_trees_that_are_none() -> None:
+    for tree in (["kmeans"], np.zeros(3), None, "oak"):
+        with pytest.raises(ParameterError, match="'tree' parameter of 'beam-tree' must be one of"):
+            make_head("beam-tree", 10, 4, tree=tree)  # type: ignore[arg-type]

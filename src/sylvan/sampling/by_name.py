@@ -161,7 +161,7 @@ def make_loss(
     >>> loss.n_samples
     20
     """
-    if name in _HEADS:
+    if isinstance(name, str) and name in _HEADS:
         raise ParameterError(
             f"{name!r} is no loss over a table but a layer with weights of its own: make_head makes it."
         )
@@ -250,7 +250,7 @@ def make_head(
 
 def _tree_of(name: str, tree: str, n_classes: int, branching: int, counts: Any, centers: Any, seed: int) -> LabelTree:
     """The tree that a word names."""
-    if tree not in _TREES:
+    if not isinstance(tree, str) or tree not in _TREES:
         known = ", ".join(map(repr, _TREES))
         raise ParameterError(f"The 'tree' parameter of {name!r} must be one of {known}, or a LabelTree. Got {tree!r}.")
     if tree == "random":
