@@ -426,16 +426,6 @@ def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypat
     assert bits(model.rank(TEXTS, k=4)) == bits(tuned.rank(TEXTS, k=4))
 
 
-def test_processes_beside_the_first_write_nothing(tmp_path: Path) -> None:
-    from sylvan.models.kept_parts import kept_parts
-
-    with kept_parts(tmp_path / "work", dict, writes=False) as kept:
-        tree = kept.tree(lambda: LabelTree.flat(3))
-        assert kept.array("embeddings", lambda: np.ones((2, 2), np.float32)).shape == (2, 2) and tree.n_labels == 3
-        assert kept.folder("encoder") == str(tmp_path / "work" / "encoder") and kept.inner("ranker") is None
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_checkpoint_must_be_a_path() -> None:
     with pytest.raises(ParameterError, match="'checkpoint' parameter of fit"):
         small().fit(TEXTS, LABELS, checkpoint=3)
