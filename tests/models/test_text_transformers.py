@@ -545,6 +545,20 @@ def test_what_was_given_is_there_again(tmp_path: Path) -> None:
     assert again.fit(TEXTS, LABELS).rank(TEXTS, k=3).scores.tobytes() == given.rank(TEXTS, k=3).scores.tobytes()
 
 
+def test_a_model_of_another_machine_s_gpu_ranks_here(frozen: Any, tmp_path: Path) -> None:
+    frozen.save(tmp_path / "model")
+    state = store.load(tmp_path / "model")
+    assert state.params["device"] == "auto", "nor does a manifest name the device that the model was fitted on"
+    state.params["device"] = "cuda:7"  # as releases before wrote it
+    store.save(tmp_path / "other", state)
+    again = sylvan.load(tmp_path / "other")
+    assert again.device == "auto"
+    assert again.set_params(device="cpu").rank(TEXTS, k=3).names == frozen.rank(TEXTS, k=3).names
+    again.set_params(device="cuda:7")
+    with pytest.raises(ParameterError, match="device"):
+        again.rank(TEXTS, k=1)
+
+
 def test_the_encoder_is_opened_when_it_is_needed(tmp_path: Path) -> None:
     small(encoder="bag", frozen=True, max_length=30).fit(TEXTS, LABELS).save(tmp_path / "model")
     code = (
