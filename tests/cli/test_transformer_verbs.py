@@ -52,7 +52,7 @@ def saved(folder: Path) -> str:
 def test_training_and_asking(call: Any, folder: Path, saved: str) -> None:
     model = sylvan.load(saved)
     assert isinstance(model, XRTransformer)
-    assert (model.preset, model.seed, model.device, model.max_leaf) == ("tiny", 3, "cpu", 2)
+    assert (model.preset, model.seed, model.device, model.max_leaf) == ("tiny", 3, "auto", 2)
     assert model.vectorizer.ngrams == (1, 2) and model.n_dense_ == 8
     asked = call("predict", saved, str(folder / "test.jsonl"), "-k", "2", "--device", "cpu", "-q")
     rows = [json.loads(line) for line in asked.out.splitlines()]

@@ -426,16 +426,6 @@ def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypat
     assert bits(model.rank(TEXTS, k=4)) == bits(tuned.rank(TEXTS, k=4))
 
 
-def test_processes_beside_the_first_write_nothing(tmp_path: Path) -> None:
-    from sylvan.models.kept_parts import kept_parts
-
-    with kept_parts(tmp_path / "work", dict, writes=False) as kept:
-        tree = kept.tree(lambda: LabelTree.flat(3))
-        assert kept.array("embeddings", lambda: np.ones((2, 2), np.float32)).shape == (2, 2) and tree.n_labels == 3
-        assert kept.folder("encoder") == str(tmp_path / "work" / "encoder") and kept.inner("ranker") is None
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_checkpoint_must_be_a_path() -> None:
     with pytest.raises(ParameterError, match="'checkpoint' parameter of fit"):
         small().fit(TEXTS, LABELS, checkpoint=3)
@@ -468,6 +458,30 @@ def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp
     np.testing.assert_allclose(top.scores, expected.scores, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(again.embed(TEXTS), model.embed(TEXTS), atol=1e-6)
     np.testing.assert_allclose(model.embed(TEXTS[:1]), model.embed(TEXTS)[:1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
+    kind: Any, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the encoder was trained in: vectors in bf16 lie some 1e-2 away from those in float32."""
+    from sylvan.neural import Engine, embed
+
+    learned: list[Any] = []
+    ranked = kind._ranked
+    monkeypatch.setattr(kind, "_ranked", lambda self, *given: learned.append(given[2]) or ranked(self, *given))
+    settings = {"encoder": str(bert), "precision": "bf16", "epochs": 1.0, "max_length": 16, "cache": tmp_path}
+    model = small(kind, **settings).fit(TEXTS, LABELS)
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept
+    asked = model._text_features(TEXTS)
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(asked, name), getattr(learned[0], name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == kept, "vectors of training are found again"
+    rounded = embed(model.encoder_, TEXTS, engine=Engine("cpu", "bf16"), normalize=True)
+    assert np.abs(rounded - model.embed(TEXTS)).max() > 1e-3
+    model.cache = None
+    np.testing.assert_array_equal(model._text_features(TEXTS).data, learned[0].data)
 
 
 def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:
@@ -519,6 +533,20 @@ def test_what_was_given_is_there_again(tmp_path: Path) -> None:
     assert again.cache is None  # a folder of the machine that the model was fitted on
     assert (again.n_dense_, again.n_rows_, again.history_) == (8, 48, [])
     assert again.fit(TEXTS, LABELS).rank(TEXTS, k=3).scores.tobytes() == given.rank(TEXTS, k=3).scores.tobytes()
+
+
+def test_a_model_of_another_machine_s_gpu_ranks_here(frozen: Any, tmp_path: Path) -> None:
+    frozen.save(tmp_path / "model")
+    state = store.load(tmp_path / "model")
+    assert state.params["device"] == "auto", "nor does a manifest name the device that the model was fitted on"
+    state.params["device"] = "cuda:7"  # as releases before wrote it
+    store.save(tmp_path / "other", state)
+    again = sylvan.load(tmp_path / "other")
+    assert again.device == "auto"
+    assert again.set_params(device="cpu").rank(TEXTS, k=3).names == frozen.rank(TEXTS, k=3).names
+    again.set_params(device="cuda:7")
+    with pytest.raises(ParameterError, match="device"):
+        again.rank(TEXTS, k=1)
 
 
 def test_the_encoder_is_opened_when_it_is_needed(tmp_path: Path) -> None:

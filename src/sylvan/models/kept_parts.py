@@ -44,10 +44,18 @@ class KeptParts:
         Open.
     place : path, optional
         Its folder, for a process beside the one that writes it.
+    everyone : callable, optional
+        Gives each process's value, where several make things together (``Engine.everyone``).
     """
 
-    def __init__(self, checkpoint: Checkpoint | None, place: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint | None,
+        place: str | os.PathLike[str] | None = None,
+        everyone: Callable[[Any], list[Any]] | None = None,
+    ) -> None:
         self._checkpoint, self._place, self._started = checkpoint, place, time.monotonic()
+        self._everyone = everyone
 
     def tree(self, make: Callable[[], LabelTree]) -> LabelTree:
         """The tree that is kept, or a new one."""
@@ -61,18 +69,38 @@ class KeptParts:
         return made
 
     def array(self, name: str, make: Callable[[], npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-        """The float32 matrix that is kept under a name, or a new one."""
-        state = None if self._checkpoint is None else self._checkpoint.read(name)
-        if state is not None:
-            with contextlib.suppress(ModelError):
-                store.need_kind(state, _KIND)
-                return np.array(store.need_array(state, "values", np.float32, (None, None)))
+        """The float32 matrix that is kept under a name, or a new one.
+
+        Processes that make it together all take what is kept, or all make it: one that went its own way would leave
+        the others waiting.
+        """
+        found = self._array(name)
+        if self._everyone is not None and not all(self._everyone(found is not None)):
+            found = None
+        if found is not None:
+            return found
         made = make()
         if self._checkpoint is not None:
             if time.monotonic() - self._started >= SECONDS:
                 self._checkpoint.begin()
             self._checkpoint.offer(name, lambda: store.State(_KIND, 1, arrays={"values": made}))
         return made
+
+    def _array(self, name: str) -> npt.NDArray[np.float32] | None:
+        """The matrix that is kept, or None; a process that doesn't write reads what the one that does has opened."""
+        if self._checkpoint is not None:
+            state = self._checkpoint.read(name)
+        else:
+            state = None
+            if self._place is not None and self._everyone is not None:
+                with contextlib.suppress(ModelError):
+                    state = store.load(os.path.join(os.fspath(self._place), name), mmap=False, verify=True)
+        if state is None:
+            return None
+        with contextlib.suppress(ModelError):
+            store.need_kind(state, _KIND)
+            return np.array(store.need_array(state, "values", np.float32, (None, None)))
+        return None
 
     def folder(self, name: str) -> str | None:
         """A folder within, for a phase that keeps its own parts; the checkpoint is begun with it."""
@@ -91,6 +119,7 @@ def kept_parts(
     checkpoint: Checkpoint | str | os.PathLike[str] | None,
     identity: Callable[[], Mapping[str, Any]],
     writes: bool = True,
+    everyone: Callable[[Any], list[Any]] | None = None,
 ) -> Iterator[KeptParts]:
     """Where a training's parts are kept while the block runs.
 
@@ -102,6 +131,8 @@ def kept_parts(
         Gives what tells the training from others.
     writes : bool
         Whether this process is the one of several that writes.
+    everyone : callable, optional
+        Gives each process's value, where several make the arrays together.
 
     Raises
     ------
@@ -116,7 +147,8 @@ def kept_parts(
     if not isinstance(checkpoint, (str, os.PathLike, Checkpoint)):
         raise checkpoints.no_checkpoint(checkpoint)
     if not writes:
-        yield KeptParts(None, checkpoint.folder if isinstance(checkpoint, Checkpoint) else os.path.realpath(checkpoint))
+        folder = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        yield KeptParts(None, folder.folder, everyone)
         return
     with checkpoints.opened(checkpoint, identity()) as found:
-        yield KeptParts(found)
+        yield KeptParts(found, everyone=everyone)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sylvan import store
@@ -18,13 +20,16 @@ __all__ = ["pack", "unpack"]
 
 _MOST_DIMENSIONS = 1 << 20
 _OBJECTS = ("encoder", "vectorizer", "ranker")
+# Where the machine that fitted a model computes and keeps vectors is no part of the model, and no manifest says where
+# another one does.
+_OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
 _Model = TypeVar("_Model", bound=Any)
 
 
 def pack(model: Any) -> store.State:
     """The state of a fitted model."""
     params = {name: value for name, value in model.get_params(deep=False).items() if name not in _OBJECTS}
-    params["cache"] = None  # a folder of this machine, and of whoever fitted the model
+    params.update(_OF_THE_MACHINE)
     params["vectorizer"] = None if model.vectorizer is None else dict(model.vectorizer.get_params())
     params["ranker"] = None if model.ranker is None else _without_tree(model.ranker.get_params(deep=False))
     params["encoder"] = _described(model.encoder)
@@ -68,7 +73,7 @@ def unpack(cls: type[_Model], state: store.State) -> _Model:
     """
     store.need_kind(state, cls.kind)
     params = store.need_params(state, cls.parameter_names())
-    params["cache"] = None  # no manifest says where this machine writes
+    params.update(_OF_THE_MACHINE)
     for name, kind in (("vectorizer", TfidfVectorizer), ("ranker", XRLinear)):
         if params[name] is not None:
             params[name] = _made(state, name, kind, params[name])

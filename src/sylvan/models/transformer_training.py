@@ -115,7 +115,8 @@ class TransformerTraining:
             refuse_beyond_memory(self, encoder)
         engine = engine_of(model)
         writes = os.environ.get("RANK", "0") in ("", "0")  # the first of several processes that were launched together
-        with kept_parts(checkpoint, lambda: self._identity(encoder), writes) as kept:
+        everyone = None if engine is None else engine.everyone
+        with kept_parts(checkpoint, lambda: self._identity(encoder), writes, everyone) as kept:
             terms = self._terms()
             tree = model._shaped(kept.tree(lambda: self._index(terms)))
             rows = encoder.tokenize(self.texts)

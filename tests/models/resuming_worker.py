@@ -1,0 +1,104 @@
+"""Two processes that train one XRTransformer, stop once its embeddings are kept, and go on; called with a folder.
+
+What each found goes to ``folder/<process>.json``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+from process_worker import ended  # of tests/neural
+
+from sylvan import XRLinear, XRTransformer
+from sylvan.models import kept_parts, transformer_training
+from sylvan.neural import BagTextEncoder
+
+WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")
+TEXTS = [f"{WORDS[i % 8]} {WORDS[(i * 3 + 1) % 8]} common" for i in range(32)]
+LABELS = [[WORDS[i % 8]] for i in range(32)]
+
+
+def fitted(folder: Path | None) -> Any:
+    encoder = BagTextEncoder(dim=8, n_buckets=64)
+    model = XRTransformer(encoder, preset="tiny", epochs=1.0, max_leaf=2, branching=2, device="cpu", n_jobs=1)
+    return model.fit(TEXTS, LABELS, checkpoint=folder)
+
+
+def stopped(folder: Path) -> None:
+    """A training whose embeddings are kept, and that comes no further."""
+    fit = XRLinear.fit
+    XRLinear.fit = lambda *given, **options: 1 / 0  # type: ignore[method-assign]
+    try:
+        fitted(folder)
+    except ZeroDivisionError:
+        pass
+    finally:
+        XRLinear.fit = fit  # type: ignore[method-assign]
+
+
+def resumed(folder: Path) -> dict[str, Any]:
+    """Whether the embeddings were made anew, and what the model answers."""
+    made, dense_features = [], transformer_training.dense_features
+
+    def counted(*given: Any, **options: Any) -> Any:
+        made.append(1)
+        return dense_features(*given, **options)
+
+    transformer_training.dense_features = counted  # type: ignore[assignment]
+    try:
+        model = fitted(folder)
+    finally:
+        transformer_training.dense_features = dense_features
+    return {"made": len(made), "scores": model.rank(TEXTS, k=4).scores.tolist()}
+
+
+def run(process: int, folder: Path) -> dict[str, Any]:
+    kept_parts.SECONDS = 0.0  # type: ignore[misc]  # so that so short a training keeps its parts
+    found: dict[str, Any] = {"whole": fitted(None).rank(TEXTS, k=4).scores.tolist()}
+    stopped(folder / "kept")
+    found["kept"] = resumed(folder / "kept")
+    stopped(folder / "spoiled")
+    if process == 1:  # which sees less than the main one
+        kept_parts.KeptParts._array = lambda *given: None  # type: ignore[method-assign]
+    found["spoiled"] = resumed(folder / "spoiled")
+    return found
+
+
+def start(process: int, port: int, folder: Path) -> int:
+    """A child that is process ``process`` of two; its id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE="2")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        (folder / f"{process}.json").write_text(json.dumps(run(process, folder)))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    importlib.import_module("accelerate.state")
+    torch.set_num_threads(1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    print(json.dumps(ended([start(process, port, folder) for process in (0, 1)], 120.0)))
+
+
+if __name__ == "__main__":
+    main()
