@@ -539,6 +539,30 @@ def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp
     np.testing.assert_allclose(model.embed(TEXTS[:1]), model.embed(TEXTS)[:1], atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
+    kind: Any, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the encoder was trained in: vectors in bf16 lie some 1e-2 away from those in float32."""
+    from sylvan.neural import Engine, embed
+
+    learned: list[Any] = []
+    ranked = kind._ranked
+    monkeypatch.setattr(kind, "_ranked", lambda self, *given: learned.append(given[2]) or ranked(self, *given))
+    settings = {"encoder": str(bert), "precision": "bf16", "epochs": 1.0, "max_length": 16, "cache": tmp_path}
+    model = small(kind, **settings).fit(TEXTS, LABELS)
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept
+    asked = model._text_features(TEXTS)
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(asked, name), getattr(learned[0], name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == kept, "vectors of training are found again"
+    rounded = embed(model.encoder_, TEXTS, engine=Engine("cpu", "bf16"), normalize=True)
+    assert np.abs(rounded - model.embed(TEXTS)).max() > 1e-3
+    model.cache = None
+    np.testing.assert_array_equal(model._text_features(TEXTS).data, learned[0].data)
+
+
 def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:
     sentences = pytest.importorskip("sentence_transformers")
     model = small(encoder=str(bert), epochs=1.0, max_length=16).fit(TEXTS, LABELS)

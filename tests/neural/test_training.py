@@ -68,6 +68,45 @@ def test_patience_counts_evaluations_without_a_better_one() -> None:
     assert history.best is not None and history.best["epoch"] == 2
 
 
+class Beginning(Points):
+    """Measured before the first step, and the later of equal models kept."""
+
+    measures_start = later_of_equals = True
+
+
+def test_the_later_of_equal_models_is_kept_and_patience_goes_on_waiting() -> None:
+    given = [0.3, 0.5, 0.4, 0.5, 0.2, 0.6]
+    first, later = Points(metrics=[*given]), Points(metrics=[*given])
+    later.later_of_equals = True
+    histories = [train(job, epochs=6, patience=3) for job in (first, later)]
+    assert [(h.stopped, len(h.epochs)) for h in histories] == [("patience", 5)] * 2
+    assert [h.best is not None and h.best["epoch"] for h in histories] == [2, 4]
+    four = Points()
+    train(four, epochs=4, max_steps=4 * PER_EPOCH, evaluate_every=10**6)
+    assert same(bits(later), bits(four)) and not same(bits(first), bits(later))
+
+
+def test_a_model_that_only_gets_worse_is_the_one_that_training_began_with(tmp_path: Path) -> None:
+    job = Beginning(metrics=[0.5, 0.4, 0.3])
+    history = train(job, epochs=9, patience=2, folder=tmp_path / "run")
+    assert history.stopped == "patience" and [entry["step"] for entry in history.epochs] == [
+        0,
+        PER_EPOCH,
+        2 * PER_EPOCH,
+    ]
+    assert history.best is not None and (history.best["epoch"], history.best["step"]) == (0, 0)
+    assert same(bits(job), bits(Points())) and history.epochs[0]["loss"] != history.epochs[0]["loss"]
+    again = Beginning(metrics=[])
+    assert train(again, epochs=9, patience=2, folder=tmp_path / "run", resume=True).stopped == "patience"
+    assert same(bits(again), bits(Points())) and again.evaluated == ["test"]
+
+
+def test_measuring_the_beginning_changes_no_bit_of_what_follows(tmp_path: Path) -> None:
+    train(Points(), epochs=2, folder=tmp_path / "plain")
+    train(Beginning(), epochs=2, folder=tmp_path / "measured")
+    assert same(last_bits(tmp_path / "plain"), last_bits(tmp_path / "measured"))
+
+
 def test_the_best_model_is_what_is_left_in_the_module() -> None:
     short, long = Points(metrics=[0.1, 0.5]), Points(metrics=[0.1, 0.5, 0.4, 0.3])
     train(short, epochs=2)

@@ -27,7 +27,7 @@ __all__ = ["DeepLayerJob", "LayerData"]
 
 _POOL = 64  # batches within which texts are sorted by length
 _JUDGED = 64  # rows scored at once
-_AT = 5
+_AT = 5  # places that are looked at, where there are more than twice as many to fill them from
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +74,7 @@ class DeepLayerJob(Job):
     """
 
     larger_is_better = True
+    later_of_equals = True  # a few held-out rows often can't tell two states apart, and the later has learned more
 
     def __init__(
         self,
@@ -93,11 +94,23 @@ class DeepLayerJob(Job):
         self.look, self.identity = look, dict(identity or {})
         self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0
-        self.metric = f"P@{min(_AT, layer.n_nodes)}"
+        self.measured_at = self._measured_at()
+        self.metric = f"P@{self.measured_at}"
+        self.measures_start = len(data.held_out) > 0
         self.module = nn.ModuleDict({"encoder": encoder, "layer": layer})
         self.engine.place(self.module)
         self.optimizers = self._optimizers()
         self.schedulers = WarmupSchedule(n_steps, settings.warmup).schedulers(self.optimizers)
+
+    def _measured_at(self) -> int:
+        """The k of the P@k that the layer is measured by.
+
+        Where a row's candidates are hardly more than five, P@5 is about the same however they are ranked: the best
+        one alone is then looked at. How many a row may have depends on the tree and the beam's width, so that it is
+        known before anything is searched.
+        """
+        sizes = np.sort(np.diff(self.data.candidates.child_offsets))[::-1]
+        return _AT if int(sizes[: self.deep.beam].sum()) >= 2 * _AT else 1
 
     def _optimizers(self) -> list[torch.optim.Optimizer]:
         deep = self.deep
@@ -160,7 +173,7 @@ class DeepLayerJob(Job):
         return squared_hinge(self.layer(embeddings, nodes), positive, weights)
 
     def evaluate(self, split: str) -> dict[str, float]:
-        """P@5 of the layer's nodes on held-out rows, of those that the beam of the layer above leads to."""
+        """P@k of the layer's nodes on held-out rows, of those that the beam of the layer above leads to."""
         held = self.data.held_out
         if split == "test" or not len(held):
             return {self.metric: float("nan")}
@@ -168,7 +181,7 @@ class DeepLayerJob(Job):
             embed(self.encoder, self.data.rows.take(held), engine=self.engine, normalize=True)
         )
         free = self._untaught()
-        right, k = 0, min(_AT, self.layer.n_nodes)
+        right, k = 0, self.measured_at
         device = self.layer.table.device
         for begin in range(0, len(held), _JUDGED):
             rows = held[begin : begin + _JUDGED]

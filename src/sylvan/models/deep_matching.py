@@ -119,7 +119,7 @@ def fine_tune(
         Layers of the tree, rising; ``range(tree.depth - 1)`` is XR-Transformer's choice, a single one X-Transformer's.
     settings : DeepSettings, optional
     row_weight : ndarray of float32, shape (n,), optional
-        Factor of each row's loss.
+        Factor of each row's loss, those of the linear rankers among them.
     engine : Engine, optional
         Where it is computed; by default where the encoder is.
     checkpoint : path, optional
@@ -195,8 +195,9 @@ class _Training:
         self.positives = layer_positives(tree, labels)
         self.relevance = relevance_layers(tree, labels)
         self.start = LinearStart(
-            tree, self.positives, self.learned, settings.beam, settings.bootstrap_cost, settings.seed, n_jobs
-        )
+            tree, self.positives, self.learned, settings.beam, settings.bootstrap_cost, settings.seed, n_jobs,
+            row_weight,
+        )  # fmt: skip
 
     def _checked_layers(self, layers: Sequence[int]) -> list[int]:
         found = [int(layer) for layer in layers]

@@ -56,9 +56,11 @@ class DeepSettings(Parameterized):
         Steps within a layer after which the layer above is searched anew with the current embeddings; by default only
         when a layer begins.
     held_out : int
-        Rows kept apart (a tenth of all at most), on which a layer is measured to keep the best model; 0 for none.
+        Rows kept apart (a tenth of all at most), on which a layer is measured by P@5 (P@1 where a row has fewer than
+        10 candidates) to keep the best model, the last of equal ones; 0 for none.
     evaluations : int
-        Measurements a layer, the last at its end.
+        Measurements a layer, the last at its end. With held-out rows there is one more before it begins: a layer that
+        only gets worse stays as it was.
     patience : int, optional
         A layer ends after so many measurements in a row without a better one.
     seed : int

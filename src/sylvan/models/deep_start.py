@@ -51,6 +51,8 @@ class LinearStart:
     cost : float
     seed : int
     n_jobs : int
+    row_weight : ndarray of float32, shape (n,), optional
+        Factor of each row's losses.
     """
 
     tree: LabelTree
@@ -60,6 +62,7 @@ class LinearStart:
     cost: float = 1.0
     seed: int = 0
     n_jobs: int = 1
+    row_weight: Float32 | None = None
 
     def solve(self, embeddings: Float32, layer: int) -> list[ClusterWeights]:
         """The linear rankers of all layers down to ``layer``, on unit embeddings (n, dim); no weight is dropped."""
@@ -69,7 +72,8 @@ class LinearStart:
         training = TreeTraining(words, [_COMBINE] * above.depth, self.beam, options, "float32", self.n_jobs)
         features = take_rows(dense_rows(embeddings), self.learned)
         positives = take_rows(self._labels(layer), self.learned)
-        return train_rankers(features, positives, above, training)[0].layers
+        weight = None if self.row_weight is None else self.row_weight[self.learned]
+        return train_rankers(features, positives, above, training, weight)[0].layers
 
     def _labels(self, layer: int) -> Csr:
         """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""

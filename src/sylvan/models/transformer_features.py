@@ -40,13 +40,18 @@ def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:
 
 
 def dense_features(model: Any, encoder: TextEncoder, texts: Any, engine: Any = None) -> npt.NDArray[np.float32]:
-    """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says."""
+    """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says.
+
+    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with.
+    """
     from sylvan.neural.embedding import embed
     from sylvan.neural.memory import memory_sentences
 
     with torch_threads(model.n_jobs), memory_sentences("Encoding texts", model.device, _REMEDY):
         if engine is None:
             place(encoder, model.device)
+        else:
+            engine = engine.without_rounding()
         return embed(encoder, texts, engine=engine, normalize=True, cache=model.cache)
 
 

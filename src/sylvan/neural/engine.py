@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -147,6 +148,19 @@ class Engine(Parameterized):
         if self.precision == "no":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=_TYPES[self.precision])
+
+    def without_rounding(self) -> Engine:
+        """The same device and processes, computing in float32.
+
+        Examples
+        --------
+        >>> from sylvan.neural import Engine
+        >>> Engine(device="cpu", precision="bf16", accumulate=4).without_rounding()
+        Engine(device='cpu', precision='no', accumulate=4)
+        """
+        found = copy.copy(self)
+        found.precision, found._scaler = "no", None
+        return found
 
     # One step.
 

@@ -22,9 +22,9 @@ class History:
         The measure that decided which model is the best, a key of each entry of ``epochs``.
     larger_is_better : bool
     epochs : list of dict
-        One entry an evaluation, usually one an epoch: ``epoch`` (from 1), ``step`` (steps done), ``seconds`` (of
-        training, evaluations included, over all resumed runs), ``loss`` (mean of the training losses since the entry
-        before), and the validation measures by their names.
+        One entry an evaluation, usually one an epoch: ``epoch`` (from 1; 0 before the first step), ``step`` (steps
+        done), ``seconds`` (of training, evaluations included, over all resumed runs), ``loss`` (mean of the training
+        losses since the entry before; NaN before the first step), and the validation measures by their names.
     best : dict or None
         The entry of the best model.
     stopped : {"patience", "epochs", "time", "steps", "diverged"} or ""
@@ -54,6 +54,10 @@ class History:
             return True
         before = float(self.best[self.metric])
         return value > before if self.larger_is_better else value < before
+
+    def as_good(self, value: float) -> bool:
+        """Whether ``value`` of the watched measure is the best entry's."""
+        return self.best is not None and value == float(self.best[self.metric])
 
 
 def to_json(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from abc import ABC, abstractmethod
@@ -40,6 +41,11 @@ class Job(ABC):
     metric : str
         The key of :meth:`evaluate` that decides which model is the best.
     larger_is_better : bool
+    later_of_equals : bool, default False
+        Whether the later of two models that measure the same is kept. It doesn't count as a better one: patience goes
+        on waiting.
+    measures_start : bool, default False
+        Whether the model is measured before the first step too, and kept where nothing better follows.
     schedulers : sequence of torch.optim.lr_scheduler.LRScheduler
         All of them step after every step of the optimisers; :class:`~sylvan.neural.WarmupSchedule` makes some.
     """
@@ -48,6 +54,8 @@ class Job(ABC):
     optimizers: list[torch.optim.Optimizer]
     metric: str
     larger_is_better: bool = True
+    later_of_equals: bool = False
+    measures_start: bool = False
     schedulers: Sequence[LRScheduler] = ()
 
     @abstractmethod
@@ -258,6 +266,8 @@ class _Run:
         if on_start is not None and self.engine.is_main:
             on_start()
         self.engine.wait()
+        if self.job.measures_start and not self.step:
+            self._evaluate()
         self.history.stopped = self._reason()
         per_epoch = -(-self.job.steps_per_epoch() // self.engine.accumulate)
         total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)
@@ -345,7 +355,7 @@ class _Run:
         if history.epochs and history.epochs[-1]["step"] == self.step:
             return
         losses = self.engine.everyone(float(self.loss))
-        mean = sum(losses) / len(losses) / max(self.n_losses, 1)
+        mean = sum(losses) / len(losses) / self.n_losses if self.n_losses else math.nan  # before the first step
         with untouched_randomness(), torch.no_grad():
             self.job.module.eval()
             measures = self.engine.agree(self.job.evaluate("validation"))
@@ -354,13 +364,16 @@ class _Run:
         entry = {"epoch": epoch, "step": self.step, "seconds": self._seconds(), "loss": mean, **measures}
         self.loss, self.n_losses = torch.zeros((), dtype=torch.float64), 0
         history.epochs.append(entry)
-        if history.better(measures[history.metric]):
+        value = measures[history.metric]
+        better = history.better(value)
+        if better or (self.job.later_of_equals and history.as_good(value)):
             history.best = entry
-            self.stale = 0
             self.keeper.keep_best(self.job.module, entry)
+        if better:
+            self.stale = 0
         elif counts:
             self.stale += 1
-        if mean != mean or mean in (float("inf"), float("-inf")):
+        if self.step and not math.isfinite(mean):
             history.stopped = "diverged"
         if self.on_entry is not None and self.engine.is_main:
             self.on_entry(entry)
