@@ -190,8 +190,10 @@ class DeepLayerJob(Job):
                 continue
             scores = self.layer(
                 embeddings[begin : begin + _JUDGED].to(device), torch.from_numpy(found.nodes).to(device)
-            )
-            scores = scores.cpu().masked_fill(torch.from_numpy(found.weights == 0), -torch.inf)
+            ).cpu()
+            if not bool(torch.isfinite(scores).all()):  # of which some would still be the best
+                return {self.metric: float("nan")}
+            scores = scores.masked_fill(torch.from_numpy(found.weights == 0), -torch.inf)
             best = scores.topk(min(k, scores.shape[1])).indices.numpy()
             reached = np.take_along_axis(found.weights, best, axis=1) != 0  # a row may have fewer candidates than k
             right += sum(
