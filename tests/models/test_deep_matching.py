@@ -399,6 +399,33 @@ def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monkey
         assert torch.equal(encoder.state_dict()[name], value), name
 
 
+def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What float16 needs on a GPU, on the CPU: which steps it leaves out depends on the scale that it has come to."""
+
+    def scaled() -> Engine:
+        engine = Engine(device="cpu")
+        engine._scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=7)
+        return engine
+
+    settings, engine = replace(QUICK, max_steps=10), scaled()
+    tuned(bag(), [0, 1], settings=settings, engine=engine)
+    original = DeepLayerJob.step
+
+    def failing(self: DeepLayerJob, batch: Any, step: int) -> Any:
+        if self.layer.n_nodes > 10:
+            raise Stopped
+        return original(self, batch, step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeepLayerJob, "step", failing)
+        with pytest.raises(Stopped):
+            tuned(bag(), [0, 1], settings=settings, engine=scaled(), checkpoint=tmp_path)
+    again = scaled()
+    tuned(bag(), [0, 1], settings=settings, engine=again, checkpoint=tmp_path)
+    found, wanted = again.state()["scaler"], engine.state()["scaler"]
+    assert (found["scale"], found["_growth_tracker"]) == (wanted["scale"], wanted["_growth_tracker"]) == (4096.0, 6)
+
+
 def test_what_is_finished_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(QUICK, max_steps=10)
     first_encoder = bag()

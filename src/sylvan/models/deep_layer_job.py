@@ -164,9 +164,12 @@ class DeepLayerJob(Job):
             "candidate_weights": torch.from_numpy(weights),
         }
 
-    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
+    def prepare(self, step: int) -> None:
+        """Search the layer above anew when it is due; the processes embed the texts for it together."""
         if self.deep.refresh is not None and step - self.looked >= self.deep.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
+
+    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
         batch = self.engine.batch(self._batch(rows))
         nodes, positive, weights = (batch.pop(f"candidate_{name}") for name in ("nodes", "positive", "weights"))
         embeddings = F.normalize(self.encoder(batch).float(), dim=1)

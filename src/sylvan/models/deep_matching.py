@@ -225,6 +225,8 @@ class _Training:
     def run(self) -> DeepMatcher:
         identity = self._identity() if self.folder is not None else {}
         done = self._finished(identity)
+        if len(set(self.engine.everyone(len(done)))) > 1:
+            raise ModelError(f"Not every process sees the checkpoint in {self.folder!r}: they must share a folder.")
         for at in range(len(done), len(self.layers)):
             done.append(self._train_layer(at, identity))
             self._keep(at, done[-1], identity)
@@ -339,6 +341,7 @@ class _Training:
                 )
         tree = load_tree(self._path("encoder"), kind=_ENCODER_KIND)
         self.encoder.load_state_dict(tree["encoder"])
+        self.engine.load_state(tree.get("engine", {}))  # the loss's scale goes from layer to layer
         found = []
         for t in self.layers[: tree["finished"]]:
             kept = load_tree(self._path(f"layer{t}"), kind=_LAYER_KIND)
@@ -354,6 +357,8 @@ class _Training:
     def _write(self, at: int, layer: DeepLayer, identity: dict[str, Any]) -> None:
         kept = {"table": layer.table, "bias": layer.bias, "record": layer.record}
         save_tree(self._path(f"layer{layer.layer}"), kept, kind=_LAYER_KIND)
-        tree = {"encoder": self.encoder.state_dict(), "finished": at + 1}
+        tree: dict[str, Any] = {"encoder": self.encoder.state_dict(), "finished": at + 1}
+        if self.engine.state():
+            tree["engine"] = self.engine.state()
         save_tree(self._path("encoder"), tree, kind=_ENCODER_KIND, params=to_json(identity))
         shutil.rmtree(self._path(f"training{layer.layer}"), ignore_errors=True)

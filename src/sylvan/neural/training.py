@@ -77,6 +77,13 @@ class Job(ABC):
         engine's device :meth:`sylvan.neural.Engine.batch` puts there.
         """
 
+    def prepare(self, step: int) -> None:  # noqa: B027  # most jobs have nothing to prepare
+        """What is due before a step of the optimisers.
+
+        Of several processes each is asked, one without a row of the batch too, whose :meth:`step` isn't called: here is
+        the place for what they compute together.
+        """
+
     @abstractmethod
     def evaluate(self, split: str) -> dict[str, float]:
         """Measures on "validation" or "test"; called without gradients and with the module in evaluation mode.
@@ -346,6 +353,7 @@ class _Run:
     def _learn(self, group: list[Any]) -> None:
         """One step of the optimisers, from the batches of ``group``."""
         job, engine = self.job, self.engine
+        job.prepare(self.step)
         for number, batch in enumerate(group):
             part, weight = engine.share_weighted(batch)
             loss = None
