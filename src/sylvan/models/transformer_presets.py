@@ -23,7 +23,7 @@ from sylvan.validate import MAX_COLUMNS
 if TYPE_CHECKING:
     from sylvan.neural import TextEncoder
 
-__all__ = ["CONSTRAINTS", "PRESETS", "deep_settings", "encoder_of", "ranker_of", "value_of", "vectorizer_of"]
+__all__ = ["CONSTRAINTS", "PRESETS", "Unused", "deep_settings", "encoder_of", "ranker_of", "value_of", "vectorizer_of"]
 
 # What stands for None, by preset; whatever a preset doesn't name is as DeepSettings and XRLinear have it.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
@@ -120,6 +120,26 @@ class _EachLayer(Constraint):
     def _parse(self, text: str) -> Any:
         words = text.split(",")
         return [self.number.kind(word) for word in words] if len(words) > 1 else self.number.kind(text)
+
+
+@dataclass(frozen=True)
+class Unused(Constraint):
+    """A parameter that its model has no use for: None is all that it may be.
+
+    ``why`` goes on after "None, as".
+    """
+
+    why: str
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return f"None, as {self.why}"
+
+    def _parse(self, text: str) -> Any:
+        return text
 
 
 def _of_deep(name: str) -> Constraint:
