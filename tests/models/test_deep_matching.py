@@ -22,7 +22,7 @@ from sylvan.models.deep_layer_job import DeepLayerJob, LayerData
 from sylvan.models.deep_matching import DeepMatcher, fine_tune
 from sylvan.models.deep_settings import DeepSettings
 from sylvan.models.deep_start import dense_rows, upper_tree
-from sylvan.neural import BagTextEncoder, Engine, embed
+from sylvan.neural import BagTextEncoder, Engine, embed, load_tree
 from sylvan.validate import Csr
 
 QUICK = DeepSettings(
@@ -260,6 +260,61 @@ def test_a_layer_that_only_gets_worse_keeps_its_beginning() -> None:
     assert torch.equal(encoder.bag.features, still.bag.features)
 
 
+@pytest.mark.parametrize("held_out", [0, 100])
+@pytest.mark.parametrize("what", ["loss", "weights"])
+def test_a_training_that_diverges_says_where_and_what_to_lower(
+    what: str, held_out: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At step 7 of the second layer, of which 6 are good."""
+    step = DeepLayerJob.step
+
+    def spoilt(self: DeepLayerJob, rows: Any, at: int) -> Any:
+        loss = step(self, rows, at)
+        if self.layer.n_nodes > 10 and at == 6:
+            if what == "loss":
+                return loss * float("inf")
+            self.layer.table.register_hook(lambda grad: grad * float("nan"))
+        return loss
+
+    monkeypatch.setattr(DeepLayerJob, "step", spoilt)
+    settings = replace(QUICK, max_steps=12, evaluations=12, held_out=held_out)
+    words = (
+        r"training of layer 2 of 3 \(\d+ nodes\) diverged: in epoch 1, by step 7, "
+        r"(its mean loss is (inf|nan)|its weights are no finite numbers)\. Lower learning_rate \(0.0001\), "
+        r"label_learning_rate \(0.15\) or row_learning_rate \(0.3\), or take precision='no' in place of 'bf16'\.$"
+    )
+    for folder, engine in ((None, Engine("cpu", "bf16")), (tmp_path, Engine("cpu", "bf16"))):
+        with pytest.raises(ParameterError, match=words):
+            tuned(bag(), [0, 1], settings=settings, engine=engine, checkpoint=folder)
+    assert not (tmp_path / "training1" / "checkpoint").exists(), "there was no good one to make"
+    if held_out:
+        best = load_tree(tmp_path / "training1" / "best", kind="neural-model")
+        assert best and all(bool(torch.isfinite(tensor).all()) for tensor in best.values())
+
+
+def test_a_model_that_is_no_number_measures_nothing() -> None:
+    """Its scores would still have places, and some rows' positives would stand in them."""
+    encoder, one = bag(), np.ones(2, np.float32)
+    costs = Csr(np.arange(3), np.array([0, 3], np.int32), one, (2, 4))
+    data = LayerData(
+        encoder.tokenize(["red", "car"]), np.zeros(0, np.int64), np.arange(2), LayerCandidates(np.array([0, 4]), costs)
+    )
+    layer = LabelLayer(4, encoder.dim_out)
+    job = DeepLayerJob(encoder, layer, data, QUICK, 1)
+    assert job.evaluate("validation")["P@1"] in (0.0, 0.5)
+    with torch.no_grad():
+        layer.table[3] = float("nan")
+    assert np.isnan(job.evaluate("validation")["P@1"])
+
+
+def test_an_encoder_whose_vectors_are_no_numbers() -> None:
+    encoder = bag().load()
+    with torch.no_grad():
+        encoder.bag.features[:] = float("nan")
+    with pytest.raises(ModelError, match="encoder's vectors must be finite numbers, but that of the text in row 0"):
+        tuned(encoder, [0])
+
+
 def test_held_out_rows_count_only_what_their_beam_reaches() -> None:
     """The rows' candidates make one table, in which a row has places for those of others."""
     encoder = bag()
@@ -342,6 +397,33 @@ def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monkey
         assert losses[0] == losses[1] and a.record["coverage"] == b.record["coverage"]
     for name, value in whole.state_dict().items():
         assert torch.equal(encoder.state_dict()[name], value), name
+
+
+def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What float16 needs on a GPU, on the CPU: which steps it leaves out depends on the scale that it has come to."""
+
+    def scaled() -> Engine:
+        engine = Engine(device="cpu")
+        engine._scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=7)
+        return engine
+
+    settings, engine = replace(QUICK, max_steps=10), scaled()
+    tuned(bag(), [0, 1], settings=settings, engine=engine)
+    original = DeepLayerJob.step
+
+    def failing(self: DeepLayerJob, batch: Any, step: int) -> Any:
+        if self.layer.n_nodes > 10:
+            raise Stopped
+        return original(self, batch, step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeepLayerJob, "step", failing)
+        with pytest.raises(Stopped):
+            tuned(bag(), [0, 1], settings=settings, engine=scaled(), checkpoint=tmp_path)
+    again = scaled()
+    tuned(bag(), [0, 1], settings=settings, engine=again, checkpoint=tmp_path)
+    found, wanted = again.state()["scaler"], engine.state()["scaler"]
+    assert (found["scale"], found["_growth_tracker"]) == (wanted["scale"], wanted["_growth_tracker"]) == (4096.0, 6)
 
 
 def test_what_is_finished_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,6 +249,18 @@ def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
         small(**params).fit(TEXTS, LABELS)
 
 
+@pytest.mark.parametrize(("name", "value"), [("deep_beam", 20), ("refresh", 100)])
+def test_what_one_layer_of_clusters_has_no_use_for_is_refused(name: str, value: int) -> None:
+    """The clusters hang on the root: all are candidates of every text, and nothing above them is searched."""
+    words = (
+        f"'{name}' parameter of XTransformer must be None, as every cluster is a candidate of every text. Got {value}"
+    )
+    with pytest.raises(ParameterError, match=words):
+        small(XTransformer, **{name: value}).fit(TEXTS, LABELS)
+    small(XTransformer, **{name: None}).check_params()
+    small(XRTransformer, **{name: value}).check_params()
+
+
 def test_a_beam_that_is_set_later_counts(tuned: Any) -> None:
     narrow = copy.deepcopy(tuned).set_params(beam=1)
     assert narrow.rank(TEXTS, k=3).labels.tobytes() == tuned.rank(TEXTS, k=3, beam=1).labels.tobytes()

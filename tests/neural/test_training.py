@@ -129,6 +129,49 @@ def test_a_loss_that_is_no_number_ends_the_training(tmp_path: Path) -> None:
     assert all(bool(torch.isfinite(tensor).all()) for tensor in bits(job))
 
 
+def spoilt_from(at: int, metrics: list[float] | None = None) -> Points:
+    """The loss is no number from a step on."""
+    job = Points(metrics=metrics)
+    step = job.step
+    job.step = lambda batch, now: step(batch, now) * (float("inf") if now >= at else 1.0)  # type: ignore[method-assign]
+    return job
+
+
+def test_divergence_is_seen_long_before_an_epoch_ends() -> None:
+    job = spoilt_from(13)
+    job.batches = lambda epoch: (torch.arange(BATCH) for _ in range(1000))  # type: ignore[method-assign]
+    job.steps_per_epoch = lambda: 1000  # type: ignore[method-assign]
+    history = train(job, epochs=3, evaluate_every=900)
+    assert history.stopped == "diverged" and len(job.steps) == 50
+    assert [entry["step"] for entry in history.epochs] == [50] and history.best is None
+
+
+def test_nothing_good_is_overwritten_by_what_diverged(tmp_path: Path) -> None:
+    """A checkpoint after each step, and a measure that likes what is no model any more."""
+    train(Points(), epochs=3, max_steps=PER_EPOCH + 4, folder=tmp_path / "good", checkpoint_every=0)
+    job = spoilt_from(PER_EPOCH + 4, metrics=[0.2, 0.9])
+    history = train(job, epochs=3, folder=tmp_path / "run", checkpoint_every=0)
+    assert history.stopped == "diverged" and [entry["step"] for entry in history.epochs] == [PER_EPOCH, PER_EPOCH + 5]
+    assert history.best is not None and history.best["accuracy"] == 0.2 and history.test["accuracy"] > 0.2
+    assert same(last_bits(tmp_path / "good"), last_bits(tmp_path / "run"))
+    first = Points()
+    train(first, epochs=1)
+    assert same(bits(first), bits(job))
+    again = Points()
+    train(again, epochs=3, folder=tmp_path / "run", resume=True)
+    assert again.steps[0] == PER_EPOCH + 4
+
+
+def test_weights_that_are_no_numbers_are_never_the_best() -> None:
+    job = Points(metrics=[0.2, 0.9])
+    job.module.out.weight.register_hook(
+        lambda grad: grad * float("nan") if job.steps[-1] == 2 * PER_EPOCH - 1 else grad
+    )
+    history = train(job, epochs=2)
+    assert history.stopped == "diverged" and history.best is not None and history.best["accuracy"] == 0.2
+    assert history.epochs[-1]["loss"] < 10 and all(bool(torch.isfinite(tensor).all()) for tensor in bits(job))
+
+
 def test_evaluations_within_epochs() -> None:
     history = train(Points(), epochs=2, evaluate_every=5)
     assert [entry["step"] for entry in history.epochs] == [5, 10, 15, 20, 24]

@@ -164,9 +164,12 @@ class DeepLayerJob(Job):
             "candidate_weights": torch.from_numpy(weights),
         }
 
-    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
+    def prepare(self, step: int) -> None:
+        """Search the layer above anew when it is due; the processes embed the texts for it together."""
         if self.deep.refresh is not None and step - self.looked >= self.deep.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
+
+    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
         batch = self.engine.batch(self._batch(rows))
         nodes, positive, weights = (batch.pop(f"candidate_{name}") for name in ("nodes", "positive", "weights"))
         embeddings = F.normalize(self.encoder(batch).float(), dim=1)
@@ -190,8 +193,10 @@ class DeepLayerJob(Job):
                 continue
             scores = self.layer(
                 embeddings[begin : begin + _JUDGED].to(device), torch.from_numpy(found.nodes).to(device)
-            )
-            scores = scores.cpu().masked_fill(torch.from_numpy(found.weights == 0), -torch.inf)
+            ).cpu()
+            if not bool(torch.isfinite(scores).all()):  # of which some would still be the best
+                return {self.metric: float("nan")}
+            scores = scores.masked_fill(torch.from_numpy(found.weights == 0), -torch.inf)
             best = scores.topk(min(k, scores.shape[1])).indices.numpy()
             reached = np.take_along_axis(found.weights, best, axis=1) != 0  # a row may have fewer candidates than k
             right += sum(

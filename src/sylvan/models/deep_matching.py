@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -24,7 +25,8 @@ from sylvan.models.deep_start import LinearStart
 from sylvan.neural.checkpoint import load_tree, save_tree
 from sylvan.neural.embedding import embed
 from sylvan.neural.engine import AsItIs, Engine
-from sylvan.neural.history import to_json
+from sylvan.neural.finite import finite
+from sylvan.neural.history import History, to_json
 from sylvan.neural.keeping import has_checkpoint
 from sylvan.neural.text_encoder import TextEncoder
 from sylvan.neural.token_rows import TokenRows
@@ -135,11 +137,12 @@ def fine_tune(
     Raises
     ------
     ParameterError
-        When a setting is out of its range, or ``layers`` are no layers of the tree.
+        When a setting is out of its range, or ``layers`` are no layers of the tree; when training diverges, as it does
+        with too high a rate: the last checkpoint within a layer is then of the time before.
     DataError
         When rows, labels and tree don't fit together, or no row has a label.
     ModelError
-        When the checkpoint is damaged or another training's.
+        When the checkpoint is damaged or another training's, or the encoder's vectors are no numbers to begin with.
 
     Examples
     --------
@@ -222,6 +225,8 @@ class _Training:
     def run(self) -> DeepMatcher:
         identity = self._identity() if self.folder is not None else {}
         done = self._finished(identity)
+        if len(set(self.engine.everyone(len(done)))) > 1:
+            raise ModelError(f"Not every process sees the checkpoint in {self.folder!r}: they must share a folder.")
         for at in range(len(done), len(self.layers)):
             done.append(self._train_layer(at, identity))
             self._keep(at, done[-1], identity)
@@ -248,6 +253,8 @@ class _Training:
             folder=folder, resume=folder is not None, seed=settings.seed + at, clip_norm=settings.clip_norm,
             evaluate_every=max(1, -(-n_steps // settings.evaluations)), engine=self.engine,
         )  # fmt: skip
+        if history.stopped == "diverged" or not finite(job.module):
+            raise ParameterError(self._divergence(at, history))
         record = {**job.record, "seconds": history.seconds, "history": history.as_dict()}
         table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
         return DeepLayer(t, table, bias, to_json(record))
@@ -272,7 +279,30 @@ class _Training:
         return self.start.search(embeddings, self.start.solve(embeddings, t - 1))
 
     def _embed(self) -> npt.NDArray[np.float32]:
-        return embed(self.encoder, self.rows, engine=self.engine, normalize=True, description="Embedding texts")
+        found = embed(self.encoder, self.rows, engine=self.engine, normalize=True, description="Embedding texts")
+        if not np.isfinite(found).all():
+            row = int(np.argmin(np.isfinite(found).all(axis=1)))
+            raise ModelError(
+                f"The encoder's vectors must be finite numbers, but that of the text in row {row} isn't. Are its "
+                "weights whole, and does it bear the precision that it computes in?"
+            )
+        return found
+
+    def _divergence(self, at: int, history: History) -> str:
+        """Where the training of a layer went wrong, and what to lower."""
+        t, settings = self.layers[at], self.settings
+        last = history.epochs[-1] if history.epochs else {"epoch": 1, "step": 0, "loss": float("nan")}
+        loss = float(last["loss"])
+        what = "its weights are no finite numbers" if math.isfinite(loss) else f"its mean loss is {loss}"
+        precision = (
+            "" if self.engine.precision == "no" else f", or take precision='no' in place of {self.engine.precision!r}"
+        )
+        return (
+            f"The training of layer {t + 1} of {self.tree.depth} ({self.tree.layer_sizes[t]:,} nodes) diverged: in "
+            f"epoch {last['epoch']}, by step {last['step']:,}, {what}. Lower learning_rate "
+            f"({settings.learning_rate:g}), label_learning_rate ({settings.label_learning_rate:g}) or "
+            f"row_learning_rate ({settings.row_learning_rate:g}){precision}."
+        )
 
     def _candidates(self, t: int, beam: npt.NDArray[np.int32] | None) -> LayerCandidates:
         costs = cost_weights(self.relevance[t], self.settings.relevance)
@@ -311,6 +341,7 @@ class _Training:
                 )
         tree = load_tree(self._path("encoder"), kind=_ENCODER_KIND)
         self.encoder.load_state_dict(tree["encoder"])
+        self.engine.load_state(tree.get("engine", {}))  # the loss's scale goes from layer to layer
         found = []
         for t in self.layers[: tree["finished"]]:
             kept = load_tree(self._path(f"layer{t}"), kind=_LAYER_KIND)
@@ -326,6 +357,8 @@ class _Training:
     def _write(self, at: int, layer: DeepLayer, identity: dict[str, Any]) -> None:
         kept = {"table": layer.table, "bias": layer.bias, "record": layer.record}
         save_tree(self._path(f"layer{layer.layer}"), kept, kind=_LAYER_KIND)
-        tree = {"encoder": self.encoder.state_dict(), "finished": at + 1}
+        tree: dict[str, Any] = {"encoder": self.encoder.state_dict(), "finished": at + 1}
+        if self.engine.state():
+            tree["engine"] = self.engine.state()
         save_tree(self._path("encoder"), tree, kind=_ENCODER_KIND, params=to_json(identity))
         shutil.rmtree(self._path(f"training{layer.layer}"), ignore_errors=True)

@@ -198,7 +198,7 @@ class TransformerEstimator(TextEstimator):
         DataError
             For texts or labels of another type, not as many of the one as of the other, or nothing to learn from.
         ParameterError
-            When a parameter is out of its range.
+            When a parameter is out of its range, or a learning rate so high that the training diverges.
         ModelError
             When the encoder can't be opened, or ``checkpoint`` is another training's or can't be written.
         MemoryLimitError

@@ -27,6 +27,7 @@ __all__ = [
     "CONSTRAINTS",
     "KINDS",
     "PRESETS",
+    "Unused",
     "deep_settings",
     "encoder_of",
     "kind_of",
@@ -136,6 +137,26 @@ class _EachLayer(Constraint):
     def _parse(self, text: str) -> Any:
         words = text.split(",")
         return [self.number.kind(word) for word in words] if len(words) > 1 else self.number.kind(text)
+
+
+@dataclass(frozen=True)
+class Unused(Constraint):
+    """A parameter that its model has no use for: None is all that it may be.
+
+    ``why`` goes on after "None, as".
+    """
+
+    why: str
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return f"None, as {self.why}"
+
+    def _parse(self, text: str) -> Any:
+        return text
 
 
 def _of_deep(name: str) -> Constraint:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Learned", "TextsWarning", "TransformerTraining"]
 
 _REMEDY = (
-    "Lower batch_size (and raise accumulate as much), max_length or deep_beam, or set gradient_checkpointing=True, "
+    "Lower batch_size (and raise accumulate as much), max_length or {}, or set gradient_checkpointing=True, "
     "lora_rank=8 or precision='bf16'."
 )
 
@@ -155,7 +155,9 @@ class TransformerTraining:
         from sylvan.neural.memory import memory_sentences
 
         settings = presets.deep_settings(self.model, presets.kind_of(encoder))
-        with torch_threads(self.model.n_jobs), memory_sentences("Fine-tuning", self.model.device, _REMEDY):
+        candidates = "max_nodes" if isinstance(self.model.constraints["deep_beam"], presets.Unused) else "deep_beam"
+        remedy = _REMEDY.format(candidates)  # what decides how many a step has
+        with torch_threads(self.model.n_jobs), memory_sentences("Fine-tuning", self.model.device, remedy):
             return fine_tune(
                 encoder, rows, self.labels, tree, self.model._trained_layers(tree), settings,
                 row_weight=self.weight, engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,9 +12,11 @@ from sylvan import store
 from sylvan.indexing import LabelTree
 from sylvan.models.kept_parts import KeptParts
 from sylvan.models.transformer_estimator import TransformerEstimator
+from sylvan.models.transformer_presets import CONSTRAINTS, Unused
 from sylvan.models.transformer_training import TransformerTraining
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import fit_below
+from sylvan.params import Constraint
 from sylvan.validate import Csr
 
 if TYPE_CHECKING:
@@ -68,16 +71,16 @@ class XTransformer(TransformerEstimator):
         Most steps.
     warmup : float, optional
         Share of the steps in which rates rise; they fall afterwards.
-    deep_beam : int, optional
-        Clusters that are candidates beside the right ones, where there are too many to take all.
+    deep_beam : None
+        Nothing else: every cluster is a candidate of every text, and none is searched for.
     relevance : {"l1", "l2", "max", "none"}, optional
         How costs follow from counts of labels.
     negative_cost : float, optional
         Factor of negatives' losses.
     bootstrap : bool, default True
         Let the clusters' vectors begin as a linear ranker's on the embeddings of the time.
-    refresh : int, optional
-        Steps after which candidates are found anew.
+    refresh : None
+        Nothing else, as for ``deep_beam``.
     held_out : int, optional
         Texts that are kept apart to choose the best state by.
     patience : int, optional
@@ -134,6 +137,10 @@ class XTransformer(TransformerEstimator):
     """
 
     kind: ClassVar[str] = KIND
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **CONSTRAINTS,
+        **dict.fromkeys(("deep_beam", "refresh"), Unused("every cluster is a candidate of every text")),
+    }
 
     def _shaped(self, tree: LabelTree) -> LabelTree:
         """Two layers: the last clusters that aren't too many, and below each all its labels."""

@@ -28,7 +28,8 @@ class History:
     best : dict or None
         The entry of the best model.
     stopped : {"patience", "epochs", "time", "steps", "diverged"} or ""
-        What ended the training; "diverged" when a loss was no finite number.
+        What ended the training; "diverged" when a loss or a weight was no finite number any more. The last of
+        ``epochs`` then says where, and neither the best model nor the checkpoint is of that time.
     test : dict
         The best model's measures on the test part.
     seconds : float

@@ -17,6 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from sylvan.errors import DataError, ModelError
 from sylvan.neural.engine import AsItIs, Engine
+from sylvan.neural.finite import finite
 from sylvan.neural.history import History
 from sylvan.neural.keeping import Keeper
 from sylvan.neural.memory import memory_sentences
@@ -26,6 +27,7 @@ from sylvan.params import Constraint, Number, Parameterized
 
 __all__ = ["Job", "train"]
 
+_LOOKED_AT = 50  # steps between two looks at the loss; a look waits for the device
 _OWN = ("random", "job", "loss")  # what of a checkpoint differs from process to process
 
 
@@ -73,6 +75,13 @@ class Job(ABC):
         With an engine, ``batch`` is this process's part of what :meth:`batches` gave, the loss its rows' mean, and
         ``step`` counts the optimisers' steps, each of which may take several batches. What the batch needs on the
         engine's device :meth:`sylvan.neural.Engine.batch` puts there.
+        """
+
+    def prepare(self, step: int) -> None:  # noqa: B027  # most jobs have nothing to prepare
+        """What is due before a step of the optimisers.
+
+        Of several processes each is asked, one without a row of the batch too, whose :meth:`step` isn't called: here is
+        the place for what they compute together.
         """
 
     @abstractmethod
@@ -306,16 +315,30 @@ class _Run:
             bar.update()
             if limits.evaluate_every is not None and self.step % limits.evaluate_every == 0:
                 self._evaluate()
+            due = self.engine.agree(time.monotonic() - self.saved) >= limits.checkpoint_every
+            whole = self.within >= job.steps_per_epoch()
+            if not self._sound(due or whole):
+                self.history.stopped = "diverged"
             reason = self.history.stopped or self._reason()
-            if reason and self.within < job.steps_per_epoch():
+            if reason and (reason == "diverged" or not whole):
                 self._evaluate(counts=False)
                 self.history.stopped = self.history.stopped or reason
                 return
-            if self.engine.agree(time.monotonic() - self.saved) >= limits.checkpoint_every:
+            if due:
                 self._save()
         self.epoch, self.within = self.epoch + 1, 0
         if limits.evaluate_every is None or self.epoch == limits.epochs:
             self._evaluate()
+
+    def _sound(self, kept: bool) -> bool:
+        """Whether losses, and weights that are to be kept, are finite numbers.
+
+        Reading a loss waits for the device, so that it is done now and then, and before anything is overwritten.
+        """
+        if not kept and self.step % _LOOKED_AT:
+            return True
+        mine = math.isfinite(float(self.loss)) and (not kept or finite(self.job.module))
+        return all(self.engine.everyone(mine))
 
     def _skip(self, batches: Iterator[Any]) -> None:
         """Pass over the batches learned from before the training was interrupted, leaving no trace of doing so."""
@@ -330,6 +353,7 @@ class _Run:
     def _learn(self, group: list[Any]) -> None:
         """One step of the optimisers, from the batches of ``group``."""
         job, engine = self.job, self.engine
+        job.prepare(self.step)
         for number, batch in enumerate(group):
             part, weight = engine.share_weighted(batch)
             loss = None
@@ -366,15 +390,15 @@ class _Run:
         history.epochs.append(entry)
         value = measures[history.metric]
         better = history.better(value)
-        if better or (self.job.later_of_equals and history.as_good(value)):
+        if (self.step and not math.isfinite(mean)) or not self.engine.agree(finite(self.job.module)):
+            better, history.stopped = False, "diverged"  # whatever it measures, it isn't a model any more
+        elif better or (self.job.later_of_equals and history.as_good(value)):
             history.best = entry
             self.keeper.keep_best(self.job.module, entry)
         if better:
             self.stale = 0
         elif counts:
             self.stale += 1
-        if self.step and not math.isfinite(mean):
-            history.stopped = "diverged"
         if self.on_entry is not None and self.engine.is_main:
             self.on_entry(entry)
 

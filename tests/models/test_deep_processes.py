@@ -1,0 +1,67 @@
+"""Two processes fine-tune a small BERT over three layers as one does, and go on after a stop to the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+
+for name in ("torch", "transformers", "accelerate"):
+    pytest.importorskip(name)
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks processes that find each other by gloo")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the two processes wrote."""
+    from neural.tiny_bert import tiny_bert
+    from tuning_worker import TEXTS
+
+    place = tmp_path_factory.mktemp("tuned")
+    tiny_bert(place / "bert", TEXTS)
+    places = [str(HERE.parent / "neural"), str(Path(sylvan.__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "tuning_worker.py"), str(place)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and json.loads(done.stdout) == [0, 0], done.stderr[-3000:]
+    return place
+
+
+@pytest.fixture(scope="module")
+def both(folder: Path) -> list[dict[str, Any]]:
+    return [dict(np.load(folder / f"{process}.npz")) for process in range(2)]
+
+
+def test_two_processes_learn_what_one_does(folder: Path, both: list[dict[str, Any]]) -> None:
+    """Slow twin: one process, whole batches. Candidates are found anew at a step of which one process has no row."""
+    from tuning_worker import training
+
+    alone = training(folder / "bert", None)
+    assert np.abs(alone["vectors"] - alone["begin"]).max() > 0.1 and alone["looked"] == 22
+    for found in both:
+        assert found["whole.looked"] == 22 and (found["whole.best"] == alone["best"]).all()
+        np.testing.assert_allclose(found["whole.losses"], alone["losses"], rtol=1e-3)
+        for name in ("table0", "table1", "table2", "vectors"):
+            np.testing.assert_allclose(found[f"whole.{name}"], alone[name], atol=2e-3, err_msg=name)
+
+
+def test_both_have_the_same_bits(both: list[dict[str, Any]]) -> None:
+    for name, value in both[0].items():
+        np.testing.assert_array_equal(both[1][name], value, err_msg=name)
+
+
+@pytest.mark.parametrize(("stop", "left"), [(14, 24), (33, 6)])
+def test_both_go_on_to_the_same_bits(both: list[dict[str, Any]], stop: int, left: int) -> None:
+    """Of what was done the finished layers, or the finished epoch, aren't done again."""
+    for name in ("table0", "table1", "table2", "vectors", "losses", "best"):
+        np.testing.assert_array_equal(both[0][f"stopped{stop}.{name}"], both[0][f"whole.{name}"], err_msg=name)
+    assert both[0]["whole.steps"] == 36 and both[0][f"stopped{stop}.steps"] == left

@@ -1,0 +1,133 @@
+"""Two processes that fine-tune one small BERT; ``test_deep_processes`` starts them. Called with a folder.
+
+What each found goes to ``folder/<process>.npz``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sylvan import LabelTree, validate
+from sylvan.models.deep_layer_job import DeepLayerJob
+from sylvan.models.deep_matching import fine_tune
+from sylvan.models.deep_settings import DeepSettings
+from sylvan.neural import Engine, embed, open_encoder
+
+WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")
+TEXTS = [f"{WORDS[i % 8]} {WORDS[(i * 3 + 1) % 8]} common" for i in range(45)]
+LABELS = [[i % 8] + ([(i * 3 + 1) % 8] if i % 3 == 0 else []) for i in range(45)]
+TREE = LabelTree((np.array([0, 2]), np.array([0, 2, 4]), np.array([0, 2, 4, 6, 8])), np.arange(8), 8)
+# 41 rows are learned from: a batch of each epoch has one row, and candidates are found anew there as everywhere.
+SETTINGS = DeepSettings(
+    learning_rate=1e-3, label_learning_rate=0.02, epochs=2, batch_size=8, beam=1, refresh=1, held_out=4, evaluations=1
+)
+STEPS = 12  # a layer
+
+
+class Stopped(Exception):
+    """A training comes to nothing."""
+
+
+def training(bert: Path, engine: Engine | None, checkpoint: Path | None = None) -> dict[str, np.ndarray]:
+    """Vectors of nodes and texts, losses, steps made, and how often was searched anew."""
+    encoder, looked, steps = open_encoder(bert, max_length=16), 0, 0
+    begin = embed(encoder, TEXTS, normalize=True)
+    prepare = DeepLayerJob.prepare
+
+    def counted(self: DeepLayerJob, step: int) -> None:
+        nonlocal looked, steps
+        before = self.looked
+        prepare(self, step)
+        steps += 1
+        looked += self.looked != before
+
+    DeepLayerJob.prepare = counted  # type: ignore[method-assign]
+    try:
+        rows, labels = encoder.tokenize(TEXTS), validate.labels(LABELS)
+        matcher = fine_tune(encoder, rows, labels, TREE, range(3), SETTINGS, engine=engine, checkpoint=checkpoint)
+    finally:
+        DeepLayerJob.prepare = prepare  # type: ignore[method-assign]
+    found = {f"table{layer.layer}": layer.table for layer in matcher.layers}
+    losses = [entry["loss"] for record in matcher.history() for entry in record["history"]["epochs"] if entry["step"]]
+    vectors = embed(encoder, TEXTS, normalize=True)
+    return {
+        **found, "losses": np.array(losses), "begin": begin, "vectors": vectors, "looked": np.array(looked),
+        "steps": np.array(steps), "best": np.array([record["history"]["best"]["step"] for record in matcher.history()]),
+    }  # fmt: skip
+
+
+def stopped(bert: Path, engine: Engine, checkpoint: Path, at: int) -> None:
+    """A training that ends before a step, counted over all layers."""
+    prepare, calls = DeepLayerJob.prepare, 0
+
+    def failing(self: DeepLayerJob, step: int) -> None:
+        nonlocal calls
+        if calls == at:
+            raise Stopped
+        calls += 1
+        prepare(self, step)
+
+    DeepLayerJob.prepare = failing  # type: ignore[method-assign]
+    try:
+        training(bert, engine, checkpoint)
+    except Stopped:
+        return
+    finally:
+        DeepLayerJob.prepare = prepare  # type: ignore[method-assign]
+    raise AssertionError("it was to stop")
+
+
+def run(folder: Path) -> dict[str, Any]:
+    bert, engine = folder / "bert", Engine(device="cpu", timeout=60.0)
+    assert engine.n_processes == 2
+    found = {f"whole.{name}": value for name, value in training(bert, engine).items()}
+    for at in (STEPS + 2, 2 * STEPS + 9):  # a layer is done, and no epoch of the next; within the last layer
+        stopped(bert, engine, folder / f"stopped{at}", at)
+        resumed = training(bert, engine, folder / f"stopped{at}")
+        found.update({f"stopped{at}.{name}": value for name, value in resumed.items()})
+    return found
+
+
+def start(process: int, port: int, folder: Path) -> int:
+    """A child that is process ``process`` of two; its id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE="2")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        np.savez(folder / f"{process}.npz", **run(folder))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    from process_worker import ended  # of tests/neural
+
+    folder = Path(sys.argv[1])
+    for name in ("accelerate.state", "transformers"):
+        importlib.import_module(name)
+    torch.set_num_threads(1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    print(json.dumps(ended([start(process, port, folder) for process in (0, 1)], 200.0)))
+
+
+if __name__ == "__main__":
+    main()
