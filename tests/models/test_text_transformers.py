@@ -25,6 +25,7 @@ from sylvan.models.transformer_presets import (
     encoder_of,
     kind_of,
     ranker_of,
+    value_of,
     vectorizer_of,
 )
 
@@ -39,7 +40,7 @@ def small(kind: Any = XRTransformer, **params: Any) -> Any:
     from sylvan.neural import BagTextEncoder
 
     own = {"encoder": BagTextEncoder(dim=8, n_buckets=64), "preset": "tiny", "branching": 2, "max_leaf": 2}
-    return kind(**{**own, "epochs": 2.0, "n_jobs": 1, "device": "cpu", **params})
+    return kind(**{**own, "epochs": 2.0, "dense_scale": 1.0, "n_jobs": 1, "device": "cpu", **params})
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +178,8 @@ def test_a_kind_of_encoder_has_its_own_rates(preset: str, rate: float) -> None:
         assert (found.learning_rate, found.label_learning_rate) == (rate, 0.01)
     bag = deep_settings(model, "bag")
     assert (bag.learning_rate, bag.row_learning_rate, bag.label_learning_rate) == (0.005, 0.3, 0.15)
+    scale = PRESETS[preset]["dense_scale"]
+    assert [value_of(model, "dense_scale", kind) for kind in ("bag", "network", "sentence")] == [0.05, scale, scale]
     told = deep_settings(XRTransformer(preset=preset, label_learning_rate=0.5, learning_rate=0.25), "bag")
     assert (told.label_learning_rate, told.learning_rate) == (0.5, 0.25)
 
@@ -364,6 +367,26 @@ def test_ranking_is_by_what_was_fitted(kind: Any, tmp_path: Path) -> None:
     assert (again.dense_scale, again.preset) == (5.0, "base") and again.dense_scale_ == model.dense_scale_ != 5.0
     assert again.fit(TEXTS, LABELS).dense_scale_ == 5.0
     assert again.rank(TEXTS, k=4).scores.tobytes() != before
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu:1"])
+def test_devices_that_only_encode(device: str) -> None:
+    with pytest.raises(ParameterError, match="must be 'auto', 'cpu' or 'cuda' where the encoder is trained"):
+        small(device=device).fit(TEXTS, LABELS)
+
+
+def test_ranking_with_a_cache_looks_at_the_weights_once(
+    tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sylvan.neural import bag_text_encoder
+
+    calls, checksum = [], bag_text_encoder.checksum_of_tensors
+    monkeypatch.setattr(bag_text_encoder, "checksum_of_tensors", lambda *given: calls.append(1) or checksum(*given))
+    tuned.save(tmp_path / "model")
+    loaded = sylvan.load(tmp_path / "model").set_params(cache=tmp_path / "vectors", device="cpu")
+    for at in range(3):
+        loaded.rank(TEXTS[at : at + 2], k=2)
+    assert len(calls) == 1
 
 
 def test_a_failed_fit_leaves_no_half_model() -> None:

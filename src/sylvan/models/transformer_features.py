@@ -83,9 +83,21 @@ def place(encoder: TextEncoder, device: str) -> None:
 
 
 def engine_of(model: Any) -> Any:
-    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding."""
+    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding.
+
+    Raises
+    ------
+    ParameterError
+        For a device on which encoders are asked, but not trained.
+    """
     import torch
 
+    if not model.frozen and model.device.partition(":")[0] in ("mps", "xpu"):
+        raise ParameterError(
+            f"The 'device' parameter of {type(model).__name__} must be 'auto', 'cpu' or 'cuda' where the encoder is "
+            f"trained: on {model.device!r} texts are only encoded, by frozen=True and in ranking. Got "
+            f"{model.device!r} instead."
+        )
     on_cpu = model.device == "cpu" or (model.device == "auto" and not torch.cuda.is_available())
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and model.accumulate == 1
     if model.frozen or (on_cpu and alone and model.precision in ("auto", "no")):

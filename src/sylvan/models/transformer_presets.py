@@ -54,9 +54,14 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "vectorizer": {}, "ranker": {"negatives": "paper", "combine": "paper"},
     },
 })  # fmt: skip
-# What a kind of encoder wants whatever the preset: a bag begins with nothing, the others are pretrained.
+# What a kind of encoder wants whatever the preset: a bag begins with nothing, the others are pretrained. It sees the
+# words that TF-IDF has too, and knows those it was trained on all too well: long vectors of it mislead the rankers
+# (benchmarks/dense_scale.py).
 KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    "bag": {"max_length": 256, "learning_rate": 0.005, "row_learning_rate": 0.3, "label_learning_rate": 0.15},
+    "bag": {
+        "max_length": 256, "learning_rate": 0.005, "row_learning_rate": 0.3, "label_learning_rate": 0.15,
+        "dense_scale": 0.05,
+    },
     "network": {"max_length": 128},
     "sentence": {"max_length": 128},
 })  # fmt: skip

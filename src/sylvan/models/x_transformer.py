@@ -91,13 +91,14 @@ class XTransformer(TransformerEstimator):
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them; ``max_leaf`` says how many labels a cluster
         has at most, and so how many clusters there are.
     device : str, default "auto"
-        "cpu", "cuda", "cuda:1", "mps" or "xpu"; "auto" is a GPU where there is one.
+        "cpu", "cuda" or "cuda:1", and for a frozen encoder and in ranking "mps" or "xpu"; "auto" is CUDA where there
+        is some. A saved model doesn't keep it.
     precision : {"auto", "no", "bf16", "fp16"}, default "auto"
         Of the encoder's training; "auto" is bf16 on a GPU that has it.
     accumulate : int, default 1
         Batches whose gradients make one step.
     cache : path, optional
-        A folder in which vectors are kept by the content of their texts.
+        A folder in which vectors are kept by the content of their texts. A saved model doesn't keep it.
     n_jobs : int, optional
         Threads; None or -1 for every core.
     seed : int, default 0
