@@ -13,7 +13,6 @@ import numpy.typing as npt
 from sylvan.canonical import Csr, beside
 from sylvan.errors import ParameterError
 from sylvan.indexing.rows import unit_rows
-from sylvan.models.transformer_presets import value_of
 from sylvan.parallel import resolve_jobs
 
 if TYPE_CHECKING:
@@ -32,12 +31,11 @@ def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
 
 def features_of(model: Any, terms: Csr, encoder: Callable[[], TextEncoder], texts: list[str]) -> Csr:
     """What the rankers of a fitted model are asked with."""
-    return joined(model, unit_terms(model.vectorizer_, terms), dense_features(model, encoder(), texts))
+    return joined(unit_terms(model.vectorizer_, terms), dense_features(model, encoder(), texts), model.dense_scale_)
 
 
-def joined(model: Any, terms: Csr, dense: npt.NDArray[np.float32]) -> Csr:
-    """TF-IDF and vectors of length 1 side by side, the vectors at the length that the model gives them."""
-    scale = value_of(model, "dense_scale")
+def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:
+    """TF-IDF and vectors of length 1 side by side, the vectors brought to the length ``scale``."""
     return beside(terms, dense if scale == 1 else dense * np.float32(scale))
 
 
