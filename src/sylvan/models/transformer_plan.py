@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,20 +10,23 @@ import numpy as np
 
 from sylvan import validate
 from sylvan.canonical import beside, take_rows
+from sylvan.errors import DataError, MemoryLimitError
 from sylvan.models import transformer_presets as presets
 from sylvan.models.plan import Phase, Plan, rankers_plan, state_bytes, timed
 from sylvan.models.transformer_features import dense_features
 from sylvan.ranking.machine import available_bytes, resident_bytes
-from sylvan.ranking.memory import shown_bytes
+from sylvan.ranking.memory import csr_bytes, shown_bytes, solver_bytes
+from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
     from sylvan.models.transformer_training import TransformerTraining
     from sylvan.neural.text_encoder import TextEncoder
 
-__all__ = ["EncoderSizes", "memory_words", "plan_of", "refuse_beyond_memory", "sizes_of"]
+__all__ = ["EncoderSizes", "estimate", "memory_words", "on_gpu", "plan_of", "refuse_beyond_memory", "sizes_of"]
 
 _TIMED_TEXTS = 64  # that go through the encoder to see how long it takes
 _PLANNED_ROWS = 20_000  # among which the rankers are solved in part
+_COUNTED_TEXTS = 256  # whose terms are counted
 _BACKWARD = 3.0  # a step of training, in passes forward
 _SPARED = 4.0  # of activations, by checkpointing
 
@@ -34,7 +38,8 @@ class EncoderSizes:
     Attributes
     ----------
     n_rows, n_tokens : int
-        Texts, and tokens of all of them, none longer than the encoder looks at.
+        Texts, and tokens of all of them, none longer than the encoder looks at; of a bag the numbers that words and
+        pairs of them leave.
     n_weights : int
         Of the encoder.
     n_trained : int
@@ -49,6 +54,8 @@ class EncoderSizes:
         Tokens of one batch.
     layer_sizes : tuple of int
         Nodes of the layers that are trained.
+    n_terms : int
+        TF-IDF's values of all texts.
     """
 
     n_rows: int
@@ -60,31 +67,60 @@ class EncoderSizes:
     n_dense: int
     batch_tokens: int
     layer_sizes: tuple[int, ...]
+    n_terms: int = 0
 
     def bytes(self) -> dict[str, int]:
         """What each part takes, in the order in which a training needs them.
 
-        "encoder": its weights. "its training": gradients, both moments of Adam and the best weights so far, and what a
-        batch leaves behind for the way back. "node vectors": of the layers trained, with the optimiser's moments and
-        the best so far of the largest. "embeddings": of all texts, as they are and as sparse rows.
+        "TF-IDF": of all texts. "encoder": its weights. "its training": gradients, both moments of Adam and the best
+        weights so far, and what a batch leaves behind for the way back. "node vectors": of the layers trained, with
+        the optimiser's moments and the best so far of the largest. "embeddings": of all texts, and where an encoder is
+        trained as the sparse rows from which a layer begins, of which a solver takes a copy. "rankers": both kinds of
+        features side by side, and the solver's room for a cluster of all texts, weights apart.
         """
         trains = bool(self.layer_sizes)
         moments = 4 * (4 * self.n_trained + 3 * self.n_table) + 4 * self.batch_tokens * self.n_wide
         largest, together = max(self.layer_sizes, default=0), sum(self.layer_sizes)
+        vectors = self.n_rows * self.n_dense
+        joined = csr_bytes(self.n_rows, self.n_terms + vectors)
+        solver = solver_bytes(self.n_rows, self.n_terms + vectors, self.n_dense, self.n_dense, 0, weighted=True)
         return {
+            "TF-IDF": csr_bytes(self.n_rows, self.n_terms),
             "encoder": 4 * self.n_weights,
             "its training": moments if trains else 0,
             "node vectors": 4 * self.n_dense * (together + 3 * largest),
-            "embeddings": self.n_rows * self.n_dense * 12 + 4 * self.n_tokens,
+            "embeddings": vectors * (16 if trains else 4) + 4 * self.n_tokens,
+            "rankers": joined + max(4 * vectors, solver),  # 4: the vectors at the length that they get
         }
 
     @property
+    def training(self) -> int:
+        """All that is there when an embedding is taken while the encoder is trained."""
+        return sum(size for name, size in self.bytes().items() if name != "rankers")
+
+    @property
+    def ranking(self) -> int:
+        """All that is there when the rankers are solved."""
+        parts = self.bytes()
+        tables = 4 * self.n_dense * sum(self.layer_sizes)
+        vectors = 4 * self.n_rows * self.n_dense + 4 * self.n_tokens
+        return parts["TF-IDF"] + parts["encoder"] + tables + vectors + parts["rankers"]
+
+    @property
     def total(self) -> int:
-        """All parts together, which is when an embedding is taken while the encoder is trained."""
-        return sum(self.bytes().values())
+        """The more of the two, which follow each other."""
+        return max(self.training, self.ranking)
+
+    @property
+    def gpu(self) -> int:
+        """What of it lies on a GPU, where there is one: weights, their training, and the largest layer's vectors."""
+        parts = self.bytes()
+        return parts["encoder"] + parts["its training"] + 16 * self.n_dense * max(self.layer_sizes, default=0)
 
 
-def sizes_of(training: TransformerTraining, encoder: TextEncoder, layer_sizes: tuple[int, ...]) -> EncoderSizes:
+def sizes_of(
+    training: TransformerTraining, encoder: TextEncoder, layer_sizes: tuple[int, ...], n_terms: int
+) -> EncoderSizes:
     """The sizes of one training; the tokens of texts that aren't cut yet are guessed from their characters."""
     model = training.model
     settings = None if model.frozen else presets.deep_settings(model, presets.kind_of(encoder))
@@ -99,7 +135,7 @@ def sizes_of(training: TransformerTraining, encoder: TextEncoder, layer_sizes: t
     longest = int(lengths.max(initial=1))
     return EncoderSizes(
         n_rows=len(training.texts),
-        n_tokens=int(lengths.sum()),
+        n_tokens=int(lengths.sum()) * (4 if presets.kind_of(encoder) == "bag" else 1),
         n_weights=sum(weight.numel() for weight in weights),
         n_trained=sum(weight.numel() for weight in trained if id(weight) not in tables),
         n_table=sum(weight.numel() for weight in trained if id(weight) in tables),
@@ -107,13 +143,16 @@ def sizes_of(training: TransformerTraining, encoder: TextEncoder, layer_sizes: t
         n_dense=encoder.dim_out,
         batch_tokens=batch * longest,
         layer_sizes=() if model.frozen else layer_sizes,
+        n_terms=n_terms,
     )
 
 
-def memory_words(sizes: EncoderSizes) -> str:
+def memory_words(sizes: EncoderSizes, gpu: bool = False) -> str:
     """The estimate as one line."""
-    parts = ", ".join(f"{name} {shown_bytes(size)}" for name, size in sizes.bytes().items() if size)
-    return f"The encoder needs about {shown_bytes(sizes.total)} of memory: {parts}; the rankers come after it."
+    parts = ", ".join(f"{name} {shown_bytes(n)}" for name, n in sizes.bytes().items() if n and name != "rankers")
+    words = f"The encoder needs about {shown_bytes(sizes.training)} of memory: {parts}; about "
+    words += f"{shown_bytes(sizes.ranking)} when the rankers are solved."
+    return words if not gpu else f"{words} The GPU holds about {shown_bytes(sizes.gpu)} of the encoder's."
 
 
 def _layers_guessed(training: TransformerTraining) -> tuple[int, ...]:
@@ -130,33 +169,67 @@ def _layers_guessed(training: TransformerTraining) -> tuple[int, ...]:
     return found
 
 
+def _terms_guessed(training: TransformerTraining) -> int:
+    """How many values TF-IDF will have, by a few of the texts."""
+    n_rows = len(training.texts)
+    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _COUNTED_TEXTS)).astype(np.int64))
+    told = {**training.vectorizer.get_params(), "min_df": 1, "max_df": 1.0, "n_jobs": 1}
+    try:
+        found = TfidfVectorizer(**told).fit_transform([training.texts[int(row)] for row in rows])
+    except DataError:  # not one term in these
+        return 0
+    return round(found.nnz * n_rows / len(rows))
+
+
 def estimate(training: TransformerTraining, encoder: TextEncoder) -> EncoderSizes:
     """The sizes before anything is made."""
-    return sizes_of(training, encoder, _layers_guessed(training))
+    return sizes_of(training, encoder, _layers_guessed(training), _terms_guessed(training))
 
 
-def refuse_beyond_memory(training: TransformerTraining, encoder: TextEncoder) -> None:
-    """Raise a MemoryLimitError where the machine clearly hasn't got the memory for the encoder."""
-    available, now = available_bytes(), resident_bytes()
-    sizes = estimate(training, encoder)
-    if available is None or sizes.total <= available or _on_gpu(training.model):
-        return
-    Plan(0.0, now + sizes.total, 0, now + available, (), tuple(_offers(training.model, encoder, sizes))).check()
+def refuse_beyond_memory(training: TransformerTraining, encoder: TextEncoder, sizes: EncoderSizes) -> None:
+    """Raise a MemoryLimitError where the machine, or its GPU, clearly hasn't got the memory."""
+    gpu, available, now = on_gpu(training.model), available_bytes(), resident_bytes()
+    free = _free_on_gpu(training.model) if gpu else None
+    if free is not None and sizes.gpu > free:
+        offers = _offers(training.model, encoder, sizes, lambda smaller: smaller.gpu)
+        raise MemoryLimitError(
+            f"Training the encoder would take about {shown_bytes(sizes.gpu)} of the GPU's memory, of which only "
+            f"{shown_bytes(free)} are free. What takes less: {'; '.join(offers)}. "
+            "Or go on regardless with force=True (--force)."
+        )
+    here = max(sizes.training - sizes.gpu, sizes.ranking - sizes.bytes()["encoder"]) if gpu else sizes.total
+    if available is not None and here > available:
+        Plan(0.0, now + here, 0, now + available, (), tuple(_offers(training.model, encoder, sizes))).check()
 
 
-def _on_gpu(model: Any) -> bool:
+def on_gpu(model: Any) -> bool:
+    """Whether a model's encoder is trained on a GPU of CUDA's."""
     import torch
 
     return str(model.device).startswith("cuda") or (model.device == "auto" and torch.cuda.is_available())
 
 
-def _offers(model: Any, encoder: TextEncoder, sizes: EncoderSizes) -> list[str]:
-    """What takes less, the most harmless first."""
+def _free_on_gpu(model: Any) -> int | None:
+    """Bytes that nobody holds on the model's GPU; None where it isn't there, which is said elsewhere."""
+    import torch
+
+    try:
+        device = torch.device("cuda" if model.device == "auto" else model.device)
+        return int(torch.cuda.mem_get_info(device)[0])
+    except (RuntimeError, AssertionError, ValueError):
+        return None
+
+
+def _offers(
+    model: Any, encoder: TextEncoder, sizes: EncoderSizes, of: Callable[[EncoderSizes], int] | None = None
+) -> list[str]:
+    """What takes less, the most harmless first; ``of`` says which memory is short, by default the machine's."""
     offers = []
+    needed = (lambda given: given.total) if of is None else of
 
     def offer(words: str, smaller: EncoderSizes) -> None:
-        if smaller.total < 0.98 * sizes.total:
-            offers.append(f"{words} (about {shown_bytes(smaller.total)})")
+        if needed(smaller) < 0.98 * needed(sizes):
+            offers.append(f"{words} (about {shown_bytes(needed(smaller))})")
 
     half = replace(sizes, batch_tokens=sizes.batch_tokens // 2)
     if not model.frozen:
@@ -171,6 +244,8 @@ def _offers(model: Any, encoder: TextEncoder, sizes: EncoderSizes) -> list[str]:
         if smaller:
             offer(f"max_nodes={max(smaller)}", replace(sizes, layer_sizes=smaller))
         offer("frozen=True", replace(sizes, layer_sizes=()))
+    if of is None and sizes.ranking >= sizes.training:
+        offers.append("fewer terms (a vectorizer with max_features or a higher min_df)")
     offers.append("a smaller encoder")
     return offers
 
@@ -191,9 +266,9 @@ def plan_of(training: TransformerTraining) -> Plan:
         dense_features(model, encoder, [training.texts[int(row)] for row in sample])
     each = embedding.seconds / len(sample) / _cores(training)
     layers = () if model.frozen else tuple(tree.layer_sizes[t] for t in model._trained_layers(tree))
-    sizes = sizes_of(training, encoder, layers)
+    sizes = sizes_of(training, encoder, layers, len(terms.indices))
     rankers, share = _rankers(training, tree, terms, encoder.dim_out)
-    parts, gpu = sizes.bytes(), _on_gpu(model)
+    parts, gpu = sizes.bytes(), on_gpu(model)
     steps = 0
     if layers:
         settings = presets.deep_settings(model, presets.kind_of(encoder))
@@ -210,10 +285,12 @@ def plan_of(training: TransformerTraining) -> Plan:
         *(replace(p, seconds=p.seconds / share, peak_bytes=round(p.peak_bytes / share)) for p in rankers.phases),
     )
     phases = tuple(phase for phase in phases if phase.seconds or phase.peak_bytes)
-    on_gpu = ("encoder", "its training", "node vectors") if gpu else ()
-    held = terms.nbytes + sum(size for name, size in parts.items() if name not in on_gpu)
-    ranking = terms.nbytes + (0 if gpu else parts["encoder"]) + n_rows * encoder.dim_out * 8
-    ranking += round(max(phase.peak_bytes for phase in rankers.phases) / share)
+    held = sizes.training - (sizes.gpu if gpu else 0)
+    vectors = n_rows * encoder.dim_out
+    ranking = sizes.ranking - parts["rankers"] - (parts["encoder"] if gpu else 0)
+    ranking += csr_bytes(n_rows, sizes.n_terms + vectors) + round(
+        max(phase.peak_bytes for phase in rankers.phases) / share
+    )
     model_bytes = parts["encoder"] + state_bytes(training.vectorizer.to_state()) + round(rankers.model_bytes / share)
     model_bytes += state_bytes(training.vocabulary.to_state())
     found = Plan(
@@ -225,7 +302,7 @@ def plan_of(training: TransformerTraining) -> Plan:
 
 def _cores(training: TransformerTraining) -> int:
     """How many threads the encoder's clock counted; a process's time sums over them."""
-    return 1 if _on_gpu(training.model) else max(1, training.jobs)
+    return 1 if on_gpu(training.model) else max(1, training.jobs)
 
 
 def _rankers(training: TransformerTraining, tree: Any, terms: Any, n_dense: int) -> tuple[Plan, float]:

@@ -20,7 +20,7 @@ from sylvan.models.plan import Plan
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_labels import encode_labels
 from sylvan.models.transformer_features import dense_features, engine_of, joined, torch_threads, unit_terms
-from sylvan.models.transformer_plan import estimate, memory_words, plan_of, refuse_beyond_memory
+from sylvan.models.transformer_plan import estimate, memory_words, on_gpu, plan_of, refuse_beyond_memory
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import XRTraining
 from sylvan.parallel import resolve_jobs
@@ -110,10 +110,12 @@ class TransformerTraining:
         """Train; parameters as those of ``fit``."""
         model = self.model
         encoder = presets.encoder_of(model)  # before all else, because it is what fails most
-        if report is not None:
-            report(memory_words(estimate(self, encoder)))
-        if not force:
-            refuse_beyond_memory(self, encoder)
+        if report is not None or not force:
+            sizes = estimate(self, encoder)
+            if report is not None:
+                report(memory_words(sizes, on_gpu(model)))
+            if not force:
+                refuse_beyond_memory(self, encoder, sizes)
         engine = engine_of(model)
         writes = os.environ.get("RANK", "0") in ("", "0")  # the first of several processes that were launched together
         everyone = None if engine is None else engine.everyone
