@@ -23,6 +23,7 @@ TOKENS = {"eurlex57k": 128, "gutenberg": 32}
 PART = {"eurlex57k": {"rows": 5000, "tests": 2000}, "gutenberg": {"rows": 10_000, "tests": 3000}}
 STEPS = {"eurlex57k": 300, "gutenberg": 900}  # of all layers together
 BATCH = 32
+WHOLE_STEPS = {"gutenberg": 2211}  # of all layers together, where all texts are trained on: each text once
 RANKER: Row = {"negatives": "paper", "combine": "paper", "threshold": 0.05}  # XRTransformer's, for TF-IDF alone
 LINEAR: Row = {"negatives": "tfn", "combine": "l3_hinge", "threshold": 0.1}  # XRLinear's, for [TF-IDF, encoder]
 BESIDE: tuple[Row, ...] = (
@@ -44,6 +45,9 @@ def planned(sets: list[str], *, quick: bool = False) -> list[Row]:
         first += [{**whole, **frozen, "contender": "frozen"}]
         first += [{**whole, "contender": "xr-linear"}, {**whole, "contender": "xr-linear", "settings": RANKER}]
         second += [{**whole, **frozen, "contender": "frozen", "settings": LINEAR}]
+        if name in WHOLE_STEPS:
+            once = {"batch": BATCH, "steps": WHOLE_STEPS[name], "precision": "bf16"}
+            second += [{**whole, **frozen, **once, "contender": "xr-transformer"}]
         third += [{**whole, **frozen, "contender": "frozen", "settings": change} for change in BESIDE]
         part: Row = {"set": name, **PART[name]}
         budget = {"tokens": TOKENS[name], "batch": BATCH, "steps": STEPS[name]}
@@ -84,7 +88,7 @@ def _quick(row: Row) -> Row:
     """A small version of a row."""
     small: Row = {"rows": 400, "tests": 100} if "rows" in row else {"rows": 600, "tests": 100}
     if "steps" in row:
-        small |= {"steps": row["steps"] // STEPS[row["set"]] * 6, "batch": 8}
+        small |= {"steps": max(1, row["steps"] // STEPS[row["set"]]) * 6, "batch": 8}
     if "tokens" in row:
         small["tokens"] = 24
     return {**row, **small}

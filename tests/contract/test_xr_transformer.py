@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,11 +17,13 @@ pytest.importorskip("torch")
 class _Encoded(RankingContract):
     """Features become words that are repeated as often as they weigh, labels become names."""
 
+    machine: ClassVar[dict[str, Any]] = {"device": "cpu"}
+
     def settings(self) -> dict[str, Any]:
         from sylvan.neural import BagTextEncoder
 
         encoder = BagTextEncoder(dim=16, n_buckets=512)
-        return {"encoder": encoder, "preset": "tiny", "branching": 3, "max_leaf": 4, "device": "cpu"}
+        return {"encoder": encoder, "preset": "tiny", "branching": 3, "max_leaf": 4, **self.machine}
 
     def inputs(self, X: np.ndarray) -> Any:
         words = [f"word{column}" for column in range(X.shape[1])]

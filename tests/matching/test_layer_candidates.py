@@ -57,6 +57,9 @@ def test_candidates_are_those_of_slow_sets(seed: int, taught: bool, looking: boo
             cost = float(made.costs_of[row, node])
             assert batch.positive[at, place] == (here and cost > 0)
             assert batch.weights[at, place] == np.float32((cost or 0.25) if here else 0)
+    counts = [made.n_nodes if everything else sum(int(made.parent[n]) in made.opened(row, taught, looking)
+              for n in range(made.n_nodes)) for row in range(9)]  # fmt: skip
+    assert candidates.mean_number() == pytest.approx(np.mean(counts))
 
 
 @pytest.mark.parametrize("looking", [True, False])

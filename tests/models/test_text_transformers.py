@@ -18,7 +18,16 @@ from sylvan import Ensemble, LabelTree, TfidfVectorizer, XRLinear, XRTransformer
 from sylvan.errors import DataError, MemoryLimitError, ModelError, NotFittedError, ParameterError
 from sylvan.models.dense_explanation import MEANING
 from sylvan.models.transformer_plan import EncoderSizes, memory_words
-from sylvan.models.transformer_presets import CONSTRAINTS, PRESETS, deep_settings, ranker_of, vectorizer_of
+from sylvan.models.transformer_presets import (
+    CONSTRAINTS,
+    PRESETS,
+    deep_settings,
+    encoder_of,
+    kind_of,
+    ranker_of,
+    value_of,
+    vectorizer_of,
+)
 
 pytest.importorskip("torch")
 
@@ -31,7 +40,7 @@ def small(kind: Any = XRTransformer, **params: Any) -> Any:
     from sylvan.neural import BagTextEncoder
 
     own = {"encoder": BagTextEncoder(dim=8, n_buckets=64), "preset": "tiny", "branching": 2, "max_leaf": 2}
-    return kind(**{**own, "epochs": 2.0, "n_jobs": 1, "device": "cpu", **params})
+    return kind(**{**own, "epochs": 2.0, "dense_scale": 1.0, "n_jobs": 1, "device": "cpu", **params})
 
 
 @pytest.fixture(scope="module")
@@ -150,15 +159,63 @@ def test_sample_weights_reach_both() -> None:
 
 
 def test_presets_and_parameters_before_them() -> None:
-    assert deep_settings(XRTransformer()).batch_size == PRESETS["base"]["batch_size"]
-    assert deep_settings(XRTransformer(batch_size=7, deep_beam=3)).batch_size == 7
-    assert deep_settings(XRTransformer(deep_beam=3)).beam == 3
-    assert deep_settings(XRTransformer(preset="paper")).epochs == PRESETS["paper"]["epochs"]
+    assert deep_settings(XRTransformer(), "network").batch_size == PRESETS["base"]["batch_size"]
+    assert deep_settings(XRTransformer(batch_size=7, deep_beam=3), "bag").batch_size == 7
+    assert deep_settings(XRTransformer(deep_beam=3), "sentence").beam == 3
+    assert deep_settings(XRTransformer(preset="paper"), "bag").epochs == PRESETS["paper"]["epochs"]
     assert ranker_of(XRTransformer()).negatives == "paper"
     assert ranker_of(XRTransformer(ranker=XRLinear(cost=3, beam=7), beam=9)).get_params()["cost"] == 3
     assert ranker_of(XRTransformer(ranker=XRLinear(cost=3, beam=7), beam=9)).beam == 9
     assert vectorizer_of(XRTransformer()).sublinear_tf and not vectorizer_of(XRTransformer(preset="tiny")).sublinear_tf
     assert vectorizer_of(XRTransformer(vectorizer=TfidfVectorizer(ngrams=(1, 2)))).ngrams == (1, 2)
+
+
+@pytest.mark.parametrize(("preset", "rate"), [("tiny", 1e-4), ("base", 1e-4), ("paper", 5e-5)])
+def test_a_kind_of_encoder_has_its_own_rates(preset: str, rate: float) -> None:
+    model = XRTransformer(preset=preset)
+    for kind in ("network", "sentence"):
+        found = deep_settings(model, kind)
+        assert (found.learning_rate, found.label_learning_rate) == (rate, 0.01)
+    bag = deep_settings(model, "bag")
+    assert (bag.learning_rate, bag.row_learning_rate, bag.label_learning_rate) == (0.005, 0.3, 0.15)
+    scale = PRESETS[preset]["dense_scale"]
+    assert [value_of(model, "dense_scale", kind) for kind in ("bag", "network", "sentence")] == [0.05, scale, scale]
+    told = deep_settings(XRTransformer(preset=preset, label_learning_rate=0.5, learning_rate=0.25), "bag")
+    assert (told.label_learning_rate, told.learning_rate) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "base", "paper"])
+def test_a_bag_whatever_the_preset(preset: str, tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    BagTextEncoder(dim=4, n_buckets=32, max_length=7).save_pretrained(tmp_path)
+    new, old = encoder_of(XRTransformer("bag", preset)), encoder_of(XRTransformer(tmp_path, preset))
+    assert kind_of(new) == kind_of(old) == "bag"
+    assert (old.dim_out, old.max_length) == (4, 7), "its folder says"
+    assert (new.dim_out, new.max_length) == (64 if preset == "tiny" else BagTextEncoder().dim, 256)
+    assert encoder_of(XRTransformer(tmp_path, preset, max_length=5)).max_length == 5
+    assert encoder_of(XRTransformer("bag", preset, max_length=5)).max_length == 5
+
+
+@pytest.mark.parametrize("encoder", ["bag", "folder", "object"])
+@pytest.mark.parametrize("name", ["pooling", "lora_rank", "gradient_checkpointing", "max_length"])
+def test_what_an_encoder_cannot_take_is_refused(encoder: str, name: str, tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    given: Any = encoder
+    if encoder != "bag":
+        given = BagTextEncoder(dim=8, n_buckets=64)
+    if encoder == "folder":
+        given.save_pretrained(tmp_path)
+        given = tmp_path
+    told = {"pooling": "cls", "lora_rank": 2, "gradient_checkpointing": True, "max_length": 9}[name]
+    model = small(encoder=given, **{name: told})
+    if name == "max_length" and encoder != "object":
+        assert encoder_of(model).max_length == 9
+        return
+    words = "given as a BagTextEncoder has its own parameters" if encoder == "object" else "takes no pooling"
+    with pytest.raises(ParameterError, match=words):
+        model.fit(TEXTS, LABELS)
 
 
 def test_ranges_are_those_of_what_they_are_handed_to() -> None:
@@ -296,6 +353,40 @@ def test_devices_that_are_not_there(frozen: Any) -> None:
     model = copy.deepcopy(frozen).set_params(device="cuda:77")
     with pytest.raises(ParameterError, match=r"'device' parameter must be a device that this PyTorch sees\. Got"):
         model.rank(TEXTS, k=1)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_ranking_is_by_what_was_fitted(kind: Any, tmp_path: Path) -> None:
+    model = small(kind, frozen=True).fit(TEXTS, LABELS)
+    before = model.rank(TEXTS, k=4).scores.tobytes()
+    model.set_params(dense_scale=5.0, vectorizer=TfidfVectorizer(norm=None), preset="base", ranker=XRLinear(cost=9.0))
+    assert model.rank(TEXTS, k=4).scores.tobytes() == before
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    assert again.rank(TEXTS, k=4).scores.tobytes() == before
+    assert (again.dense_scale, again.preset) == (5.0, "base") and again.dense_scale_ == model.dense_scale_ != 5.0
+    assert again.fit(TEXTS, LABELS).dense_scale_ == 5.0
+    assert again.rank(TEXTS, k=4).scores.tobytes() != before
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu:1"])
+def test_devices_that_only_encode(device: str) -> None:
+    with pytest.raises(ParameterError, match="must be 'auto', 'cpu' or 'cuda' where the encoder is trained"):
+        small(device=device).fit(TEXTS, LABELS)
+
+
+def test_ranking_with_a_cache_looks_at_the_weights_once(
+    tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sylvan.neural import bag_text_encoder
+
+    calls, checksum = [], bag_text_encoder.checksum_of_tensors
+    monkeypatch.setattr(bag_text_encoder, "checksum_of_tensors", lambda *given: calls.append(1) or checksum(*given))
+    tuned.save(tmp_path / "model")
+    loaded = sylvan.load(tmp_path / "model").set_params(cache=tmp_path / "vectors", device="cpu")
+    for at in range(3):
+        loaded.rank(TEXTS[at : at + 2], k=2)
+    assert len(calls) == 1
 
 
 def test_a_failed_fit_leaves_no_half_model() -> None:
@@ -454,6 +545,17 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(tiny_bert(tmp_path_factory.mktemp("bert") / "bert", TEXTS))
 
 
+def test_a_network_whatever_the_preset(bert: Path, tmp_path: Path) -> None:
+    for preset, pooling in (("tiny", "mean"), ("base", "mean"), ("paper", "cls")):
+        found = encoder_of(XRTransformer(bert, preset))
+        assert (kind_of(found), found.max_length, found.pooling) == ("network", 128, pooling)
+    encoder_of(XRTransformer(bert)).save_pretrained(tmp_path)  # which says how it pools
+    for preset in PRESETS:
+        found = encoder_of(XRTransformer(tmp_path, preset))
+        assert (kind_of(found), found.max_length, found._steps.modes) == ("sentence", 128, ("mean",))
+    assert encoder_of(XRTransformer(tmp_path, "paper", pooling="cls"))._steps.modes == ("cls",)
+
+
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp_path: Path) -> None:
     settings = {"encoder": bert, "learning_rate": 1e-3, "epochs": 2.0, "max_length": 16, "branching": 4, "max_leaf": 4}
@@ -599,6 +701,8 @@ def test_models_whose_parts_do_not_fit_are_refused(tuned: Any) -> None:
     for change, words in (
         (lambda s: s.meta.update(n_dense=7), "don't make the ranker's"),
         (lambda s: s.files.clear(), "needs the file 'encoder/config.json'"),
+        (lambda s: s.meta.pop("dense_scale"), r"how long its encoder's vectors are.*Train it again"),
+        (lambda s: s.meta.update(dense_scale=0.0), "'dense_scale' of the xr-transformer must be a number"),
         (lambda s: s.meta.update(history=3), "'history' must be a list of layers"),
         (lambda s: s.params.update(encoder={"class": "Popen", "params": {}}), "no encoder of the class 'Popen'"),
         (lambda s: s.params.update(vectorizer={"ngrams": 3}), "its 'vectorizer' can't be made"),

@@ -218,3 +218,39 @@ def test_places_that_cannot_hold_vectors(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.warns(RuntimeWarning, match=r"could not be kept in .*No space left on device"):
         found = embed(encoder(), TEXTS, cache=tmp_path / "full")
     np.testing.assert_allclose(found, embed(encoder(), TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["bag", "network"])
+def test_weights_are_looked_at_once_while_they_stay(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.neural import TransformerEncoder, bag_text_encoder, network_encoder
+
+    made: Any = BagTextEncoder(dim=4, n_buckets=32)
+    if kind == "network":
+        pytest.importorskip("transformers")
+        from neural.tiny_bert import tiny_bert
+
+        made = TransformerEncoder(tiny_bert(tmp_path / "bert", TEXTS))
+    calls, checksum = [], bag_text_encoder.checksum_of_tensors
+    for module in (bag_text_encoder, network_encoder):
+        monkeypatch.setattr(module, "checksum_of_tensors", lambda *given: calls.append(1) or checksum(*given))
+    first = made.identity()
+    for _ in range(3):
+        embed(made, TEXTS[:5], cache=tmp_path / "vectors")
+    assert made.to("cpu").identity() == first and len(calls) == 1
+    assert made.copy().identity() == first and len(calls) == 2, "a copy is looked at anew"
+    before = {name: value.clone() for name, value in made.state_dict().items()}
+    optimizer = torch.optim.SGD(made.inner_parameters() or made.tables(), lr=1.0)
+    made(made.collate(made.tokenize(TEXTS[:5]))).square().sum().backward()
+    optimizer.step()
+    assert made.identity() != first and made.identity() != first and len(calls) == 3
+    made.load_state_dict(before)
+    assert made.identity() == first and len(calls) == 4
+    with torch.no_grad():
+        next(iter(made.parameters()))[0] += 1
+    changed = made.identity()
+    assert changed != first and len(calls) == 5
+    module, name = next(
+        (module, name) for module in made.modules() for name, _ in module.named_parameters(recurse=False)
+    )
+    setattr(module, name, torch.nn.Parameter(getattr(module, name).detach() + 1))
+    assert made.identity() != changed and len(calls) == 6

@@ -287,6 +287,7 @@ def no_padding(folder: Path) -> None:
     [
         (remove("config.json"), "is not the folder of an encoder: config.json is missing.$"),
         (lambda f: (f / "config.json").rename(f / "adapter_config.json"), "config.json is missing. It holds only what"),
+        (write("adapter_config.json", "{}"), r"has an adapter beside it \(adapter_config.json\).*merge it "),
         (remove("model.safetensors"), r"incomplete: its weights \(model.safetensors\) are missing"),
         (remove("tokenizer.json", "vocab.txt"), "incomplete: its tokenizer .* is missing"),
         (write("config.json", "{"), "config.json' is damaged: it is no JSON"),

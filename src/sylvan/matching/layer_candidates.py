@@ -96,6 +96,16 @@ class LayerCandidates:
         weights[row[here], place[here]] = costs.data[here]
         return CandidateBatch(nodes, positive, weights)
 
+    def mean_number(self) -> float:
+        """How many candidates a row has on average."""
+        n_nodes = int(self.child_offsets[-1])
+        open_parents = self._open(np.arange(self.costs.shape[0], dtype=np.int64))
+        if open_parents is None or self.costs.shape[0] == 0:
+            return float(n_nodes)
+        n_parents = len(self.child_offsets) - 1
+        pairs = np.unique(open_parents[0] * np.int64(n_parents) + open_parents[1])
+        return float(np.diff(self.child_offsets)[pairs % n_parents].sum() / self.costs.shape[0])
+
     def _open(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
         """Pairs of row (by its place in ``rows``) and parent, pairs perhaps twice; None where all are open."""
         if self.parents is None and self.beam is None:

@@ -156,8 +156,8 @@ def fine_tune(
     >>> labels = validate.labels([[0], [1], [2], [3]] * 8)
     >>> tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.arange(4), 4)
     >>> matcher = fine_tune(encoder, rows, labels, tree, [0, 1], DeepSettings(epochs=20, batch_size=8))
-    >>> [record["coverage"] for record in matcher.history()]
-    [1.0, 1.0]
+    >>> [(record["steps"], record["candidates"], record["coverage"]) for record in matcher.history()]
+    [(80, 2.0, 1.0), (80, 4.0, 1.0)]
     """
     settings = DeepSettings() if settings is None else settings
     return _Training(encoder, rows, labels, tree, layers, settings, row_weight, engine, checkpoint, n_jobs).run()
@@ -255,7 +255,8 @@ class _Training:
         )  # fmt: skip
         if history.stopped == "diverged" or not finite(job.module):
             raise ParameterError(self._divergence(at, history))
-        record = {**job.record, "seconds": history.seconds, "history": history.as_dict()}
+        told = {"steps": history.epochs[-1]["step"], "candidates": job.candidates.mean_number()}
+        record = {**job.record, **told, "seconds": history.seconds, "history": history.as_dict()}
         table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
         return DeepLayer(t, table, bias, to_json(record))
 

@@ -52,6 +52,7 @@ class TransformerEstimator(TextEstimator):
     ranker_: XRLinear
     history_: list[dict[str, Any]]
     n_dense_: int
+    dense_scale_: float
     _encoder: TextEncoder | None
     _held: HeldEncoder | None
 
@@ -155,9 +156,9 @@ class TransformerEstimator(TextEstimator):
 
     def _ranked(
         self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
-        kept: KeptParts, force: bool,
+        scale: float, kept: KeptParts, force: bool,
     ) -> XRLinear:  # fmt: skip
-        """The fitted ranker over the features of texts."""
+        """The fitted ranker over the features of texts, in which the encoder's vectors have the length ``scale``."""
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
     # ---------------------------------------- training
@@ -206,7 +207,8 @@ class TransformerEstimator(TextEstimator):
         training = TransformerTraining(self, texts, label_lists, sample_weight)
         learned = training.run(checkpoint, force, report)
         self.vectorizer_, self._encoder, self._held = learned.vectorizer, learned.encoder, None
-        self.ranker_, self.history_, self.n_dense_ = learned.ranker, learned.history, learned.n_dense
+        self.ranker_, self.history_ = learned.ranker, learned.history
+        self.n_dense_, self.dense_scale_ = learned.n_dense, learned.dense_scale
         self._join(learned.vocabulary)
         return self
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from sylvan.canonical import Csr, beside
 from sylvan.errors import ParameterError
 from sylvan.indexing.rows import unit_rows
-from sylvan.models.transformer_presets import value_of
 from sylvan.parallel import resolve_jobs
 
 if TYPE_CHECKING:
@@ -32,12 +31,11 @@ def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
 
 def features_of(model: Any, terms: Csr, encoder: Callable[[], TextEncoder], texts: list[str]) -> Csr:
     """What the rankers of a fitted model are asked with."""
-    return joined(model, unit_terms(model.vectorizer_, terms), dense_features(model, encoder(), texts))
+    return joined(unit_terms(model.vectorizer_, terms), dense_features(model, encoder(), texts), model.dense_scale_)
 
 
-def joined(model: Any, terms: Csr, dense: npt.NDArray[np.float32]) -> Csr:
-    """TF-IDF and vectors of length 1 side by side, the vectors at the length that the model gives them."""
-    scale = value_of(model, "dense_scale")
+def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:
+    """TF-IDF and vectors of length 1 side by side, the vectors brought to the length ``scale``."""
     return beside(terms, dense if scale == 1 else dense * np.float32(scale))
 
 
@@ -85,9 +83,21 @@ def place(encoder: TextEncoder, device: str) -> None:
 
 
 def engine_of(model: Any) -> Any:
-    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding."""
+    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding.
+
+    Raises
+    ------
+    ParameterError
+        For a device on which encoders are asked, but not trained.
+    """
     import torch
 
+    if not model.frozen and model.device.partition(":")[0] in ("mps", "xpu"):
+        raise ParameterError(
+            f"The 'device' parameter of {type(model).__name__} must be 'auto', 'cpu' or 'cuda' where the encoder is "
+            f"trained: on {model.device!r} texts are only encoded, by frozen=True and in ranking. Got "
+            f"{model.device!r} instead."
+        )
     on_cpu = model.device == "cpu" or (model.device == "auto" and not torch.cuda.is_available())
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and model.accumulate == 1
     if model.frozen or (on_cpu and alone and model.precision in ("auto", "no")):

@@ -87,7 +87,7 @@ class EncoderSizes:
 def sizes_of(training: TransformerTraining, encoder: TextEncoder, layer_sizes: tuple[int, ...]) -> EncoderSizes:
     """The sizes of one training; the tokens of texts that aren't cut yet are guessed from their characters."""
     model = training.model
-    settings = None if model.frozen else presets.deep_settings(model)
+    settings = None if model.frozen else presets.deep_settings(model, presets.kind_of(encoder))
     tables = {id(table) for table in encoder.tables()}
     weights = list(encoder.parameters())
     trained = [weight for weight in weights if weight.requires_grad]
@@ -141,7 +141,7 @@ def refuse_beyond_memory(training: TransformerTraining, encoder: TextEncoder) ->
     sizes = estimate(training, encoder)
     if available is None or sizes.total <= available or _on_gpu(training.model):
         return
-    Plan(0.0, now + sizes.total, 0, now + available, (), tuple(_offers(training.model, sizes))).check()
+    Plan(0.0, now + sizes.total, 0, now + available, (), tuple(_offers(training.model, encoder, sizes))).check()
 
 
 def _on_gpu(model: Any) -> bool:
@@ -150,7 +150,7 @@ def _on_gpu(model: Any) -> bool:
     return str(model.device).startswith("cuda") or (model.device == "auto" and torch.cuda.is_available())
 
 
-def _offers(model: Any, sizes: EncoderSizes) -> list[str]:
+def _offers(model: Any, encoder: TextEncoder, sizes: EncoderSizes) -> list[str]:
     """What takes less, the most harmless first."""
     offers = []
 
@@ -160,7 +160,7 @@ def _offers(model: Any, sizes: EncoderSizes) -> list[str]:
 
     half = replace(sizes, batch_tokens=sizes.batch_tokens // 2)
     if not model.frozen:
-        batch = presets.deep_settings(model).batch_size
+        batch = presets.deep_settings(model, presets.kind_of(encoder)).batch_size
         offer(f"batch_size={max(1, batch // 2)} with accumulate={2 * model.accumulate}", half)
         if not model.gradient_checkpointing:
             offer("gradient_checkpointing=True", replace(sizes, n_wide=round(sizes.n_wide / _SPARED)))
@@ -196,7 +196,7 @@ def plan_of(training: TransformerTraining) -> Plan:
     parts, gpu = sizes.bytes(), _on_gpu(model)
     steps = 0
     if layers:
-        settings = presets.deep_settings(model)
+        settings = presets.deep_settings(model, presets.kind_of(encoder))
         steps = sum(settings.steps(n_rows, at, len(layers), model.accumulate) for at in range(len(layers)))
         steps *= settings.batch_size * model.accumulate
     where = " (on the GPU)" if gpu else ""
@@ -220,7 +220,7 @@ def plan_of(training: TransformerTraining) -> Plan:
         sum(phase.seconds for phase in phases), now + max(held, ranking), model_bytes,
         None if available is None else now + available, phases,
     )  # fmt: skip
-    return found if found.fits else replace(found, offers=(*_offers(model, sizes), *rankers.offers))
+    return found if found.fits else replace(found, offers=(*_offers(model, encoder, sizes), *rankers.offers))
 
 
 def _cores(training: TransformerTraining) -> int:

@@ -23,25 +23,47 @@ from sylvan.validate import MAX_COLUMNS
 if TYPE_CHECKING:
     from sylvan.neural import TextEncoder
 
-__all__ = ["CONSTRAINTS", "PRESETS", "Unused", "deep_settings", "encoder_of", "ranker_of", "value_of", "vectorizer_of"]
+__all__ = [
+    "CONSTRAINTS",
+    "KINDS",
+    "PRESETS",
+    "Unused",
+    "deep_settings",
+    "encoder_of",
+    "kind_of",
+    "ranker_of",
+    "value_of",
+    "vectorizer_of",
+]
 
-# What stands for None, by preset; whatever a preset doesn't name is as DeepSettings and XRLinear have it.
+# What stands for None, by preset; whatever a preset doesn't name is as DeepSettings and XRLinear have it. What it says
+# of one kind of encoder alone stands under the kind's name.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
-        "encoder": "bag", "bag": {"dim": 64, "n_buckets": 1 << 14}, "max_length": 256, "epochs": 5.0,
-        "learning_rate": 0.005, "row_learning_rate": 0.3, "label_learning_rate": 0.15, "batch_size": 32,
+        "encoder": "bag", "new_bag": {"dim": 64, "n_buckets": 1 << 14}, "epochs": 5.0, "batch_size": 32,
         "dense_scale": 1.0, "vectorizer": {}, "ranker": {},
     },
     "base": {
-        "encoder": "sentence-transformers/all-MiniLM-L6-v2", "max_length": 128, "epochs": 1.0, "batch_size": 32,
+        "encoder": "sentence-transformers/all-MiniLM-L6-v2", "epochs": 1.0, "batch_size": 32,
         "dense_scale": 0.75, "vectorizer": {"sublinear_tf": True},
         "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05},
     },
     "paper": {
-        "encoder": "bert-base-uncased", "pooling": "cls", "max_length": 128, "epochs": 4.0, "batch_size": 32,
-        "learning_rate": 5e-5, "deep_beam": 20, "dense_scale": 1.0, "vectorizer": {},
-        "ranker": {"negatives": "paper", "combine": "paper"},
+        "encoder": "bert-base-uncased", "network": {"pooling": "cls", "learning_rate": 5e-5},
+        "sentence": {"learning_rate": 5e-5}, "epochs": 4.0, "batch_size": 32, "deep_beam": 20, "dense_scale": 1.0,
+        "vectorizer": {}, "ranker": {"negatives": "paper", "combine": "paper"},
     },
+})  # fmt: skip
+# What a kind of encoder wants whatever the preset: a bag begins with nothing, the others are pretrained. It sees the
+# words that TF-IDF has too, and knows those it was trained on all too well: long vectors of it mislead the rankers
+# (benchmarks/dense_scale.py).
+KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    "bag": {
+        "max_length": 256, "learning_rate": 0.005, "row_learning_rate": 0.3, "label_learning_rate": 0.15,
+        "dense_scale": 0.05,
+    },
+    "network": {"max_length": 128},
+    "sentence": {"max_length": 128},
 })  # fmt: skip
 # Parameters of the estimator that DeepSettings has too, and what it calls them.
 _DEEP = {
@@ -192,10 +214,16 @@ CONSTRAINTS: Mapping[str, Constraint] = {
 }
 
 
-def value_of(model: Any, name: str) -> Any:
-    """A parameter's value, or the preset's where it is None; None where the preset has none either."""
+def value_of(model: Any, name: str, kind: str) -> Any:
+    """A parameter's value, or where it is None the preset's for that kind of encoder; None where there is none either.
+
+    What belongs to a kind goes before what the preset says of all.
+    """
     value = getattr(model, name)
-    return PRESETS[model.preset].get(name) if value is None else value
+    preset = PRESETS[model.preset]
+    for says in (preset.get(kind, {}), KINDS[kind], preset):
+        value = says.get(name) if value is None else value
+    return value
 
 
 def vectorizer_of(model: Any) -> TfidfVectorizer:
@@ -214,23 +242,37 @@ def ranker_of(model: Any) -> XRLinear:
 
 def encoder_of(model: Any) -> TextEncoder:
     """The encoder that the model names, its weights read; a copy where it was given one that is to be trained."""
-    from sylvan.neural import BagTextEncoder, open_encoder
+    from sylvan.neural import encoder_source
+    from sylvan.neural.bag_text_encoder import BagTextEncoder
 
-    source = value_of(model, "encoder")
+    source = PRESETS[model.preset]["encoder"] if model.encoder is None else model.encoder
+    told = {name: getattr(model, name) for name in ("pooling", "lora_rank", "gradient_checkpointing")}
     if not isinstance(source, (str, os.PathLike)):
+        encoder_source.refuse_beside(source, model.max_length, **told)
         found: TextEncoder = source if model.frozen else source.copy()
         return found.load()
-    max_length = value_of(model, "max_length")
-    bag = PRESETS[model.preset].get("bag")
-    if source == "bag" and bag is not None:
-        return BagTextEncoder(**bag, max_length=max_length, frozen=model.frozen, seed=model.seed).load()
-    return open_encoder(
-        source, max_length=max_length, pooling=value_of(model, "pooling"), lora_rank=model.lora_rank,
-        gradient_checkpointing=model.gradient_checkpointing, frozen=model.frozen, seed=model.seed,
-    )  # fmt: skip
+    kind = encoder_source.encoder_kind(source)
+    if source == "bag":
+        encoder_source.refuse_of_bags(**told)
+        max_length = value_of(model, "max_length", kind)
+        new = PRESETS[model.preset].get("new_bag", {})
+        return BagTextEncoder(**new, max_length=max_length, frozen=model.frozen, seed=model.seed).load()
+    if kind != "bag":  # whose folder says how long its texts may be, and whose vectors are pooled
+        told.update(max_length=value_of(model, "max_length", kind), pooling=value_of(model, "pooling", kind))
+    return encoder_source.open_encoder(
+        source, **{"max_length": model.max_length, **told}, frozen=model.frozen, seed=model.seed
+    )
 
 
-def deep_settings(model: Any) -> DeepSettings:
-    """How the encoder is fine-tuned."""
-    found = {theirs: value_of(model, ours) for ours, theirs in _DEEP.items()}
+def kind_of(encoder: TextEncoder) -> str:
+    """Which of ``KINDS`` an opened encoder is; one of another class counts as a pretrained network."""
+    from sylvan.neural import BagTextEncoder, SentenceEncoder
+
+    kinds = ((BagTextEncoder, "bag"), (SentenceEncoder, "sentence"))
+    return next((kind for of, kind in kinds if isinstance(encoder, of)), "network")
+
+
+def deep_settings(model: Any, kind: str) -> DeepSettings:
+    """How an encoder of that kind is fine-tuned."""
+    found = {theirs: value_of(model, ours, kind) for ours, theirs in _DEEP.items()}
     return DeepSettings(**{name: value for name, value in found.items() if value is not None}, seed=model.seed)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.errors import ModelError
@@ -34,7 +36,8 @@ def pack(model: Any) -> store.State:
     params["ranker"] = None if model.ranker is None else _without_tree(model.ranker.get_params(deep=False))
     params["encoder"] = _described(model.encoder)
     meta: dict[str, JSON] = {
-        **model._fields_to_meta(), "n_dense": model.n_dense_, "history": model.history_, "normalize": True,
+        **model._fields_to_meta(), "n_dense": model.n_dense_, "dense_scale": model.dense_scale_,
+        "history": model.history_, "normalize": True,
     }  # fmt: skip
     parts = {
         "vectorizer": model.vectorizer_.to_state(),
@@ -86,6 +89,7 @@ def unpack(cls: type[_Model], state: store.State) -> _Model:
     model.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
     vocabulary = Vocabulary.from_state(store.need_part(state, "vocabulary", "vocabulary"))
     model.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
+    model.dense_scale_ = _dense_scale(state)
     model.history_ = _history(state)
     where = f"{state.where or f'The {state.kind}'!r} is damaged"
     n_terms, n_columns = model.vectorizer_.n_terms_, model.ranker_.n_features_
@@ -124,6 +128,16 @@ def _encoder(state: store.State, described: dict[str, Any]) -> Any:
     if isinstance(params.get("vectorizer"), dict):
         params = {**params, "vectorizer": _made(state, "encoder", TfidfVectorizer, params["vectorizer"])}
     return _made(state, "encoder", getattr(neural, str(name)), params)
+
+
+def _dense_scale(state: store.State) -> float:
+    """The length of the encoder's vectors that the rankers have learned."""
+    if "dense_scale" not in state.meta:
+        raise ModelError(
+            f"{state.where!r} doesn't say how long its encoder's vectors are beside TF-IDF: it was saved before models "
+            "kept that. Train it again with this release."
+        )
+    return store.need_float(state, "dense_scale", np.finfo(np.float32).tiny, np.finfo(np.float32).max)
 
 
 def _history(state: store.State) -> list[dict[str, Any]]:

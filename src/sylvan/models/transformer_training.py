@@ -56,6 +56,7 @@ class Learned:
     vocabulary: Vocabulary
     history: list[dict[str, Any]]
     n_dense: int
+    dense_scale: float
 
 
 class TransformerTraining:
@@ -125,10 +126,10 @@ class TransformerTraining:
                 engine.place(encoder)
             matcher = None if model.frozen else self._fine_tuned(encoder, rows, tree, engine, kept)
             dense = kept.array("embeddings", lambda: dense_features(model, encoder, rows, engine))
-            features = joined(model, terms, dense)
-            ranker = model._ranked(self, tree, features, matcher, kept, force)
+            scale = float(presets.value_of(model, "dense_scale", presets.kind_of(encoder)))
+            ranker = model._ranked(self, tree, joined(terms, dense, scale), matcher, scale, kept, force)
             history = [] if matcher is None else matcher.history()
-            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1])
+            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1], scale)
 
     def _terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
@@ -153,11 +154,12 @@ class TransformerTraining:
         from sylvan.models.deep_matching import fine_tune
         from sylvan.neural.memory import memory_sentences
 
+        settings = presets.deep_settings(self.model, presets.kind_of(encoder))
         candidates = "max_nodes" if isinstance(self.model.constraints["deep_beam"], presets.Unused) else "deep_beam"
         remedy = _REMEDY.format(candidates)  # what decides how many a step has
         with torch_threads(self.model.n_jobs), memory_sentences("Fine-tuning", self.model.device, remedy):
             return fine_tune(
-                encoder, rows, self.labels, tree, self.model._trained_layers(tree), presets.deep_settings(self.model),
+                encoder, rows, self.labels, tree, self.model._trained_layers(tree), settings,
                 row_weight=self.weight, engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs,
             )  # fmt: skip
 

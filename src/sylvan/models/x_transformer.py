@@ -12,7 +12,7 @@ from sylvan import store
 from sylvan.indexing import LabelTree
 from sylvan.models.kept_parts import KeptParts
 from sylvan.models.transformer_estimator import TransformerEstimator
-from sylvan.models.transformer_presets import CONSTRAINTS, Unused, value_of
+from sylvan.models.transformer_presets import CONSTRAINTS, Unused
 from sylvan.models.transformer_training import TransformerTraining
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import fit_below
@@ -50,7 +50,9 @@ class XTransformer(TransformerEstimator):
     frozen : bool, default False
         Leave the encoder as it is: a linear matcher over [TF-IDF, vectors] then finds the clusters.
     max_length : int, optional
-        The most tokens of a text that the encoder sees.
+        The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
+        bag's folder says. This and the next three are set in the encoder itself where an object is given; a
+        bag takes only this one.
     pooling : {"mean", "cls", "pooler"}, optional
         How the vectors of tokens become the text's; None for what the encoder's folder says, or "mean".
     lora_rank : int, optional
@@ -89,13 +91,14 @@ class XTransformer(TransformerEstimator):
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them; ``max_leaf`` says how many labels a cluster
         has at most, and so how many clusters there are.
     device : str, default "auto"
-        "cpu", "cuda", "cuda:1", "mps" or "xpu"; "auto" is a GPU where there is one.
+        "cpu", "cuda" or "cuda:1", and for a frozen encoder and in ranking "mps" or "xpu"; "auto" is CUDA where there
+        is some. A saved model doesn't keep it.
     precision : {"auto", "no", "bf16", "fp16"}, default "auto"
         Of the encoder's training; "auto" is bf16 on a GPU that has it.
     accumulate : int, default 1
         Batches whose gradients make one step.
     cache : path, optional
-        A folder in which vectors are kept by the content of their texts.
+        A folder in which vectors are kept by the content of their texts. A saved model doesn't keep it.
     n_jobs : int, optional
         Threads; None or -1 for every core.
     seed : int, default 0
@@ -115,6 +118,8 @@ class XTransformer(TransformerEstimator):
         The label names.
     n_features_, n_labels_, n_rows_, n_dense_ : int
         The vectors' dimensions, ``n_dense_``, are the last of the features.
+    dense_scale_ : float
+        The vectors' length among the features, as the rankers have learned it.
 
     Notes
     -----
@@ -162,13 +167,14 @@ class XTransformer(TransformerEstimator):
 
     def _ranked(
         self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
-        kept: KeptParts, force: bool,
+        scale: float, kept: KeptParts, force: bool,
     ) -> XRLinear:  # fmt: skip
         known: dict[int, Any] = {}
         if matcher is not None and tree.depth > 1:
             layer = matcher.layers[0]
-            scale = np.float32(value_of(self, "dense_scale"))
-            layer = replace(layer, table=layer.table / scale)  # what vectors gained in length, the clusters' lose
+            layer = replace(
+                layer, table=layer.table / np.float32(scale)
+            )  # what vectors gained in length, the clusters' lose
             first = training.vectorizer.n_terms_
             known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
         labels, weight = training.labels.to_scipy(), training.weight

@@ -36,7 +36,9 @@ class XRTransformer(TransformerEstimator):
         left as it is. None for the preset's.
     preset : {"base", "tiny", "paper"}, default "base"
         What stands for None: ``"base"`` a small sentence encoder, one pass a layer; ``"tiny"`` a bag of words, for
-        tests and for processors alone; ``"paper"`` BERT and four passes, as in the paper.
+        tests and for processors alone; ``"paper"`` BERT and four passes, as in the paper. What belongs to a kind of
+        encoder goes with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's CLS
+        pooling is for networks that sentence-transformers hasn't trained.
     vectorizer : TfidfVectorizer, optional
         Of which a copy is fitted; None for the preset's.
     ranker : XRLinear, optional
@@ -44,7 +46,9 @@ class XRTransformer(TransformerEstimator):
     frozen : bool, default False
         Leave the encoder as it is: rankers over [TF-IDF, vectors] without any fine-tuning.
     max_length : int, optional
-        The most tokens of a text that the encoder sees.
+        The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
+        bag's folder says. This and the next three are set in the encoder itself where an object is given; a
+        bag takes only this one.
     pooling : {"mean", "cls", "pooler"}, optional
         How the vectors of tokens become the text's; None for what the encoder's folder says, or "mean".
     lora_rank : int, optional
@@ -83,13 +87,14 @@ class XRTransformer(TransformerEstimator):
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them. Rows that are held out for ``calibration``
         have been seen by the encoder unless it is frozen: probabilities are then somewhat too high.
     device : str, default "auto"
-        "cpu", "cuda", "cuda:1", "mps" or "xpu"; "auto" is a GPU where there is one.
+        "cpu", "cuda" or "cuda:1", and for a frozen encoder and in ranking "mps" or "xpu"; "auto" is CUDA where there
+        is some. A saved model doesn't keep it.
     precision : {"auto", "no", "bf16", "fp16"}, default "auto"
         Of the encoder's training; "auto" is bf16 on a GPU that has it.
     accumulate : int, default 1
         Batches whose gradients make one step.
     cache : path, optional
-        A folder in which vectors are kept by the content of their texts.
+        A folder in which vectors are kept by the content of their texts. A saved model doesn't keep it.
     n_jobs : int, optional
         Threads; None or -1 for every core.
     seed : int, default 0
@@ -107,6 +112,8 @@ class XRTransformer(TransformerEstimator):
         The label names.
     n_features_, n_labels_, n_rows_, n_dense_ : int
         The vectors' dimensions, ``n_dense_``, are the last of the features.
+    dense_scale_ : float
+        The vectors' length among the features, as the rankers have learned it.
 
     Notes
     -----
@@ -138,7 +145,7 @@ class XRTransformer(TransformerEstimator):
 
     def _ranked(
         self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
-        kept: KeptParts, force: bool,
+        scale: float, kept: KeptParts, force: bool,
     ) -> XRLinear:  # fmt: skip
         labels, weight = training.labels.to_scipy(), training.weight
         return training.ranker(tree).fit(features, labels, weight, checkpoint=kept.inner("ranker"), force=force)

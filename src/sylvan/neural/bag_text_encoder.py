@@ -181,7 +181,8 @@ class BagTextEncoder(TextEncoder):
 
     def identity(self) -> dict[str, Any]:
         self.load()
-        found: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": checksum_of_tensors(self._weights())}
+        weights = self._of_weights(lambda: checksum_of_tensors(self._weights()))
+        found: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": weights}
         if self.vectorizer is None:
             return {**found, "n_buckets": self.n_buckets, "max_length": self.max_length}
         return {**found, "vectorizer": _vectorizer_checksum(self.vectorizer)}

@@ -104,6 +104,11 @@ def check_files(folder: str) -> None:
         if "adapter_config.json" in names:
             more = " It holds only what was added to another network: merge the two, and save the whole."
         raise ModelError(f"{folder!r} is not the folder of an encoder: config.json is missing.{more}")
+    if "adapter_config.json" in names:
+        raise ModelError(
+            f"The encoder in {folder!r} has an adapter beside it (adapter_config.json), as LoRA leaves one: merge it "
+            "into the weights first (peft's merge_and_unload), and save the whole to a folder of its own."
+        )
     for index in (f"{name}.index.json" for name in _WEIGHTS if name not in names):
         if index in names:
             found = read_json(os.path.join(folder, index)).get("weight_map")

@@ -12,7 +12,7 @@ from sylvan.neural.sentence_encoder import SentenceEncoder
 from sylvan.neural.text_encoder import TextEncoder
 from sylvan.neural.transformer_encoder import TransformerEncoder
 
-__all__ = ["open_encoder"]
+__all__ = ["encoder_kind", "open_encoder", "refuse_beside", "refuse_of_bags"]
 
 
 def open_encoder(
@@ -55,11 +55,7 @@ def open_encoder(
         "frozen": frozen,
     }
     if isinstance(source, TextEncoder):
-        if max_length is not None or pooling is not None or any(training.values()):
-            raise ParameterError(
-                f"An encoder that is given as a {type(source).__name__} has its own parameters: max_length, pooling "
-                "and the like must be set there."
-            )
+        refuse_beside(source, max_length, pooling, lora_rank, gradient_checkpointing, frozen)
         return source.load()
     if not isinstance(source, (str, os.PathLike)):
         raise ParameterError(
@@ -68,18 +64,53 @@ def open_encoder(
         )
     length: dict[str, Any] = {} if max_length is None else {"max_length": max_length}
     if source == "bag":
-        _refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
+        refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
         return BagTextEncoder(**length, frozen=frozen, seed=seed).load()
     folder = find_folder(source)
-    config = os.path.join(folder, "config.json")
-    if os.path.isfile(config) and read_json(config).get("model_type") == MODEL_TYPE:
-        _refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
+    kind = _kind_of_folder(folder)
+    if kind == "bag":
+        refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
         return BagTextEncoder.from_folder(folder, **length, frozen=frozen)
-    if pooling is None and os.path.isfile(os.path.join(folder, "modules.json")):
+    if pooling is None and kind == "sentence":
         return SentenceEncoder(source, **length, **training, seed=seed).load()
     return TransformerEncoder(source, pooling=pooling or "mean", **length, **training, seed=seed).load()
 
 
-def _refuse_of_bags(pooling: str | None, lora_rank: int | None, gradient_checkpointing: bool) -> None:
+def encoder_kind(source: str | os.PathLike[str]) -> str:
+    """What a word, a folder or a name on the hub stands for: "bag", "sentence" or "network".
+
+    Raises
+    ------
+    ModelError
+        When there is no such folder, and the hub can't be reached or has no such model.
+    """
+    return "bag" if source == "bag" else _kind_of_folder(find_folder(source))
+
+
+def _kind_of_folder(folder: str) -> str:
+    config = os.path.join(folder, "config.json")
+    if os.path.isfile(config) and read_json(config).get("model_type") == MODEL_TYPE:
+        return "bag"
+    return "sentence" if os.path.isfile(os.path.join(folder, "modules.json")) else "network"
+
+
+def refuse_beside(
+    encoder: Any,
+    max_length: int | None,
+    pooling: str | None,
+    lora_rank: int | None,
+    gradient_checkpointing: bool,
+    frozen: bool = False,
+) -> None:
+    """Raise a ParameterError where anything is set beside an encoder that is given as an object."""
+    if max_length is not None or pooling is not None or lora_rank is not None or gradient_checkpointing or frozen:
+        raise ParameterError(
+            f"An encoder that is given as a {type(encoder).__name__} has its own parameters: max_length, pooling "
+            "and the like must be set there."
+        )
+
+
+def refuse_of_bags(pooling: str | None, lora_rank: int | None, gradient_checkpointing: bool) -> None:
+    """Raise a ParameterError where a bag is told what only networks have."""
     if pooling is not None or lora_rank is not None or gradient_checkpointing:
         raise ParameterError("A bag of words takes no pooling, no lora_rank and no gradient_checkpointing.")

@@ -175,7 +175,7 @@ class NetworkEncoder(TextEncoder):
 
     def identity(self) -> dict[str, Any]:
         self.load()
-        steps = self._steps
+        steps, tokenizer = self._steps, self.tokenizer
         return {
             "kind": "transformer",
             "network": type(self.network).__name__,
@@ -185,8 +185,12 @@ class NetworkEncoder(TextEncoder):
             "max_length": self.max_length,
             "lowercase": steps.lowercase,
             "prompt": steps.prompt,
-            "tokenizer": hugging_face.tokenizer_checksum(self.tokenizer),
-            "weights": checksum_of_tensors(self.state_dict().items()),
+            **self._of_weights(
+                lambda: {
+                    "tokenizer": hugging_face.tokenizer_checksum(tokenizer),
+                    "weights": checksum_of_tensors(self.state_dict().items()),
+                }
+            ),
         }
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:

@@ -6,8 +6,9 @@ import copy
 import hashlib
 import os
 import threading
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +22,10 @@ from sylvan.params import Parameterized
 __all__ = ["TextEncoder", "checksum_of_tensors"]
 
 _Self = TypeVar("_Self", bound="TextEncoder")
+_Found = TypeVar("_Found")
 _loading = threading.RLock()  # not an encoder's own: locks can't be copied
+# What was found out about encoders' weights, and of which state of them; no part of an encoder that is copied or saved.
+_known: weakref.WeakKeyDictionary[TextEncoder, tuple[list[tuple[Any, int, int]], Any]] = weakref.WeakKeyDictionary()
 
 
 class TextEncoder(Parameterized, nn.Module, ABC):
@@ -130,6 +134,26 @@ class TextEncoder(Parameterized, nn.Module, ABC):
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Plain values that are the same for two encoders that give the same vectors: settings and checksums."""
+
+    def _of_weights(self, find: Callable[[], _Found]) -> _Found:
+        """What ``find`` finds out about the weights, kept until one of them is replaced or written to.
+
+        PyTorch counts how often a tensor was written to. Neither that count nor the kept tensor sees who writes around
+        it, through ``weight.data`` or NumPy; Sylvan's trainings don't.
+        """
+        tensors = [*self.parameters(), *self.buffers()]
+        if any(tensor.is_inference() for tensor in tensors):  # which aren't counted
+            return find()
+        now = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
+        kept = _known.get(self)
+        if kept is not None and len(kept[0]) == len(now):
+            same = (a is b and rest == others for (a, *rest), (b, *others) in zip(kept[0], now, strict=True))
+            if all(same):
+                found: _Found = kept[1]
+                return found
+        found = find()
+        _known[self] = (now, found)
+        return found
 
     @abstractmethod
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
