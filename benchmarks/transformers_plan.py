@@ -23,7 +23,8 @@ TOKENS = {"eurlex57k": 128, "gutenberg": 32}
 PART = {"eurlex57k": {"rows": 5000, "tests": 2000}, "gutenberg": {"rows": 10_000, "tests": 3000}}
 STEPS = {"eurlex57k": 300, "gutenberg": 900}  # of all layers together
 BATCH = 32
-WHOLE_STEPS = {"gutenberg": 2211}  # of all layers together, where all texts are trained on: each text once
+LARGER = {"gutenberg": {"rows": 30_000, "tests": 3000}}  # a part that Sylvan's are given too, to see what texts do
+LARGER_STEPS = {"gutenberg": 938}  # each text once
 RANKER: Row = {"negatives": "paper", "combine": "paper", "threshold": 0.05}  # XRTransformer's, for TF-IDF alone
 LINEAR: Row = {"negatives": "tfn", "combine": "l3_hinge", "threshold": 0.1}  # XRLinear's, for [TF-IDF, encoder]
 BESIDE: tuple[Row, ...] = (
@@ -45,9 +46,12 @@ def planned(sets: list[str], *, quick: bool = False) -> list[Row]:
         first += [{**whole, **frozen, "contender": "frozen"}]
         first += [{**whole, "contender": "xr-linear"}, {**whole, "contender": "xr-linear", "settings": RANKER}]
         second += [{**whole, **frozen, "contender": "frozen", "settings": LINEAR}]
-        if name in WHOLE_STEPS:
-            once = {"batch": BATCH, "steps": WHOLE_STEPS[name], "precision": "bf16"}
-            second += [{**whole, **frozen, **once, "contender": "xr-transformer"}]
+        if name in LARGER:
+            larger: Row = {"set": name, **LARGER[name]}
+            once = {"batch": BATCH, "steps": LARGER_STEPS[name], "precision": "bf16"}
+            first += [{**larger, "contender": "xr-linear"}, {**larger, "contender": "xr-linear", "settings": RANKER}]
+            first += [{**larger, **frozen, "contender": "frozen"}]
+            first += [{**larger, **frozen, **once, "contender": "xr-transformer"}]
         third += [{**whole, **frozen, "contender": "frozen", "settings": change} for change in BESIDE]
         part: Row = {"set": name, **PART[name]}
         budget = {"tokens": TOKENS[name], "batch": BATCH, "steps": STEPS[name]}

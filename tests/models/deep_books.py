@@ -1,0 +1,62 @@
+"""What tests of the deep matcher learn from: books of the sample, a bag of hashed words, settings that take seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sylvan import LabelTree, TfidfVectorizer, data, validate
+from sylvan.indexing import pifa
+from sylvan.models.deep_matching import DeepMatcher, fine_tune
+from sylvan.models.deep_settings import DeepSettings
+from sylvan.neural import BagTextEncoder
+from sylvan.validate import Csr
+
+QUICK = DeepSettings(
+    row_learning_rate=0.3, label_learning_rate=0.15, optimizer="rowwise-adagrad", clip_norm=None, beam=3, batch_size=16
+)
+
+
+class Set:
+    """Some books of the bundled sample: those with a heading that several of them have."""
+
+    def __init__(self, n: int, n_test: int) -> None:
+        sample = data.load_sample()
+        counts: dict[str, int] = {}
+        for names in sample.train.labels[:n]:
+            for name in names:
+                counts[name] = counts.get(name, 0) + 1
+        ids = {name: i for i, name in enumerate(sorted(name for name in counts if counts[name] > 2))}
+        self.texts, self.Y = self._part(sample.train.texts[:n], sample.train.labels[:n], ids)
+        self.test_texts, test = self._part(sample.test.texts, sample.test.labels, ids)
+        self.test_texts, self.test_Y = self.test_texts[:n_test], test.to_scipy()[:n_test]
+        X = TfidfVectorizer().fit_transform(self.texts)
+        self.tree = LabelTree.build(pifa(X, self.Y.to_scipy()), branching=8, max_leaf=8)
+
+    def _part(self, texts: Sequence[str], labels: Sequence[Any], ids: dict[str, int]) -> tuple[list[str], Csr]:
+        lists = [[ids[name] for name in names if name in ids] for names in labels]
+        kept = [i for i, found in enumerate(lists) if found]
+        return [texts[i] for i in kept], validate.labels([lists[i] for i in kept], n_labels=len(ids))
+
+
+@cache
+def books() -> Set:
+    found = Set(2000, 400)
+    assert found.tree.depth == 3, found.tree
+    return found
+
+
+def bag(seed: int = 0, **params: Any) -> BagTextEncoder:
+    return BagTextEncoder(dim=32, n_buckets=2**13, seed=seed, **params)
+
+
+def tuned(
+    encoder: BagTextEncoder,
+    layers: Sequence[int],
+    given: Set | None = None,
+    settings: DeepSettings = QUICK,
+    **options: Any,
+) -> DeepMatcher:
+    given = books() if given is None else given
+    return fine_tune(encoder, encoder.tokenize(given.texts), given.Y, given.tree, layers, settings, **options)
