@@ -1,0 +1,173 @@
+"""XRTransformer's and XTransformer's checkpoints and folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoded_texts import LABELS, TEXTS, small
+
+import sylvan
+from sylvan import TfidfVectorizer, XRLinear, XRTransformer, XTransformer, store
+from sylvan.errors import ModelError, ParameterError
+
+pytest.importorskip("torch")
+
+
+def test_ranking_with_a_cache_looks_at_the_weights_once(
+    tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sylvan.neural import bag_text_encoder
+
+    calls, checksum = [], bag_text_encoder.checksum_of_tensors
+    monkeypatch.setattr(bag_text_encoder, "checksum_of_tensors", lambda *given: calls.append(1) or checksum(*given))
+    tuned.save(tmp_path / "model")
+    loaded = sylvan.load(tmp_path / "model").set_params(cache=tmp_path / "vectors", device="cpu")
+    for at in range(3):
+        loaded.rank(TEXTS[at : at + 2], k=2)
+    assert len(calls) == 1
+
+
+def interrupted_after(monkeypatch: pytest.MonkeyPatch, n_layers: int) -> None:
+    from sylvan.models import deep_matching
+
+    train, calls = deep_matching.train, []
+
+    def stop(*given: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) > n_layers:
+            raise KeyboardInterrupt
+        return train(*given, **options)
+
+    monkeypatch.setattr(deep_matching, "train", stop)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_resuming_gives_the_same_bits(kind: Any, tuned: Any, matched: Any, tmp_path: Path) -> None:
+    from contract.suite import bits
+
+    expected = tuned if kind is XRTransformer else matched
+    with pytest.MonkeyPatch.context() as patch:
+        interrupted_after(patch, 1 if kind is XRTransformer else 0)
+        with pytest.raises(KeyboardInterrupt):
+            small(kind).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    assert (tmp_path / "work" / "training" / "manifest.json").is_file()
+    with pytest.raises(ModelError, match="is of another training"):
+        small(kind).fit(TEXTS[::-1], LABELS, checkpoint=tmp_path / "work")
+    model = small(kind).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    assert bits(model.rank(TEXTS, k=4)) == bits(expected.rank(TEXTS, k=4))
+    assert not (tmp_path / "work").exists()
+
+
+def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from contract.suite import bits
+
+    from sylvan.models import kept_parts
+    from sylvan.models import transformer_training as training
+
+    monkeypatch.setattr(kept_parts, "SECONDS", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(XRLinear, "fit", lambda *given, **options: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    assert (tmp_path / "work" / "embeddings").is_dir()
+    monkeypatch.setattr(training, "dense_features", lambda *given: 1 / 0)
+    model = small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    monkeypatch.undo()
+    assert bits(model.rank(TEXTS, k=4)) == bits(tuned.rank(TEXTS, k=4))
+
+
+def test_a_checkpoint_must_be_a_path() -> None:
+    with pytest.raises(ParameterError, match="'checkpoint' parameter of fit"):
+        small().fit(TEXTS, LABELS, checkpoint=3)
+
+
+def test_what_was_given_is_there_again(tmp_path: Path) -> None:
+    given = small(
+        vectorizer=TfidfVectorizer(ngrams=(1, 2)), ranker=XRLinear(cost=2.0), frozen=True, cache=tmp_path / "cache"
+    )
+    given.text_fields_ = ("title", "abstract")
+    given.fit(TEXTS, LABELS).save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    assert again.vectorizer.ngrams == (1, 2) and again.ranker.cost == 2.0
+    assert again.text_fields_ == ("title", "abstract")
+    assert again.cache is None  # a folder of the machine that the model was fitted on
+    assert (again.n_dense_, again.n_rows_, again.history_) == (8, 48, [])
+    assert again.fit(TEXTS, LABELS).rank(TEXTS, k=3).scores.tobytes() == given.rank(TEXTS, k=3).scores.tobytes()
+
+
+def test_a_model_of_another_machine_s_gpu_ranks_here(frozen: Any, tmp_path: Path) -> None:
+    frozen.save(tmp_path / "model")
+    state = store.load(tmp_path / "model")
+    assert state.params["device"] == "auto", "nor does a manifest name the device that the model was fitted on"
+    state.params["device"] = "cuda:7"  # as releases before wrote it
+    store.save(tmp_path / "other", state)
+    again = sylvan.load(tmp_path / "other")
+    assert again.device == "auto"
+    assert again.set_params(device="cpu").rank(TEXTS, k=3).names == frozen.rank(TEXTS, k=3).names
+    again.set_params(device="cuda:7")
+    with pytest.raises(ParameterError, match="device"):
+        again.rank(TEXTS, k=1)
+
+
+def test_the_encoder_is_opened_when_it_is_needed(tmp_path: Path) -> None:
+    small(encoder="bag", frozen=True, max_length=30).fit(TEXTS, LABELS).save(tmp_path / "model")
+    code = (
+        "import sys, sylvan; model = sylvan.load(sys.argv[1]); "
+        "assert 'torch' not in sys.modules and model.n_labels_ == 8; "
+        "print(model.rank(['a whale'], k=1).names, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, text=True)
+    assert done.stdout.strip() == "[['whale']] True", done.stderr
+
+
+def test_the_saved_encoder_is_a_folder_of_its_own(tuned: Any, tmp_path: Path) -> None:
+    from sylvan.neural import embed, open_encoder
+
+    tuned.save(tmp_path / "model")
+    state = store.load(tmp_path / "model")
+    assert {"encoder/config.json", "encoder/model.safetensors"} <= set(state.files)
+    found = embed(open_encoder(store.need_files(state, "encoder")), TEXTS, normalize=True)
+    np.testing.assert_array_equal(found, tuned.embed(TEXTS))
+
+
+def test_files_that_were_altered_are_told_when_they_are_opened(tuned: Any, tmp_path: Path) -> None:
+    tuned.save(tmp_path / "model")
+    (weights,) = (tmp_path / "model").rglob("model.safetensors")
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.unlink()
+    weights.write_bytes(content)
+    model = sylvan.load(tmp_path / "model")
+    with pytest.raises(ModelError, match="altered or damaged"):
+        model.rank(TEXTS, k=1)
+
+
+def test_models_whose_parts_do_not_fit_are_refused(tuned: Any) -> None:
+    state = tuned.to_state()
+    for change, words in (
+        (lambda s: s.meta.update(n_dense=7), "don't make the ranker's"),
+        (lambda s: s.files.clear(), "needs the file 'encoder/config.json'"),
+        (lambda s: s.meta.pop("dense_scale"), r"how long its encoder's vectors are.*Train it again"),
+        (lambda s: s.meta.update(dense_scale=0.0), "'dense_scale' of the xr-transformer must be a number"),
+        (lambda s: s.meta.update(history=3), "'history' must be a list of layers"),
+        (lambda s: s.params.update(encoder={"class": "Popen", "params": {}}), "no encoder of the class 'Popen'"),
+        (lambda s: s.params.update(vectorizer={"ngrams": 3}), "its 'vectorizer' can't be made"),
+        (lambda s: s.params.update(preset="huge"), "'preset' parameter"),
+    ):
+        params, meta = dict(state.params), dict(state.meta)
+        spoiled = store.State(state.kind, 1, params, meta, parts=state.parts, files=dict(state.files))
+        change(spoiled)
+        with pytest.raises((ModelError, ParameterError), match=words):
+            XRTransformer.from_state(spoiled)
+
+
+def test_without_warnings_when_nothing_is_wrong() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small().fit(TEXTS, LABELS).rank(TEXTS, k=1)

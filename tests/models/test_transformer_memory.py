@@ -1,0 +1,132 @@
+"""What a training of XRTransformer or XTransformer will take: plans, memory beforehand, memory that runs out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from encoded_texts import LABELS, TEXTS, small
+
+from sylvan import TfidfVectorizer, XRTransformer, XTransformer
+from sylvan.errors import MemoryLimitError
+from sylvan.models.transformer_plan import EncoderSizes, memory_words
+from sylvan.models.transformer_presets import (
+    encoder_of,
+)
+
+pytest.importorskip("torch")
+
+
+def test_too_little_memory_is_told_beforehand_with_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.models import transformer_plan
+    from sylvan.neural import BagTextEncoder
+
+    monkeypatch.setattr(transformer_plan, "available_bytes", lambda: 1000)
+    with pytest.raises(MemoryLimitError) as refused:
+        small(encoder=BagTextEncoder(dim=8, n_buckets=4096)).fit(TEXTS, LABELS)
+    for words in ("of memory, but there are only", "frozen=True", "a smaller encoder", "force=True"):
+        assert words in str(refused.value)
+    small().fit(TEXTS, LABELS, force=True)
+
+
+def test_running_out_of_memory_on_the_way_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from sylvan.neural import BagTextEncoder
+
+    def forward(self: Any, batch: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(BagTextEncoder, "forward", forward)
+    for frozen in (True, False):
+        with pytest.raises(MemoryLimitError, match=r"ran out of memory on .*CUDA out of memory.*max_length"):
+            small(frozen=frozen).fit(TEXTS, LABELS)
+
+
+def test_plan_and_report_name_the_parts() -> None:
+    lines: list[str] = []
+    small().fit(TEXTS, LABELS, report=lines.append)
+    assert len(lines) == 1
+    assert all(words in lines[0] for words in ("encoder", "its training", "node vectors", "embeddings"))
+    for kind in (XRTransformer, XTransformer):
+        plan = small(kind).plan(TEXTS, LABELS)
+        assert plan.fits and plan.seconds > 0
+        assert {"features", "its training", "node vectors", "embeddings", "rankers"} <= {p.name for p in plan.phases}
+        model = small(kind).fit(TEXTS, LABELS)
+        size = sum(array.nbytes for array in model.encoder_.state_dict().values())
+        assert size < plan.model_bytes < size + 100_000
+    assert not any(phase.name == "its training" for phase in small(frozen=True).plan(TEXTS, LABELS).phases)
+
+
+def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.models.deep_settings import DeepSettings
+
+    counted: list[int] = []
+    steps = DeepSettings.steps
+    monkeypatch.setattr(DeepSettings, "steps", lambda *given: counted.append(steps(*given)) or counted[-1])
+    model = small(accumulate=3)
+    model.plan(TEXTS, LABELS)
+    planned = counted.copy()
+    counted.clear()
+    model.fit(TEXTS, LABELS)
+    assert planned == counted and len(planned) > 0
+
+
+def test_the_memory_of_670_000_labels() -> None:
+    """Amazon-670K with a MiniLM of 22.7 million weights, by hand."""
+    sizes = EncoderSizes(
+        n_rows=490_449, n_tokens=490_449 * 128, n_weights=22_700_000, n_trained=22_700_000, n_table=0, n_wide=0,
+        n_dense=384, batch_tokens=32 * 128, layer_sizes=(16, 256, 6701, 670_091), n_terms=490_449 * 70,
+    )  # fmt: skip
+    found, rows, vectors = sizes.bytes(), 490_449, 490_449 * 384
+    assert found["TF-IDF"] == 8 * (rows + 1) + 8 * 70 * rows
+    assert found["encoder"] == 90_800_000
+    assert found["its training"] == 4 * 90_800_000
+    assert found["node vectors"] == 4 * 384 * (16 + 256 + 6701 + 670_091 + 3 * 670_091)
+    assert found["embeddings"] == 16 * vectors + 4 * rows * 128
+    entries = 70 * rows + vectors
+    assert found["rankers"] == 8 * (rows + 1) + 8 * entries + 4 * entries + 148 * rows + (64 + 20 + 4) * 384
+    assert sizes.training == sum(found.values()) - found["rankers"]
+    kept = found["TF-IDF"] + found["encoder"] + 4 * vectors + 4 * rows * 128 + 4 * 384 * (16 + 256 + 6701 + 670_091)
+    assert sizes.ranking == kept + found["rankers"] and sizes.total == max(sizes.training, sizes.ranking)
+    assert sizes.gpu == 5 * 90_800_000 + 16 * 384 * 670_091
+    words = memory_words(sizes)
+    assert (
+        "about 8.1 GB of memory: TF-IDF 278.6 MB, encoder 90.8 MB, its training 363.2 MB, node vectors 4.1 GB" in words
+    )
+    assert words.endswith("embeddings 3.3 GB; about 5.2 GB when the rankers are solved.")
+    assert memory_words(sizes, gpu=True) == f"{words} The GPU holds about 4.6 GB of the encoder's."
+
+
+def test_values_of_tf_idf_are_guessed_from_a_few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.models import transformer_plan
+    from sylvan.models.transformer_training import TransformerTraining
+
+    monkeypatch.setattr(transformer_plan, "_COUNTED_TEXTS", 8)
+    training = TransformerTraining(small(vectorizer=TfidfVectorizer(ngrams=(1, 2))), TEXTS, LABELS, None)
+    guessed = transformer_plan.estimate(training, encoder_of(training.model)).n_terms
+    assert guessed == pytest.approx(len(training._terms().indices), rel=0.2)
+    nothing = TransformerTraining(small(vectorizer=TfidfVectorizer(min_token_length=99)), TEXTS, LABELS, None)
+    assert transformer_plan.estimate(nothing, encoder_of(nothing.model)).n_terms == 0
+
+
+def test_too_little_memory_of_a_gpu_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of CUDA, and what follows from its answer; nothing is trained."""
+    import torch
+
+    from sylvan.models import transformer_plan
+    from sylvan.models.transformer_training import TransformerTraining
+
+    training = TransformerTraining(small(device="cuda:1"), TEXTS, LABELS, None)
+    encoder = encoder_of(training.model)
+    sizes = transformer_plan.estimate(training, encoder)
+    asked: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: asked.append(device) or (sizes.gpu - 1, 10**12))
+    with pytest.raises(MemoryLimitError, match=r"of the GPU's memory, of which only .* are free.*force=True"):
+        transformer_plan.refuse_beyond_memory(training, encoder, sizes)
+    assert asked == [torch.device("cuda:1")]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (sizes.gpu, 10**12))
+    transformer_plan.refuse_beyond_memory(training, encoder, sizes)
+    monkeypatch.setattr(transformer_plan, "available_bytes", lambda: 1000)
+    with pytest.raises(MemoryLimitError, match="of memory, but there are only"):
+        transformer_plan.refuse_beyond_memory(training, encoder, sizes)

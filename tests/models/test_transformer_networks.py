@@ -1,0 +1,90 @@
+"""XRTransformer and XTransformer with a network of Hugging Face's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoded_texts import LABELS, TEXTS, small
+
+import sylvan
+from sylvan import XRTransformer, XTransformer
+from sylvan.models.transformer_presets import (
+    PRESETS,
+    encoder_of,
+    kind_of,
+)
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    from neural.tiny_bert import tiny_bert
+
+    return Path(tiny_bert(tmp_path_factory.mktemp("bert") / "bert", TEXTS))
+
+
+def test_a_network_whatever_the_preset(bert: Path, tmp_path: Path) -> None:
+    for preset, pooling in (("tiny", "mean"), ("base", "mean"), ("paper", "cls")):
+        found = encoder_of(XRTransformer(bert, preset))
+        assert (kind_of(found), found.max_length, found.pooling) == ("network", 128, pooling)
+    encoder_of(XRTransformer(bert)).save_pretrained(tmp_path)  # which says how it pools
+    for preset in PRESETS:
+        found = encoder_of(XRTransformer(tmp_path, preset))
+        assert (kind_of(found), found.max_length, found._steps.modes) == ("sentence", 128, ("mean",))
+    assert encoder_of(XRTransformer(tmp_path, "paper", pooling="cls"))._steps.modes == ("cls",)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp_path: Path) -> None:
+    settings = {"encoder": bert, "learning_rate": 1e-3, "epochs": 2.0, "max_length": 16, "branching": 4, "max_leaf": 4}
+    model = kind(**settings, preset="tiny", device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    assert model.score(TEXTS, LABELS) > 0.9 and model.encoder_.max_length == 16
+    losses = [entry["loss"] for entry in model.history_[0]["history"]["epochs"]]
+    assert losses[-1] < losses[0]
+    plain = kind(**settings, preset="tiny", frozen=True, device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    assert np.abs(model.embed(TEXTS) - plain.embed(TEXTS)).max() > 1e-3, "it was trained"
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    top, expected = again.rank(TEXTS, k=3), model.rank(TEXTS, k=3)
+    assert (top.labels == expected.labels).all()
+    np.testing.assert_allclose(top.scores, expected.scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(again.embed(TEXTS), model.embed(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(model.embed(TEXTS[:1]), model.embed(TEXTS)[:1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
+    kind: Any, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the encoder was trained in: vectors in bf16 lie some 1e-2 away from those in float32."""
+    from sylvan.neural import Engine, embed
+
+    learned: list[Any] = []
+    ranked = kind._ranked
+    monkeypatch.setattr(kind, "_ranked", lambda self, *given: learned.append(given[2]) or ranked(self, *given))
+    settings = {"encoder": str(bert), "precision": "bf16", "epochs": 1.0, "max_length": 16, "cache": tmp_path}
+    model = small(kind, **settings).fit(TEXTS, LABELS)
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept
+    asked = model._text_features(TEXTS)
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(asked, name), getattr(learned[0], name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == kept, "vectors of training are found again"
+    rounded = embed(model.encoder_, TEXTS, engine=Engine("cpu", "bf16"), normalize=True)
+    assert np.abs(rounded - model.embed(TEXTS)).max() > 1e-3
+    model.cache = None
+    np.testing.assert_array_equal(model._text_features(TEXTS).data, learned[0].data)
+
+
+def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:
+    sentences = pytest.importorskip("sentence_transformers")
+    model = small(encoder=str(bert), epochs=1.0, max_length=16).fit(TEXTS, LABELS)
+    model.encoder_.save_pretrained(tmp_path / "encoder")
+    theirs = sentences.SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
+    found = theirs.encode(TEXTS, normalize_embeddings=True)
+    np.testing.assert_allclose(found, model.embed(TEXTS), atol=1e-5)

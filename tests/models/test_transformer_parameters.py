@@ -1,0 +1,164 @@
+"""XRTransformer's and XTransformer's parameters: presets, kinds of encoders, ranges, what counts after a training."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from encoded_texts import LABELS, TEXTS, small
+
+import sylvan
+from sylvan import TfidfVectorizer, XRLinear, XRTransformer, XTransformer
+from sylvan.errors import ParameterError
+from sylvan.models.transformer_presets import (
+    CONSTRAINTS,
+    PRESETS,
+    deep_settings,
+    encoder_of,
+    kind_of,
+    ranker_of,
+    value_of,
+    vectorizer_of,
+)
+
+pytest.importorskip("torch")
+
+
+def test_presets_and_parameters_before_them() -> None:
+    assert deep_settings(XRTransformer(), "network").batch_size == PRESETS["base"]["batch_size"]
+    assert deep_settings(XRTransformer(batch_size=7, deep_beam=3), "bag").batch_size == 7
+    assert deep_settings(XRTransformer(deep_beam=3), "sentence").beam == 3
+    assert deep_settings(XRTransformer(preset="paper"), "bag").epochs == PRESETS["paper"]["epochs"]
+    assert ranker_of(XRTransformer()).negatives == "paper"
+    assert ranker_of(XRTransformer(ranker=XRLinear(cost=3, beam=7), beam=9)).get_params()["cost"] == 3
+    assert ranker_of(XRTransformer(ranker=XRLinear(cost=3, beam=7), beam=9)).beam == 9
+    assert vectorizer_of(XRTransformer()).sublinear_tf and not vectorizer_of(XRTransformer(preset="tiny")).sublinear_tf
+    assert vectorizer_of(XRTransformer(vectorizer=TfidfVectorizer(ngrams=(1, 2)))).ngrams == (1, 2)
+
+
+@pytest.mark.parametrize(("preset", "rate"), [("tiny", 1e-4), ("base", 1e-4), ("paper", 5e-5)])
+def test_a_kind_of_encoder_has_its_own_rates(preset: str, rate: float) -> None:
+    model = XRTransformer(preset=preset)
+    for kind in ("network", "sentence"):
+        found = deep_settings(model, kind)
+        assert (found.learning_rate, found.label_learning_rate) == (rate, 0.01)
+    bag = deep_settings(model, "bag")
+    assert (bag.learning_rate, bag.row_learning_rate, bag.label_learning_rate) == (0.005, 0.3, 0.15)
+    scale = PRESETS[preset]["dense_scale"]
+    assert [value_of(model, "dense_scale", kind) for kind in ("bag", "network", "sentence")] == [0.05, scale, scale]
+    told = deep_settings(XRTransformer(preset=preset, label_learning_rate=0.5, learning_rate=0.25), "bag")
+    assert (told.label_learning_rate, told.learning_rate) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "base", "paper"])
+def test_a_bag_whatever_the_preset(preset: str, tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    BagTextEncoder(dim=4, n_buckets=32, max_length=7).save_pretrained(tmp_path)
+    new, old = encoder_of(XRTransformer("bag", preset)), encoder_of(XRTransformer(tmp_path, preset))
+    assert kind_of(new) == kind_of(old) == "bag"
+    assert (old.dim_out, old.max_length) == (4, 7), "its folder says"
+    assert (new.dim_out, new.max_length) == (64 if preset == "tiny" else BagTextEncoder().dim, 256)
+    assert encoder_of(XRTransformer(tmp_path, preset, max_length=5)).max_length == 5
+    assert encoder_of(XRTransformer("bag", preset, max_length=5)).max_length == 5
+
+
+@pytest.mark.parametrize("encoder", ["bag", "folder", "object"])
+@pytest.mark.parametrize("name", ["pooling", "lora_rank", "gradient_checkpointing", "max_length"])
+def test_what_an_encoder_cannot_take_is_refused(encoder: str, name: str, tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    given: Any = encoder
+    if encoder != "bag":
+        given = BagTextEncoder(dim=8, n_buckets=64)
+    if encoder == "folder":
+        given.save_pretrained(tmp_path)
+        given = tmp_path
+    told = {"pooling": "cls", "lora_rank": 2, "gradient_checkpointing": True, "max_length": 9}[name]
+    model = small(encoder=given, **{name: told})
+    if name == "max_length" and encoder != "object":
+        assert encoder_of(model).max_length == 9
+        return
+    words = "given as a BagTextEncoder has its own parameters" if encoder == "object" else "takes no pooling"
+    with pytest.raises(ParameterError, match=words):
+        model.fit(TEXTS, LABELS)
+
+
+def test_ranges_are_those_of_what_they_are_handed_to() -> None:
+    from sylvan.models.deep_settings import DeepSettings
+
+    names = {"deep_beam": "beam"}
+    for name in ("learning_rate", "row_learning_rate", "label_learning_rate", "batch_size", "warmup", "deep_beam",
+                 "relevance", "negative_cost", "refresh", "held_out", "patience"):  # fmt: skip
+        theirs, ours = DeepSettings.constraints[names.get(name, name)], CONSTRAINTS[name]
+        for value in (0, 0.0, 1, 1.5, -1, "l1", "none", "x", 10**6):
+            assert ours.accepts(value) == theirs.accepts(value), (name, value)
+    for name in ("branching", "max_leaf", "beam", "negatives", "combine", "threshold", "calibration"):
+        for value in (0, 1, 2, 0.5, -1, "tfn", ["tfn", "man"], "paper", "platt"):
+            assert CONSTRAINTS[name].accepts(value) == XRLinear.constraints[name].accepts(value), (name, value)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"preset": "huge"}, "'preset' parameter of XRTransformer must be one of 'tiny', 'base', 'paper'"),
+        ({"encoder": 3}, "'encoder' parameter of XRTransformer must be 'bag', the path of a folder"),
+        ({"epochs": [1.0, -1.0]}, "'epochs' parameter of XRTransformer must be a float in"),
+        ({"max_length": 0}, "'max_length' parameter"),
+        ({"device": "GPU 1"}, "'device' parameter of XRTransformer must be 'auto', 'cpu', 'cuda'"),
+        ({"dense_scale": 0}, "'dense_scale' parameter"),
+        ({"ranker": 3}, "'ranker' parameter of XRTransformer must be an XRLinear"),
+        ({"cache": 3}, "'cache' parameter of XRTransformer must be the path of a folder"),
+        ({"max_leaf": 0}, "'max_leaf' parameter of XRTransformer"),
+        ({"epochs": [1.0, 2.0]}, "names 2 layers"),
+    ],
+)
+def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        small(**params).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize(("name", "value"), [("deep_beam", 20), ("refresh", 100)])
+def test_what_one_layer_of_clusters_has_no_use_for_is_refused(name: str, value: int) -> None:
+    """The clusters hang on the root: all are candidates of every text, and nothing above them is searched."""
+    words = (
+        f"'{name}' parameter of XTransformer must be None, as every cluster is a candidate of every text. Got {value}"
+    )
+    with pytest.raises(ParameterError, match=words):
+        small(XTransformer, **{name: value}).fit(TEXTS, LABELS)
+    small(XTransformer, **{name: None}).check_params()
+    small(XRTransformer, **{name: value}).check_params()
+
+
+def test_a_beam_that_is_set_later_counts(tuned: Any) -> None:
+    narrow = copy.deepcopy(tuned).set_params(beam=1)
+    assert narrow.rank(TEXTS, k=3).labels.tobytes() == tuned.rank(TEXTS, k=3, beam=1).labels.tobytes()
+    assert narrow.rank(TEXTS, k=3).labels.tobytes() != tuned.rank(TEXTS, k=3).labels.tobytes()
+
+
+def test_devices_that_are_not_there(frozen: Any) -> None:
+    model = copy.deepcopy(frozen).set_params(device="cuda:77")
+    with pytest.raises(ParameterError, match=r"'device' parameter must be a device that this PyTorch sees\. Got"):
+        model.rank(TEXTS, k=1)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_ranking_is_by_what_was_fitted(kind: Any, tmp_path: Path) -> None:
+    model = small(kind, frozen=True).fit(TEXTS, LABELS)
+    before = model.rank(TEXTS, k=4).scores.tobytes()
+    model.set_params(dense_scale=5.0, vectorizer=TfidfVectorizer(norm=None), preset="base", ranker=XRLinear(cost=9.0))
+    assert model.rank(TEXTS, k=4).scores.tobytes() == before
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    assert again.rank(TEXTS, k=4).scores.tobytes() == before
+    assert (again.dense_scale, again.preset) == (5.0, "base") and again.dense_scale_ == model.dense_scale_ != 5.0
+    assert again.fit(TEXTS, LABELS).dense_scale_ == 5.0
+    assert again.rank(TEXTS, k=4).scores.tobytes() != before
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu:1"])
+def test_devices_that_only_encode(device: str) -> None:
+    with pytest.raises(ParameterError, match="must be 'auto', 'cpu' or 'cuda' where the encoder is trained"):
+        small(device=device).fit(TEXTS, LABELS)
