@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,33 @@ def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp
     np.testing.assert_allclose(top.scores, expected.scores, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(again.embed(TEXTS), model.embed(TEXTS), atol=1e-6)
     np.testing.assert_allclose(model.embed(TEXTS[:1]), model.embed(TEXTS)[:1], atol=1e-5)
+
+
+def test_a_training_leaves_the_encoder_as_it_is_asked(tmp_path: Path) -> None:
+    """In evaluation mode: several threads that ask it don't meet dropout, nor does who calls it directly."""
+    pytest.importorskip("transformers")
+    from neural.tiny_bert import tiny_bert
+
+    bert = tiny_bert(tmp_path / "bert", TEXTS, dropout=0.5)
+    for held_out in (None, 4):
+        encoder = small(encoder=str(bert), max_steps=1, max_length=16, held_out=held_out).fit(TEXTS, LABELS).encoder_
+        assert not any(module.training for module in encoder.modules())
+        batch = encoder.collate(encoder.tokenize(TEXTS[:4]))
+        assert bool((encoder(batch) == encoder(batch)).all())
+
+
+@pytest.mark.parametrize("lora_rank", [None, 2])
+def test_a_model_that_recomputes_activations_is_pickled(lora_rank: int | None, bert: Path) -> None:
+    if lora_rank is not None:
+        pytest.importorskip("peft")
+    told = {"gradient_checkpointing": True, "lora_rank": lora_rank, "max_length": 16, "learning_rate": 1e-2}
+    model = small(encoder=str(bert), **told).fit(TEXTS, LABELS)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
+    plain = small(encoder=str(bert), **{**told, "gradient_checkpointing": False}).fit(TEXTS, LABELS)
+    np.testing.assert_allclose(model.embed(TEXTS), plain.embed(TEXTS), atol=1e-4)
+    frozen = small(encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
+    assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])

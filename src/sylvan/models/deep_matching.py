@@ -76,7 +76,7 @@ class DeepMatcher:
     Attributes
     ----------
     encoder : TextEncoder
-        The one that was given, trained.
+        The one that was given, trained, and in evaluation mode.
     layers : list of DeepLayer
         In the order of training. The encoder went on learning after all but the last.
     """
@@ -230,6 +230,7 @@ class _Training:
         for at in range(len(done), len(self.layers)):
             done.append(self._train_layer(at, identity))
             self._keep(at, done[-1], identity)
+        self.encoder.eval()  # nobody who asks it, from several threads perhaps, is to meet dropout
         return DeepMatcher(self.encoder, done)
 
     def _train_layer(self, at: int, identity: dict[str, Any]) -> DeepLayer:

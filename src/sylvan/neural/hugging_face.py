@@ -263,9 +263,11 @@ def add_lora(model: Any, rank: int) -> Any:
     settings = {"r": rank, "lora_alpha": 2 * rank, "lora_dropout": 0.0, "bias": "none"}
     with quietly():
         try:
-            return peft.get_peft_model(model, peft.LoraConfig(**settings))
+            found = peft.get_peft_model(model, peft.LoraConfig(**settings))
         except ValueError:  # peft knows no names of layers for this kind of network
-            return peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
+            found = peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
+    _without_hooks(model)
+    return found
 
 
 def recompute_activations(model: Any) -> bool:
@@ -280,7 +282,14 @@ def recompute_activations(model: Any) -> bool:
         return False
     with quietly():
         model.gradient_checkpointing_enable({"use_reentrant": False})
+    _without_hooks(model)
     return True
+
+
+def _without_hooks(model: Any) -> None:
+    """Take back the functions that reentrant checkpointing needs on a network's tables: they can't be pickled."""
+    if hasattr(model, "disable_input_require_grads"):
+        model.disable_input_require_grads()
 
 
 # ---------------------------------------------------------------------------------------- from the hub
