@@ -85,6 +85,29 @@ def test_x_transformer_with_scaled_vectors_matches_alike(matched: Any) -> None:
     np.testing.assert_allclose(ours.weights * 4, theirs.weights, rtol=1e-5)
 
 
+def test_x_transformer_with_rows_of_length_one_matches_alike(matched: Any) -> None:
+    """A ranker with normalize=True divides the vectors too, and with them what the encoder has learned of clusters."""
+    model = small(XTransformer, ranker=XRLinear(normalize=True), dense_scale=3.0).fit(TEXTS, LABELS)
+    scores = []
+    for each in (model, matched):
+        rows, unit = each._text_features(TEXTS).to_scipy().toarray(), each.ranker_.normalize
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True) if unit else rows
+        cluster = each.ranker_.layers_[0].cluster(0)
+        table = np.zeros((each.n_features_, each.tree_.layer_sizes[0]), np.float32)
+        table[np.repeat(cluster.features, cluster.lengths), cluster.children] = cluster.weights
+        scores.append(rows @ table + cluster.intercepts)
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
+
+
+def test_x_transformer_over_labels_in_several_clusters() -> None:
+    """Those of them that fall into one cluster when clusters are joined stand in it once."""
+    leaves = np.array([0, 1, 1, 2, 3, 4, 4, 0], np.int32)
+    tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4]), np.array([0, 2, 4, 6, 8])), leaves, 5)
+    shaped = small(XTransformer, max_nodes=2)._shaped(tree)
+    assert shaped.leaf_labels.tolist() == [0, 1, 2, 3, 4, 0] and shaped.parents(1).tolist() == [0, 0, 0, 1, 1, 1]
+    assert small(XTransformer, max_nodes=4)._shaped(tree).leaf_labels.tolist() == leaves.tolist()
+
+
 def test_the_last_layer_that_is_not_too_large_is_x_transformers_clusters() -> None:
     tree = LabelTree.random(50, branching=2, max_leaf=3)
     expected = max(size for size in tree.layer_sizes[:-1] if size <= 8)

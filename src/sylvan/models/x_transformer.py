@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sylvan import store
 from sylvan.indexing import LabelTree
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["XTransformer"]
 
 KIND = "x-transformer"
+_Ints = npt.NDArray[np.int64]
 
 
 class XTransformer(TransformerEstimator):
@@ -46,7 +49,8 @@ class XTransformer(TransformerEstimator):
     vectorizer : TfidfVectorizer, optional
         Of which a copy is fitted; None for the preset's.
     ranker : XRLinear, optional
-        Its parameters are the rankers'; what is set below goes before. None for the preset's.
+        Its parameters are the rankers', of one tree; what is set below goes before, ``n_jobs`` and ``seed`` always. None
+        for the preset's.
     frozen : bool, default False
         Leave the encoder as it is: a linear matcher over [TF-IDF, vectors] then finds the clusters.
     max_length : int, optional
@@ -153,7 +157,8 @@ class XTransformer(TransformerEstimator):
         for below in tree.child_offsets[at + 2 :]:
             offsets = below[offsets]
         clusters = np.array([0, sizes[at]], np.int64)
-        return LabelTree((clusters, np.asarray(offsets, np.int64)), tree.leaf_labels, tree.n_labels)
+        offsets, labels = _once_each(np.asarray(offsets, np.int64), tree.leaf_labels, tree.n_labels)
+        return LabelTree((clusters, offsets), labels, tree.n_labels)
 
     def _last_few(self, sizes: tuple[int, ...]) -> int:
         """The last layer of at most ``max_nodes`` nodes."""
@@ -172,13 +177,20 @@ class XTransformer(TransformerEstimator):
         known: dict[int, Any] = {}
         if matcher is not None and tree.depth > 1:
             layer = matcher.layers[0]
-            layer = replace(
-                layer, table=layer.table / np.float32(scale)
-            )  # what vectors gained in length, the clusters' lose
+            length = scale / math.hypot(1, scale) if training.plain.normalize else scale  # beside TF-IDF's 1
+            layer = replace(layer, table=layer.table / np.float32(length))  # what vectors gained, the clusters' lose
             first = training.vectorizer.n_terms_
             known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
         labels, weight = training.labels.to_scipy(), training.weight
         return fit_below(training.ranker(tree), features, labels, weight, known, kept.inner("ranker"), force)
+
+
+def _once_each(offsets: _Ints, labels: npt.NDArray[np.int32], n_labels: int) -> tuple[_Ints, npt.NDArray[np.int32]]:
+    """Clusters in which no label stands twice, as those of overlapping trees do when they are joined."""
+    cluster = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
+    kept = np.sort(np.unique(cluster * n_labels + labels, return_index=True)[1])
+    sizes = np.bincount(cluster[kept], minlength=len(offsets) - 1)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels[kept]
 
 
 store.register(KIND, XTransformer.from_state)
