@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from encoded_texts import LABELS, TEXTS, small
 
@@ -113,11 +114,32 @@ def test_ranges_are_those_of_what_they_are_handed_to() -> None:
         ({"cache": 3}, "'cache' parameter of XRTransformer must be the path of a folder"),
         ({"max_leaf": 0}, "'max_leaf' parameter of XRTransformer"),
         ({"epochs": [1.0, 2.0]}, "names 2 layers"),
+        ({"dense_scale": 1e-40}, "'dense_scale' parameter of XRTransformer must be a float in"),
+        ({"dense_scale": 1e39}, "'dense_scale' parameter of XRTransformer must be a float in"),
+        ({"patience": 2}, "'patience' parameter needs 'held_out' rows"),
+        ({"ranker": XRLinear(n_trees=3)}, r"'ranker' parameter of XRTransformer must have n_trees=1.*Got n_trees=3"),
     ],
 )
 def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
-    with pytest.raises(ParameterError, match=words):
-        small(**params).fit(TEXTS, LABELS)
+    for ask in (small(**params).fit, small(**params).plan):
+        with pytest.raises(ParameterError, match=words):
+            ask(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e15])
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_the_ends_of_a_range_can_be_learned_saved_and_asked(kind: Any, scale: float, tmp_path: Path) -> None:
+    model = small(kind, dense_scale=scale).fit(TEXTS, LABELS)
+    model.save(tmp_path / "model")
+    scores = sylvan.load(tmp_path / "model").rank(TEXTS, k=3).scores
+    assert np.isfinite(scores).all() and scores.tobytes() == model.rank(TEXTS, k=3).scores.tobytes()
+
+
+def test_an_encoder_s_class_is_no_encoder() -> None:
+    from sylvan.neural import BagTextEncoder
+
+    with pytest.raises(ParameterError, match="'encoder' parameter of XRTransformer must be 'bag', the path"):
+        small(encoder=BagTextEncoder).fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize(("name", "value"), [("deep_beam", 20), ("refresh", 100)])
@@ -136,6 +158,32 @@ def test_a_beam_that_is_set_later_counts(tuned: Any) -> None:
     narrow = copy.deepcopy(tuned).set_params(beam=1)
     assert narrow.rank(TEXTS, k=3).labels.tobytes() == tuned.rank(TEXTS, k=3, beam=1).labels.tobytes()
     assert narrow.rank(TEXTS, k=3).labels.tobytes() != tuned.rank(TEXTS, k=3).labels.tobytes()
+
+
+def test_none_is_what_was_fitted_again(tuned: Any, tmp_path: Path) -> None:
+    expected = tuned.rank(TEXTS, k=3).scores.tobytes()
+    model = copy.deepcopy(tuned).set_params(beam=1, combine="ranker", tail="psp")
+    assert model.rank(TEXTS, k=3).scores.tobytes() != expected
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    assert again.rank(TEXTS, k=3).scores.tobytes() == model.rank(TEXTS, k=3).scores.tobytes()
+    for each in (model, again):
+        assert each.set_params(beam=None, combine=None, tail=None).rank(TEXTS, k=3).scores.tobytes() == expected
+
+
+def test_searches_begin_with_the_weights_that_were_given(tuned: Any) -> None:
+    clone = pytest.importorskip("sklearn.base").clone
+    for encoder in (tuned.encoder_, _over_words()):
+        model = small(encoder=encoder, frozen=True)
+        ours, theirs = clone(model).fit(TEXTS, LABELS), model.fit(TEXTS, LABELS)
+        assert ours.encoder is not encoder
+        np.testing.assert_array_equal(ours.embed(TEXTS), theirs.embed(TEXTS))
+
+
+def _over_words() -> Any:
+    from sylvan.neural import BagTextEncoder
+
+    return BagTextEncoder(dim=8, vectorizer=TfidfVectorizer().fit(TEXTS))
 
 
 def test_devices_that_are_not_there(frozen: Any) -> None:

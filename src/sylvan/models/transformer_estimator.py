@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,6 +55,7 @@ class TransformerEstimator(TextEstimator):
     n_dense_: int
     dense_scale_: float
     _encoder: TextEncoder | None
+    _as_fitted: dict[str, Any]
     _held: HeldEncoder | None
 
     def __init__(
@@ -214,6 +216,7 @@ class TransformerEstimator(TextEstimator):
 
     def _join(self, vocabulary: Any) -> None:
         ranker = self.ranker_
+        self._as_fitted = {name: getattr(ranker, name) for name in _AT_RANKING}
         self.vocabulary_, self.calibrator_ = vocabulary, ranker.calibrator_
         self.n_rows_, self.label_counts_ = ranker.n_rows_, ranker.label_counts_
         self.n_features_, self.n_labels_ = ranker.n_features_, ranker.n_labels_
@@ -285,9 +288,18 @@ class TransformerEstimator(TextEstimator):
         resolve_jobs(self.n_jobs)
         for name in _AT_RANKING:
             value = getattr(self, name)
-            if (value is not None or name == "n_jobs") and getattr(self.ranker_, name) != value:
+            if value is None and name != "n_jobs":
+                value = self._as_fitted[name]
+            if getattr(self.ranker_, name) != value:
                 setattr(self.ranker_, name, value)
         return self.ranker_
+
+    def _ranker_as_fitted(self) -> XRLinear:
+        """The rankers without what was set since they were trained."""
+        made = copy.copy(self.ranker_)
+        for name, value in self._as_fitted.items():
+            setattr(made, name, value)
+        return made
 
     def _text_features(self, texts: list[str]) -> Csr:
         if self.vectorizer_.n_jobs != self.n_jobs:
@@ -337,8 +349,6 @@ class TransformerEstimator(TextEstimator):
         return found
 
     def __deepcopy__(self: _Self, memo: dict[int, Any]) -> _Self:
-        import copy
-
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         for name, value in self.__dict__.items():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from sylvan.errors import ParameterError
 from sylvan.indexing.choice import EMBEDDINGS
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
@@ -90,7 +91,9 @@ class _Encoder(Constraint):
     def accepts(self, value: Any) -> bool:
         if isinstance(value, (str, os.PathLike)):
             return bool(os.fspath(value))
-        return all(hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained"))
+        return not isinstance(value, type) and all(
+            hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained")
+        )
 
     def describe(self) -> str:
         return "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder or None"
@@ -195,7 +198,7 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "refresh": _of_deep("refresh"),
     "held_out": _of_deep("held_out"),
     "patience": _of_deep("patience"),
-    "dense_scale": Number(float, 0, open_low=True, optional=True),
+    "dense_scale": Number(float, 1e-30, 1e15, optional=True),  # what float32 and the rankers can bear
     "branching": Number(int, 2, optional=True),
     "max_leaf": Number(int, 1, optional=True),
     "embedding": Choice(tuple(EMBEDDINGS), optional=True),
@@ -234,7 +237,19 @@ def vectorizer_of(model: Any) -> TfidfVectorizer:
 
 
 def ranker_of(model: Any) -> XRLinear:
-    """A fresh linear ranker as the model wants it: its own parameters go before the given ranker's or the preset's."""
+    """A fresh linear ranker as the model wants it: its own parameters go before the given ranker's or the preset's.
+
+    Raises
+    ------
+    ParameterError
+        When the given one has several trees.
+    """
+    if model.ranker is not None and model.ranker.n_trees != 1:
+        name = type(model).__name__
+        raise ParameterError(
+            f"The 'ranker' parameter of {name} must have n_trees=1: the encoder learns one tree, and several are an "
+            f"ensemble ({name}.ensemble). Got n_trees={model.ranker.n_trees} instead."
+        )
     given = PRESETS[model.preset]["ranker"] if model.ranker is None else model.ranker.get_params(deep=False)
     own = {name: getattr(model, name) for name in _RANKER if getattr(model, name) is not None}
     return XRLinear(**{**given, **own, "n_trees": 1, "n_jobs": model.n_jobs, "seed": model.seed})

@@ -41,7 +41,7 @@ def pack(model: Any) -> store.State:
     }  # fmt: skip
     parts = {
         "vectorizer": model.vectorizer_.to_state(),
-        "ranker": model.ranker_.to_state(),
+        "ranker": model._ranker_as_fitted().to_state(),
         "vocabulary": model.vocabulary_.to_state(),
     }
     files = model._held.files() if model._held is not None and model._encoder is None else encoder_files(model.encoder_)

@@ -174,6 +174,10 @@ class TextEncoder(Parameterized, nn.Module, ABC):
         """An encoder of its own with the weights as they are now."""
         return copy.deepcopy(self)
 
+    def __sklearn_clone__(self: _Self) -> _Self:
+        """What scikit-learn's searches begin with: the weights that were given, which no parameter tells."""
+        return self.copy()
+
     def set_params(self: _Self, **values: Any) -> _Self:
         """Set parameters by name, before the weights are read.
 
