@@ -82,6 +82,24 @@ def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypat
     assert bits(model.rank(TEXTS, k=4)) == bits(tuned.rank(TEXTS, k=4))
 
 
+def test_a_checkpoint_knows_where_texts_end_and_how_an_encoder_is_trained(tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    def encoder(dropout: float) -> BagTextEncoder:
+        return BagTextEncoder(dim=8, n_buckets=64, dropout=dropout)
+
+    texts = ["whale\0", "sea", *TEXTS[2:]]
+    with pytest.MonkeyPatch.context() as patch:
+        interrupted_after(patch, 1)
+        with pytest.raises(KeyboardInterrupt):
+            small(encoder=encoder(0.1)).fit(texts, LABELS, checkpoint=tmp_path / "work")
+    for dropout, moved in ((0.5, texts), (0.1, ["whale", "\0sea", *TEXTS[2:]])):
+        with pytest.raises(ModelError, match="is of another training"):
+            small(encoder=encoder(dropout)).fit(moved, LABELS, checkpoint=tmp_path / "work")
+    small(encoder=encoder(0.1)).fit(texts, LABELS, checkpoint=tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
 def test_a_checkpoint_must_be_a_path() -> None:
     with pytest.raises(ParameterError, match="'checkpoint' parameter of fit"):
         small().fit(TEXTS, LABELS, checkpoint=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,39 @@ def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyP
     counted.clear()
     model.fit(TEXTS, LABELS)
     assert planned == counted and len(planned) > 0
+
+
+def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates that are found anew within a layer take as long as those it begins with."""
+    from sylvan.models import deep_layer_job, deep_matching, transformer_plan
+    from sylvan.neural import embedding
+
+    seen: list[int] = []
+    embed = embedding.embed
+    told: list[Any] = []
+    texts_seen = transformer_plan._texts_seen
+    monkeypatch.setattr(transformer_plan, "_texts_seen", lambda *given: told.append(texts_seen(*given)) or told[-1])
+    for module in (deep_layer_job, deep_matching, embedding):
+        monkeypatch.setattr(module, "embed", lambda e, t, **k: seen.append(len(t)) or embed(e, t, **k))
+    model = small(epochs=1.0, batch_size=8, refresh=2, held_out=4)
+    model.plan(TEXTS, LABELS)
+    seen.clear()
+    model.fit(TEXTS, LABELS)
+    assert told[0][1] == sum(seen) > 48 * 4
+    assert model.set_params(frozen=True, held_out=None).plan(TEXTS, LABELS) and told[-1] == (0, 48)
+
+
+def test_a_plan_is_of_the_encoder_whatever_the_cache_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    model = small(frozen=True, cache=tmp_path).fit(TEXTS, LABELS)
+    asked: list[int] = []
+    forward = BagTextEncoder.forward
+    monkeypatch.setattr(BagTextEncoder, "forward", lambda self, batch: asked.append(1) or forward(self, batch))
+    model.rank(TEXTS, k=1)
+    assert not asked, "the cache knows them all"
+    model.plan(TEXTS, LABELS)
+    assert asked
 
 
 def test_the_memory_of_670_000_labels() -> None:

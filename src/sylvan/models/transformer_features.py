@@ -39,10 +39,12 @@ def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:
     return beside(terms, dense if scale == 1 else dense * np.float32(scale))
 
 
-def dense_features(model: Any, encoder: TextEncoder, texts: Any, engine: Any = None) -> npt.NDArray[np.float32]:
+def dense_features(
+    model: Any, encoder: TextEncoder, texts: Any, engine: Any = None, *, anew: bool = False
+) -> npt.NDArray[np.float32]:
     """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says.
 
-    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with.
+    ``anew``: whatever the model's cache knows, which isn't asked then. In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with.
     """
     from sylvan.neural.embedding import embed
     from sylvan.neural.memory import memory_sentences
@@ -52,7 +54,7 @@ def dense_features(model: Any, encoder: TextEncoder, texts: Any, engine: Any = N
             place(encoder, model.device)
         else:
             engine = engine.without_rounding()
-        return embed(encoder, texts, engine=engine, normalize=True, cache=model.cache)
+        return embed(encoder, texts, engine=engine, normalize=True, cache=None if anew else model.cache)
 
 
 def place(encoder: TextEncoder, device: str) -> None:

@@ -261,27 +261,23 @@ def plan_of(training: TransformerTraining) -> Plan:
     with timed(training.jobs) as clustering:
         tree = model._shaped(training._index(terms))
     sample = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _TIMED_TEXTS)).astype(np.int64))
-    dense_features(model, encoder, [training.texts[int(row)] for row in sample[:8]])  # what happens once
+    dense_features(model, encoder, [training.texts[int(row)] for row in sample[:8]], anew=True)  # what happens once
     with timed() as embedding:
-        dense_features(model, encoder, [training.texts[int(row)] for row in sample])
+        dense_features(model, encoder, [training.texts[int(row)] for row in sample], anew=True)
     each = embedding.seconds / len(sample) / _cores(training)
     layers = () if model.frozen else tuple(tree.layer_sizes[t] for t in model._trained_layers(tree))
     sizes = sizes_of(training, encoder, layers, len(terms.indices))
     rankers, share = _rankers(training, tree, terms, encoder.dim_out)
     parts, gpu = sizes.bytes(), on_gpu(model)
-    steps = 0
-    if layers:
-        settings = presets.deep_settings(model, presets.kind_of(encoder))
-        steps = sum(settings.steps(n_rows, at, len(layers), model.accumulate) for at in range(len(layers)))
-        steps *= settings.batch_size * model.accumulate
+    learned, embedded = _texts_seen(training, encoder, len(layers))
     where = " (on the GPU)" if gpu else ""
     phases: tuple[Phase, ...] = (
         Phase("features", making.seconds, terms.nbytes),
         Phase("tree", clustering.seconds, 0),
         Phase(f"encoder{where}", opening.seconds, parts["encoder"]),
-        Phase(f"its training{where}", steps * each * _BACKWARD, parts["its training"]),
+        Phase(f"its training{where}", learned * each * _BACKWARD, parts["its training"]),
         Phase(f"node vectors{where}", 0.0, parts["node vectors"]),
-        Phase("embeddings", n_rows * each * (1 + len(layers)), parts["embeddings"]),
+        Phase("embeddings", embedded * each, parts["embeddings"]),
         *(replace(p, seconds=p.seconds / share, peak_bytes=round(p.peak_bytes / share)) for p in rankers.phases),
     )
     phases = tuple(phase for phase in phases if phase.seconds or phase.peak_bytes)
@@ -298,6 +294,23 @@ def plan_of(training: TransformerTraining) -> Plan:
         None if available is None else now + available, phases,
     )  # fmt: skip
     return found if found.fits else replace(found, offers=(*_offers(model, encoder, sizes), *rankers.offers))
+
+
+def _texts_seen(training: TransformerTraining, encoder: TextEncoder, n_layers: int) -> tuple[int, int]:
+    """How often a text goes through the encoder to be learned from, and how often for its vector alone."""
+    n_rows, model = len(training.texts), training.model
+    if not n_layers:
+        return 0, n_rows
+    settings = presets.deep_settings(model, presets.kind_of(encoder))
+    steps = [settings.steps(n_rows, at, n_layers, model.accumulate) for at in range(n_layers)]
+    # All of them before each layer, whenever its candidates are found anew (there is nothing above the first), and for
+    # the rankers; those that are held out whenever a layer is measured.
+    times = 1 + n_layers + (0 if settings.refresh is None else sum((n - 1) // settings.refresh for n in steps[1:]))
+    between = [max(1, -(-n // settings.evaluations)) for n in steps]
+    judged = min(settings.held_out, n_rows // 10) * sum(
+        1 - (-n // each) for n, each in zip(steps, between, strict=True)
+    )
+    return sum(steps) * settings.batch_size * model.accumulate, times * n_rows + judged
 
 
 def _cores(training: TransformerTraining) -> int:

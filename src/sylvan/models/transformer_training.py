@@ -75,6 +75,8 @@ class TransformerTraining:
         self.model, self.jobs = model, resolve_jobs(model.n_jobs)
         self.name = type(model).__name__
         self.vectorizer, self.plain = presets.vectorizer_of(model), presets.ranker_of(model)
+        if not model.frozen:
+            presets.deep_settings(model, "network").check(0)  # whatever the kind; what each layer wants comes later
         self.vectorizer.check_params()
         self.plain.check_params()
         self.texts = check_texts(texts, self.name)
@@ -173,13 +175,13 @@ class TransformerTraining:
         """What tells this training from others, for its checkpoint."""
         parts = ("vectorizer", "ranker", "encoder", "n_jobs", "device", "cache")
         parameters = {name: v for name, v in self.model.get_params(deep=False).items() if name not in parts}
-        texts = np.frombuffer("\0".join(self.texts).encode("utf-8", "surrogatepass"), np.uint8)
         plain = {name: v for name, v in self.plain.get_params(deep=False).items() if name != "n_jobs"}
         vectorizer = {name: v for name, v in self.vectorizer.get_params().items() if name != "n_jobs"}
         found = identity_of(self.name, parameters, Y=self.labels, sample_weight=self.weight)
         return {
-            **found, "the texts": checksum(texts), "the encoder": encoder.identity(), "the ranker": _plain(plain),
-            "the vectorizer": _plain(vectorizer), "the names of labels": checksum(_bytes_of(list(self.vocabulary))),
+            **found, "the texts": _checksum_of(self.texts), "the encoder": encoder.identity(),
+            "the encoder's parameters": _own(encoder), "the ranker": _plain(plain),
+            "the vectorizer": _plain(vectorizer), "the names of labels": _checksum_of(list(self.vocabulary)),
         }  # fmt: skip
 
     # ---------------------------------------- what it will take
@@ -199,5 +201,14 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _bytes_of(names: list[str]) -> Any:
-    return np.frombuffer("\0".join(names).encode("utf-8", "surrogatepass"), np.uint8)
+def _own(encoder: TextEncoder) -> dict[str, Any]:
+    """The parameters of an encoder that say how it is trained, which its identity leaves out."""
+    names = ("dropout", "frozen", "gradient_checkpointing", "lora_rank")
+    params = encoder.get_params(deep=False)
+    return {name: np.asarray(params[name]).item() for name in names if name in params}
+
+
+def _checksum_of(texts: list[str]) -> str:
+    """A checksum of texts and of where each ends: they may hold any character."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    return checksum(np.frombuffer("".join(texts).encode("utf-8", "surrogatepass"), np.uint8), lengths)
