@@ -44,7 +44,8 @@ def dense_features(
 ) -> npt.NDArray[np.float32]:
     """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says.
 
-    ``anew``: whatever the model's cache knows, which isn't asked then. In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with.
+    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with. ``anew`` is
+    for vectors that no cache is to know.
     """
     from sylvan.neural.embedding import embed
     from sylvan.neural.memory import memory_sentences

@@ -49,8 +49,8 @@ class XTransformer(TransformerEstimator):
     vectorizer : TfidfVectorizer, optional
         Of which a copy is fitted; None for the preset's.
     ranker : XRLinear, optional
-        Its parameters are the rankers', of one tree; what is set below goes before, ``n_jobs`` and ``seed`` always. None
-        for the preset's.
+        Its parameters are the rankers', of one tree; what is set below goes before, ``n_jobs`` and ``seed`` always.
+        None for the preset's.
     frozen : bool, default False
         Leave the encoder as it is: a linear matcher over [TF-IDF, vectors] then finds the clusters.
     max_length : int, optional
