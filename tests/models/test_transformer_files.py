@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import warnings
@@ -164,6 +165,20 @@ def test_files_that_were_altered_are_told_when_they_are_opened(tuned: Any, tmp_p
     model = sylvan.load(tmp_path / "model")
     with pytest.raises(ModelError, match="altered or damaged"):
         model.rank(TEXTS, k=1)
+
+
+def test_an_encoder_of_other_dimensions_is_told_when_it_is_opened(tuned: Any, tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    other = small(encoder=BagTextEncoder(dim=5, n_buckets=64), frozen=True).fit(TEXTS, LABELS).to_state()
+    state = tuned.to_state()
+    store.save(tmp_path, dataclasses.replace(state, files=other.files))
+    model = sylvan.load(tmp_path)
+    for _ in range(2):
+        with pytest.raises(
+            ModelError, match="encoder's vectors have 5 dimensions, but its rankers have learned from 8"
+        ):
+            model.rank(TEXTS, k=1)
 
 
 def test_models_whose_parts_do_not_fit_are_refused(tuned: Any) -> None:

@@ -325,9 +325,14 @@ def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: str, folder: Pa
         ([("models.Transformer", "../elsewhere")], "names the path '../elsewhere', which leads elsewhere"),
         ([("models.Transformer", ""), ("models.Pooling", "none")], r"none/config.json' can't be read"),
         ([("models.Transformer", ""), ("models.Pooling", "odd")], "pools by 'median'"),
+        ([("models.Transformer", ""), ("models.Pooling", "lists")], r"pools by \[\['mean'\]\]"),
         ([("models.Transformer", ""), ("models.Pooling", "prompt")], r"pools without the prompt's tokens"),
         ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "odd")], "a layer that Sylvan doesn't"),
         ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "2")], "model.safetensors' is missing"),
+        (
+            [("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "huge")],
+            "model.safetensors' is missing",
+        ),
         (
             [("models.Transformer", ""), ("models.Pooling", "1"), ("models.Normalize", ""), ("models.Dense", "2")],
             "the step 'models.Dense' at place 3, where Sylvan knows none",
@@ -340,8 +345,10 @@ def test_spoiled_modules(modules: Any, sentence: str, folder: Path) -> None:
     write("modules.json", json.dumps(modules))(folder)
     write("1/config.json", json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}))(folder)
     write("odd/config.json", json.dumps({"pooling_mode": "median", "in_features": 0}))(folder)
+    write("lists/config.json", json.dumps({"pooling_mode": [["mean"]]}))(folder)
     write("prompt/config.json", json.dumps({"pooling_mode": "mean", "include_prompt": False}))(folder)
     write("2/config.json", json.dumps({"in_features": 32, "out_features": 4}))(folder)
+    write("huge/config.json", json.dumps({"in_features": 2**20, "out_features": 2**20}))(folder)
     with pytest.raises(ModelError, match=sentence):
         open_encoder(folder)
 
@@ -360,6 +367,7 @@ def test_a_folder_that_says_no_step(folder: Path) -> None:
         ({"surprise": 1}, "unexpected keyword argument 'surprise'"),
         ({"format": 2}, "no BagTextEncoder that this release of Sylvan reads"),
         ({"hidden": 8}, "Missing key"),
+        ({"hidden": 8, "dim": 2**33}, "Missing key"),  # told before a layer of that size is made
     ],
 )
 def test_spoiled_bags(change_config: dict[str, Any], sentence: str, tmp_path: Path) -> None:
@@ -377,6 +385,14 @@ def test_bags_over_a_vectorizer_are_saved_with_it(tmp_path: Path) -> None:
     again = open_encoder(tmp_path / "bag")
     assert again.identity() == encoder.identity()
     np.testing.assert_array_equal(embed(again, TEXTS), embed(encoder, TEXTS))
+
+
+@pytest.mark.parametrize("name", [["query"], {"query": 1}, "other"])
+def test_default_prompts_that_are_none(name: Any, folder: Path) -> None:
+    open_encoder(folder, max_length=16).save_pretrained(folder)
+    change(folder / "config_sentence_transformers.json", prompts={"query": "find "}, default_prompt_name=name)
+    with pytest.raises(ModelError, match=r"its default prompt .* is not among its prompts"):
+        open_encoder(folder)
 
 
 # ------------------------------------------------------------------------------------ where nothing is, or may be

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
 from sylvan.models import transformer_state
 from sylvan.models.base import Estimator
@@ -247,14 +248,23 @@ class TransformerEstimator(TextEstimator):
         NotFittedError
             Before ``fit``.
         ModelError
-            When its files were altered.
+            When its files were altered, or its vectors aren't those that the rankers have learned from.
         """
         self._need_fit("encoder_")
         with _opening:
             if self._encoder is None:
                 assert self._held is not None
-                self._encoder = self._held.open()
+                self._encoder = self._opened(self._held)
             return self._encoder
+
+    def _opened(self, held: HeldEncoder) -> TextEncoder:
+        found = held.open()
+        if found.dim_out != self.n_dense_:
+            raise ModelError(
+                f"The {self.kind} is damaged: its encoder's vectors have {found.dim_out} dimensions, but its rankers "
+                f"have learned from {self.n_dense_}."
+            )
+        return found
 
     @property
     def tree_(self) -> LabelTree:

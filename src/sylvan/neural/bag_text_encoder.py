@@ -257,6 +257,8 @@ def _check_shapes(encoder: BagTextEncoder, weights: Mapping[str, Tensor]) -> Non
     if found is None or tuple(found.shape) != wanted:
         shape = None if found is None else tuple(found.shape)
         raise ParameterError(f"its settings ask for features of the shape {wanted}, its weights have {shape}.")
+    with torch.device("meta"):  # which takes no memory
+        BagEncoder(n_features, encoder.dim, hidden=encoder.hidden).load_state_dict(dict(weights), assign=True)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise ParameterError("its weights are not finite.")
 

@@ -109,7 +109,7 @@ def _read_modes(path: str) -> tuple[str, ...]:
     if given is None:
         given = [mode for mode, key in _KEYS.items() if config.get(key)] or ["mean"]
     modes = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
-    if not modes or any(mode not in POOLINGS for mode in modes):
+    if not modes or any(not isinstance(mode, str) or mode not in POOLINGS for mode in modes):
         raise ModelError(f"{path!r} pools by {given!r}; Sylvan knows {', '.join(POOLINGS)}.")
     return modes
 
@@ -127,9 +127,10 @@ def _read_dense(folder: str) -> Dense:
             f"{path!r} describes a layer that Sylvan doesn't know: it takes in_features, out_features, bias and an "
             f"activation_function among {', '.join(ACTIVATIONS)}."
         )
-    layer = Dense(sizes[0], sizes[1], bool(config.get("bias", True)), activation)
     try:
-        layer.load_state_dict(read_tensors(folder))
+        with torch.device("meta"):  # a false number in the settings makes nothing huge
+            layer = Dense(sizes[0], sizes[1], bool(config.get("bias", True)), activation)
+        layer.load_state_dict(read_tensors(folder), assign=True)
     except RuntimeError as error:
         raise ModelError(f"The weights in {folder!r} are not those of its config.json: {reason_of(error)}") from error
     return layer
@@ -152,7 +153,7 @@ def _read_texts(folder: str, recipe: Recipe) -> None:
     prompts, name = config.get("prompts") or {}, config.get("default_prompt_name")
     if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
         raise ModelError(f"{path!r} is damaged: prompts must be texts by their names.")
-    if name is not None and name not in prompts:
+    if name is not None and (not isinstance(name, str) or name not in prompts):
         raise ModelError(f"{path!r} is damaged: its default prompt {name!r} is not among its prompts.")
     recipe.prompts, recipe.prompt = prompts, prompts.get(name, "") if name is not None else ""
 
