@@ -93,6 +93,18 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
     assert model.set_params(frozen=True, held_out=None).plan(TEXTS, LABELS) and told[-1] == (0, 48)
 
 
+def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.models import transformer_plan
+
+    peaks = []
+    for loaded in (10**8, 5 * 10**8):  # before the encoder is opened, and after
+        resident = iter([10**8, loaded])
+        monkeypatch.setattr(transformer_plan, "resident_bytes", lambda resident=resident: next(resident))
+        peaks.append(small().plan(TEXTS, LABELS).peak_bytes)
+    weights = sum(weight.numel() for weight in encoder_of(small()).parameters())
+    assert peaks[1] - peaks[0] == 4 * 10**8 - 4 * weights and peaks[0] > 10**8
+
+
 def test_a_plan_is_of_the_encoder_whatever_the_cache_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from sylvan.neural import BagTextEncoder
 

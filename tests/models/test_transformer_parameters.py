@@ -116,6 +116,7 @@ def test_ranges_are_those_of_what_they_are_handed_to() -> None:
         ({"epochs": [1.0, 2.0]}, "names 2 layers"),
         ({"dense_scale": 1e-40}, "'dense_scale' parameter of XRTransformer must be a float in"),
         ({"dense_scale": 1e39}, "'dense_scale' parameter of XRTransformer must be a float in"),
+        ({"embedding": "pifa_lf"}, "'embedding' parameter of XRTransformer must be one of 'pifa', 'pii', 'spectral'"),
         ({"patience": 2}, "'patience' parameter needs 'held_out' rows"),
         ({"ranker": XRLinear(n_trees=3)}, r"'ranker' parameter of XRTransformer must have n_trees=1.*Got n_trees=3"),
     ],

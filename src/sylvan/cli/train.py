@@ -266,7 +266,7 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
         else:
             parameters[name] = given[option]
     if given["label_features"] is not None and "label_features" not in inspect.signature(owner.fit).parameters:
-        problems.append(f"--label-features is not for {owner.__name__}, which clusters no labels.")
+        problems.append(f"--label-features is not for {owner.__name__}, which takes no features of labels.")
     elif given["label_features"] is not None and parameters.setdefault("embedding", "pifa_lf") != "pifa_lf":
         problems.append(f"--label-features is for embedding=pifa_lf, not for {parameters['embedding']}.")
     shortcuts = [f"{name}={given[name]}" for name in _TEXT_SHORTCUTS if given[name] is not None]

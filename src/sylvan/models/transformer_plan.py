@@ -256,6 +256,9 @@ def plan_of(training: TransformerTraining) -> Plan:
     now, available = resident_bytes(), available_bytes()
     with timed() as opening:
         encoder = presets.encoder_of(model)
+    # What PyTorch itself takes once it is loaded is there all the time; the weights are counted among the parts.
+    weights = sum(weight.numel() for weight in encoder.parameters())
+    base = max(now, resident_bytes() - 4 * weights)
     with timed(training.jobs) as making:
         terms = training._terms()
     with timed(training.jobs) as clustering:
@@ -290,7 +293,7 @@ def plan_of(training: TransformerTraining) -> Plan:
     model_bytes = parts["encoder"] + state_bytes(training.vectorizer.to_state()) + round(rankers.model_bytes / share)
     model_bytes += state_bytes(training.vocabulary.to_state())
     found = Plan(
-        sum(phase.seconds for phase in phases), now + max(held, ranking), model_bytes,
+        sum(phase.seconds for phase in phases), base + max(held, ranking), model_bytes,
         None if available is None else now + available, phases,
     )  # fmt: skip
     return found if found.fits else replace(found, offers=(*_offers(model, encoder, sizes), *rankers.offers))

@@ -201,7 +201,8 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "dense_scale": Number(float, 1e-30, 1e15, optional=True),  # what float32 and the rankers can bear
     "branching": Number(int, 2, optional=True),
     "max_leaf": Number(int, 1, optional=True),
-    "embedding": Choice(tuple(EMBEDDINGS), optional=True),
+    # By features of labels they can't be clustered: fit takes none.
+    "embedding": Choice(tuple(name for name in EMBEDDINGS if name != "pifa_lf"), optional=True),
     "beam": Number(int, 1, MAX_COLUMNS, optional=True),
     "negatives": PerLayer((*NEGATIVES, "paper"), optional=True),
     "combine": PerLayer((*matching.COMBINES, "paper"), optional=True),
