@@ -66,7 +66,7 @@ def _group(run: Record) -> tuple[str, int, int]:
 
 
 def seconds(run: Record, beside: list[Record]) -> float | None:
-    """Seconds that the thread computed in training, which neighbours change little; for an ensemble those of its members."""
+    """Seconds that the thread computed in training; an ensemble's are those of its members."""
     if "seeds" in run:
         members = [record for member in plan.members(run) for record in beside if plan.same(member, record)]
         spent = [seconds(member, beside) for member in members]
