@@ -14,7 +14,7 @@ import pytest
 from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
-from sylvan import TfidfVectorizer, XRLinear, XRTransformer, XTransformer, store
+from sylvan import Ensemble, TfidfVectorizer, XRLinear, XRTransformer, XTransformer, store
 from sylvan.errors import ModelError, ParameterError
 
 pytest.importorskip("torch")
@@ -204,3 +204,44 @@ def test_without_warnings_when_nothing_is_wrong() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small().fit(TEXTS, LABELS).rank(TEXTS, k=1)
+
+
+@pytest.mark.parametrize("weights", [None, "fit"])
+def test_an_ensemble_goes_on_where_it_was_interrupted(weights: Any, tmp_path: Path) -> None:
+    """Members that are done aren't trained again, and none takes another's checkpoint for its own."""
+    from sylvan.models import deep_matching
+
+    texts, labels = TEXTS * 3, LABELS * 3  # of fewer, none are held out to fit weights by
+
+    def ensemble() -> Ensemble:
+        return Ensemble([small(), small(seed=1)], weights=weights)
+
+    expected = ensemble().fit(texts, labels).rank(texts, k=4).scores.tobytes()
+    fit, train = XRLinear.fit, deep_matching.train
+    fits, layers = [0], [0]
+
+    def stop(self: Any, *given: Any, **options: Any) -> Any:
+        fits[0] += 1
+        if fits[0] == (2 if weights is None else 4):
+            raise KeyboardInterrupt
+        return fit(self, *given, **options)
+
+    def counted(*given: Any, **options: Any) -> Any:
+        layers[0] += 1
+        return train(*given, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(XRLinear, "fit", stop)
+        with pytest.raises(KeyboardInterrupt):
+            ensemble().fit(texts, labels, checkpoint=tmp_path / "work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deep_matching, "train", counted)
+        again = ensemble().fit(texts, labels, checkpoint=tmp_path / "work")
+    assert again.rank(texts, k=4).scores.tobytes() == expected and layers == [0]
+    assert not (tmp_path / "work").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(ModelError, match="is no checkpoint of an ensemble and is not empty"):
+        ensemble().fit(texts, labels, checkpoint=tmp_path / "mine")
+    with pytest.raises(ParameterError, match="'checkpoint' parameter of fit must be a path or a Checkpoint"):
+        ensemble().fit(texts, labels, checkpoint=3)

@@ -16,6 +16,7 @@ from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.explanation import Explanation, TreeVote
 from sylvan.models.held_out import held_out_folds
 from sylvan.models.label_names import rows_of_names
+from sylvan.models.member_checkpoints import MemberCheckpoints
 from sylvan.models.members import (
     LabelIds,
     Weights,
@@ -203,7 +204,7 @@ class Ensemble(Estimator):
         Y : labels, as the members' ``fit`` takes them
         sample_weight : array of shape (n,), optional
         **options
-            Handed to every member's ``fit``.
+            Handed to every member's ``fit``; each has its own folder in the ``checkpoint``.
 
         Raises
         ------
@@ -226,8 +227,10 @@ class Ensemble(Estimator):
             n_rows = X.shape[0]
         if sample_weight is not None:
             options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
-        fitted = [fresh(member).fit(X, Y, **options) for member in self.members]
-        weights = self._given_weights() if self.weights != "fit" else self._blind_weights(X, Y, n_rows, options)
+        kept = MemberCheckpoints(options.pop("checkpoint", None))
+        fitted = [fresh(m).fit(X, Y, **kept.beside(options, f"member{at}")) for at, m in enumerate(self.members)]
+        weights = self._given_weights() if self.weights != "fit" else self._blind_weights(X, Y, n_rows, options, kept)
+        kept.remove()
         self._adopt(fitted, weights)
         self._keep_names(given, self.vocabulary_)
         return self
@@ -254,7 +257,9 @@ class Ensemble(Estimator):
         shares: _Weights = given / given.sum()
         return shares
 
-    def _blind_weights(self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any]) -> _Weights:
+    def _blind_weights(
+        self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], kept: MemberCheckpoints
+    ) -> _Weights:
         """Weights that suit rows which the members haven't seen."""
         equal = np.full(len(self.members), 1 / len(self.members))
         weight = options.get("sample_weight")
@@ -266,7 +271,8 @@ class Ensemble(Estimator):
         if not has_labels(take(Y, rest)) or not has_labels(take(Y, held)):
             return equal
         part = dict(options) if weight is None else {**options, "sample_weight": weight[rest]}
-        blind = [fresh(member).fit(take(X, rest), take(Y, rest), **part) for member in self.members]
+        X_rest, Y_rest = take(X, rest), take(Y, rest)
+        blind = [fresh(m).fit(X_rest, Y_rest, **kept.beside(part, f"blind{at}")) for at, m in enumerate(self.members)]
         joined = Ensemble.of_fitted(
             blind, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs
         )
