@@ -20,6 +20,7 @@ from typing import Any
 from torch import nn
 
 from sylvan.errors import ModelError, ParameterError
+from sylvan.neural.network_shapes import check_counts, check_layers, check_shapes, stored_shapes
 
 __all__ = [
     "add_lora",
@@ -140,7 +141,10 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
     """
     transformers = need("transformers")
     options = {"local_files_only": True, "trust_remote_code": False}
+    with _explained(folder, "network"):
+        stored = stored_shapes(folder)
     with _explained(folder, "configuration"):
+        check_counts(folder, stored)
         config = transformers.AutoConfig.from_pretrained(folder, **options)
     kind = transformers.AutoModel
     if config.model_type in _HALVES:
@@ -151,7 +155,12 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
             f"The network in {folder!r} is an encoder with a decoder ({config.model_type}), of which the encoder "
             f"can't be used alone. Those that can: {', '.join(_HALVES)}."
         )
+    if getattr(config, "transformers_weights", None) is not None:
+        config.transformers_weights = None  # it names other files than those that were looked at
     with _explained(folder, "network"):
+        # Of quantised weights the shapes are those of their packing.
+        if getattr(config, "quantization_config", None) is None:
+            check_shapes(lambda: _bare(kind, copy.deepcopy(config)), folder, stored)
         model, report = kind.from_pretrained(
             folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
@@ -161,9 +170,17 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
             f"The weights in {folder!r} are not those of its config.json: {name!r} has the shape {tuple(theirs)}, "
             f"where config.json asks for {tuple(wanted)}."
         )
+    check_layers(model, report["unexpected_keys"], folder)
     if hasattr(model.config, "use_cache"):
         model.config.use_cache = False
     return model, sorted(report["missing_keys"])
+
+
+def _bare(kind: Any, config: Any) -> Any:
+    """The network of a configuration, of no files."""
+    if hasattr(kind, "from_config"):
+        return kind.from_config(config, trust_remote_code=False)
+    return kind(config)
 
 
 def longest_input(model: Any) -> int | None:

@@ -1,0 +1,131 @@
+"""Folders of encoders whose config.json asks for another network than that of the weights beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from neural.tiny_bert import quietly, save_tokenizer, tiny_bert
+
+from sylvan.errors import ModelError
+from sylvan.neural import open_encoder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(tiny_bert(tmp_path / "bert"))
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}), "utf-8")
+
+
+def in_a_small_memory(folder: Path, **config: Any) -> str:
+    """What opening a folder with other settings says in a process that may have 2 GiB more than it begins with."""
+    change(folder / "config.json", **config)
+    program = (
+        "import resource, sys, torch, transformers\n"
+        "from sylvan.neural import open_encoder\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**31, resource.RLIM_INFINITY))\n"
+        "try:\n"
+        "    open_encoder(sys.argv[1], max_length=20)\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit of a process's memory is Linux's")
+def test_a_network_too_large_for_the_memory_is_refused_by_the_shapes_of_its_weights(folder: Path) -> None:
+    said = in_a_small_memory(folder, vocab_size=2**27)
+    path = re.escape(repr(str(folder / "model.safetensors")))
+    shapes = r"has the shape \(\d+, 32\), where config.json asks for \(134217728, 32\)\."
+    assert re.fullmatch(
+        rf"ModelError The weights in {path} are not those of config.json: "
+        rf"'embeddings.word_embeddings.weight' {shapes}\n",
+        said,
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (
+            {"vocab_size": 2**50},
+            r"'embeddings.word_embeddings.weight' has the shape .* asks for \(1125899906842624, 32",
+        ),
+        ({"hidden_size": 2**20}, r"has the shape \(\d+, 32\), where config.json asks for \(\d+, 1048576\)"),
+        ({"intermediate_size": 2**40}, r"'encoder.layer.0.intermediate.dense.weight' has the shape \(64, 32\)"),
+        ({"max_position_embeddings": 2**40}, r"'embeddings.position_embeddings.weight' has the shape \(160, 32\)"),
+        ({"num_hidden_layers": 10**6}, r"'num_hidden_layers' must be in \[0, 256\] where .* Got 1000000 instead"),
+        (
+            {"num_hidden_layers": 250},
+            r"asks for a network of more than \d+ parameters, where the files hold \d+ tensors",
+        ),
+        ({"num_hidden_layers": 3}, r"no weights for 16 of the network's parameters, 'encoder.layer.2"),
+        ({"num_hidden_layers": 1}, r"asks for 1 of the layers 'encoder.layer', where .*'(bert.)?encoder.layer.1"),
+        ({"num_hidden_layers": 0}, r"asks for 0 of the layers 'encoder.layer', where .*'(bert.)?encoder.layer.0"),
+        ({"num_hidden_layers": -1}, r"'num_hidden_layers' must be in \[0, 256\] where .* Got -1 instead"),
+    ],
+)
+@pytest.mark.parametrize("how", ["safetensors", "pickled", "with a head"])
+def test_sizes_that_are_not_those_of_the_weights(config: dict[str, Any], sentence: str, how: str, folder: Path) -> None:
+    save_otherwise(folder, how)
+    open_encoder(folder, max_length=20).load()
+    change(folder / "config.json", **config)
+    with pytest.raises(ModelError, match=sentence) as raised:
+        open_encoder(folder, max_length=20)
+    assert str(raised.value).endswith(".") and str(folder) in str(raised.value)
+
+
+def save_otherwise(folder: Path, how: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    if how == "pickled":
+        (folder / "model.safetensors").unlink()
+        torch.save(weights, folder / "pytorch_model.bin")
+    elif how == "with a head":  # as BertForMaskedLM and the like are saved, of old; those have no pooler
+        weights = {
+            f"bert.{name.replace('LayerNorm.weight', 'LayerNorm.gamma').replace('LayerNorm.bias', 'LayerNorm.beta')}": w
+            for name, w in weights.items()
+            if not name.startswith("pooler")
+        }
+        weights["cls.predictions.bias"] = torch.zeros(9)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_tables_that_no_file_has_are_held_against_its_size(tmp_path: Path) -> None:
+    """T5's files may have its table under the name of the encoder's alone."""
+    from safetensors.torch import load_file, save_file
+    from transformers import T5Config, T5Model
+
+    folder = tmp_path / "t5"
+    n_ids = save_tokenizer(folder)
+    change(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    with quietly():
+        T5Model(T5Config(vocab_size=n_ids, d_model=16, d_ff=16, d_kv=8, num_layers=1, num_heads=2)).save_pretrained(
+            folder
+        )
+    open_encoder(folder, max_length=20).load()
+    weights = load_file(folder / "model.safetensors")
+    weights["elsewhere"] = weights.pop("shared.weight")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    change(folder / "config.json", vocab_size=2**40)
+    with pytest.raises(ModelError, match=r"asks for 'shared.weight' of the shape \(1099511627776, 16\), which the"):
+        open_encoder(folder, max_length=20)
+
+
+def test_a_file_of_weights_that_ends_within_its_header(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((2**60).to_bytes(8, "little") + b"{}")
+    with pytest.raises(ModelError, match=r"can't be loaded: model.safetensors is damaged: it ends within its"):
+        open_encoder(folder, max_length=20)
