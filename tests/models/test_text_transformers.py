@@ -61,6 +61,18 @@ def test_fine_tuning_changes_a_copy_of_what_was_given() -> None:
     assert not all((model.encoder_.state_dict()[name] == value).all() for name, value in before.items())
 
 
+def test_the_callers_draws_go_on_as_if_nothing_was_fitted() -> None:
+    import torch
+
+    from sylvan.neural import BagTextEncoder
+
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    model = small(encoder=BagTextEncoder(dim=4, n_buckets=64, dropout=0.5)).fit(TEXTS, LABELS)
+    assert torch.equal(torch.rand(4), expected) and model.history_
+
+
 def test_x_transformer_matches_clusters_by_the_encoder(matched: Any) -> None:
     tree = matched.tree_
     assert tree.depth == 2 and [record["layer"] for record in matched.history_] == [0]

@@ -157,11 +157,13 @@ class TransformerTraining:
     ) -> DeepMatcher:
         from sylvan.models.deep_matching import fine_tune
         from sylvan.neural.memory import memory_sentences
+        from sylvan.neural.randomness import untouched_randomness
 
         settings = presets.deep_settings(self.model, presets.kind_of(encoder))
         candidates = "max_nodes" if isinstance(self.model.constraints["deep_beam"], presets.Unused) else "deep_beam"
         remedy = _REMEDY.format(candidates)  # what decides how many a step has
-        with torch_threads(self.model.n_jobs), memory_sentences("Fine-tuning", self.model.device, remedy):
+        told = memory_sentences("Fine-tuning", self.model.device, remedy)
+        with untouched_randomness(), torch_threads(self.model.n_jobs), told:  # the caller's draws are its own
             return fine_tune(
                 encoder, rows, self.labels, tree, self.model._trained_layers(tree), settings,
                 row_weight=self.weight, engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs,
