@@ -50,7 +50,7 @@ def test_a_network_too_large_for_the_memory_is_refused_by_the_shapes_of_its_weig
     path = re.escape(repr(str(folder / "model.safetensors")))
     shapes = r"has the shape \(\d+, 32\), where config.json asks for \(134217728, 32\)\."
     assert re.fullmatch(
-        rf"ModelError The weights in {path} are not those of config.json: "
+        rf"ModelError The weights in {path} are not those of its config.json: "
         rf"'embeddings.word_embeddings.weight' {shapes}\n",
         said,
     )

@@ -131,7 +131,7 @@ def _compare(model: Any, folder: str, stored: Shapes) -> None:
             others.append((math.prod(wanted), name, wanted))
         elif math.prod(shape) != math.prod(wanted):  # one that is only turned may be meant so; loading tells
             raise ModelError(
-                f"The weights in {file!r} are not those of config.json: {name!r} has the shape {shape}, where "
+                f"The weights in {file!r} are not those of its config.json: {name!r} has the shape {shape}, where "
                 f"config.json asks for {wanted}."
             )
     n_stored = sum(math.prod(shape) for _, shape in stored.values())
