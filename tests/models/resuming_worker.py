@@ -5,17 +5,12 @@ What each found goes to ``folder/<process>.json``.
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
-import socket
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
-import torch
-from process_worker import ended  # of tests/neural
+from forked_processes import together  # of tests/neural
 
 from sylvan import XRLinear, XRTransformer
 from sylvan.models import kept_parts, transformer_training
@@ -72,32 +67,13 @@ def run(process: int, folder: Path) -> dict[str, Any]:
     return found
 
 
-def start(process: int, port: int, folder: Path) -> int:
-    """A child that is process ``process`` of two; its id."""
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE="2")
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-        (folder / f"{process}.json").write_text(json.dumps(run(process, folder)))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
 def main() -> None:
     folder = Path(sys.argv[1])
-    importlib.import_module("accelerate.state")
-    torch.set_num_threads(1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    print(json.dumps(ended([start(process, port, folder) for process in (0, 1)], 120.0)))
+
+    def work(process: int) -> None:
+        (folder / f"{process}.json").write_text(json.dumps(run(process, folder)))
+
+    print(json.dumps(together(work, seconds=120.0)))
 
 
 if __name__ == "__main__":

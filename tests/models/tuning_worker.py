@@ -5,17 +5,12 @@ What each found goes to ``folder/<process>.npz``.
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
-import socket
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from sylvan import LabelTree, validate
 from sylvan.models.deep_layer_job import DeepLayerJob
@@ -98,35 +93,15 @@ def run(folder: Path) -> dict[str, Any]:
     return found
 
 
-def start(process: int, port: int, folder: Path) -> int:
-    """A child that is process ``process`` of two; its id."""
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE="2")
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-        np.savez(folder / f"{process}.npz", **run(folder))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
 def main() -> None:
-    from process_worker import ended  # of tests/neural
+    from forked_processes import together  # of tests/neural
 
     folder = Path(sys.argv[1])
-    for name in ("accelerate.state", "transformers"):
-        importlib.import_module(name)
-    torch.set_num_threads(1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    print(json.dumps(ended([start(process, port, folder) for process in (0, 1)], 200.0)))
+
+    def work(process: int) -> None:
+        np.savez(folder / f"{process}.npz", **run(folder))
+
+    print(json.dumps(together(work, imports=["transformers"])))
 
 
 if __name__ == "__main__":

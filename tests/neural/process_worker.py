@@ -5,20 +5,17 @@ Called with a folder, it goes through all scenarios; the results go to ``folder/
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import signal
-import socket
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from forked_processes import together
 from jobs import Points
 from torch import Tensor, nn
 
@@ -204,53 +201,16 @@ def run(scenario: str, folder: Path) -> dict[str, Any]:
     return never() if scenario == "never" else failing(folder, 3, scenario)
 
 
-def start(scenario: str, process: int, port: int, folder: Path) -> int:
-    """A child that is process ``process`` of two; its id."""
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE="2")
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-        found = run(scenario, folder)
-        (folder / f"{scenario}.{process}.json").write_text(json.dumps(found))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def ended(children: list[int], seconds: float) -> list[int]:
-    """The exit codes of all, those killed that don't end."""
-    codes: dict[int, int] = {}
-    until = time.monotonic() + seconds
-    while len(codes) < len(children):
-        for child in children:
-            if child not in codes:
-                found, status = os.waitpid(child, os.WNOHANG)
-                if found:
-                    codes[child] = os.waitstatus_to_exitcode(status)
-                elif time.monotonic() > until:
-                    os.kill(child, signal.SIGKILL)
-        time.sleep(0.02)
-    return [codes[child] for child in children]
-
-
 def main() -> None:
-    """One process after the other is forked off this one, which has imported everything and computed nothing."""
+    """One scenario after the other."""
     folder = Path(sys.argv[1])
-    importlib.import_module("accelerate.state")
-    torch.set_num_threads(1)
     codes = {}
     for scenario in ("training", "killed", "interrupted", "hang", "never"):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        processes = [0] if scenario == "never" else [0, 1]
-        codes[scenario] = ended([start(scenario, process, port, folder) for process in processes], 200.0)
+
+        def work(process: int, scenario: str = scenario) -> None:
+            (folder / f"{scenario}.{process}.json").write_text(json.dumps(run(scenario, folder)))
+
+        codes[scenario] = together(work, [0] if scenario == "never" else [0, 1])
     (folder / "codes.json").write_text(json.dumps(codes))
 
 

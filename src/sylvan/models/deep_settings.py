@@ -29,7 +29,7 @@ class DeepSettings(Parameterized):
         Of the vectors of the layer's nodes, by ``optimizer``. A bag that begins with nothing wants 0.15.
     optimizer : {"rowwise-adagrad", "sparse-adam"}
         Of everything with sparse gradients. ``"rowwise-adagrad"`` keeps one number a row; ``"sparse-adam"`` two more
-        tables, and it takes several times as long. The rates above are the first's; the second wants a tenth of them.
+        tables, and takes longer. The rates above are the first's; the second wants a tenth of them.
     weight_decay : float
         Of AdamW; biases and the scales of normalisations have none.
     batch_size : int
