@@ -16,7 +16,7 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["COMBINES", "hinge_power", "label_paths", "next_beam", "rank", "root_beam"]
+__all__ = ["COMBINES", "hinge_measure", "hinge_power", "label_paths", "next_beam", "rank", "root_beam"]
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
@@ -38,6 +38,13 @@ def hinge_power(combines: Sequence[str]) -> float:
             f"The 'combine' parameter must name one power of the hinge for all layers. Got {', '.join(hinges)} instead."
         )
     return float(hinges[0][1]) if hinges else 3.0
+
+
+def hinge_measure(margins: npt.NDArray[np.float32], power: float) -> npt.NDArray[np.float32]:
+    """Eq. 13's measure of rankers' own scores: exp(-max(0, 1 - s)^power), which is 1 from a margin of 1 on."""
+    slack = np.clip(1 - margins, 0, 104)  # from 104 on all measures are 0 in float32, and powers might overflow
+    measure: npt.NDArray[np.float32] = np.exp(-(slack**power)).astype(np.float32)
+    return measure
 
 
 def root_beam(n_rows: int) -> Beam:

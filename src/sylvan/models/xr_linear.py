@@ -23,7 +23,7 @@ from sylvan.models.plan import Plan
 from sylvan.models.xr_training import XRTraining
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
-from sylvan.ranking.calibrate import METHODS, Calibrator
+from sylvan.ranking.calibrate import METHODS, Calibrator, falling
 from sylvan.ranking.checkpoint import Checkpoint
 from sylvan.ranking.ensemble import mean_score
 from sylvan.ranking.explain import Names
@@ -83,7 +83,8 @@ class XRLinear(Estimator):
     combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper"} or list, default "l3_hinge"
         How a node's score joins those above it: times exp(-max(0, 1 - s)^3) (Eq. 13; other powers likewise), the
         node's own score alone (Eq. 12), or times its sigmoid; ``"paper"`` takes Eq. 13 in all layers but the last, and
-        Eq. 12 there.
+        Eq. 12 there. A score of a ranker alone has no bounds: where one in [0, 1] is needed, for the mean of several
+        trees or models and for :meth:`predict_proba`, it is put into Eq. 13, or the sigmoid with the logistic loss.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         What labels are clustered by; see :mod:`sylvan.indexing`.
     clustering : {"spherical", "kmeans", "random"}, default "spherical"
@@ -301,9 +302,7 @@ class XRLinear(Estimator):
         """
         return XRTraining(self, X, Y, sample_weight, label_features, label_embeddings).plan()
 
-    def _join(
-        self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None
-    ) -> XRLinear:
+    def _join(self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None) -> XRLinear:
         self.rankers_, self.calibrator_ = rankers, calibrator
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
@@ -410,13 +409,25 @@ class XRLinear(Estimator):
         return tree_votes(self.rankers_, combines, self._scaled(row), label, beam, top, names, bound)
 
     def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
-        return np.clip(top.scores, 0, 1) if len(self.rankers_) > 1 else self._bounded(top.scores)
+        if len(self.rankers_) > 1:
+            return np.clip(top.scores, 0, 1)
+        bounded = self._bounded(top.scores)
+        # Margins beyond 1 are all sure, and still in an order.
+        return falling(bounded) if self._per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
 
     def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The scores of one tree brought into [0, 1]."""
-        if self._per_layer("combine", self.tree_.depth)[-1] == "ranker":
+        """The scores of one tree brought into [0, 1].
+
+        A ranker's own scores go by what its loss makes of them: margins that training drives to 1 are told apart by
+        Eq. 13's measure, while their sigmoids would lie close together, and a mean of several trees would go by the
+        labels that are low everywhere.
+        """
+        combines = self._per_layer("combine", self.tree_.depth)
+        if combines[-1] != "ranker":
+            return np.clip(scores, 0, 1)
+        if self.loss == "logistic":
             return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
-        return np.clip(scores, 0, 1)
+        return matching.hinge_measure(scores, matching.hinge_power(combines))
 
     def to_state(self) -> store.State:
         """The fitted model as plain values and arrays; a tree given as a parameter is kept as ``tree_``."""
