@@ -291,7 +291,8 @@ def add_lora(model: Any, rank: int) -> Any:
 def fold_lora(model: Any) -> None:
     """Add what LoRA has learned to the weights beneath; the additions are zero then, and may learn on from there."""
     for layer in model.modules():
-        if len(additions := getattr(layer, "lora_B", ())):
+        additions = getattr(layer, "lora_B", None)
+        if additions:
             layer.merge()
             layer.merged_adapters.clear()  # as peft sees it, nothing has been merged: there is nothing to take back
             for addition in additions.values():
