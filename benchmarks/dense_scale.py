@@ -55,6 +55,7 @@ def measured(options: argparse.Namespace, seed: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", help="a folder; by default the preset's")
+    parser.add_argument("--name", help="what the encoder is called in the figures; by default its folder's name")
     parser.add_argument("--preset", default="tiny")
     parser.add_argument("--frozen", action="store_true", help="leave the encoder as it is")
     parser.add_argument("--tokens", type=int, help="of a text; by default the preset's")
@@ -76,7 +77,7 @@ def main() -> None:
         names = ("preset", "frozen", "tokens", "rows", "held")
         about = {"date": datetime.date.today().isoformat(), "machine": measure.processor()}
         about |= {name: getattr(options, name) for name in names}
-        about["encoder"] = None if options.encoder is None else Path(options.encoder).resolve().name
+        about["encoder"] = None if options.encoder is None else options.name or Path(options.encoder).resolve().name
         Path(options.json).write_text(json.dumps({**about, "runs": runs}, indent=1) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib import import_module
@@ -83,9 +84,18 @@ def test_goals_compare_what_is_alike(module: Any) -> None:
     assert "+0.80 points of P@5 against TF-IDF alone with the same rankers (wanted +1.00: missed)" in said
     assert "Fine-tuned against frozen: +0.50 points of P@5 (wanted more)." in said
     assert "+1.00 points of P@5 (wanted more) in 0.50 of its training time (wanted at most 1)" in said
-    assert "as good as XR-Transformer after 6.0× its time (wanted 5×)" in said
+    assert "X-Transformer is as good in 6.00 of the time (" in said and "wanted 5 times its time)." in said
     said = "\n".join(report.goals(runs[:-1], GROUP))
-    assert "0.20 points of P@5 behind XR-Transformer after 1.0× its time" in said
+    assert "60 steps, against XR-Transformer: -0.20 points of P@5 and -0.20 of P@1 in 1.00 of its time." in said
+    assert "isn't as good in 1.0 times the time" in said and "not shown, for want of a longer training)." in said
+    near = [*runs[:-2], tuned("x-transformer", 51.95, 18.0)]
+    assert (
+        "as good in 0.90 of the time" in (said := "\n".join(report.goals(near, GROUP)))
+        and "5 times its time: missed" in said
+    )
+    longer = [*runs[:-2], tuned("x-transformer", 51.0, 120.0)]
+    said = "\n".join(report.goals(longer, GROUP))
+    assert "isn't as good in 6.0 times the time" in said and "wanted 5 times its time)." in said
     slower = [*runs[:4], tuned("libpecos-xr-transformer", 53.0, 10.0)]
     said = "\n".join(report.goals(slower, GROUP))
     assert "-1.00 points of P@5 (wanted more: missed) in 2.00 of its training time (wanted at most 1: missed)" in said
@@ -103,6 +113,17 @@ def test_more_seeds_are_told_of(module: Any) -> None:
     said = "\n".join(report.goals([*one, *more, joined, frozen], GROUP))
     assert "in the mean of 2 and 2 seeds: +0.20 points." in said
     assert "2 fine-tuned models together: +1.00 points against one frozen, +0.60 against 2." in said
+
+
+def test_scales_are_the_means_of_seeds(module: Any, tmp_path: Path) -> None:
+    report = module("report_transformers")
+    assert report.scales(tmp_path) == []
+    runs = [{"0.0": {f"P@{k}": 10.0 * k + seed for k in (1, 3, 5)}} for seed in (0, 1)]
+    book = {"encoder": None, "frozen": False, "preset": "tiny", "rows": 1200, "held": 30, "runs": runs}
+    (tmp_path / "dense_scale-tiny.json").write_text(json.dumps(book))
+    text = "\n".join(report.scales(tmp_path))
+    assert "the bag of words trained, preset tiny" in text and "1,200 rows to learn from, the mean of 2 seeds" in text
+    assert "| 0.0 | 10.50/30.50/50.50 |" in text
 
 
 def test_what_was_not_timed_is_said_so(module: Any) -> None:

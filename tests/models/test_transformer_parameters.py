@@ -48,7 +48,7 @@ def test_a_kind_of_encoder_has_its_own_rates(preset: str, rate: float) -> None:
     bag = deep_settings(model, "bag")
     assert (bag.learning_rate, bag.row_learning_rate, bag.label_learning_rate) == (0.005, 0.3, 0.15)
     scale = PRESETS[preset]["dense_scale"]
-    assert [value_of(model, "dense_scale", kind) for kind in ("bag", "network", "sentence")] == [0.05, scale, scale]
+    assert [value_of(model, "dense_scale", kind) for kind in ("bag", "network", "sentence")] == [0.02, scale, scale]
     told = deep_settings(XRTransformer(preset=preset, label_learning_rate=0.5, learning_rate=0.25), "bag")
     assert (told.label_learning_rate, told.learning_rate) == (0.5, 0.25)
 

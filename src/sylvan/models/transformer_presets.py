@@ -61,7 +61,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "bag": {
         "max_length": 256, "learning_rate": 0.005, "row_learning_rate": 0.3, "label_learning_rate": 0.15,
-        "dense_scale": 0.05,
+        "dense_scale": 0.02,
     },
     "network": {"max_length": 128},
     "sentence": {"max_length": 128},
