@@ -30,10 +30,46 @@ def test_frozen_is_xr_linear_over_words_and_vectors(scale: float) -> None:
     assert ours.labels.tobytes() == theirs.labels.tobytes() and ours.scores.tobytes() == theirs.scores.tobytes()
 
 
-def test_the_tree_is_made_of_the_words_alone(frozen: Any, tuned: Any) -> None:
-    X = frozen.vectorizer_.transform(TEXTS)
-    expected = XRLinear(branching=2, max_leaf=2, n_jobs=1).fit(X, frozen.vocabulary_.encode(LABELS)).tree_
-    assert frozen.tree_ == tuned.tree_ == expected
+def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.models import deep_matching
+
+    learned: list[Any] = []
+    fine_tune = deep_matching.fine_tune
+    monkeypatch.setattr(
+        deep_matching, "fine_tune", lambda *given, **more: learned.append(given[3]) or fine_tune(*given, **more)
+    )
+    model = small(n_trees=2).fit(TEXTS, LABELS)
+    X, Y = model.vectorizer_.transform(TEXTS), model.vocabulary_.encode(LABELS)
+    expected = XRLinear(branching=2, max_leaf=2, n_jobs=1).fit(X, Y).tree_
+    assert learned == [expected] and matched.tree_ == matched._shaped(expected)
+
+
+@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_the_rankers_trees_are_made_of_words_and_vectors(frozen: bool, n_trees: int, tmp_path: Path) -> None:
+    model = small(frozen=frozen, n_trees=n_trees).fit(TEXTS, LABELS)
+    X = sp.hstack([model.vectorizer_.transform(TEXTS), sp.csr_matrix(model.embed(TEXTS))]).tocsr()
+    twin = XRLinear(branching=2, max_leaf=2, n_trees=n_trees, n_jobs=1).fit(X, model.vocabulary_.encode(LABELS))
+    assert [ranker.tree for ranker in model.ranker_.rankers_] == [ranker.tree for ranker in twin.rankers_]
+    assert len(model.ranker_.rankers_) == n_trees and model.tree_ == twin.tree_
+    ours, theirs = model.rank(TEXTS, k=5), twin.rank(X, k=5)
+    assert ours.labels.tobytes() == theirs.labels.tobytes() and ours.scores.tobytes() == theirs.scores.tobytes()
+    model.save(tmp_path / "model")
+    assert sylvan.load(tmp_path / "model").rank(TEXTS, k=5).scores.tobytes() == ours.scores.tobytes()
+    assert len(model.explain("the whale", "whale").trees) == n_trees
+    assert bool(model.history_) is not frozen
+
+
+def test_several_trees_by_a_given_ranker_and_by_presets() -> None:
+    from sylvan.models.transformer_presets import ranker_of
+
+    assert ranker_of(small(ranker=XRLinear(n_trees=2))).n_trees == 2
+    assert ranker_of(small(ranker=XRLinear(n_trees=2), n_trees=1)).n_trees == 1
+    assert [ranker_of(XRTransformer(preset=preset)).n_trees for preset in ("tiny", "base", "paper")] == [1, 3, 3]
+    assert [ranker_of(XTransformer(preset=preset)).n_trees for preset in ("tiny", "base", "paper")] == [1, 1, 1]
+    tree = LabelTree.random(8, branching=2, max_leaf=2)
+    model = small(ranker=XRLinear(tree=tree)).fit(TEXTS, LABELS)
+    assert model.tree_ == tree
 
 
 def test_each_layer_is_trained_from_coarse_to_fine(tuned: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
-from sylvan import TfidfVectorizer, XRLinear, XRTransformer, XTransformer
+from sylvan import LabelTree, TfidfVectorizer, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
 from sylvan.models.transformer_presets import (
     CONSTRAINTS,
@@ -118,13 +118,26 @@ def test_ranges_are_those_of_what_they_are_handed_to() -> None:
         ({"dense_scale": 1e39}, "'dense_scale' parameter of XRTransformer must be a float in"),
         ({"embedding": "pifa_lf"}, "'embedding' parameter of XRTransformer must be one of 'pifa', 'pii', 'spectral'"),
         ({"patience": 2}, "'patience' parameter needs 'held_out' rows"),
-        ({"ranker": XRLinear(n_trees=3)}, r"'ranker' parameter of XRTransformer must have n_trees=1.*Got n_trees=3"),
+        ({"n_trees": 0}, r"'n_trees' parameter of XRTransformer must be an int in \[1, 1000\]"),
+        (
+            {"ranker": XRLinear(tree=LabelTree.flat(8)), "n_trees": 2},
+            r"'n_trees' parameter .* must be 1 beside a ranker",
+        ),
     ],
 )
 def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
     for ask in (small(**params).fit, small(**params).plan):
         with pytest.raises(ParameterError, match=words):
             ask(TEXTS, LABELS)
+
+
+def test_x_transformer_has_one_tree() -> None:
+    words = r"'ranker' parameter of XTransformer must have n_trees=1.*Got n_trees=3"
+    with pytest.raises(ParameterError, match=words):
+        small(XTransformer, ranker=XRLinear(n_trees=3)).fit(TEXTS, LABELS)
+    words = "'n_trees' parameter of XTransformer must be None, as its tree is that of the encoder's clusters. Got 2"
+    with pytest.raises(ParameterError, match=words):
+        small(XTransformer, n_trees=2).fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e15])

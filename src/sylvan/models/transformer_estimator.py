@@ -49,6 +49,7 @@ class TransformerEstimator(TextEstimator):
 
     constraints: ClassVar[Mapping[str, Constraint]] = CONSTRAINTS
     kind: ClassVar[str]
+    _own_trees: ClassVar[bool] = False  # whether the rankers' trees are their own, not the one that the encoder learns
 
     vectorizer_: TfidfVectorizer
     ranker_: XRLinear
@@ -89,6 +90,7 @@ class TransformerEstimator(TextEstimator):
         branching: int | None = None,
         max_leaf: int | None = None,
         embedding: str | None = None,
+        n_trees: int | None = None,
         beam: int | None = None,
         negatives: str | list[str] | None = None,
         combine: str | list[str] | None = None,
@@ -130,6 +132,7 @@ class TransformerEstimator(TextEstimator):
         self.branching = branching
         self.max_leaf = max_leaf
         self.embedding = embedding
+        self.n_trees = n_trees
         self.beam = beam
         self.negatives = negatives
         self.combine = combine
@@ -158,10 +161,13 @@ class TransformerEstimator(TextEstimator):
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
     def _ranked(
-        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
+        self, training: TransformerTraining, tree: LabelTree | None, features: Csr, matcher: DeepMatcher | None,
         scale: float, kept: KeptParts, force: bool,
     ) -> XRLinear:  # fmt: skip
-        """The fitted ranker over the features of texts, in which the encoder's vectors have the length ``scale``."""
+        """The fitted ranker over the features of texts, in which the encoder's vectors have the length ``scale``.
+
+        ``tree`` is the one that the encoder has learned; None where it has learned none, and rankers have their own.
+        """
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
     # ---------------------------------------- training
@@ -268,7 +274,7 @@ class TransformerEstimator(TextEstimator):
 
     @property
     def tree_(self) -> LabelTree:
-        """The tree over the labels."""
+        """The tree over the labels; of several, the first."""
         self._need_fit("tree_")
         return self.ranker_.tree_
 

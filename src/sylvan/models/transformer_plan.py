@@ -15,7 +15,7 @@ from sylvan.models import transformer_presets as presets
 from sylvan.models.plan import Phase, Plan, rankers_plan, state_bytes, timed
 from sylvan.models.transformer_features import dense_features
 from sylvan.ranking.machine import available_bytes, resident_bytes
-from sylvan.ranking.memory import csr_bytes, shown_bytes, solver_bytes
+from sylvan.ranking.memory import csr_bytes, embedding_bytes, shown_bytes, solver_bytes
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
@@ -271,12 +271,13 @@ def plan_of(training: TransformerTraining) -> Plan:
     layers = () if model.frozen else tuple(tree.layer_sizes[t] for t in model._trained_layers(tree))
     sizes = sizes_of(training, encoder, layers, len(terms.indices))
     rankers, share = _rankers(training, tree, terms, encoder.dim_out)
+    n_trees, index = _trees_made(training, terms, encoder.dim_out)
     parts, gpu = sizes.bytes(), on_gpu(model)
     learned, embedded = _texts_seen(training, encoder, len(layers))
     where = " (on the GPU)" if gpu else ""
     phases: tuple[Phase, ...] = (
         Phase("features", making.seconds, terms.nbytes),
-        Phase("tree", clustering.seconds, 0),
+        Phase("tree" if n_trees == 1 else "trees", clustering.seconds * n_trees, index),
         Phase(f"encoder{where}", opening.seconds, parts["encoder"]),
         Phase(f"its training{where}", learned * each * _BACKWARD, parts["its training"]),
         Phase(f"node vectors{where}", 0.0, parts["node vectors"]),
@@ -287,9 +288,8 @@ def plan_of(training: TransformerTraining) -> Plan:
     held = sizes.training - (sizes.gpu if gpu else 0)
     vectors = n_rows * encoder.dim_out
     ranking = sizes.ranking - parts["rankers"] - (parts["encoder"] if gpu else 0)
-    ranking += csr_bytes(n_rows, sizes.n_terms + vectors) + round(
-        max(phase.peak_bytes for phase in rankers.phases) / share
-    )
+    solved = round(max(phase.peak_bytes for phase in rankers.phases) / share)
+    ranking += csr_bytes(n_rows, sizes.n_terms + vectors) + max(index, solved)
     model_bytes = parts["encoder"] + state_bytes(training.vectorizer.to_state()) + round(rankers.model_bytes / share)
     model_bytes += state_bytes(training.vocabulary.to_state())
     found = Plan(
@@ -297,6 +297,16 @@ def plan_of(training: TransformerTraining) -> Plan:
         None if available is None else now + available, phases,
     )  # fmt: skip
     return found if found.fits else replace(found, offers=(*_offers(model, encoder, sizes), *rankers.offers))
+
+
+def _trees_made(training: TransformerTraining, terms: Any, n_dense: int) -> tuple[int, int]:
+    """How many trees are clustered, and the bytes of the labels' vectors where that is by both kinds of features."""
+    model, plain, labels = training.model, training.plain, training.labels
+    if not model._own_trees or plain.tree is not None or labels.shape[1] <= plain.max_leaf:
+        return 1, 0
+    lengths = np.repeat(np.diff(terms.indptr) + n_dense, np.diff(labels.indptr))
+    index = embedding_bytes(labels.shape[1], int(lengths.sum()), len(labels.indices))
+    return plain.n_trees + (not model.frozen), index
 
 
 def _texts_seen(training: TransformerTraining, encoder: TextEncoder, n_layers: int) -> tuple[int, int]:
@@ -322,14 +332,19 @@ def _cores(training: TransformerTraining) -> int:
 
 
 def _rankers(training: TransformerTraining, tree: Any, terms: Any, n_dense: int) -> tuple[Plan, float]:
-    """The plan of the rankers on a part of the rows, and which share that is; what they see of the encoder is noise."""
+    """The plan of the rankers on a part of the rows, and which share that is; what they see of the encoder is noise.
+
+    Trees of their own are taken to be like the one that the words make.
+    """
     n_rows = terms.shape[0]
     rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _PLANNED_ROWS)).astype(np.int64))
     labels = take_rows(training.labels, rows)
     noise = np.random.default_rng(0).standard_normal((len(rows), n_dense), np.float32) / np.float32(np.sqrt(n_dense))
     features = beside(take_rows(terms, rows), noise)
-    ranker = training.ranker(tree)
+    ranker = training.ranker(None if training.model._own_trees else tree)
     weight = None if training.weight is None else validate.sample_weight(training.weight[rows], len(rows))
     folds = 0 if ranker.calibration is None else ranker.calibration_folds
-    plan = rankers_plan(ranker, features, labels, [(tree, ranker.seed)], weight, training.jobs, (), folds)
+    plan = rankers_plan(
+        ranker, features, labels, [(tree, ranker.seed)] * ranker.n_trees, weight, training.jobs, (), folds
+    )
     return plan, len(rows) / max(n_rows, 1)

@@ -47,12 +47,12 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "base": {
         "encoder": "sentence-transformers/all-MiniLM-L6-v2", "epochs": 1.0, "batch_size": 32,
         "dense_scale": 0.75, "vectorizer": {"sublinear_tf": True},
-        "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05},
+        "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3},
     },
     "paper": {
         "encoder": "bert-base-uncased", "network": {"pooling": "cls", "learning_rate": 5e-5},
         "sentence": {"learning_rate": 5e-5}, "epochs": 4.0, "batch_size": 32, "deep_beam": 20, "dense_scale": 1.0,
-        "vectorizer": {}, "ranker": {"negatives": "paper", "combine": "paper"},
+        "vectorizer": {}, "ranker": {"negatives": "paper", "combine": "paper", "n_trees": 3},
     },
 })  # fmt: skip
 # What a kind of encoder wants whatever the preset: a bag begins with nothing, the others are pretrained. It sees the
@@ -75,7 +75,7 @@ _DEEP = {
     "patience": "patience",
 }  # fmt: skip
 _RANKER = (
-    "branching", "max_leaf", "embedding", "beam", "negatives", "combine", "threshold", "tail", "calibration",
+    "branching", "max_leaf", "embedding", "n_trees", "beam", "negatives", "combine", "threshold", "tail", "calibration",
 )  # fmt: skip
 
 
@@ -203,6 +203,7 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "max_leaf": Number(int, 1, optional=True),
     # By features of labels they can't be clustered: fit takes none.
     "embedding": Choice(tuple(name for name in EMBEDDINGS if name != "pifa_lf"), optional=True),
+    "n_trees": Number(int, 1, 1000, optional=True),
     "beam": Number(int, 1, MAX_COLUMNS, optional=True),
     "negatives": PerLayer((*NEGATIVES, "paper"), optional=True),
     "combine": PerLayer((*matching.COMBINES, "paper"), optional=True),
@@ -243,17 +244,25 @@ def ranker_of(model: Any) -> XRLinear:
     Raises
     ------
     ParameterError
-        When the given one has several trees.
+        When several trees are asked for where there can be one alone.
     """
-    if model.ranker is not None and model.ranker.n_trees != 1:
-        name = type(model).__name__
+    name = type(model).__name__
+    if not model._own_trees and model.ranker is not None and model.ranker.n_trees != 1:
         raise ParameterError(
-            f"The 'ranker' parameter of {name} must have n_trees=1: the encoder learns one tree, and several are an "
-            f"ensemble ({name}.ensemble). Got n_trees={model.ranker.n_trees} instead."
+            f"The 'ranker' parameter of {name} must have n_trees=1: its tree is that of the encoder's clusters, and "
+            f"several are an ensemble ({name}.ensemble). Got n_trees={model.ranker.n_trees} instead."
         )
     given = PRESETS[model.preset]["ranker"] if model.ranker is None else model.ranker.get_params(deep=False)
     own = {name: getattr(model, name) for name in _RANKER if getattr(model, name) is not None}
-    return XRLinear(**{**given, **own, "n_trees": 1, "n_jobs": model.n_jobs, "seed": model.seed})
+    made = XRLinear(**{**given, **own, "n_jobs": model.n_jobs, "seed": model.seed})
+    if not model._own_trees:
+        made.n_trees = 1
+    elif made.tree is not None and made.n_trees != 1:
+        raise ParameterError(
+            f"The 'n_trees' parameter of {name} must be 1 beside a ranker that has a tree given. Got {made.n_trees} "
+            "instead."
+        )
+    return made
 
 
 def encoder_of(model: Any) -> TextEncoder:

@@ -123,12 +123,13 @@ class TransformerTraining:
         everyone = None if engine is None else engine.everyone
         with kept_parts(checkpoint, lambda: self._identity(encoder), writes, everyone) as kept:
             terms = self._terms()
-            tree = model._shaped(kept.tree(lambda: self._index(terms)))
+            learns = not (model.frozen and model._own_trees)
+            tree = model._shaped(kept.tree(lambda: self._index(terms))) if learns else None
             rows = encoder.tokenize(self.texts)
             self._warn_of_long_texts(encoder)
             if engine is not None:
                 engine.place(encoder)
-            matcher = None if model.frozen else self._fine_tuned(encoder, rows, tree, engine, kept)
+            matcher = None if model.frozen or tree is None else self._fine_tuned(encoder, rows, tree, engine, kept)
             dense = kept.array("embeddings", lambda: dense_features(model, encoder, rows, engine))
             scale = float(presets.value_of(model, "dense_scale", presets.kind_of(encoder)))
             ranker = model._ranked(self, tree, joined(terms, dense, scale), matcher, scale, kept, force)
@@ -142,7 +143,8 @@ class TransformerTraining:
 
     def _index(self, terms: Csr) -> LabelTree:
         """The tree by the labels' texts, before anything is known of the encoder's vectors."""
-        ((tree, _),) = XRTraining(self.plain, terms, self.labels, self.weight, None, None)._trees(Workspace())
+        one = XRLinear(**{**self.plain.get_params(deep=False), "n_trees": 1})
+        ((tree, _),) = XRTraining(one, terms, self.labels, self.weight, None, None)._trees(Workspace())
         return tree
 
     def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
@@ -169,9 +171,10 @@ class TransformerTraining:
                 row_weight=self.weight, engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs,
             )  # fmt: skip
 
-    def ranker(self, tree: LabelTree) -> XRLinear:
-        """The ranker to be trained over the features, on this tree."""
-        return XRLinear(**{**self.plain.get_params(deep=False), "tree": tree, "n_trees": 1})
+    def ranker(self, tree: LabelTree | None = None) -> XRLinear:
+        """The ranker to be trained over the features, on this tree or on those that it will make of them."""
+        params = self.plain.get_params(deep=False)
+        return XRLinear(**params) if tree is None else XRLinear(**{**params, "tree": tree, "n_trees": 1})
 
     def _identity(self, encoder: TextEncoder) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint."""

@@ -91,6 +91,8 @@ class XTransformer(TransformerEstimator):
         Training ends after so many measurements without a better one.
     dense_scale : float, optional
         Length of the encoder's vectors beside TF-IDF's, whose is 1.
+    n_trees : None
+        Has no use here: the rankers' tree is that of the encoder's clusters.
     branching, max_leaf, embedding, beam, negatives, combine, threshold, tail, calibration : optional
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them; ``max_leaf`` says how many labels a cluster
         has at most, and so how many clusters there are.
@@ -145,6 +147,7 @@ class XTransformer(TransformerEstimator):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         **CONSTRAINTS,
         **dict.fromkeys(("deep_beam", "refresh"), Unused("every cluster is a candidate of every text")),
+        "n_trees": Unused("its tree is that of the encoder's clusters"),
     }
 
     def _shaped(self, tree: LabelTree) -> LabelTree:
@@ -171,9 +174,10 @@ class XTransformer(TransformerEstimator):
         return (sizes[self._last_few(sizes[:-1])],)
 
     def _ranked(
-        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
+        self, training: TransformerTraining, tree: LabelTree | None, features: Csr, matcher: DeepMatcher | None,
         scale: float, kept: KeptParts, force: bool,
     ) -> XRLinear:  # fmt: skip
+        assert tree is not None
         known: dict[int, Any] = {}
         if matcher is not None and tree.depth > 1:
             layer = matcher.layers[0]

@@ -84,6 +84,9 @@ class XRTransformer(TransformerEstimator):
         A layer ends after so many measurements without a better one.
     dense_scale : float, optional
         Length of the encoder's vectors beside TF-IDF's, whose is 1.
+    n_trees : int, optional
+        Trees of rankers over the same vectors, whose mean a label's score is: what an ensemble gains, nearly, for one
+        encoder.
     branching, max_leaf, embedding, beam, negatives, combine, threshold, tail, calibration : optional
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them. Rows that are held out for ``calibration``
         have been seen by the encoder unless it is frozen: probabilities are then somewhat too high.
@@ -133,6 +136,7 @@ class XRTransformer(TransformerEstimator):
     """
 
     kind: ClassVar[str] = KIND
+    _own_trees: ClassVar[bool] = True
 
     def _trained_layers(self, tree: LabelTree) -> list[int]:
         return self._few_enough(tree.layer_sizes)
@@ -145,11 +149,11 @@ class XRTransformer(TransformerEstimator):
         return tuple(sizes[t] for t in self._few_enough(sizes))
 
     def _ranked(
-        self, training: TransformerTraining, tree: LabelTree, features: Csr, matcher: DeepMatcher | None,
+        self, training: TransformerTraining, tree: LabelTree | None, features: Csr, matcher: DeepMatcher | None,
         scale: float, kept: KeptParts, force: bool,
     ) -> XRLinear:  # fmt: skip
         labels, weight = training.labels.to_scipy(), training.weight
-        return training.ranker(tree).fit(features, labels, weight, checkpoint=kept.inner("ranker"), force=force)
+        return training.ranker().fit(features, labels, weight, checkpoint=kept.inner("ranker"), force=force)
 
 
 store.register(KIND, XRTransformer.from_state)
