@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSTRAINTS",
+    "DEEP_NAMES",
     "KINDS",
     "PRESETS",
     "Unused",
@@ -74,6 +75,7 @@ _DEEP = {
     "negative_cost": "negative_cost", "bootstrap": "bootstrap", "refresh": "refresh", "held_out": "held_out",
     "patience": "patience",
 }  # fmt: skip
+DEEP_NAMES: Mapping[str, str] = MappingProxyType({theirs: ours for ours, theirs in _DEEP.items()})
 _RANKER = (
     "branching", "max_leaf", "embedding", "beam", "negatives", "combine", "threshold", "tail", "calibration",
 )  # fmt: skip

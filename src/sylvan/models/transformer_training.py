@@ -21,6 +21,7 @@ from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_labels import encode_labels
 from sylvan.models.transformer_features import dense_features, engine_of, joined, torch_threads, unit_terms
 from sylvan.models.transformer_plan import estimate, memory_words, on_gpu, plan_of, refuse_beyond_memory
+from sylvan.models.transformer_words import spoken_of
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import XRTraining
 from sylvan.parallel import resolve_jobs
@@ -75,10 +76,11 @@ class TransformerTraining:
         self.model, self.jobs = model, resolve_jobs(model.n_jobs)
         self.name = type(model).__name__
         self.vectorizer, self.plain = presets.vectorizer_of(model), presets.ranker_of(model)
-        if not model.frozen:
-            presets.deep_settings(model, "network").check(0)  # whatever the kind; what each layer wants comes later
-        self.vectorizer.check_params()
-        self.plain.check_params()
+        with spoken_of(model):
+            if not model.frozen:
+                presets.deep_settings(model, "network").check(0)  # whatever the kind; :meth:`agreed` holds the layers'
+            self.vectorizer.check_params()
+            self.plain.check_params()
         self.texts = check_texts(texts, self.name)
         self.vocabulary, Y = encode_labels(label_lists)
         if len(self.texts) != Y.shape[0]:
@@ -123,7 +125,7 @@ class TransformerTraining:
         everyone = None if engine is None else engine.everyone
         with kept_parts(checkpoint, lambda: self._identity(encoder), writes, everyone) as kept:
             terms = self._terms()
-            tree = model._shaped(kept.tree(lambda: self._index(terms)))
+            tree = self.agreed(model._shaped(kept.tree(lambda: self._index(terms))), encoder)
             rows = encoder.tokenize(self.texts)
             self._warn_of_long_texts(encoder)
             if engine is not None:
@@ -143,6 +145,21 @@ class TransformerTraining:
     def _index(self, terms: Csr) -> LabelTree:
         """The tree by the labels' texts, before anything is known of the encoder's vectors."""
         ((tree, _),) = XRTraining(self.plain, terms, self.labels, self.weight, None, None)._trees(Workspace())
+        return tree
+
+    def agreed(self, tree: LabelTree, encoder: TextEncoder) -> LabelTree:
+        """The tree, after a look whether what was given layer by layer has as many: before, not after, hours of work.
+
+        Raises
+        ------
+        ParameterError
+        """
+        ranker = self.ranker(tree)
+        for name in ("negatives", "combine"):
+            ranker._per_layer(name, tree.depth)
+        if not self.model.frozen:
+            settings = presets.deep_settings(self.model, presets.kind_of(encoder))
+            settings.check(len(self.model._trained_layers(tree)))
         return tree
 
     def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
