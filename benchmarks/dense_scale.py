@@ -1,35 +1,39 @@
 """How long an encoder's vectors should be beside TF-IDF's, whose length is 1: XRTransformer's ``dense_scale``.
 
 On the bundled sample, whose test rows aren't looked at: of the training rows a part is held out, by another seed each
-time. The encoder is trained once a seed; only the rankers follow from the scale.
+time. The encoder is trained once a seed, or not at all with ``--frozen``; only the rankers follow from the scale.
 
-    python benchmarks/dense_scale.py --seeds 5
-    python benchmarks/dense_scale.py --encoder models/minilm --preset base --rows 5000 --json scales.json
+    python benchmarks/dense_scale.py --seeds 5 --json results/dense_scale-tiny.json
+    python benchmarks/dense_scale.py --encoder models/minilm --preset base --frozen --tokens 32 --json scales.json
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 from pathlib import Path
 from typing import Any
 
+import measure
 import numpy as np
 import scipy.sparse as sp
 
 from sylvan import XRLinear, XRTransformer, data, metrics
 
-SCALES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # 0 is TF-IDF alone
+SCALES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5)  # 0 is TF-IDF alone
 AT = (1, 3, 5)
 
 
-def measured(encoder: str | None, preset: str, seed: int, n_rows: int, n_held: int, jobs: int) -> dict[str, Any]:
+def measured(options: argparse.Namespace, seed: int) -> dict[str, Any]:
     """P@k in percent on rows that were held out, by scale."""
+    n_rows, n_held = options.rows, options.held
     train = data.load_sample()[0]
     rows = np.random.default_rng(seed).permutation(len(train.texts))
     held, learned = rows[:n_held], rows[n_held : n_held + n_rows]
     texts, labels = ([part[row] for row in learned] for part in (train.texts, train.labels))
-    model = XRTransformer(encoder, preset=preset, device="cpu", n_jobs=jobs, seed=seed).fit(texts, labels)
+    told = {"frozen": options.frozen, "max_length": options.tokens, "n_jobs": options.threads}
+    model = XRTransformer(options.encoder, preset=options.preset, device="cpu", seed=seed, **told).fit(texts, labels)
     asked = [train.texts[row] for row in held]
     truth = model.vocabulary_.encode([train.labels[row] for row in held], unknown="ignore")
     terms = [model.vectorizer_.transform(some) for some in (texts, asked)]
@@ -52,6 +56,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", help="a folder; by default the preset's")
     parser.add_argument("--preset", default="tiny")
+    parser.add_argument("--frozen", action="store_true", help="leave the encoder as it is")
+    parser.add_argument("--tokens", type=int, help="of a text; by default the preset's")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=15_332, help="training rows to learn from")
     parser.add_argument("--held", type=int, default=2_000, help="training rows to measure on")
@@ -60,15 +66,17 @@ def main() -> None:
     options = parser.parse_args()
     runs = []
     for seed in range(options.seeds):
-        run = (options.encoder, options.preset, seed, options.rows, options.held, options.threads)
-        runs.append(measured(*run))
+        runs.append(measured(options, seed))
         for scale, found in runs[-1].items():
             print(f"seed {seed}  dense_scale {scale:>4}  {found}", flush=True)
     for scale in map(str, SCALES):
         mean = {f"P@{k}": round(float(np.mean([run[scale][f"P@{k}"] for run in runs])), 2) for k in AT}
         print(f"mean    dense_scale {scale:>4}  {mean}")
     if options.json:
-        about = {"encoder": options.encoder, "preset": options.preset, "rows": options.rows, "held": options.held}
+        names = ("preset", "frozen", "tokens", "rows", "held")
+        about = {"date": datetime.date.today().isoformat(), "machine": measure.processor()}
+        about |= {name: getattr(options, name) for name in names}
+        about["encoder"] = None if options.encoder is None else Path(options.encoder).resolve().name
         Path(options.json).write_text(json.dumps({**about, "runs": runs}, indent=1) + "\n")
 
 

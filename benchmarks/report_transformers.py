@@ -123,6 +123,7 @@ def goals(runs: list[Record], group: tuple[str, int, int]) -> list[str]:
     if ours and frozen:
         gain = ours["P@5"] - frozen["P@5"]
         lines.append(f"- Fine-tuned against frozen: {gain:+.2f} points of P@5 (wanted more{_missed(gain <= 0)}).")
+        lines += _more_seeds(of_group(runs, group))
     if ours and theirs and ours["train_s"] and theirs["train_s"]:
         gain, times = ours["P@5"] - theirs["P@5"], ours["train_s"] / theirs["train_s"]
         lines.append(
@@ -130,6 +131,28 @@ def goals(runs: list[Record], group: tuple[str, int, int]) -> list[str]:
             f"{times:.2f} of its training time (wanted at most 1{_missed(times > 1)})."
         )
     return lines + _faster(ours, [run for run in found if run["contender"] == "x-transformer"])
+
+
+def _more_seeds(found: list[Record]) -> list[str]:
+    """Fine-tuned against frozen, beyond one seed: in the mean of single models, and of ensembles."""
+    tuned, frozen = (
+        [run for run in found if run["contender"] == name and "settings" not in run]
+        for name in ("xr-transformer", "frozen")
+    )
+    lines = []
+    alone = [[run["P@5"] for run in runs if "seeds" not in run] for runs in (tuned, frozen)]
+    if min(map(len, alone)) > 1:
+        means = [sum(figures) / len(figures) for figures in alone]
+        lines.append(
+            f"- The same in the mean of {len(alone[0])} and {len(alone[1])} seeds: {means[0] - means[1]:+.2f} points."
+        )
+    together, theirs = (next((run for run in runs if "seeds" in run), None) for runs in (tuned, frozen))
+    if together is not None:
+        n, one = len(together["seeds"]), next(run for run in frozen if "seeds" not in run)
+        words = f"- {n} fine-tuned models together: {together['P@5'] - one['P@5']:+.2f} points against one frozen"
+        beside = "" if theirs is None else f", {together['P@5'] - theirs['P@5']:+.2f} against {len(theirs['seeds'])}"
+        lines.append(f"{words}{beside}.")
+    return lines
 
 
 def _faster(ours: Record | None, others: list[Record]) -> list[str]:

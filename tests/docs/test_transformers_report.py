@@ -91,6 +91,20 @@ def test_goals_compare_what_is_alike(module: Any) -> None:
     assert "-1.00 points of P@5 (wanted more: missed) in 2.00 of its training time (wanted at most 1: missed)" in said
 
 
+def test_more_seeds_are_told_of(module: Any) -> None:
+    report = module("report_transformers")
+    one = [row("frozen", 50.0, 1.0, **FROZEN), tuned("xr-transformer", 50.1, 20.0)]
+    assert "seeds" not in "\n".join(report.goals(one, GROUP))
+    joined = tuned("xr-transformer", 51.0, 0.0, seeds=[0, 1])
+    said = "\n".join(report.goals([*one, joined], GROUP))
+    assert "2 fine-tuned models together: +1.00 points against one frozen." in said
+    more = [row("frozen", 50.2, 1.0, **FROZEN, seed=1), tuned("xr-transformer", 50.5, 20.0, seed=1)]
+    frozen = row("frozen", 50.4, 0.0, **FROZEN, seeds=[0, 1])
+    said = "\n".join(report.goals([*one, *more, joined, frozen], GROUP))
+    assert "in the mean of 2 and 2 seeds: +0.20 points." in said
+    assert "2 fine-tuned models together: +1.00 points against one frozen, +0.60 against 2." in said
+
+
 def test_what_was_not_timed_is_said_so(module: Any) -> None:
     report = module("report_transformers")
     run = row("frozen", 50.0, 2.0, **FROZEN, settings={"dense_scale": 2.0})

@@ -86,6 +86,28 @@ def test_a_model_that_recomputes_activations_is_pickled(lora_rank: int | None, b
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_a_model_with_lora_is_its_files_to_the_bit_and_learns_on(kind: Any, bert: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    told = {"max_length": 16, "learning_rate": 1e-2}
+    model = small(kind, encoder=str(bert), lora_rank=2, **told).fit(TEXTS, LABELS)
+    frozen = small(kind, encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
+    assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
+    before, ranked = model.embed(TEXTS), model.rank(TEXTS, k=3)
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.embed(TEXTS), before)
+    top = again.rank(TEXTS, k=3)
+    assert top.labels.tobytes() == ranked.labels.tobytes() and top.scores.tobytes() == ranked.scores.tobytes()
+
+    further = small(kind, encoder=model.encoder_, learning_rate=1e-2).fit(TEXTS, LABELS)
+    assert np.abs(further.embed(TEXTS) - before).max() > 1e-3
+    np.testing.assert_array_equal(model.embed(TEXTS), before)
+    changed = dict(further.encoder_.named_parameters())
+    kept = [name for name, weight in model.encoder_.named_parameters() if weight.equal(changed[name])]
+    assert any("embeddings" in name for name in kept), "only LoRA's layers learn"
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
     kind: Any, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,6 +151,35 @@ def test_damaged_shards_are_made_anew(spoil: Any, tmp_path: Path) -> None:
     assert mine.n_encoded == 50
 
 
+def test_a_shard_is_read_whole_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = EmbeddingCache(tmp_path, {"n": 1}, 8)
+    keys = cache.keys(TokenRows.from_lists([[i] for i in range(400)]))
+    vectors = np.random.default_rng(0).random((400, 8)).astype(np.float32)
+    for start in (0, 100, 200):
+        cache.add(keys[start : start + 100], vectors[start : start + 100])
+    read: list[str] = []
+    whole = EmbeddingCache._read
+    monkeypatch.setattr(EmbeddingCache, "_read", lambda self, name: read.append(name) or whole(self, name))
+
+    def look_up(*rows: int) -> None:
+        known, found = EmbeddingCache(tmp_path, {"n": 1}, 8).find(keys[list(rows)])
+        assert known.tolist() == [row < 300 for row in rows]
+        np.testing.assert_array_equal(found, vectors[[row for row in rows if row < 300]])
+
+    look_up(350, 7)
+    assert sorted(read) == sorted(path.name for path in shards(tmp_path)) and len(read) == 3
+    for row in range(0, 400, 7):
+        look_up(row, 299 - row % 300, row, 399)
+    assert len(read) == 3
+    look_up(*range(400))
+    assert len(read) == 6, "many at once are read in one piece"
+    for path in shards(tmp_path):
+        spoil_bytes(path)
+        os.utime(path, ns=(1, 1))
+    known, found = cache.find(keys)
+    assert not known.any() and found.shape == (0, 8)
+
+
 def test_single_texts_do_not_leave_ever_more_files(tmp_path: Path) -> None:
     mine = encoder()
     for i in range(100):

@@ -219,6 +219,14 @@ def test_lora_changes_little_and_is_saved_as_a_whole(folder: str, tmp_path: Path
     assert not (tmp_path / "merged" / "adapter_config.json").exists()
     np.testing.assert_allclose(embed(open_encoder(tmp_path / "merged"), TEXTS), after, atol=1e-5)
     np.testing.assert_array_equal(embed(encoder, TEXTS), after)  # saving leaves it as it was
+    unfolded = encoder.identity()
+    encoder.fold()
+    folded = embed(encoder, TEXTS)
+    np.testing.assert_allclose(folded, after, atol=1e-5)
+    np.testing.assert_array_equal(folded, embed(open_encoder(tmp_path / "merged"), TEXTS))
+    assert encoder.identity() != unfolded
+    steps(encoder)
+    assert abs(embed(encoder, TEXTS) - folded).max() > 1e-3, "it learns on"
     same = open_encoder(folder, max_length=20, lora_rank=2)
     assert same.identity() == open_encoder(folder, max_length=20, lora_rank=2).identity() != encoder.identity()
     with pytest.raises(ParameterError, match="'lora_rank' parameter of TransformerEncoder must be None"):

@@ -231,6 +231,7 @@ class _Training:
             done.append(self._train_layer(at, identity))
             self._keep(at, done[-1], identity)
         self.encoder.eval()  # nobody who asks it, from several threads perhaps, is to meet dropout
+        self.encoder.fold()
         return DeepMatcher(self.encoder, done)
 
     def _train_layer(self, at: int, identity: dict[str, Any]) -> DeepLayer:

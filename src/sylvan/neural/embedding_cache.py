@@ -12,6 +12,7 @@ import json
 import os
 import re
 import secrets
+import threading
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -29,6 +30,8 @@ _KEY_BYTES = 16
 _SHARD = re.compile(r"(\d+)-([0-9a-f]{8})\.vectors")
 _SMALL_SHARD = 4096  # rows
 _MOST_SMALL_SHARDS = 32
+_FEW = 16  # vectors are read one by one where they are fewer than a shard's over this
+_MOST_KEYS = 1 << 22  # that a process remembers: some 100 MB
 
 
 class EmbeddingCache:
@@ -99,21 +102,14 @@ class EmbeddingCache:
         """
         known = np.zeros(len(keys), dtype=bool)
         vectors = np.zeros((len(keys), self._dim), dtype=np.float32)
-        wanted = _as_numbers(keys)
-        order = np.argsort(wanted["high"], kind="stable")
         for name in self._shards():
-            if known.all():
+            missing = np.flatnonzero(~known)
+            if not len(missing):
                 break
-            shard = self._read(name)
-            if shard is None:
-                continue
-            theirs = _as_numbers(shard[0])
-            begin = np.searchsorted(wanted["high"][order], theirs["high"], "left")
-            end = np.searchsorted(wanted["high"][order], theirs["high"], "right")
-            for row in np.flatnonzero(end > begin):  # a text may be asked for several times
-                places = order[begin[row] : end[row]]
-                places = places[wanted["low"][places] == theirs["low"][row]]
-                known[places], vectors[places] = True, shard[1][row]
+            found = self._look_up(name, keys[missing])
+            if found is not None:
+                there, theirs = found
+                known[missing[there]], vectors[missing[there]] = True, theirs
         return known, vectors[known]
 
     def add(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> None:
@@ -158,6 +154,44 @@ class EmbeddingCache:
                 os.remove(waiting)
         return name
 
+    def _look_up(
+        self, name: str, keys: npt.NDArray[np.uint8]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]] | None:
+        """Which keys a shard has, and their vectors; None for a damaged one.
+
+        A shard is read whole and verified the first time that a process looks into it. Its keys are remembered as long
+        as the file stays as it is, so that a text asked for alone costs no more than reading its vector.
+        """
+        path = os.path.join(self._folder, name)
+        try:
+            status = os.stat(path)
+            state = (status.st_ino, status.st_size, status.st_mtime_ns)
+            index = _indexes.get(path, state)
+            if index is not None:
+                rows = index.rows_of(keys)
+                there = rows >= 0
+                if there.sum() * _FEW < len(index.rows):
+                    return there, self._read_rows(path, len(index.rows), rows[there])
+        except OSError:
+            return None
+        shard = self._read(name)
+        if shard is None:
+            return None
+        if index is None:
+            index = _indexes.put(path, state, _Index(shard[0]))
+        rows = index.rows_of(keys)
+        return rows >= 0, shard[1][rows[rows >= 0]]
+
+    def _read_rows(self, path: str, n: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        size = 4 * self._dim
+        found = np.empty((len(rows), self._dim), dtype="<f4")
+        with open(path, "rb", buffering=0) as file:
+            for place, row in enumerate(rows.tolist()):
+                file.seek(n * _KEY_BYTES + row * size)
+                if file.readinto(found[place].data.cast("B")) != size:
+                    raise OSError("the shard has been cut")
+        return found
+
     def _read(self, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]] | None:
         """Keys and vectors of a shard; None when it is damaged, of another shape or gone."""
         found = _SHARD.fullmatch(name)
@@ -189,6 +223,52 @@ class EmbeddingCache:
                     continue
 
 
-def _as_numbers(keys: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.uint64]]:
-    pairs = np.ascontiguousarray(keys).view("<u8").reshape(-1, 2)
-    return {"high": pairs[:, 0], "low": pairs[:, 1]}
+class _Index:
+    """The keys of a verified shard in an order in which they are found by halving."""
+
+    def __init__(self, keys: npt.NDArray[np.uint8]) -> None:
+        numbers = _as_numbers(keys)
+        self.rows = np.argsort(numbers[:, 0], kind="stable")
+        self.numbers = numbers[self.rows]
+
+    def rows_of(self, keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        """The row of each key in the shard; -1 for one that it hasn't got.
+
+        Of two keys that agree in their first half, which chance makes of none, the second isn't found and is computed
+        again.
+        """
+        wanted = _as_numbers(keys)
+        at = np.minimum(np.searchsorted(self.numbers[:, 0], wanted[:, 0]), len(self.numbers) - 1)
+        found: npt.NDArray[np.int64] = np.where((self.numbers[at] == wanted).all(axis=1), self.rows[at], -1)
+        return found
+
+
+class _Indexes:
+    """What this process knows of shards, by their path and the state that they were read in."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, ...], _Index]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, path: str, state: tuple[int, ...]) -> _Index | None:
+        """The index of a shard that hasn't changed since it was read."""
+        with self._lock:
+            kept = self._known.get(path)
+        return kept[1] if kept is not None and kept[0] == state else None
+
+    def put(self, path: str, state: tuple[int, ...], index: _Index) -> _Index:
+        """Remember an index, and forget the oldest beyond 4 million keys."""
+        with self._lock:
+            self._known.pop(path, None)
+            self._known[path] = (state, index)
+            while len(self._known) > 1 and sum(len(each.rows) for _, each in self._known.values()) > _MOST_KEYS:
+                del self._known[next(iter(self._known))]
+        return index
+
+
+_indexes = _Indexes()
+
+
+def _as_numbers(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Keys of 16 bytes as two numbers each."""
+    return np.ascontiguousarray(keys).view("<u8").reshape(-1, 2)

@@ -24,6 +24,7 @@ from sylvan.neural.network_shapes import check_counts, check_layers, check_shape
 
 __all__ = [
     "add_lora",
+    "fold_lora",
     "load_network",
     "load_tokenizer",
     "longest_input",
@@ -285,6 +286,17 @@ def add_lora(model: Any, rank: int) -> Any:
             found = peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
     _without_hooks(model)
     return found
+
+
+def fold_lora(model: Any) -> None:
+    """Add what LoRA has learned to the weights beneath; the additions are zero then, and may learn on from there."""
+    for layer in model.modules():
+        additions = getattr(layer, "lora_B", None)
+        if additions:
+            layer.merge()
+            layer.merged_adapters.clear()  # as peft sees it, nothing has been merged: there is nothing to take back
+            for addition in additions.values():
+                nn.init.zeros_(addition.weight)
 
 
 def recompute_activations(model: Any) -> bool:

@@ -126,6 +126,10 @@ class NetworkEncoder(TextEncoder):
                 torch.manual_seed(self.seed)
                 self.network = hugging_face.add_lora(self.network, self.lora_rank)
 
+    def fold(self) -> None:
+        if self._loaded and self.lora_rank is not None:
+            hugging_face.fold_lora(self.network)
+
     @property
     def dim_out(self) -> int:
         self.load()

@@ -131,6 +131,13 @@ class TextEncoder(Parameterized, nn.Module, ABC):
         tables = {id(table) for table in self.tables()}
         return [weight for weight in self.parameters() if weight.requires_grad and id(weight) not in tables]
 
+    def fold(self) -> None:
+        """Put what was trained beside the weights into them, as :meth:`save_pretrained` would.
+
+        A trained encoder then gives the same vectors to the bit as its files. Of LoRA's additions the products are
+        summed up once instead of for each text, which rounds otherwise; the additions begin anew at zero.
+        """
+
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Plain values that are the same for two encoders that give the same vectors: settings and checksums."""
