@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.errors import ModelError
+from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.models import transformer_state
 from sylvan.models.base import Estimator
@@ -351,7 +351,17 @@ class TransformerEstimator(TextEstimator):
         -------
         Ensemble
             Of ``len(encoders) * len(seeds)`` members, whose probabilities are averaged.
+
+        Raises
+        ------
+        ParameterError
+            When ``encoders`` is one encoder.
         """
+        if isinstance(encoders, (str, os.PathLike)) or hasattr(encoders, "tokenize"):
+            raise ParameterError(
+                "The 'encoders' parameter of ensemble must be a list of encoders. Got "
+                f"{encoders!r} instead: put it into a list."
+            )
         members = [cls(encoder, seed=seed, **params) for encoder in encoders for seed in seeds]
         return Ensemble(members, n_jobs=params.get("n_jobs"))
 

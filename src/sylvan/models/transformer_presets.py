@@ -245,7 +245,7 @@ def ranker_of(model: Any) -> XRLinear:
     Raises
     ------
     ParameterError
-        When the given one has several trees.
+        When the given one has several trees, or a tree by features that labels haven't got here.
     """
     if model.ranker is not None and model.ranker.n_trees != 1:
         name = type(model).__name__
@@ -255,7 +255,13 @@ def ranker_of(model: Any) -> XRLinear:
         )
     given = PRESETS[model.preset]["ranker"] if model.ranker is None else model.ranker.get_params(deep=False)
     own = {name: getattr(model, name) for name in _RANKER if getattr(model, name) is not None}
-    return XRLinear(**{**given, **own, "n_trees": 1, "n_jobs": model.n_jobs, "seed": model.seed})
+    made = XRLinear(**{**given, **own, "n_trees": 1, "n_jobs": model.n_jobs, "seed": model.seed})
+    if made.embedding == "pifa_lf" and made.tree is None:
+        raise ParameterError(
+            f"The 'ranker' parameter of {type(model).__name__} must have embedding='pifa', 'pii' or 'spectral': "
+            "'pifa_lf' needs features of labels, and there are texts alone."
+        )
+    return made
 
 
 def encoder_of(model: Any) -> TextEncoder:
