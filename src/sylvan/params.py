@@ -207,7 +207,13 @@ class Parameterized:
                     f"{type(self).__name__} has no parameter {outer!r}. Its parameters are: {', '.join(known)}."
                 )
             if inner:
-                getattr(self, outer).set_params(**{inner: value})
+                held = getattr(self, outer)
+                if not hasattr(held, "set_params"):
+                    raise ParameterError(
+                        f"The {name!r} parameter can't be set: the {outer!r} of this {type(self).__name__} is "
+                        f"{held!r}, which has no parameters. Give it an object first."
+                    )
+                held.set_params(**{inner: value})
             else:
                 setattr(self, name, value)
         return self

@@ -13,6 +13,7 @@ from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
 from sylvan import Ensemble, LabelTree, XRLinear, XRTransformer, XTransformer
+from sylvan.errors import ParameterError
 from sylvan.models.dense_explanation import MEANING
 
 pytest.importorskip("torch")
@@ -226,6 +227,14 @@ def test_an_ensemble_of_encoders_and_seeds(tmp_path: Path) -> None:
     again = sylvan.load(tmp_path / "both").rank(TEXTS[:5], k=3, beam=2)
     assert again.scores.tobytes() == top.scores.tobytes()
     assert fitted.explain("the whale", "whale").trees
+
+
+@pytest.mark.parametrize("encoder", ["bag", Path("bag"), None])
+def test_an_ensemble_is_of_a_list_of_encoders(encoder: Any) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    with pytest.raises(ParameterError, match=r"'encoders' parameter of ensemble must be a list .* put it into a list"):
+        XRTransformer.ensemble(BagTextEncoder(dim=8) if encoder is None else encoder)
 
 
 def test_members_of_an_ensemble_begin_with_the_weights_that_were_given(tuned: Any) -> None:

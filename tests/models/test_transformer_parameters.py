@@ -123,6 +123,7 @@ def test_ranges_are_those_of_what_they_are_handed_to() -> None:
             {"ranker": XRLinear(tree=LabelTree.flat(8)), "n_trees": 2},
             r"'n_trees' parameter .* must be 1 beside a ranker",
         ),
+        ({"ranker": XRLinear(embedding="pifa_lf")}, "'ranker' parameter of XRTransformer must have embedding='pifa'"),
     ],
 )
 def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
@@ -224,3 +225,12 @@ def test_ranking_is_by_what_was_fitted(kind: Any, tmp_path: Path) -> None:
 def test_devices_that_only_encode(device: str) -> None:
     with pytest.raises(ParameterError, match="must be 'auto', 'cpu' or 'cuda' where the encoder is trained"):
         small(device=device).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("name", ["ranker__cost", "vectorizer__norm", "beam__width"])
+def test_parameters_of_what_was_not_given(name: str) -> None:
+    outer = name.partition("__")[0]
+    words = rf"'{name}' parameter can't be set: the '{outer}' of this XRTransformer is None, which has no parameters\."
+    with pytest.raises(ParameterError, match=words):
+        small().set_params(**{name: 2})
+    assert small(ranker=XRLinear()).set_params(ranker__cost=2.0).ranker.get_params()["cost"] == 2.0

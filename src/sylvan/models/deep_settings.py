@@ -138,8 +138,9 @@ class DeepSettings(Parameterized):
         value, allowed = getattr(self, name), self.each_layer[name]
         if isinstance(value, (list, tuple)):
             if len(value) != n_layers:
+                are = "is" if n_layers == 1 else "are"
                 raise ParameterError(
-                    f"The {name!r} parameter of DeepSettings names {len(value)} layers, but {n_layers} are trained."
+                    f"The {name!r} parameter of DeepSettings names {len(value)} layers, but {n_layers} {are} trained."
                 )
             value = value[at]
         if (value is None and not allowed.optional) or (value is not None and not allowed.accepts(value)):

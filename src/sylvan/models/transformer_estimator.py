@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.errors import ModelError
+from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.models import transformer_state
 from sylvan.models.base import Estimator
@@ -26,6 +26,7 @@ from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.transformer_features import dense_features, features_of
 from sylvan.models.transformer_presets import CONSTRAINTS
 from sylvan.models.transformer_training import TransformerTraining
+from sylvan.models.transformer_words import spoken_of
 from sylvan.models.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint
@@ -214,7 +215,8 @@ class TransformerEstimator(TextEstimator):
             When the machine clearly has too little memory, or there was too little on the way; with what to lower.
         """
         training = TransformerTraining(self, texts, label_lists, sample_weight)
-        learned = training.run(checkpoint, force, report)
+        with spoken_of(self):
+            learned = training.run(checkpoint, force, report)
         self.vectorizer_, self._encoder, self._held = learned.vectorizer, learned.encoder, None
         self.ranker_, self.history_ = learned.ranker, learned.history
         self.n_dense_, self.dense_scale_ = learned.n_dense, learned.dense_scale
@@ -241,7 +243,9 @@ class TransformerEstimator(TextEstimator):
             optimiser keeps of them), the embeddings and the rankers. What a GPU holds counts as the machine's memory
             where there is none.
         """
-        return TransformerTraining(self, texts, label_lists, sample_weight).plan()
+        training = TransformerTraining(self, texts, label_lists, sample_weight)
+        with spoken_of(self):
+            return training.plan()
 
     # ---------------------------------------- asking
 
@@ -307,6 +311,7 @@ class TransformerEstimator(TextEstimator):
             if value is None and name != "n_jobs":
                 value = self._as_fitted[name]
             if getattr(self.ranker_, name) != value:
+                self.check_params([name])
                 setattr(self.ranker_, name, value)
         return self.ranker_
 
@@ -352,7 +357,17 @@ class TransformerEstimator(TextEstimator):
         -------
         Ensemble
             Of ``len(encoders) * len(seeds)`` members, whose probabilities are averaged.
+
+        Raises
+        ------
+        ParameterError
+            When ``encoders`` is one encoder.
         """
+        if isinstance(encoders, (str, os.PathLike)) or hasattr(encoders, "tokenize"):
+            raise ParameterError(
+                "The 'encoders' parameter of ensemble must be a list of encoders. Got "
+                f"{encoders!r} instead: put it into a list."
+            )
         members = [cls(encoder, seed=seed, **params) for encoder in encoders for seed in seeds]
         return Ensemble(members, n_jobs=params.get("n_jobs"))
 

@@ -263,6 +263,7 @@ def plan_of(training: TransformerTraining) -> Plan:
         terms = training._terms()
     with timed(training.jobs) as clustering:
         tree = model._shaped(training._index(terms))
+    training.check_layers(tree, encoder)
     sample = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _TIMED_TEXTS)).astype(np.int64))
     dense_features(model, encoder, [training.texts[int(row)] for row in sample[:8]], anew=True)  # what happens once
     with timed() as embedding:

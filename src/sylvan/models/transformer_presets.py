@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSTRAINTS",
+    "DEEP_NAMES",
     "KINDS",
     "PRESETS",
     "Unused",
@@ -74,6 +75,7 @@ _DEEP = {
     "negative_cost": "negative_cost", "bootstrap": "bootstrap", "refresh": "refresh", "held_out": "held_out",
     "patience": "patience",
 }  # fmt: skip
+DEEP_NAMES: Mapping[str, str] = MappingProxyType({theirs: ours for ours, theirs in _DEEP.items()})
 _RANKER = (
     "branching", "max_leaf", "embedding", "n_trees", "beam", "negatives", "combine", "threshold", "tail", "calibration",
 )  # fmt: skip
@@ -244,7 +246,8 @@ def ranker_of(model: Any) -> XRLinear:
     Raises
     ------
     ParameterError
-        When several trees are asked for where there can be one alone.
+        When several trees are asked for where there can be one alone, or trees by features that labels haven't got
+        here.
     """
     name = type(model).__name__
     if not model._own_trees and model.ranker is not None and model.ranker.n_trees != 1:
@@ -261,6 +264,11 @@ def ranker_of(model: Any) -> XRLinear:
         raise ParameterError(
             f"The 'n_trees' parameter of {name} must be 1 beside a ranker that has a tree given. Got {made.n_trees} "
             "instead."
+        )
+    if made.embedding == "pifa_lf" and made.tree is None:
+        raise ParameterError(
+            f"The 'ranker' parameter of {name} must have embedding='pifa', 'pii' or 'spectral': "
+            "'pifa_lf' needs features of labels, and there are texts alone."
         )
     return made
 

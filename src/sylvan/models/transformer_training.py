@@ -14,6 +14,7 @@ from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
+from sylvan.indexing.shape import layer_plan
 from sylvan.models import transformer_presets as presets
 from sylvan.models.kept_parts import KeptParts, kept_parts
 from sylvan.models.plan import Plan
@@ -21,6 +22,7 @@ from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_labels import encode_labels
 from sylvan.models.transformer_features import dense_features, engine_of, joined, torch_threads, unit_terms
 from sylvan.models.transformer_plan import estimate, memory_words, on_gpu, plan_of, refuse_beyond_memory
+from sylvan.models.transformer_words import spoken_of
 from sylvan.models.xr_linear import XRLinear
 from sylvan.models.xr_training import XRTraining
 from sylvan.parallel import resolve_jobs
@@ -75,10 +77,13 @@ class TransformerTraining:
         self.model, self.jobs = model, resolve_jobs(model.n_jobs)
         self.name = type(model).__name__
         self.vectorizer, self.plain = presets.vectorizer_of(model), presets.ranker_of(model)
-        if not model.frozen:
-            presets.deep_settings(model, "network").check(0)  # whatever the kind; what each layer wants comes later
-        self.vectorizer.check_params()
-        self.plain.check_params()
+        with spoken_of(model):
+            if not model.frozen:
+                presets.deep_settings(model, "network").check(
+                    0
+                )  # whatever the kind; :meth:`check_layers` holds the layers'
+            self.vectorizer.check_params()
+            self.plain.check_params()
         self.texts = check_texts(texts, self.name)
         self.vocabulary, Y = encode_labels(label_lists)
         if len(self.texts) != Y.shape[0]:
@@ -125,6 +130,7 @@ class TransformerTraining:
             terms = self._terms()
             learns = not (model.frozen and model._own_trees)
             tree = model._shaped(kept.tree(lambda: self._index(terms))) if learns else None
+            self.check_layers(tree, encoder)
             rows = encoder.tokenize(self.texts)
             self._warn_of_long_texts(encoder)
             if engine is not None:
@@ -146,6 +152,25 @@ class TransformerTraining:
         one = XRLinear(**{**self.plain.get_params(deep=False), "n_trees": 1})
         ((tree, _),) = XRTraining(one, terms, self.labels, self.weight, None, None)._trees(Workspace())
         return tree
+
+    def check_layers(self, tree: LabelTree | None, encoder: TextEncoder) -> None:
+        """See that what was given layer by layer has as many as the tree: before, not after, hours of work.
+
+        The rankers' own trees have as many as their labels, ``branching`` and ``max_leaf`` make, as this one has.
+
+        Raises
+        ------
+        ParameterError
+        """
+        ranker = self.ranker(tree)
+        given = ranker.tree
+        sizes = layer_plan(self.labels.shape[1], ranker.branching, ranker.max_leaf)
+        depth = len(sizes) if given is None else given.depth
+        for name in ("negatives", "combine"):
+            ranker._per_layer(name, depth)
+        if not self.model.frozen and tree is not None:
+            settings = presets.deep_settings(self.model, presets.kind_of(encoder))
+            settings.check(len(self.model._trained_layers(tree)))
 
     def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
         if encoder.n_truncated:

@@ -86,7 +86,7 @@ class XTransformer(TransformerEstimator):
     refresh : None
         Nothing else, as for ``deep_beam``.
     held_out : int, optional
-        Texts that are kept apart to choose the best state by.
+        Texts that are kept apart to choose the best state by; a tenth of all at most.
     patience : int, optional
         Training ends after so many measurements without a better one.
     dense_scale : float, optional

@@ -79,7 +79,7 @@ class XRTransformer(TransformerEstimator):
     refresh : int, optional
         Steps within a layer after which candidates are found anew.
     held_out : int, optional
-        Texts that are kept apart to choose the best state of a layer by.
+        Texts that are kept apart to choose the best state of a layer by; a tenth of all at most.
     patience : int, optional
         A layer ends after so many measurements without a better one.
     dense_scale : float, optional
