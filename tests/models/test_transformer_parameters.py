@@ -234,3 +234,13 @@ def test_parameters_of_what_was_not_given(name: str) -> None:
     with pytest.raises(ParameterError, match=words):
         small().set_params(**{name: 2})
     assert small(ranker=XRLinear()).set_params(ranker__cost=2.0).ranker.get_params()["cost"] == 2.0
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+@pytest.mark.parametrize("integer", [np.int64, np.int32, np.uint8])
+def test_numpy_numbers_are_numbers(kind: Any, integer: Any, tmp_path: Path) -> None:
+    plain = small(kind, seed=3, batch_size=16, epochs=1.0).fit(TEXTS, LABELS)
+    model = small(kind, seed=integer(3), batch_size=integer(16), epochs=np.float32(1))
+    model.fit(TEXTS, LABELS, checkpoint=tmp_path / "kept").save(tmp_path / "model")
+    for each in (model, sylvan.load(tmp_path / "model")):
+        assert each.rank(TEXTS, k=3).scores.tobytes() == plain.rank(TEXTS, k=3).scores.tobytes()

@@ -84,3 +84,12 @@ def test_what_was_given_keeps_its_own_name() -> None:
 def test_what_is_set_after_the_training(name: str, value: Any, frozen: Any) -> None:
     model = copy.deepcopy(frozen).set_params(**{name: value})
     assert _told(model.rank, TEXTS, 2).startswith(f"The '{name}' parameter of XRTransformer must be")
+
+
+def test_progress_says_which_layer_is_fine_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.neural import training
+
+    plain, told = training.progress, []
+    monkeypatch.setattr(training, "progress", lambda title, *given: told.append(title) or plain(title, *given))
+    depth = small().fit(TEXTS, LABELS).tree_.depth
+    assert told == [f"Fine-tuning on layer {t + 1} of {depth}" for t in range(depth)] and depth > 1

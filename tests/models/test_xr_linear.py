@@ -137,3 +137,11 @@ def test_a_tree_of_other_labels_is_refused(books: tuple) -> None:
     X, Y, _, _ = books
     with pytest.raises(DataError, match=r"The tree has 3 labels, but Y has shape"):
         XRLinear(tree=LabelTree.flat(3)).fit(X, Y)
+
+
+@pytest.mark.parametrize("integer", [np.int64, np.int32, np.uint8])
+def test_a_seed_may_be_numpys(integer: type) -> None:
+    X, Y = np.random.default_rng(0).random((40, 6)), np.arange(40) % 20
+    plain = XRLinear(seed=3, max_leaf=4, n_trees=2).fit(X, Y).rank(X, 5)
+    found = XRLinear(seed=integer(3), max_leaf=4, n_trees=2).fit(X, Y).rank(X, 5)
+    assert found.scores.tobytes() == plain.scores.tobytes() and found.labels.tobytes() == plain.labels.tobytes()

@@ -71,6 +71,8 @@ class DeepLayerJob(Job):
     engine : Engine, optional
     record : mapping
         Plain values that are kept in checkpoints with the training.
+    title : str
+        What the progress bar is called.
     """
 
     larger_is_better = True
@@ -88,9 +90,10 @@ class DeepLayerJob(Job):
         identity: Mapping[str, Any] | None = None,
         engine: Engine | None = None,
         record: Mapping[str, Any] | None = None,
+        title: str = "Fine-tuning",
     ) -> None:
         self.encoder, self.layer, self.data, self.deep = encoder, layer, data, settings
-        self.record = dict(record or {})
+        self.record, self.title = dict(record or {}), title
         self.look, self.identity = look, dict(identity or {})
         self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0

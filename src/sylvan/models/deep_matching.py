@@ -248,6 +248,7 @@ class _Training:
         job = DeepLayerJob(
             self.encoder, layer, data, settings, n_steps, look=(lambda: self._look(t)) if t else None,
             identity={**identity, "layer": t}, engine=self.engine, record=record,
+            title=f"Fine-tuning on layer {t + 1} of {self.tree.depth}",
         )  # fmt: skip
         epochs = -(-n_steps // -(-job.steps_per_epoch() // accumulate))
         history = train(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sylvan.errors import ParameterError
 from sylvan.indexing.choice import EMBEDDINGS
 from sylvan.matching import beam as matching
@@ -230,7 +232,7 @@ def value_of(model: Any, name: str, kind: str) -> Any:
     preset = PRESETS[model.preset]
     for says in (preset.get(kind, {}), KINDS[kind], preset):
         value = says.get(name) if value is None else value
-    return value
+    return value.item() if isinstance(value, np.generic) else value  # NumPy's small numbers overflow
 
 
 def vectorizer_of(model: Any) -> TfidfVectorizer:
@@ -308,4 +310,4 @@ def kind_of(encoder: TextEncoder) -> str:
 def deep_settings(model: Any, kind: str) -> DeepSettings:
     """How an encoder of that kind is fine-tuned."""
     found = {theirs: value_of(model, ours, kind) for ours, theirs in _DEEP.items()}
-    return DeepSettings(**{name: value for name, value in found.items() if value is not None}, seed=model.seed)
+    return DeepSettings(**{name: value for name, value in found.items() if value is not None}, seed=int(model.seed))

@@ -121,7 +121,8 @@ class XRTraining:
     def _trees(self, work: Workspace) -> list[tuple[LabelTree, int]]:
         """Phase 1: the trees, all before any ranker, so that the embeddings needn't be kept; and each one's seed."""
         model, features, labels = self.model, self.features, self.labels
-        seeds = [(model.seed + number * 1_000_003) % 2**31 for number in range(model.n_trees)]
+        first = int(model.seed)  # a NumPy integer would overflow below
+        seeds = [(first + number * 1_000_003) % 2**31 for number in range(model.n_trees)]
         if model.tree is not None:
             if model.tree.n_labels != labels.shape[1]:
                 raise DataError(f"The tree has {model.tree.n_labels} labels, but Y has shape {labels.shape}.")

@@ -50,6 +50,8 @@ class Job(ABC):
         Whether the model is measured before the first step too, and kept where nothing better follows.
     schedulers : sequence of torch.optim.lr_scheduler.LRScheduler
         All of them step after every step of the optimisers; :class:`~sylvan.neural.WarmupSchedule` makes some.
+    title : str, default "Training"
+        What the progress bar is called.
     """
 
     module: nn.Module
@@ -59,6 +61,7 @@ class Job(ABC):
     later_of_equals: bool = False
     measures_start: bool = False
     schedulers: Sequence[LRScheduler] = ()
+    title: str = "Training"
 
     @abstractmethod
     def steps_per_epoch(self) -> int:
@@ -280,7 +283,7 @@ class _Run:
         self.history.stopped = self._reason()
         per_epoch = -(-self.job.steps_per_epoch() // self.engine.accumulate)
         total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)
-        with progress("training", max(total - self.step, 0), "step") as bar:
+        with progress(self.job.title, max(total - self.step, 0), "step") as bar:
             while not self.history.stopped:
                 self._run_epoch(bar)
                 self.history.stopped = self.history.stopped or self._reason()
