@@ -19,7 +19,8 @@ TEXT = (
     "layers, 384 dimensions) for everybody. Every contender has the same texts, the same tokens of each, and the same "
     "number of training steps of as many texts, shared evenly among the layers that it trains; libpecos computes in "
     "float32, pads every text to the limit and takes the encoder's own pooler; Sylvan fine-tunes in bfloat16 and ranks "
-    "in float32. Training time is what the one thread computed, in seconds, and not given where embeddings came from "
+    "in float32. Above an encoder's vectors XR-Transformer has three trees of linear rankers, as its preset says, "
+    "X-Transformer and libpecos have the one that the encoder learned. Training time is what the one thread computed, in seconds, and not given where embeddings came from "
     "another row."
 )
 

@@ -97,6 +97,16 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
         assert best and all(bool(torch.isfinite(tensor).all()) for tensor in best.values())
 
 
+def test_only_an_encoder_with_tables_is_told_of_their_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, step = bag(), DeepLayerJob.step
+    encoder.load().bag.features.requires_grad_(False)
+    monkeypatch.setattr(DeepLayerJob, "step", lambda self, rows, at: step(self, rows, at) * float("nan"))
+    monkeypatch.setattr(type(encoder), "tables", lambda self: [])
+    words = r"Lower learning_rate \(0.0001\) or label_learning_rate \(0.15\)\.$"
+    with pytest.raises(ParameterError, match=words):
+        tuned(encoder, [0], settings=replace(QUICK, max_steps=3))
+
+
 def test_a_model_that_is_no_number_measures_nothing() -> None:
     """Its scores would still have places, and some rows' positives would stand in them."""
     encoder, one = bag(), np.ones(2, np.float32)

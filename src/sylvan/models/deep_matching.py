@@ -301,11 +301,13 @@ class _Training:
         precision = (
             "" if self.engine.precision == "no" else f", or take precision='no' in place of {self.engine.precision!r}"
         )
+        # Only an encoder with sparse tables, a bag, has a rate of their rows.
+        names = ("learning_rate", "label_learning_rate", *(("row_learning_rate",) if self.encoder.tables() else ()))
+        *others, last_one = (f"{name} ({getattr(settings, name):g})" for name in names)
+        rates = f"{', '.join(others)} or {last_one}"
         return (
             f"The training of layer {t + 1} of {self.tree.depth} ({self.tree.layer_sizes[t]:,} nodes) diverged: in "
-            f"epoch {last['epoch']}, by step {last['step']:,}, {what}. Lower learning_rate "
-            f"({settings.learning_rate:g}), label_learning_rate ({settings.label_learning_rate:g}) or "
-            f"row_learning_rate ({settings.row_learning_rate:g}){precision}."
+            f"epoch {last['epoch']}, by step {last['step']:,}, {what}. Lower {rates}{precision}."
         )
 
     def _candidates(self, t: int, beam: npt.NDArray[np.int32] | None) -> LayerCandidates:
