@@ -20,8 +20,8 @@ TEXT = (
     "number of training steps of as many texts, shared evenly among the layers that it trains; libpecos computes in "
     "float32, pads every text to the limit and takes the encoder's own pooler; Sylvan fine-tunes in bfloat16 and ranks "
     "in float32. Above an encoder's vectors XR-Transformer has three trees of linear rankers, as its preset says, "
-    "X-Transformer and libpecos have the one that the encoder learned. Training time is what the one thread computed, in seconds, and not given where embeddings came from "
-    "another row."
+    "X-Transformer and libpecos have one. Training time is what the one thread computed, in seconds, and not given "
+    "where embeddings came from another row."
 )
 
 
