@@ -21,7 +21,7 @@ TEXT = (
     "float32, pads every text to the limit and takes the encoder's own pooler; Sylvan fine-tunes in bfloat16 and ranks "
     "in float32. Above an encoder's vectors XR-Transformer has three trees of linear rankers, as its preset says, "
     "X-Transformer and libpecos have one. Training time is what the one thread computed, in seconds, and not given "
-    "where embeddings came from another row."
+    "where embeddings came from another row; milliseconds of ranking are by the clock, on a machine with other work."
 )
 
 
