@@ -79,9 +79,7 @@ class TransformerTraining:
         self.vectorizer, self.plain = presets.vectorizer_of(model), presets.ranker_of(model)
         with spoken_of(model):
             if not model.frozen:
-                presets.deep_settings(model, "network").check(
-                    0
-                )  # whatever the kind; :meth:`check_layers` holds the layers'
+                presets.deep_settings(model, "network").check(0)  # of any kind; check_layers counts the layers
             self.vectorizer.check_params()
             self.plain.check_params()
         self.texts = check_texts(texts, self.name)
