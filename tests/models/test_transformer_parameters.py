@@ -132,6 +132,14 @@ def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
             ask(TEXTS, LABELS)
 
 
+def test_more_threads_than_any_machine_has() -> None:
+    model = small(frozen=True).fit(TEXTS, LABELS)
+    expected = model.rank(TEXTS, k=3)
+    found = model.set_params(n_jobs=10**19).rank(TEXTS, k=3)
+    assert (found.labels == expected.labels).all()
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+
+
 def test_x_transformer_has_one_tree() -> None:
     words = r"'ranker' parameter of XTransformer must have n_trees=1.*Got n_trees=3"
     with pytest.raises(ParameterError, match=words):

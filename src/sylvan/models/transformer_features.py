@@ -116,7 +116,9 @@ def torch_threads(n_jobs: int | None) -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    wanted = resolve_jobs(n_jobs) if os.getpid() == _started_in else 1
+    # A number beyond any machine's cores, which a damaged manifest may hold, would overflow there.
+    most = max(64, os.cpu_count() or 1)
+    wanted = min(resolve_jobs(n_jobs), most) if os.getpid() == _started_in else 1
     if wanted == before:
         yield
         return
