@@ -85,8 +85,7 @@ class XRTransformer(TransformerEstimator):
     dense_scale : float, optional
         Length of the encoder's vectors beside TF-IDF's, whose is 1.
     n_trees : int, optional
-        Trees of rankers over the same vectors, whose mean a label's score is: what an ensemble gains, nearly, for one
-        encoder.
+        Trees of rankers over the same vectors, whose mean a label's score is; the encoder reads a text once for all.
     branching, max_leaf, embedding, beam, negatives, combine, threshold, tail, calibration : optional
         The index's and the rankers', as :class:`~sylvan.XRLinear` has them. Rows that are held out for ``calibration``
         have been seen by the encoder unless it is frozen: probabilities are then somewhat too high.
