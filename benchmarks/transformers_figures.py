@@ -20,6 +20,7 @@ LOOKS = {
     "libpecos-frozen": ("#999999", "s", "libpecos, frozen encoder"),
     "libpecos-xr-transformer": ("#0072B2", "v", "libpecos's XR-Transformer"),
 }
+MOST_COLUMNS = 2
 
 
 def draw(runs: list[Record], path: Path) -> list[Path]:
@@ -27,14 +28,18 @@ def draw(runs: list[Record], path: Path) -> list[Path]:
     known = {(run["set"], run.get("rows") or 0, run.get("tests") or 0) for run in runs}
     groups = sorted(known, key=lambda group: (report_transformers.ORDER.index(group[0]), *group[1:]))
     shown = {group: [run for run in report_transformers.of_group(runs, group) if run["train_s"]] for group in groups}
-    shown = {group: found for group, found in shown.items() if len(found) > 1}
+    shown = {group: found for group, found in shown.items() if len({run["contender"] for run in found}) > 1}
     return draw_figure(path, lambda figure: _fill(figure, shown)) if shown else []
 
 
 def _fill(figure: Any, shown: dict[tuple[str, int, int], list[Record]]) -> None:
-    figure.set_size_inches(4.4 * len(shown), 4.2)
-    panels = figure.subplots(1, len(shown), squeeze=False)[0]
-    for axes, (group, runs) in zip(panels, shown.items(), strict=True):
+    columns = min(len(shown), MOST_COLUMNS)
+    rows = -(-len(shown) // columns)
+    figure.set_size_inches(5.5 * columns, 3.9 * rows + 0.3)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[len(shown) :]:
+        axes.remove()
+    for axes, (group, runs) in zip(panels, shown.items(), strict=False):
         for contender, (colour, marker, words) in LOOKS.items():
             for together in (False, True):  # an ensemble is hollow
                 found = [run for run in runs if run["contender"] == contender and ("seeds" in run) == together]
@@ -48,6 +53,6 @@ def _fill(figure: Any, shown: dict[tuple[str, int, int], list[Record]]) -> None:
         axes.set(xscale="log", xlabel="training, seconds", title=f"{group[0]}, {size}")
         plain_log(axes.xaxis)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("P@5, %")
+        axes.set_ylabel("P@5, %")
     labels = {line.get_label(): line for axes in figure.axes for line in axes.lines}
     figure.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=3, fontsize=7, frameon=False)
