@@ -1,0 +1,70 @@
+// Eight floats that are computed as one: the weights of a feature for neighbouring children. GCC and Clang
+// map them to vector registers through their vector types; other compilers get plain arrays. Sixteen at once,
+// which processors with AVX-512 could, would live in memory everywhere else.
+//
+// Vector arithmetic must stand in the body of the SYLVAN_CLONES function itself: GCC breaks wide vectors up
+// in a helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, -, *
+// and scalar * vector are used; comparisons and selections are broken up even there, and are plain loops
+// instead.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "base/platform.hpp"
+
+namespace sylvan {
+
+#if defined(__GNUC__)
+
+template <int N>
+struct LaneType;
+template <>
+struct LaneType<8> {
+  typedef float F __attribute__((vector_size(32), may_alias));
+};
+template <>
+struct LaneType<2> {
+  typedef float F __attribute__((vector_size(8), may_alias));
+};
+template <>
+struct LaneType<4> {
+  typedef float F __attribute__((vector_size(16), may_alias));
+};
+template <int N>
+using Floats = typename LaneType<N>::F;
+
+#else
+
+template <int N>
+struct Floats {
+  float v[N];
+};
+template <int N>
+inline Floats<N> operator+(const Floats<N>& a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] + b.v[i];
+  return r;
+}
+template <int N>
+inline Floats<N> operator-(const Floats<N>& a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] - b.v[i];
+  return r;
+}
+template <int N>
+inline Floats<N> operator*(const Floats<N>& a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] * b.v[i];
+  return r;
+}
+template <int N>
+inline Floats<N> operator*(float a, const Floats<N>& b) {
+  Floats<N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = a * b.v[i];
+  return r;
+}
+
+#endif
+
+}  // namespace sylvan

@@ -1,0 +1,113 @@
+// Stochastic training of a linear classifier over a tree of classes: CANE (arXiv 1711.00658, Algorithm 2) and
+// its rivals, one example after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "classes/draws.hpp"
+#include "classes/edges.hpp"
+#include "classes/search.hpp"
+#include "classes/tree.hpp"
+
+namespace sylvan {
+
+enum class ClassLoss : int {
+  cane = 0,
+  softmax = 1,
+  nce = 2,
+  blackout = 3,
+  negative_sampling = 4,
+  hierarchical_softmax = 5
+};
+
+struct ClassOptions {
+  ClassLoss loss;
+  int64_t n_candidates;
+  int64_t n_noises;
+  double log_normalizer;  // of the scores, for NCE
+  float decay;
+  float bias;
+  uint64_t seed;
+};
+
+// Sums over examples, each times its weight.
+struct ClassSums {
+  double loss = 0.0;
+  double covered = 0.0;  // CANE: examples whose class was among the candidates
+  double weight = 0.0;
+};
+
+// Examples: `order` names rows, which must all be rows; each class is one of the tree's.
+struct ClassExamples {
+  ClassRows rows;
+  int64_t n;
+  const int64_t* order;
+  const int32_t* classes;    // of each row
+  const float* row_weights;  // of each row; null: all 1
+};
+
+class ClassTrainer {
+ public:
+  // squares: null for plain gradient descent.
+  ClassTrainer(const ClassTree& tree, const ClassOptions& options, float* weights, float* squares,
+               const EdgeShape& shape);
+
+  // One step an example; `step` of them were made before.
+  ClassSums train(const ClassExamples& examples, const ClassNoise& noise, float rate, uint64_t step);
+
+ private:
+  double step_of(const ClassRow& row, int32_t wanted, const ClassNoise& noise, double* covered);
+  double cane(const ClassRow& row, int32_t wanted, const ClassNoise& noise, double* covered);
+  double cane_inside(size_t n_candidates, size_t place, double log_candidates);
+  double cane_outside(size_t n_candidates, double log_candidates, double log_q);
+  double outside_mass(const ClassNoise& noise, size_t n_candidates, double inside);
+  int32_t draw_outside(const ClassNoise& noise, double outside);
+  bool is_candidate(int64_t name) const { return candidate_at_[static_cast<size_t>(name)] == seen_.now; }
+  double softmax(const ClassRow& row, int32_t wanted);
+  double against_noise(const ClassRow& row, int32_t wanted, const ClassNoise& noise);
+  double logistic(bool corrected);
+  double blackout();
+  double hierarchical_softmax(const ClassRow& row, int32_t wanted);
+
+  void select(int32_t name) { selected_.push_back(name); }
+  void score_selected(const ClassRow& row, size_t first);
+  void spread(bool add_up_to_zero);
+  void touch(int64_t edge, double coefficient);
+  void move(const ClassRow& row, float example_weight);
+  void move_all(const ClassRow& row, float example_weight);
+  EdgeWeights weights() const { return {step_.weights, step_.shape}; }
+
+  const ClassTree& tree_;
+  ClassOptions options_;
+  EdgeStep step_;
+  ClassSearch search_;
+  EdgeScores seen_;
+  std::vector<float> edge_scores_;  // valid where scored_at_ is seen_.now
+  std::vector<int64_t> scored_at_;
+
+  // The example at hand: its selected classes, with what its loss needs of each.
+  std::vector<int32_t> selected_;
+  std::vector<float> scores_;
+  std::vector<double> log_q_;         // of noises
+  std::vector<double> coefficients_;  // the loss's derivative by each selected class's score
+  std::vector<double> noise_logits_;
+  ClassCoins coins_{0, 0};
+  std::vector<int64_t> candidate_at_;  // (n_classes) seen_.now of the candidates
+  std::vector<int32_t> candidates_;
+  std::vector<float> candidate_scores_;
+  std::vector<int32_t> missing_;
+  std::vector<float> missing_scores_;
+
+  // The gradient: a coefficient for each touched edge, or for all of them.
+  bool all_edges_ = false;
+  std::vector<int32_t> touched_;
+  std::vector<int32_t> visits_;  // (n_edges) paths through an edge; 0 between examples
+  std::vector<double> edge_coefficients_;
+  std::vector<int32_t> moved_;
+  std::vector<float> moved_coefficients_;
+  std::vector<float> dense_coefficients_;  // of all edges, with the full softmax
+};
+
+}  // namespace sylvan

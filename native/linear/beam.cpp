@@ -1,0 +1,272 @@
+#include "linear/beam.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "base/best.hpp"
+#include "base/platform.hpp"
+#include "linear/lookup.hpp"
+
+namespace sylvan {
+namespace {
+
+// One cluster that one query opens.
+struct Pair {
+  int32_t query;
+  int32_t cluster;
+  float score;
+  int64_t at;  // where its children's scores begin
+};
+
+// A child's own score becomes its part of the path's score.
+SYLVAN_CLONES void combine_hinge(float* SYLVAN_RESTRICT scores, int64_t n, float parent, float power) {
+  if (power == 3.0f) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float slack = scores[i] < 1.0f ? 1.0f - scores[i] : 0.0f;
+      scores[i] = parent - slack * slack * slack;
+    }
+    return;
+  }
+  if (power == 2.0f) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float slack = scores[i] < 1.0f ? 1.0f - scores[i] : 0.0f;
+      scores[i] = parent - slack * slack;
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const float slack = scores[i] < 1.0f ? 1.0f - scores[i] : 0.0f;
+    scores[i] = parent - std::pow(slack, power);
+  }
+}
+
+void combine_scores(float* scores, int64_t n, float parent, Combine combine, float power) {
+  if (combine == Combine::hinge) {
+    combine_hinge(scores, n, parent, power);
+  } else if (combine == Combine::sigmoid) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float s = scores[i];  // log sigmoid, without overflow on either side
+      scores[i] = parent + (s < 0 ? s - std::log1p(std::exp(s)) : -std::log1p(std::exp(-s)));
+    }
+  }
+}
+
+// Offers all children of a cluster, by their names or their node numbers.
+void offer_all(Best& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (scores[i] >= best.floor())
+      best.offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
+  }
+}
+
+// As offer_all, of those alone whose mark is `open`.
+void offer_open(Best& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names,
+                const Marks& marks) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (!(scores[i] >= best.floor())) continue;
+    const int32_t name = names ? names[first_node + i] : static_cast<int32_t>(first_node + i);
+    if (marks.marked[name] == marks.open) best.offer(name, scores[i]);
+  }
+}
+
+// The pairs of a block of queries, in the order of queries; returns the floats their children's scores take.
+int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last,
+                   std::vector<Pair>& pairs) {
+  int64_t at = 0;
+  pairs.clear();
+  for (int64_t q = first; q < last; ++q) {
+    for (int64_t b = 0; b < from.width; ++b) {
+      const int32_t cluster = from.nodes[q * from.width + b];
+      if (cluster < 0 || cluster >= layer.n_clusters) continue;
+      pairs.push_back({static_cast<int32_t>(q), cluster, from.scores[q * from.width + b], at});
+      at += layer.child_offsets[cluster + 1] - layer.child_offsets[cluster];
+    }
+  }
+  return at;
+}
+
+// Scores of all pairs. When clusters are few for so many pairs, each is unpacked once for all queries that
+// open it; otherwise each query's clusters are looked up together.
+class PairScorer {
+ public:
+  PairScorer(const LayerView& layer, const SparseRows& query)
+      : layer_(layer), query_(query), lookup_(layer) {}
+
+  void score(const std::vector<Pair>& pairs, float* scores) {
+    const int64_t n = static_cast<int64_t>(pairs.size());
+    if (n > 4 * layer_.n_clusters) {
+      by_cluster(pairs, scores);
+      return;
+    }
+    for (int64_t i = 0; i < n;) {
+      int64_t end = i;
+      clusters_.clear();
+      while (end < n && pairs[end].query == pairs[i].query) clusters_.push_back(pairs[end++].cluster);
+      look_up(pairs[i], scores);
+      i = end;
+    }
+  }
+
+ private:
+  // The pairs from `first` on that are listed in clusters_, one query's.
+  void look_up(const Pair& first, float* scores) {
+    const int64_t begin = query_.indptr[first.query];
+    lookup_.score_clusters(clusters_.data(), static_cast<int64_t>(clusters_.size()), query_.indices + begin,
+                           query_.values + begin, query_.indptr[first.query + 1] - begin, scores + first.at);
+  }
+
+  void by_cluster(const std::vector<Pair>& pairs, float* scores) {
+    const int64_t n = static_cast<int64_t>(pairs.size());
+    first_.assign(static_cast<size_t>(layer_.n_clusters + 1), 0);
+    order_.resize(static_cast<size_t>(n));
+    for (const Pair& pair : pairs) ++first_[pair.cluster + 1];
+    for (int64_t c = 0; c < layer_.n_clusters; ++c) first_[c + 1] += first_[c];
+    next_ = first_;
+    for (int64_t i = 0; i < n; ++i) order_[next_[pairs[i].cluster]++] = static_cast<int32_t>(i);
+    for (int64_t c = 0; c < layer_.n_clusters; ++c) {
+      int64_t entries = 0;
+      for (int64_t j = first_[c]; j < first_[c + 1]; ++j) {
+        const int32_t q = pairs[order_[j]].query;
+        entries += query_.indptr[q + 1] - query_.indptr[q];
+      }
+      const bool unpacked = lookup_.worth_unpacking(c, entries);
+      if (unpacked) lookup_.unpack(c);
+      clusters_.assign(1, static_cast<int32_t>(c));
+      for (int64_t j = first_[c]; j < first_[c + 1]; ++j) {
+        const Pair& pair = pairs[order_[j]];
+        const int64_t begin = query_.indptr[pair.query];
+        if (!unpacked) {
+          look_up(pair, scores);
+        } else {
+          lookup_.score_unpacked(query_.indices + begin, query_.values + begin,
+                                 query_.indptr[pair.query + 1] - begin, scores + pair.at);
+        }
+      }
+    }
+  }
+
+  const LayerView& layer_;
+  const SparseRows& query_;
+  Lookup lookup_;
+  std::vector<int32_t> clusters_, order_;
+  std::vector<int64_t> first_, next_;
+};
+
+}  // namespace
+
+bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, Combine combine,
+                  float power, const int32_t* names, const Marks* marks, const Beam& to) {
+  // As many queries at a time as keep the candidates' scores within a few megabytes.
+  constexpr int64_t kFloats = 1 << 20;
+  const int64_t block =
+      std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
+  try {
+    std::vector<Pair> pairs;
+    std::vector<float> scores;
+    PairScorer scorer(layer, query);
+    Best best(nullptr, nullptr, to.width);
+    for (int64_t first = 0; first < query.n_rows; first += block) {
+      const int64_t last = std::min(query.n_rows, first + block);
+      scores.resize(static_cast<size_t>(list_pairs(layer, from, first, last, pairs)));
+      scorer.score(pairs, scores.data());
+      size_t p = 0;
+      for (int64_t q = first; q < last; ++q) {
+        best.restart(to.nodes + q * to.width, to.scores + q * to.width);
+        if (marks) marks->mark_own(q, 1);
+        for (; p < pairs.size() && pairs[p].query == q; ++p) {
+          const int64_t first_child = layer.child_offsets[pairs[p].cluster];
+          const int64_t n_children = layer.child_offsets[pairs[p].cluster + 1] - first_child;
+          combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, combine, power);
+          if (marks) {
+            offer_open(best, scores.data() + pairs[p].at, n_children, first_child, names, *marks);
+          } else {
+            offer_all(best, scores.data() + pairs[p].at, n_children, first_child, names);
+          }
+        }
+        if (marks) marks->mark_own(q, 0);
+        best.finish();
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool exponentiate, int64_t k,
+                     int32_t* out_labels, float* out_scores) {
+  for (int64_t q = 0; q < n_rows; ++q) {
+    const int32_t* names = found.nodes + q * found.width;
+    const float* scores = found.scores + q * found.width;
+    int32_t* labels = out_labels + q * k;
+    float* out = out_scores + q * k;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < found.width && names[i] >= 0 && kept < k; ++i) {
+      bool seen = false;
+      // One leaf a label: nothing can repeat, and a k of many thousands needn't look back.
+      for (int64_t j = 0; n_copies > 1 && j < kept && !seen; ++j) seen = labels[j] == names[i];
+      if (seen) continue;
+      labels[kept] = names[i];
+      out[kept++] = exponentiate ? std::exp(scores[i]) : scores[i];
+    }
+    for (; kept < k; ++kept) {
+      labels[kept] = -1;
+      out[kept] = kNever;
+    }
+  }
+}
+
+namespace {
+
+// All layers, from the root to the labels.
+bool rank_some(const TreeSearch& search, const SparseRows& query, LabelGate* gate, int64_t first) {
+  std::vector<int32_t> nodes(static_cast<size_t>(query.n_rows), 0), next_nodes;
+  std::vector<float> scores(static_cast<size_t>(query.n_rows), 0.0f), next_scores;
+  int64_t width = 1;
+  for (size_t t = 0; t < search.layers.size(); ++t) {
+    const bool last = t + 1 == search.layers.size();
+    const int64_t wanted = last ? search.k * search.n_copies : search.beam;
+    const int64_t next_width = std::min(wanted, search.layers[t]->n_nodes);
+    next_nodes.resize(static_cast<size_t>(query.n_rows * next_width));
+    next_scores.resize(next_nodes.size());
+    const Marks marks = gate ? gate->of_layer(t) : Marks{};
+    if (!search_layer(*search.layers[t], query, {width, nodes.data(), scores.data()}, search.combine[t],
+                      search.power, last ? search.leaf_labels : nullptr, gate ? &marks : nullptr,
+                      {next_width, next_nodes.data(), next_scores.data()})) {
+      return false;
+    }
+    nodes.swap(next_nodes);
+    scores.swap(next_scores);
+    width = next_width;
+  }
+  distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, search.n_copies, search.exponentiate,
+                  search.k, search.out_labels + first * search.k, search.out_scores + first * search.k);
+  return true;
+}
+
+}  // namespace
+
+bool rank_rows(const TreeSearch& search, const SparseRows& query, LabelGate* gate, const RowLabels* own) {
+  if (!gate || !own) return rank_some(search, query, gate, 0);
+  // As many rows at a time as keep their lists within a few megabytes.
+  constexpr int64_t kListed = 1 << 20;
+  try {
+    for (int64_t first = 0, last = 0; first < query.n_rows; first = last) {
+      while (last < query.n_rows &&
+             (last == first || own->offsets[last + 1] - own->offsets[first] <= kListed)) {
+        ++last;
+      }
+      gate->list_rows(*own, first, last - first);
+      const SparseRows part{last - first, query.indptr + first, query.indices, query.values};
+      if (!rank_some(search, part, gate, first)) return false;
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace sylvan

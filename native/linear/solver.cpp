@@ -1,0 +1,469 @@
+#include "linear/solver.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/lanes.hpp"
+
+namespace sylvan {
+namespace {
+
+// Rows of this cost or less teach nothing: their part of the curvature, one half over it, would overflow.
+constexpr float kLeastCost = 1e-30f;
+// Passes over the rows that are left when a fold is taken out of a solution: more change what is calibrated
+// no more.
+constexpr int kFoldRounds = 2;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Small and seedable; quality needs are those of a shuffle.
+struct Random {
+  uint64_t state;
+  SYLVAN_INLINE uint32_t below(uint32_t bound) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<uint32_t>(((state >> 32) * bound) >> 32);
+  }
+};
+
+struct Work {
+  float* weights;        // (n_features, N), one line a feature: a row's gather serves all lanes
+  float* alpha;          // (n_rows, N) dual variables
+  float* cost;           // (n_rows, N), only when costs differ by row
+  int32_t* active;       // rows not yet dropped, in this round's order
+  uint32_t* lanes_left;  // (n_rows) lanes of a row that haven't shrunk
+  uint32_t* positive;    // (n_rows) lanes of which the row is a positive
+  float* intercept;      // (kMaxLanes)
+  float* all_rows;  // what weights, alpha and intercept are with all rows, while several folds are solved
+};
+
+int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+// Floats of the solution proper: weights, dual variables and intercepts.
+int64_t kept_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
+  return aligned(n_features * n_lanes) + aligned(n_rows * n_lanes) + aligned(kMaxLanes);
+}
+
+Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool weighted, int n_folds) {
+  const uintptr_t address = (reinterpret_cast<uintptr_t>(scratch) + 63) / 64 * 64;
+  float* next = reinterpret_cast<float*>(address);
+  Work work{};
+  const auto take = [&next](int64_t floats) {
+    float* taken = next;
+    next += aligned(floats);
+    return taken;
+  };
+  work.weights = take(n_features * n_lanes);  // these three lie one after the other: kept_floats counts on it
+  work.alpha = take(n_rows * n_lanes);
+  work.intercept = take(kMaxLanes);
+  work.all_rows = n_folds > 1 ? take(kept_floats(n_rows, n_features, n_lanes)) : nullptr;
+  work.cost = weighted ? take(n_rows * n_lanes) : nullptr;
+  work.active = reinterpret_cast<int32_t*>(take(n_rows));
+  work.lanes_left = reinterpret_cast<uint32_t*>(take(n_rows));
+  work.positive = reinterpret_cast<uint32_t*>(take(n_rows));
+  return work;
+}
+
+// Fills the rows' positive lanes and, when costs differ by row, their costs.
+void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
+                  const SolverOptions& options, int n_lanes, const Work& work) {
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    const int64_t row = rows.rows[i];
+    const float weight = options.sample_weight ? options.sample_weight[row] : 1.0f;
+    float* cost = work.cost ? work.cost + i * n_lanes : nullptr;
+    if (cost) std::fill(cost, cost + n_lanes, options.negative_cost * weight);
+    uint32_t bits = 0;
+    const int32_t* begin = positives.nodes + positives.indptr[row];
+    const int32_t* end = positives.nodes + positives.indptr[row + 1];
+    const int32_t* node = end - begin > 32 ? std::lower_bound(begin, end, first_node) : begin;
+    for (; node < end && *node < first_node + n_children; ++node) {
+      if (*node < first_node) continue;
+      const int lane = *node - first_node;
+      bits |= 1u << lane;
+      if (cost) {
+        const float relevance = positives.relevance ? positives.relevance[node - positives.nodes] : 1.0f;
+        cost[lane] = options.positive_cost * weight * relevance;
+      }
+    }
+    work.positive[i] = bits;
+    work.active[i] = static_cast<int32_t>(i);
+    work.lanes_left[i] = (1u << n_children) - 1u;
+  }
+}
+
+// The weights of a feature, eight lanes at a time: wider vectors would live in memory where registers hold
+// eight floats. Macros for the reason given in lanes.hpp.
+#define SYLVAN_EIGHT(N, feature, half) \
+  (*reinterpret_cast<Floats<8>*>(weights + static_cast<int64_t>(feature) * (N) + 8 * (half)))
+// Scores of a row under all lanes, into the array `score`. Four accumulators for each eight lanes: the
+// additions of neighbouring features don't wait for each other.
+#define SYLVAN_ROW_SCORES(N, bias, intercept, score)                               \
+  do {                                                                             \
+    Floats<8> a{}, b{}, c{}, d{}, a2{}, b2{}, c2{}, d2{};                          \
+    int32_t t = 0;                                                                 \
+    for (; t + 4 <= length; t += 4) {                                              \
+      a = a + values[t] * SYLVAN_EIGHT(N, features[t], 0);                         \
+      if (N == 16) a2 = a2 + values[t] * SYLVAN_EIGHT(N, features[t], 1);          \
+      b = b + values[t + 1] * SYLVAN_EIGHT(N, features[t + 1], 0);                 \
+      if (N == 16) b2 = b2 + values[t + 1] * SYLVAN_EIGHT(N, features[t + 1], 1);  \
+      c = c + values[t + 2] * SYLVAN_EIGHT(N, features[t + 2], 0);                 \
+      if (N == 16) c2 = c2 + values[t + 2] * SYLVAN_EIGHT(N, features[t + 2], 1);  \
+      d = d + values[t + 3] * SYLVAN_EIGHT(N, features[t + 3], 0);                 \
+      if (N == 16) d2 = d2 + values[t + 3] * SYLVAN_EIGHT(N, features[t + 3], 1);  \
+    }                                                                              \
+    for (; t < length; ++t) {                                                      \
+      a = a + values[t] * SYLVAN_EIGHT(N, features[t], 0);                         \
+      if (N == 16) a2 = a2 + values[t] * SYLVAN_EIGHT(N, features[t], 1);          \
+    }                                                                              \
+    a = (a + b) + (c + d);                                                         \
+    a = a + (bias) * *reinterpret_cast<const Floats<8>*>(intercept);               \
+    std::memcpy(score, &a, sizeof(a));                                             \
+    if (N == 16) {                                                                 \
+      a2 = (a2 + b2) + (c2 + d2);                                                  \
+      a2 = a2 + (bias) * *reinterpret_cast<const Floats<8>*>((intercept) + N - 8); \
+      std::memcpy((score) + N - 8, &a2, sizeof(a2));                               \
+    }                                                                              \
+  } while (0)
+// Adds the row times the steps of all lanes, an array, to the weights.
+#define SYLVAN_ROW_UPDATE(N, steps)                                 \
+  do {                                                              \
+    Floats<8> low, high;                                            \
+    std::memcpy(&low, steps, sizeof(low));                          \
+    std::memcpy(&high, (steps) + N - 8, sizeof(high));              \
+    for (int32_t t = 0; t < length; ++t) {                          \
+      Floats<8>& line = SYLVAN_EIGHT(N, features[t], 0);            \
+      line = line + values[t] * low;                                \
+      if (N == 16) {                                                \
+        Floats<8>& line2 = SYLVAN_EIGHT(N, features[t], N / 8 - 1); \
+        line2 = line2 + values[t] * high;                           \
+      }                                                             \
+    }                                                               \
+  } while (0)
+
+// One lane's Newton steps on the logistic dual (Yu, Huang & Lin 2011, Algorithm 5 in outline): minimise
+// a log a + (c - a) log(c - a) + (q / 2)(a - a0)^2 + g (a - a0) over 0 < a < c.
+inline float logistic_step(float alpha, float cost, float curvature, float gradient) {
+  const double c = cost, q = curvature, a0 = alpha, g = gradient;
+  double low = 0.0, high = c, a = a0;
+  for (int step = 0; step < 30; ++step) {
+    const double slope = q * (a - a0) + g + std::log(a / (c - a));
+    if (std::fabs(slope) < 1e-5) break;
+    if (slope > 0) {
+      high = a;
+    } else {
+      low = a;
+    }
+    double next = a - slope / (q + c / (a * (c - a)));
+    if (!(next > low && next < high)) next = 0.5 * (low + high);  // Newton left the bracket: halve it
+    a = next;
+  }
+  const double edge = 1e-7 * c;
+  return static_cast<float>(std::min(std::max(a, edge), c - edge));
+}
+
+// The state before the first round: nothing learned, but for the logistic loss, whose dual lives inside an
+// open interval.
+template <int N>
+SYLVAN_CLONES void begin(const ClusterRows& rows, int n_children, const SolverOptions& options,
+                         const Work& work) {
+  float* weights = work.weights;
+  std::memset(work.weights, 0, sizeof(float) * static_cast<size_t>(rows.n_features) * N);
+  std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
+  std::fill(work.intercept, work.intercept + kMaxLanes, 0.0f);
+  if (options.loss != Loss::logistic) return;
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    const int32_t* features = rows.features + rows.begin[i];
+    const float* values = rows.values + rows.value_begin[i];
+    const int32_t length = rows.length[i];
+    alignas(64) float step[N];
+    for (int l = 0; l < N; ++l) {
+      const bool positive = work.positive[i] >> l & 1u;
+      const float cost = work.cost  ? work.cost[i * N + l]
+                         : positive ? options.positive_cost
+                                    : options.negative_cost;
+      work.alpha[i * N + l] = 0.001f * cost;
+      step[l] = l >= n_children ? 0.0f : positive ? 0.001f * cost : -0.001f * cost;
+      work.intercept[l] += options.bias * step[l];
+    }
+    SYLVAN_ROW_UPDATE(N, step);
+  }
+}
+
+// Takes the rows of a fold out of a solution: without them the others' dual variables are as good a start as
+// any. Returns the lanes that this changes; the others stand at their minimum already, with and without these
+// rows.
+template <int N>
+SYLVAN_CLONES uint32_t take_out(const ClusterRows& rows, int n_children, const SolverOptions& options,
+                                const Folds& folds, int fold, const Work& work, int64_t* n_active) {
+  float* weights = work.weights;
+  const uint32_t all_lanes = (1u << n_children) - 1u;
+  uint32_t changed = 0;
+  *n_active = 0;
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    if (folds.of_row[rows.rows[i]] != fold) {
+      work.lanes_left[i] = all_lanes;
+      work.active[(*n_active)++] = static_cast<int32_t>(i);
+      continue;
+    }
+    work.lanes_left[i] = 0;
+    float* alpha = work.alpha + i * N;
+    alignas(64) float step[N];
+    uint32_t held = 0;
+    for (int l = 0; l < N; ++l) {
+      held |= (l < n_children && alpha[l] != 0.0f) ? 1u << l : 0u;
+      step[l] = l >= n_children ? 0.0f : work.positive[i] >> l & 1u ? -alpha[l] : alpha[l];
+      alpha[l] = 0.0f;
+      work.intercept[l] += options.bias * step[l];
+    }
+    if (held == 0) continue;
+    changed |= held;
+    const int32_t* features = rows.features + rows.begin[i];
+    const float* values = rows.values + rows.value_begin[i];
+    const int32_t length = rows.length[i];
+    SYLVAN_ROW_UPDATE(N, step);
+  }
+  return changed;
+}
+
+// The rounds of coordinate descent over the rows that are active and the lanes that are live, from the
+// solution that `work` holds; the rows of `fold` stay out of it, unless that is 0. Returns how many rows were
+// visited.
+template <int N, Loss kLoss>
+SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const SolverOptions& options,
+                              const Folds& folds, int fold, const Work& work, int64_t n_active, uint32_t live,
+                              int max_rounds, Random& random) {
+  constexpr bool kSquared = kLoss == Loss::squared_hinge;
+  alignas(64) float intercept[N], costs[N], largest[N], smallest[N], largest_old[N], smallest_old[N];
+  std::copy(work.intercept, work.intercept + N, intercept);
+  std::fill(largest_old, largest_old + N, kInfinity);
+  std::fill(smallest_old, smallest_old + N, -kInfinity);
+  float* weights = work.weights;
+  uint32_t shrunken = 0;  // lanes that have left rows behind
+  int64_t visits = 0;
+
+  for (int round = 0; round < max_rounds && live != 0 && n_active > 0; ++round) {
+    for (int64_t s = 0; s < n_active; ++s) {
+      const int64_t other = s + random.below(static_cast<uint32_t>(n_active - s));
+      std::swap(work.active[s], work.active[other]);
+    }
+    std::fill(largest, largest + N, -kInfinity);
+    std::fill(smallest, smallest + N, kInfinity);
+    int64_t kept = 0;
+    for (int64_t s = 0; s < n_active; ++s) {
+      if (s + 1 < n_active) {  // the next row's entries are on their way while this one is computed
+        const int64_t ahead = work.active[s + 1];
+        const int32_t* next_features = rows.features + rows.begin[ahead];
+        const float* next_values = rows.values + rows.value_begin[ahead];
+        for (int32_t t = 0; t < rows.length[ahead]; t += 16) {
+          SYLVAN_PREFETCH(next_features + t);
+          SYLVAN_PREFETCH(next_values + t);
+        }
+        SYLVAN_PREFETCH(work.alpha + ahead * N);
+      }
+      const int32_t i = work.active[s];
+      const uint32_t lanes = work.lanes_left[i] & live;
+      if (lanes == 0) continue;
+      const int32_t* features = rows.features + rows.begin[i];
+      const float* values = rows.values + rows.value_begin[i];
+      const int32_t length = rows.length[i];
+      ++visits;
+      alignas(64) float score[N], step[N];
+      SYLVAN_ROW_SCORES(N, options.bias, intercept, score);
+      float* SYLVAN_RESTRICT alpha = work.alpha + static_cast<int64_t>(i) * N;
+      const float* cost = work.cost ? work.cost + static_cast<int64_t>(i) * N : nullptr;
+      const float norm = rows.squared_norms[rows.rows[i]] + options.bias * options.bias;
+      const int32_t positive = static_cast<int32_t>(work.positive[i]),
+                    lanes_now = static_cast<int32_t>(lanes);
+      for (int l = 0; l < N; ++l) {
+        costs[l] = cost ? cost[l] : ((positive >> l) & 1) ? options.positive_cost : options.negative_cost;
+      }
+      int32_t left = 0, changed = 0;
+      if (kLoss == Loss::logistic) {
+        for (int l = 0; l < N; ++l) {
+          const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
+          step[l] = 0.0f;
+          if (!((lanes_now >> l) & 1)) continue;
+          if (!(costs[l] > kLeastCost)) continue;
+          const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
+          const float change = next - alpha[l], violation = change * norm;
+          largest[l] = violation > largest[l] ? violation : largest[l];
+          smallest[l] = violation < smallest[l] ? violation : smallest[l];
+          alpha[l] = next;
+          step[l] = y * change;
+        }
+        left = lanes_now;
+        changed = 1;
+      } else {
+        for (int l = 0; l < N; ++l) {
+          const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
+          // A row of weight 0 teaches nothing: its lane is off. Its diagonal would make 0 times infinity.
+          const int teaches = costs[l] > kLeastCost;
+          const float diagonal = kSquared & teaches ? 0.5f / costs[l] : 0.0f;
+          const float upper = kSquared ? kInfinity : costs[l];
+          const float a = alpha[l];
+          const float gradient = y * score[l] - 1.0f + a * diagonal;
+          const int at_zero = a <= 0.0f, at_upper = a >= upper;
+          // A dual variable at its bound whose gradient points outwards beyond last round's extremes isn't
+          // visited again (shrinking).
+          const int shrunk =
+              (at_zero & (gradient > largest_old[l])) | (at_upper & (gradient < smallest_old[l]));
+          const int blocked = (at_zero & (gradient > 0.0f)) | (at_upper & (gradient < 0.0f));
+          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1) & teaches;
+          const float projected = blocked ? 0.0f : gradient;
+          largest[l] = (on & (projected > largest[l])) ? projected : largest[l];
+          smallest[l] = (on & (projected < smallest[l])) ? projected : smallest[l];
+          const float curvature = norm + diagonal;  // 0 for an empty row under the hinge without a bias
+          float next = a - projected / (curvature > 0.0f ? curvature : 1.0f);
+          next = next < 0.0f ? 0.0f : next;
+          next = next > upper ? upper : next;
+          const float change = on ? next - a : 0.0f;
+          alpha[l] = a + change;
+          step[l] = y * change;
+          changed |= change != 0.0f;
+          left |= on << l;
+        }
+      }
+      if (changed) {
+        SYLVAN_ROW_UPDATE(N, step);
+        for (int l = 0; l < N; ++l) intercept[l] += options.bias * step[l];
+      }
+      shrunken |= lanes & ~static_cast<uint32_t>(left);
+      work.lanes_left[i] = static_cast<uint32_t>(left);
+      if (left != 0) work.active[kept++] = i;
+    }
+    n_active = kept;
+    uint32_t woken = 0;
+    for (int lane = 0; lane < n_children; ++lane) {
+      if (!(live >> lane & 1u)) continue;
+      if (largest[lane] - smallest[lane] > options.tolerance) {
+        largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
+        smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
+      } else if (shrunken >> lane & 1u) {  // converged on what is left: look at every row once more
+        woken |= 1u << lane;
+        largest_old[lane] = kInfinity;
+        smallest_old[lane] = -kInfinity;
+      } else {
+        live &= ~(1u << lane);
+      }
+    }
+    if (woken != 0) {
+      shrunken &= ~woken;
+      n_active = 0;
+      for (int64_t i = 0; i < rows.n_rows; ++i) {
+        if (fold != 0 && folds.of_row[rows.rows[i]] == fold) continue;
+        work.lanes_left[i] |= woken;
+        if (work.lanes_left[i] & live) work.active[n_active++] = static_cast<int32_t>(i);
+      }
+    }
+  }
+  std::copy(intercept, intercept + N, work.intercept);
+  return visits;
+}
+
+// The least magnitude that keeps at most max_weights of a lane's weights; ties at it are all dropped.
+float lane_threshold(const float* weights, int64_t n_features, int n_lanes, int lane, float threshold,
+                     int64_t max_weights, float* buffer) {
+  int64_t n = 0;
+  for (int64_t f = 0; f < n_features; ++f) {
+    const float magnitude = std::fabs(weights[f * n_lanes + lane]);
+    if (magnitude > 0 && magnitude >= threshold) buffer[n++] = magnitude;
+  }
+  if (n <= max_weights) return threshold;
+  if (max_weights == 0) return kInfinity;
+  std::nth_element(buffer, buffer + max_weights, buffer + n, [](float a, float b) { return a > b; });
+  return std::nextafter(buffer[max_weights], kInfinity);
+}
+
+int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_lanes,
+             const SolverOptions& options, int32_t* out_feature, int32_t* out_child, float* out_weight) {
+  float least[kMaxLanes];
+  for (int lane = 0; lane < n_children; ++lane) {
+    // out_weight has room for every weight of the group, so it can hold one lane's while we look for its cut.
+    least[lane] = options.max_weights < 0
+                      ? options.threshold
+                      : lane_threshold(work.weights, rows.n_features, n_lanes, lane, options.threshold,
+                                       options.max_weights, out_weight);
+  }
+  int64_t n = 0;
+  for (int64_t f = 0; f < rows.n_features; ++f) {
+    const float* line = work.weights + f * n_lanes;
+    for (int lane = 0; lane < n_children; ++lane) {
+      const float magnitude = std::fabs(line[lane]);
+      if (magnitude >= least[lane] && magnitude > 0) {
+        out_feature[n] = static_cast<int32_t>(f);
+        out_child[n] = lane;
+        out_weight[n] = line[lane];
+        ++n;
+      }
+    }
+  }
+  return n;
+}
+
+}  // namespace
+
+int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
+
+int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds) {
+  const int64_t kept = kept_floats(n_rows, n_features, n_lanes) * (n_folds > 1 ? 2 : 1);
+  return 16 + kept + aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
+}
+
+namespace {
+
+template <int N, Loss kLoss>
+int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions& options, const Folds& folds,
+                    const Work& work, const Weights& out) {
+  Random random{options.seed};
+  int64_t n = 0;
+  const auto write = [&](int set) {
+    const int64_t count =
+        emit(rows, work, n_children, N, options, out.feature + n, out.child + n, out.weight + n);
+    for (int lane = 0; lane < n_children; ++lane) {
+      out.intercept[set * out.intercept_stride + lane] = work.intercept[lane] * options.bias;
+    }
+    out.counts[set] = count;
+    n += count;
+  };
+  begin<N>(rows, n_children, options, work);
+  int64_t visits = descend<N, kLoss>(rows, n_children, options, folds, 0, work, rows.n_rows,
+                                     (1u << n_children) - 1u, options.max_iterations, random);
+  write(0);
+  const size_t kept = sizeof(float) * static_cast<size_t>(kept_floats(rows.n_rows, rows.n_features, N));
+  if (folds.n_folds > 1) std::memcpy(work.all_rows, work.weights, kept);
+  for (int fold = 1; fold <= folds.n_folds; ++fold) {
+    if (fold > 1) std::memcpy(work.weights, work.all_rows, kept);
+    int64_t n_left = 0;
+    const uint32_t changed = take_out<N>(rows, n_children, options, folds, fold, work, &n_left);
+    if (n_left == 0) begin<N>(rows, 0, options, work);  // exactly nothing, not what rounding left of it
+    Random own{options.seed +
+               0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // one fold changes no other
+    visits += descend<N, kLoss>(rows, n_children, options, folds, fold, work, n_left, changed,
+                                std::min(options.max_iterations, kFoldRounds), own);
+    write(fold);
+    if (n_left == 0) {  // nobody reaches it: as unlikely as a node that has been seen to be wrong
+      float* intercept = out.intercept + fold * out.intercept_stride;
+      std::fill(intercept, intercept + n_children, -1.0f);
+    }
+  }
+  return visits;
+}
+
+}  // namespace
+
+int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
+                    const SolverOptions& options, const Folds& folds, float* scratch, const Weights& out) {
+  const int n_lanes = lanes_for(n_children);
+  const bool weighted = options.sample_weight != nullptr || positives.relevance != nullptr;
+  const Work work = carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted, folds.n_folds);
+  prepare_rows(rows, positives, first_node, n_children, options, n_lanes, work);
+  using Solve =
+      int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Folds&, const Work&, const Weights&);
+  static const Solve table[3][2] = {
+      {solve_lanes<8, Loss::squared_hinge>, solve_lanes<16, Loss::squared_hinge>},
+      {solve_lanes<8, Loss::hinge>, solve_lanes<16, Loss::hinge>},
+      {solve_lanes<8, Loss::logistic>, solve_lanes<16, Loss::logistic>}};
+  return table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, folds, work, out);
+}
+
+}  // namespace sylvan
