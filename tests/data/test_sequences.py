@@ -112,7 +112,7 @@ def naive_core(pairs: list[tuple[int, int]], least: int, until_stable: bool) -> 
     st.integers(1, 5),
     st.booleans(),
 )
-def test_the_filter_agrees_with_its_naive_twin(pairs: list[tuple[int, int]], least: int, until_stable: bool) -> None:
+def test_the_filter_agrees_with_a_naive_reference(pairs: list[tuple[int, int]], least: int, until_stable: bool) -> None:
     wanted = naive_core(pairs, least, until_stable)
     users, items = zip(*pairs, strict=True)
     if not wanted:

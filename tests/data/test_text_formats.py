@@ -79,7 +79,7 @@ def test_fasttext_round_trips(place, rows, suffix):
     assert whole(data.stream_fasttext(path, rows=2)) == (texts, labels)
 
 
-def fasttext_twin(line, prefix="__label__"):
+def fasttext_reference(line, prefix="__label__"):
     """What fastText sees of a line: the words that are labels, and those that aren't."""
     words = [word for word in line.replace("\t", " ").split(" ") if word]
     return [w for w in words if not w.startswith(prefix)], [w[len(prefix) :] for w in words if w.startswith(prefix)]
@@ -91,7 +91,7 @@ def test_fasttext_takes_labels_anywhere(place, words):
     path = place / "fast.txt"
     path.write_text(" ".join(words) + "\n")
     got = data.read_fasttext(path)
-    expected_words, expected = fasttext_twin(" ".join(words))
+    expected_words, expected = fasttext_reference(" ".join(words))
     assert (got.texts[0].split(), got.labels[0]) == (expected_words, list(dict.fromkeys(expected)))
 
 

@@ -1,4 +1,4 @@
-"""Hashing is 2-universal and uniform; labels go where a slow twin puts them; lists say what the assignment says."""
+"""Hashing is 2-universal and uniform; labels go where a slow reference puts them; lists match the assignment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def placed_slowly(
     st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 8), st.sampled_from([1, 2, 3, 9, 40]), st.booleans(),
     st.booleans(), st.sampled_from([0, 0, 2, 10]),
 )  # fmt: skip
-def test_labels_go_where_the_twin_puts_them(
+def test_labels_go_where_the_reference_puts_them(
     seed: int, n_labels: int, n_choices: int, n_buckets: int, placed: bool, loaded: bool, room: int
 ) -> None:
     random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Balanced clustering: the whole tree against a slow twin, its structure, and inputs that break others."""
+"""Balanced clustering: the whole tree against a slow reference, its structure, and inputs that break others."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def mix(x):
     return x ^ (x >> 31)
 
 
-class Twin:
+class ReferenceClustering:
     """The tree as the documentation says it is made, one halving after the other, in plain Python."""
 
     def __init__(self, Z, offsets, seed, spherical, max_iterations, sample):
@@ -92,9 +92,9 @@ class Twin:
     st.booleans(), st.sampled_from([4, 4096]),
 )  # fmt: skip
 @settings(max_examples=80, deadline=None)
-def test_the_tree_is_the_twins_tree(n_labels, dimensions, seed, kind, dense, sample):
+def test_the_tree_is_the_reference_tree(n_labels, dimensions, seed, kind, dense, sample):
     rng = np.random.default_rng(seed)
-    # Powers of two on the axes have exact lengths and sums: the kernel and the twin can't differ by a rounding.
+    # Powers of two on the axes have exact lengths and sums: the kernel and the reference can't differ by a rounding.
     Z = np.zeros((n_labels, dimensions), np.float32)
     Z[np.arange(n_labels), rng.integers(0, dimensions, n_labels)] = 1.0
     if kind == "kmeans":
@@ -108,7 +108,7 @@ def test_the_tree_is_the_twins_tree(n_labels, dimensions, seed, kind, dense, sam
         threaded = clustering.clustered_order(rows, offsets, **kwargs, n_jobs=3)
         patch.setattr(clustering, "_TASK_LABELS", 3)
         in_many_calls = clustering.clustered_order(rows, offsets, **kwargs, n_jobs=1)
-    assert order.tolist() == Twin(Z, offsets, *kwargs.values(), sample).order
+    assert order.tolist() == ReferenceClustering(Z, offsets, *kwargs.values(), sample).order
     assert threaded.tolist() == in_many_calls.tolist() == order.tolist()
 
 

@@ -1,4 +1,4 @@
-"""Label embeddings against slow, obvious twins; labels without instances; malformed input."""
+"""Label embeddings against slow and obvious reference implementations; labels without instances; malformed input."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def unit(rows):
     return rows / np.where(lengths > 0, lengths, 1)
 
 
-def pifa_twin(X, Y, keep=None):
+def pifa_reference(X, Y, keep=None):
     rows = []
     for label in range(Y.shape[1]):
         row = np.zeros(X.shape[1])
@@ -39,14 +39,14 @@ def problems(draw):
 
 @given(problems(), st.sampled_from([None, 1, 2, 5, 100]), st.integers(1, 3))
 @settings(max_examples=150, deadline=None)
-def test_pifa_is_its_twin(problem, keep, n_jobs):
+def test_pifa_is_its_reference(problem, keep, n_jobs):
     X, Y = problem
     Z = indexing.pifa(sp.csr_matrix(X), sp.csr_matrix(Y), max_features_per_label=keep, n_jobs=n_jobs)
     assert Z.dtype == np.float32
     assert Z.shape == (Y.shape[1], X.shape[1])
     assert (Z.data != 0).all()
     assert all((np.diff(Z.indices[a:b]) > 0).all() for a, b in zip(Z.indptr[:-1], Z.indptr[1:], strict=True))
-    np.testing.assert_allclose(Z.toarray(), pifa_twin(X, Y, keep), atol=1e-6)
+    np.testing.assert_allclose(Z.toarray(), pifa_reference(X, Y, keep), atol=1e-6)
 
 
 def test_pifa_in_many_tasks_is_pifa_in_one(monkeypatch):
@@ -84,14 +84,14 @@ def test_pifa_lf(alpha):
     X, own = rng.random((6, 5)), rng.random((4, 5))
     Y = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
     weights = np.where(Y.any(axis=0), np.broadcast_to(alpha, 4), 0)[:, None]
-    expected = unit((1 - weights) * own + weights * pifa_twin(X, Y))
+    expected = unit((1 - weights) * own + weights * pifa_reference(X, Y))
     Z = indexing.pifa_lf(X, sp.csr_matrix(Y), own, alpha)
     assert Z.dtype == np.float32
     np.testing.assert_allclose(Z.toarray(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 50])
-def test_spectral_is_its_twin(k):
+def test_spectral_is_its_reference(k):
     rng = np.random.default_rng(2)
     Y = (rng.random((30, 8)) < 0.3).astype(float)
     Y[:, 5] = 0

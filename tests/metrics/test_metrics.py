@@ -1,4 +1,4 @@
-"""The metrics against values worked out by hand, scikit-learn, and twins that loop."""
+"""The metrics against values worked out by hand, scikit-learn, and reference implementations that loop."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def cases(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], int]:
 
 @settings(max_examples=150, deadline=None)
 @given(cases(), st.integers(1, 9), st.integers(1, 30))
-def test_against_the_slow_twin(case: tuple[list[list[int]], list[list[int]], int], k: int, block: int) -> None:
+def test_against_the_slow_reference(case: tuple[list[list[int]], list[list[int]], int], k: int, block: int) -> None:
     truth, answers, L = case
     Y = sp.lil_matrix((len(truth), L), dtype=np.float32)
     for row, labels in enumerate(truth):

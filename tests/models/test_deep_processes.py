@@ -42,7 +42,7 @@ def both(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_two_processes_learn_what_one_does(folder: Path, both: list[dict[str, Any]]) -> None:
-    """Slow twin: one process, whole batches. Candidates are found anew at a step of which one process has no row."""
+    """Slow reference: one process, whole batches. Candidates are refreshed at a step where one process has no row."""
     from tuning_worker import training
 
     alone = training(folder / "bert", None)

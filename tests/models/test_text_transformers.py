@@ -26,8 +26,8 @@ def test_frozen_is_xr_linear_over_words_and_vectors(scale: float) -> None:
     np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1, rtol=1e-5)
     X = sp.hstack([model.vectorizer_.transform(TEXTS), sp.csr_matrix(dense * np.float32(scale))]).tocsr()
     Y = model.vocabulary_.encode(LABELS)
-    twin = XRLinear(tree=model.tree_, n_jobs=1).fit(X, Y)
-    ours, theirs = model.rank(TEXTS, k=5), twin.rank(X, k=5)
+    alone = XRLinear(tree=model.tree_, n_jobs=1).fit(X, Y)
+    ours, theirs = model.rank(TEXTS, k=5), alone.rank(X, k=5)
     assert ours.labels.tobytes() == theirs.labels.tobytes() and ours.scores.tobytes() == theirs.scores.tobytes()
 
 
@@ -50,10 +50,10 @@ def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch
 def test_the_rankers_trees_are_made_of_words_and_vectors(frozen: bool, n_trees: int, tmp_path: Path) -> None:
     model = small(frozen=frozen, n_trees=n_trees).fit(TEXTS, LABELS)
     X = sp.hstack([model.vectorizer_.transform(TEXTS), sp.csr_matrix(model.embed(TEXTS))]).tocsr()
-    twin = XRLinear(branching=2, max_leaf=2, n_trees=n_trees, n_jobs=1).fit(X, model.vocabulary_.encode(LABELS))
-    assert [ranker.tree for ranker in model.ranker_.rankers_] == [ranker.tree for ranker in twin.rankers_]
-    assert len(model.ranker_.rankers_) == n_trees and model.tree_ == twin.tree_
-    ours, theirs = model.rank(TEXTS, k=5), twin.rank(X, k=5)
+    alone = XRLinear(branching=2, max_leaf=2, n_trees=n_trees, n_jobs=1).fit(X, model.vocabulary_.encode(LABELS))
+    assert [ranker.tree for ranker in model.ranker_.rankers_] == [ranker.tree for ranker in alone.rankers_]
+    assert len(model.ranker_.rankers_) == n_trees and model.tree_ == alone.tree_
+    ours, theirs = model.rank(TEXTS, k=5), alone.rank(X, k=5)
     assert ours.labels.tobytes() == theirs.labels.tobytes() and ours.scores.tobytes() == theirs.scores.tobytes()
     model.save(tmp_path / "model")
     assert sylvan.load(tmp_path / "model").rank(TEXTS, k=5).scores.tobytes() == ours.scores.tobytes()

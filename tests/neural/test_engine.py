@@ -64,7 +64,7 @@ def test_an_engine_of_one_process_changes_no_bit() -> None:
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 def test_four_batches_of_eight_are_one_of_32(clip_norm: float | None) -> None:
-    """Slow twin: the same rows in one batch. 120 rows: the last step has 24, that is 3 batches of 8."""
+    """Slow reference: the same rows in one batch. 120 rows: the last step has 24, that is 3 batches of 8."""
     whole, parts = Rows(32), Rows(8)
     a = train(whole, epochs=3, clip_norm=clip_norm, engine=Engine(device="cpu"))
     b = train(parts, epochs=3, clip_norm=clip_norm, engine=Engine(device="cpu", accumulate=4))

@@ -55,7 +55,7 @@ def close(found: list[Any], wanted: Any) -> None:
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_two_processes_do_what_one_does(both: list[dict[str, Any]], accumulate: int) -> None:
-    """Slow twin: one process, whole batches. Dense and sparse gradients, clipped, with a schedule."""
+    """Slow reference: one process, whole batches. Dense and sparse gradients, clipped, with a schedule."""
     alone = Rows()
     history = train(alone, epochs=3, clip_norm=2.0, engine=Engine(device="cpu", accumulate=accumulate))
     begun = [tensor.clone() for tensor in Rows().module.state_dict().values()]

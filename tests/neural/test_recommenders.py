@@ -1,4 +1,4 @@
-"""SASRec, GRU4Rec and the encoder of sparse features: causality, padding on any side, gradients, naive twins."""
+"""SASRec, GRU4Rec and the encoder of sparse features: causality, padding on any side, gradients, naive references."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_tied_and_untied_tables(kind: Any) -> None:
     assert len(inner) + 2 == len(list(untied.parameters()))
 
 
-def test_sasrec_s_attention_against_a_naive_twin() -> None:
+def test_sasrec_s_attention_against_a_naive_reference() -> None:
     """One layer, one head, written out with loops over places."""
     torch.manual_seed(1)
     encoder = SASRec(10, 4, hidden=5, layers=1, heads=1, max_length=5, dropout=0.0).eval()

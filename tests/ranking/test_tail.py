@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from contract.data import known
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import twin
+from reference import linear_reference as reference
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, TopK, XRLinear, metrics
@@ -49,7 +49,7 @@ def test_a_tail_is_the_plain_ranking_weighed(model: Any, tail: str, k: int) -> N
     scores = np.full(DATA.Y.shape, np.nan)
     for row, (labels, found) in enumerate(zip(plain.labels, model._probabilities(plain), strict=True)):
         scores[row, labels[labels >= 0]] = found[labels >= 0]
-    expected = twin.weighed(scores * WORTH[tail] / WORTH[tail].max(), k)
+    expected = reference.weighed(scores * WORTH[tail] / WORTH[tail].max(), k)
     top = model.rank(DATA.X, k=k, tail=tail)
     assert top.labels.shape == top.scores.shape == (len(DATA.X), k)
     for labels, found, best in zip(top.labels, top.scores, expected, strict=True):
@@ -157,7 +157,7 @@ def test_macro_selection_is_the_best_that_row_by_row_gives(
     top = select_macro(probabilities, k, measure, tolerance=0)
     k = min(k, n_labels)
     assert ((top.labels >= 0).sum(axis=1) == k).all()
-    reached, best = expected_macro(probabilities, top, measure), twin.best_macro(chances, k, measure)
+    reached, best = expected_macro(probabilities, top, measure), reference.best_macro(chances, k, measure)
     order = np.argsort(-chances, axis=1, kind="stable")[:, :k].astype(np.int32)
     plain = expected_macro(probabilities, TopK(order, np.ones(order.shape, np.float32)), measure)
     assert plain - 1e-6 <= reached <= best + 1e-6

@@ -13,7 +13,7 @@ import pytest
 import torch
 from made import LargestMade
 from torch import Tensor
-from tree_twin import BATCH, DIM, batch, edge_scores, made, path, searched
+from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched
 
 from sylvan.errors import DataError
 from sylvan.indexing import balanced_tree, class_centers, class_tree

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import LargestMade
-from tree_twin import BATCH, DIM, batch, edge_scores, made, path, searched, uneven_tree
+from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched, uneven_tree
 
 from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError

@@ -1,4 +1,4 @@
-"""k-means codebooks against a plain NumPy twin, at odd sizes and on several threads."""
+"""k-means codebooks against a plain NumPy reference implementation, at odd sizes and on several threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def twin_kmeans(rows: np.ndarray, words: np.ndarray, weights: np.ndarray, n_iterations: int) -> np.ndarray:
+def reference_kmeans(rows: np.ndarray, words: np.ndarray, weights: np.ndarray, n_iterations: int) -> np.ndarray:
     words = words.copy()
     for _ in range(n_iterations):
         codes = ((rows[:, None] - words[None]) ** 2).sum(axis=2).argmin(axis=1)
@@ -34,11 +34,11 @@ def twin_kmeans(rows: np.ndarray, words: np.ndarray, weights: np.ndarray, n_iter
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_lloyd_iterations_are_the_twin_s(weighted: bool) -> None:
+def test_lloyd_iterations_equal_the_reference(weighted: bool) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(5000, 6))  # more than one block
     weights = rng.uniform(0.1, 4, size=5000) if weighted else np.ones(5000)
-    expected = twin_kmeans(rows, rows[:7], weights, 4)
+    expected = reference_kmeans(rows, rows[:7], weights, 4)
     tensor = torch.from_numpy(rows).float()
     given_weights = torch.from_numpy(weights).float() if weighted else None
     found = lloyd.kmeans(tensor, 7, weights=given_weights, start=tensor[:7], n_iterations=4)

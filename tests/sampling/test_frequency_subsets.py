@@ -30,7 +30,7 @@ def members(subsets: FrequencySubsets) -> list[list[int]]:
     ]
 
 
-def split_twin(weights: list[float], n_subsets: int) -> list[int]:
+def split_reference(weights: list[float], n_subsets: int) -> list[int]:
     """Sizes: a class heavier than the mean of what is left stands alone; the rest is cut nearest equal shares."""
     left, sizes = sorted(weights, reverse=True), []
     while n_subsets > 1 and left[0] * n_subsets > sum(left):
@@ -54,7 +54,7 @@ def test_split_by_mass_and_by_count() -> None:
     zipf = (1e6 / torch.arange(1, 5001)).round()
     for n in (1, 2, 10, 100):
         by_mass = FrequencySubsets(zipf, n, 5, DIM)
-        assert by_mass.starts.diff().tolist() == split_twin(zipf.tolist(), n)
+        assert by_mass.starts.diff().tolist() == split_reference(zipf.tolist(), n)
         mass = torch.stack([zipf[rows].sum() for rows in members(by_mass)])
         several = by_mass.starts.diff() > 1
         assert not several.any() or float(mass[several].max() / mass[several].min()) < 2  # words come whole

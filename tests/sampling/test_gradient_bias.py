@@ -1,7 +1,7 @@
 """The gradient of the sampled softmax against the full one's: Theorem 6 and Theorem 13's first step, measured.
 
-The oracles are in ``theory_twin.py``; what is random has a fixed seed, and tolerances are multiples of the standard
-error that it has at this size.
+Exact values come from ``theory_reference.py``; what is random has a fixed seed, and tolerances are multiples of the
+standard error that it has at this size.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import pytest
-import theory_twin as twin
+import theory_reference as theory
 import torch
 from theory_samplers import distribution, midx, refreshed, tensor, trained
 
@@ -22,8 +22,8 @@ QUERIES = 3
 
 
 def each_draw(
-    sampler: Sampler, query: twin.Array, classes: twin.Array, target: int, n_samples: int, n_draws: int, hits: str
-) -> tuple[twin.Array, twin.Array]:
+    sampler: Sampler, query: theory.Array, classes: theory.Array, target: int, n_samples: int, n_draws: int, hits: str
+) -> tuple[theory.Array, theory.Array]:
     """The sampled loss (n_draws,) and its gradient with respect to the query (n_draws, dim), of so many draws."""
     corrected = hits == "corrected"
     rule = "remove" if corrected else hits
@@ -51,17 +51,17 @@ class WrongLogQ(Sampler):
         return Draw(draw.ids, draw.log_q + 0.2)
 
 
-def far_from_expected(sampler: Sampler, q: twin.Array, hits: str) -> float:
+def far_from_expected(sampler: Sampler, q: theory.Array, hits: str) -> float:
     """How many standard errors the mean gradient is from its mean over all possible draws, in the worst dimension."""
     classes, query = small()
-    expected = twin.expected_gradient(query, classes, 2, q, 2, hits)
+    expected = theory.expected_gradient(query, classes, 2, q, 2, hits)
     torch.manual_seed(1)
     _, found = each_draw(sampler, query, classes, 2, 2, 40_000, hits)
     errors = found.std(axis=0) / math.sqrt(len(found))
     return float((np.abs(found.mean(axis=0) - expected) / errors).max())
 
 
-def small() -> tuple[twin.Array, twin.Array]:
+def small() -> tuple[theory.Array, theory.Array]:
     """Classes and a query, few enough for every pair of draws to be gone through."""
     rng = np.random.default_rng(3)
     return rng.normal(size=(10, 4)), 0.8 * rng.normal(size=4)
@@ -95,15 +95,15 @@ def measured() -> dict[tuple[str, str, int, int], tuple[float, float]]:
     found = {}
     for at, word in enumerate(rng.choice(n_classes, QUERIES, p=model.frequency)):
         query, target = model.contexts[word], int(rng.choice(n_classes, p=model.transitions[word]))
-        full, softmax = twin.full_gradient(query, model.classes, target), twin.softmax(model.classes @ query)
+        full, softmax = theory.full_gradient(query, model.classes, target), theory.softmax(model.classes @ query)
         for name, sampler in samplers.items():
             q = distribution(sampler, query[None])[0]
             for n_samples in SIZES:
                 for hits in rules.get(name, ("remove",)):
                     torch.manual_seed(at)
                     _, gradients = each_draw(sampler, query, model.classes, target, n_samples, 6_000, hits)
-                    bound = twin.bias_bound(softmax, q, n_samples, steepest)
-                    found[name, hits, n_samples, at] = twin.unbiased_length(gradients - full), bound
+                    bound = theory.bias_bound(softmax, q, n_samples, steepest)
+                    found[name, hits, n_samples, at] = theory.unbiased_length(gradients - full), bound
     return found
 
 
@@ -137,7 +137,7 @@ def test_draws_from_the_softmax_with_the_corrected_positive_have_no_bias(n_sampl
     """But for the chance that all draws are the target: then there is nothing to learn from."""
     classes, query = small()
     sampler = refreshed(Softmax(10, 4), classes)
-    expected = twin.full_gradient(query, classes, 2) * (1 - twin.softmax(classes @ query)[2] ** n_samples)
+    expected = theory.full_gradient(query, classes, 2) * (1 - theory.softmax(classes @ query)[2] ** n_samples)
     torch.manual_seed(2)
     _, found = each_draw(sampler, query, classes, 2, n_samples, 40_000, "corrected")
     errors = found.std(axis=0) / math.sqrt(len(found))
@@ -158,7 +158,7 @@ def test_the_sampled_loss_falls_short_by_no_more_than_the_divergence(kind: str, 
     rng = np.random.default_rng(6)
     for word in rng.choice(n_classes, 2, p=model.frequency):
         query, target = model.contexts[word], int(rng.choice(n_classes, p=model.transitions[word]))
-        softmax = twin.softmax(model.classes @ query)
+        softmax = theory.softmax(model.classes @ query)
         q = distribution(sampler, query[None])[0]
         short = {}
         for hits in ("keep", "remove"):
@@ -167,5 +167,5 @@ def test_the_sampled_loss_falls_short_by_no_more_than_the_divergence(kind: str, 
             gap = -math.log(softmax[target]) - losses
             short[hits] = gap.mean(), 4 * gap.std() / math.sqrt(len(gap))
         mean, error = short["keep"]
-        assert -math.log1p(softmax[target]) - error < mean < twin.kl(q, softmax) + error
+        assert -math.log1p(softmax[target]) - error < mean < theory.kl(q, softmax) + error
         assert short["remove"][0] > -short["remove"][1]

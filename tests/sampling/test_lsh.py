@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_twin import all_log_probs, check_draws
+from kernel_reference import all_log_probs, check_draws
 
 from sylvan.errors import NotFittedError, ParameterError
 from sylvan.sampling import LSH

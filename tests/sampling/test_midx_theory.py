@@ -1,6 +1,6 @@
 """The distributions of the MIDX paper, held against the samplers (numbers of equations and theorems are the paper's).
 
-The oracles are in ``theory_twin.py``; the gradients are in ``test_gradient_bias.py``.
+The exact values are in ``theory_reference.py``; the gradients are in ``test_gradient_bias.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 import pytest
-import theory_twin as twin
+import theory_reference as theory
 import torch
 from theory_samplers import contexts, distribution, index_of, midx, refreshed, trained
 
@@ -28,7 +28,7 @@ def test_the_exact_sampler_is_the_softmax(quantizer: str, n_codebooks: int) -> N
     torch.manual_seed(0)
     sampler = ExactMIDX(300, 12, n_codewords=5, n_codebooks=n_codebooks, quantizer=quantizer)
     found = distribution(refreshed(sampler, classes), queries)
-    np.testing.assert_allclose(found, twin.softmax(queries @ classes.T), atol=1e-5, rtol=1e-4)
+    np.testing.assert_allclose(found, theory.softmax(queries @ classes.T), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("quantizer", QUANTIZERS)
@@ -41,26 +41,26 @@ def test_probabilities_are_those_of_equation_6(quantizer: str, n_codebooks: int)
     sampler = MIDX(80, 12, n_codewords=4, n_codebooks=n_codebooks, quantizer=quantizer)
     found = distribution(refreshed(sampler, classes), queries)
     codebooks, codes = index_of(sampler)
-    expected = np.stack([twin.equation_6(query, codebooks, codes, quantizer) for query in queries])
+    expected = np.stack([theory.equation_6(query, codebooks, codes, quantizer) for query in queries])
     np.testing.assert_allclose(found, expected, rtol=2e-5)
-    without_residuals = queries @ twin.reconstruct(codebooks, codes, quantizer).T
-    np.testing.assert_allclose(expected, twin.softmax(without_residuals), rtol=1e-9)
+    without_residuals = queries @ theory.reconstruct(codebooks, codes, quantizer).T
+    np.testing.assert_allclose(expected, theory.softmax(without_residuals), rtol=1e-9)
 
 
 def test_divergence_bounds() -> None:
     """Theorems 3, 4 and 5."""
     classes, frequency, queries = trained().classes, trained().frequency, contexts()
     scores = queries @ classes.T
-    softmax, highest = twin.softmax(scores), np.abs(scores).max(axis=1)
-    uniform = twin.kl(distribution(Uniform(len(classes)), queries), softmax)
+    softmax, highest = theory.softmax(scores), np.abs(scores).max(axis=1)
+    uniform = theory.kl(distribution(Uniform(len(classes)), queries), softmax)
     assert (uniform >= 0).all() and (uniform <= 2 * highest).all()
-    unigram = twin.kl(distribution(Unigram(len(classes), frequency), queries), softmax)
+    unigram = theory.kl(distribution(Unigram(len(classes), frequency), queries), softmax)
     assert (unigram >= 0).all() and (unigram <= 2 * highest + np.log(len(classes) * frequency.max())).all()
     for quantizer in QUANTIZERS:
         for n_codewords in CODEWORDS:
             sampler = midx(n_codewords, quantizer)
-            divergence = twin.kl(distribution(sampler, queries), softmax)
-            residuals = classes - twin.reconstruct(*index_of(sampler), quantizer)
+            divergence = theory.kl(distribution(sampler, queries), softmax)
+            residuals = classes - theory.reconstruct(*index_of(sampler), quantizer)
             bound = 2 * np.abs(queries @ residuals.T).max(axis=1)
             assert (divergence >= 0).all() and (divergence <= bound).all()
             if n_codewords >= 16:  # on trained embeddings the residuals' scores are well below the scores
@@ -74,14 +74,14 @@ def test_divergences_fall_with_codewords_and_from_product_to_residual() -> None:
     that single ones of product codes come out below single ones of residual codes.
     """
     queries = contexts()
-    softmax = twin.softmax(queries @ trained().classes.T)
+    softmax = theory.softmax(queries @ trained().classes.T)
     found = {}
     for quantizer in QUANTIZERS:
         for n_codewords in CODEWORDS:
             drawn = [distribution(midx(n_codewords, quantizer, seed), queries) for seed in range(4)]
             found[quantizer, n_codewords] = tuple(
                 np.mean([measure(q) for q in drawn])
-                for measure in (lambda q: twin.kl(q, softmax), lambda q: np.log(twin.d2(softmax, q)))
+                for measure in (lambda q: theory.kl(q, softmax), lambda q: np.log(theory.d2(softmax, q)))
             )
     for measure in (0, 1):
         for quantizer in QUANTIZERS:

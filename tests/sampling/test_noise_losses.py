@@ -32,19 +32,19 @@ def log_sigmoid(x: float) -> float:
     return -math.log1p(math.exp(-x)) if x > 0 else x - math.log1p(math.exp(x))
 
 
-def nce_twin(s: dict[int, float], y: int, drawn: list[int], q: Callable[[int], float], others: set[int], **o: Any):
+def nce_reference(s: dict[int, float], y: int, drawn: list[int], q: Callable[[int], float], others: set[int], **o: Any):
     log_z = math.log(N) if o.get("log_normalizer") is None else o["log_normalizer"]
     kept = [j for j in drawn if o.get("accidental", "keep") == "keep" or j not in others]
     total = -log_sigmoid(s[y] - log_z - math.log(len(drawn) * q(y)))
     return total - sum(log_sigmoid(math.log(len(drawn) * q(j)) + log_z - s[j]) for j in kept)
 
 
-def negative_sampling_twin(s, y, drawn, q, others, **o):
+def negative_sampling_reference(s, y, drawn, q, others, **o):
     kept = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
     return -log_sigmoid(s[y]) - sum(log_sigmoid(-s[j]) for j in kept)
 
 
-def black_out_twin(s, y, drawn, q, others, **o):
+def black_out_reference(s, y, drawn, q, others, **o):
     kept = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
     weighted = [math.exp(s[j]) / q(j) for j in kept]
     first = math.exp(s[y]) / q(y)
@@ -52,15 +52,15 @@ def black_out_twin(s, y, drawn, q, others, **o):
     return -math.log(first / total) - sum(math.log(1.0 - w / total) for w in weighted)
 
 
-def one_vs_each_twin(s, y, drawn, q, others, **o):
+def one_vs_each_reference(s, y, drawn, q, others, **o):
     return -sum(log_sigmoid(s[y] - s[j]) / q(j) for j in drawn if j not in others) / len(drawn)
 
 
-TWINS = {
-    NCELoss: nce_twin,
-    NegativeSamplingLoss: negative_sampling_twin,
-    BlackOutLoss: black_out_twin,
-    OneVsEachLoss: one_vs_each_twin,
+REFERENCES = {
+    NCELoss: nce_reference,
+    NegativeSamplingLoss: negative_sampling_reference,
+    BlackOutLoss: black_out_reference,
+    OneVsEachLoss: one_vs_each_reference,
 }
 
 
@@ -114,7 +114,7 @@ def test_equals_its_formula(kind: Any, options: dict[str, Any], targets: Tensor,
         wanted = {int(y) for y in targets[row].reshape(-1) if y != IGNORED}
         ids = (drawn if shared else drawn[row]).tolist()
         s = {j: float(scores[row, j]) for j in range(N)}
-        alone = [TWINS[kind](s, y, ids, lambda j, row=row: float(q[row, j]), wanted, **options) for y in wanted]
+        alone = [REFERENCES[kind](s, y, ids, lambda j, row=row: float(q[row, j]), wanted, **options) for y in wanted]
         assert float(got[row].detach()) == pytest.approx(sum(alone) / len(alone), rel=2e-5), row
 
 

@@ -1,4 +1,4 @@
-"""The sampled softmax against a naive twin, and what it does with hits, several positives and half precision."""
+"""The sampled softmax against a naive reference, and what it does with hits, several positives and half precision."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ DRAWS = torch.tensor([[3, 4, 3, 9, 1], [5, 6, 5, 2, 11], [7, 8, 2, 2, 7], [1, 3,
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("kind", ["one", "several"])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_equals_the_naive_twin(rule: str, shared: bool, kind: str, with_bias: bool) -> None:
+def test_equals_the_naive_reference(rule: str, shared: bool, kind: str, with_bias: bool) -> None:
     queries, table, bias, q = problem()
     targets, drawn = TARGETS[kind], DRAWS[1] if shared else DRAWS
     options: dict[str, Any] = {"corrected_positive": True} if rule == "corrected" else {"accidental": rule}

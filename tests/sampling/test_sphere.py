@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_twin import all_log_probs, check_draws, same_for_any_batch, sphere_probabilities
+from kernel_reference import all_log_probs, check_draws, same_for_any_batch, sphere_probabilities
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.sampling import Sphere

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-import theory_twin as twin
+import theory_reference as theory
 import torch
 
 from sylvan.sampling import MIDX, Sampler
@@ -14,23 +14,23 @@ N_CONTEXTS = 64
 
 
 @functools.cache
-def trained() -> twin.Trained:
+def trained() -> theory.Trained:
     """The trained model, once for all tests of a process."""
     torch.set_num_threads(1)
-    return twin.train()
+    return theory.train()
 
 
-def contexts() -> twin.Array:
+def contexts() -> theory.Array:
     """Queries as often as they occur, so that their means are those of a training."""
     model = trained()
     return model.contexts[np.random.default_rng(5).choice(len(model.contexts), N_CONTEXTS, p=model.frequency)]
 
 
-def tensor(array: twin.Array) -> torch.Tensor:
+def tensor(array: theory.Array) -> torch.Tensor:
     return torch.from_numpy(array).float()
 
 
-def refreshed(sampler: Sampler, classes: twin.Array) -> Sampler:
+def refreshed(sampler: Sampler, classes: theory.Array) -> Sampler:
     sampler.refresh(tensor(classes))
     return sampler
 
@@ -44,14 +44,14 @@ def midx(n_codewords: int, quantizer: str = "rq", seed: int = 0) -> MIDX:
     return sampler
 
 
-def distribution(sampler: Sampler, queries: twin.Array) -> twin.Array:
+def distribution(sampler: Sampler, queries: theory.Array) -> theory.Array:
     """Every class's probability, by the sampler's own account; they must be one in all."""
     found = sampler.log_prob(tensor(queries), torch.arange(sampler.n_classes)).double().exp().numpy()
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=2e-5)
     return found / found.sum(axis=1, keepdims=True)
 
 
-def index_of(sampler: MIDX) -> tuple[list[twin.Array], twin.Ids]:
+def index_of(sampler: MIDX) -> tuple[list[theory.Array], theory.Ids]:
     """Codebooks (K, width) and codes (n_classes, B) of a sampler."""
     index = sampler.index
     return [words.double().numpy() for words in index.codewords], index.cell_codes[index.class_cells.long()].numpy()

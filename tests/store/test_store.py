@@ -221,8 +221,8 @@ def test_pickled_and_copied_arrays_leave_the_file_behind(tmp_path: Path) -> None
 
     store.save(tmp_path / "m", example())
     array = store.load(tmp_path / "m").arrays["layer0.values"]
-    for twin in (copy.deepcopy(array), pickle.loads(pickle.dumps(array))):
-        np.testing.assert_array_equal(twin, array)
+    for copied in (copy.deepcopy(array), pickle.loads(pickle.dumps(array))):
+        np.testing.assert_array_equal(copied, array)
 
 
 def test_the_registry_maps_kinds_to_loaders(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_it_learns_several_labels_a_row(given: dict[str, Any]) -> None:
     assert 0.5 < found.test["P@3"] <= 2 / 3 and 0.35 < found.test["P@5"] <= 0.4  # of 2 right ones among 3 and 5
 
 
-def test_measures_agree_with_a_naive_twin() -> None:
+def test_measures_agree_with_a_naive_reference() -> None:
     made = job(test=HELD)
     found = made.evaluate("test")
     with torch.no_grad():

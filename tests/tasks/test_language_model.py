@@ -1,4 +1,4 @@
-"""Language models: texts as streams, batches, perplexity against a slow twin, training and resuming."""
+"""Language models: texts as streams, batches, perplexity against a slow reference, training and resuming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recommendation task: what it learns, its measures against a naive twin, splits, options, errors."""
+"""The recommendation task: what it learns, its measures against a naive reference, splits, options, errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_it_learns_what_follows_what(encoder: str, loss: str) -> None:
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 @pytest.mark.parametrize("split", ["users", "interactions", "last"])
-def test_measures_agree_with_a_naive_twin(split: Any, exclude_seen: bool) -> None:
+def test_measures_agree_with_a_naive_reference(split: Any, exclude_seen: bool) -> None:
     made = job(split=split, exclude_seen=exclude_seen)
     made.module.eval()
     found = made.evaluate("test")

@@ -224,8 +224,8 @@ def test_parameters_from_a_command_line():
 def test_repr_pickle_and_copy():
     vectorizer = TfidfVectorizer(ngrams=(1, 2), min_df=2).fit(TEXTS)
     assert repr(vectorizer) == "TfidfVectorizer(ngrams=(1, 2), min_df=2)"
-    for twin in (pickle.loads(pickle.dumps(vectorizer)), copy.deepcopy(vectorizer)):
-        assert same(twin.transform(TEXTS), vectorizer.transform(TEXTS))
+    for copied in (pickle.loads(pickle.dumps(vectorizer)), copy.deepcopy(vectorizer)):
+        assert same(copied.transform(TEXTS), vectorizer.transform(TEXTS))
 
 
 def test_scikit_learn_clones_and_chains_it():

@@ -13,7 +13,7 @@ from sylvan.canonical import beside
 from sylvan.errors import DataError
 
 
-def twin(left: sp.csr_matrix, right: np.ndarray) -> sp.csr_matrix:
+def reference(left: sp.csr_matrix, right: np.ndarray) -> sp.csr_matrix:
     """The slow, obvious way."""
     rows = []
     for row in range(left.shape[0]):
@@ -23,13 +23,13 @@ def twin(left: sp.csr_matrix, right: np.ndarray) -> sp.csr_matrix:
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
 @pytest.mark.parametrize(("n", "d", "m"), [(0, 3, 2), (1, 0, 4), (13, 5, 0), (40, 30, 6), (9, 1, 1)])
-def test_as_its_twin(n: int, d: int, m: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_its_reference(n: int, d: int, m: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canonical, "_ROW_BLOCK", block)
     rng = np.random.default_rng(n)
     left = sp.random(n, d, 0.3, "csr", np.float32, rng)
     right = rng.normal(size=(n, m)).astype(np.float32) * (rng.random((n, m)) < 0.7)
     found = beside(validate.features(left), right.astype(np.float32))
-    expected = twin(left, right)
+    expected = reference(left, right)
     assert found.shape == expected.shape
     np.testing.assert_array_equal(found.indptr, expected.indptr)
     np.testing.assert_array_equal(found.indices, expected.indices)

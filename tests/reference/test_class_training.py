@@ -1,4 +1,4 @@
-"""The kernel that trains classes and searches for them equals its twin; the twin's gradients are its losses'."""
+"""The kernel that trains classes and searches for them equals its reference, whose gradients are its losses'."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from oracle.class_twin import Twin
+from reference.class_reference import ReferenceTraining
 from sylvan import LabelTree, kernels, validate
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
 from sylvan.ranking.class_training import LOSSES, ClassTraining, train_classes
@@ -30,7 +30,7 @@ def uneven_tree(rng: np.random.Generator, depth: int, most: int) -> LabelTree:
 
 def started(
     seed: int, depth: int, most: int, n_features: int, training: ClassTraining, by_feature: bool = False
-) -> tuple[ClassWeights, Twin]:
+) -> tuple[ClassWeights, ReferenceTraining]:
     rng = np.random.default_rng(seed)
     tree = uneven_tree(rng, depth, most)
     weights = ClassWeights.zeros(tree, n_features, squares=training.optimizer == "adagrad", by_feature=by_feature)
@@ -39,7 +39,7 @@ def started(
     if weights.squares is not None:
         weights.squares[:] = rng.uniform(0.5, 1.5, weights.squares.shape)
         squares = weights.squares.astype(np.float64)
-    return weights, Twin(tree, weights.weights.astype(np.float64), training, squares=squares)
+    return weights, ReferenceTraining(tree, weights.weights.astype(np.float64), training, squares=squares)
 
 
 def rows(seed: int, n: int, n_features: int) -> np.ndarray:
@@ -77,28 +77,28 @@ def test_training(
     weighted: bool,
     by_feature: bool,
 ) -> None:
-    weights, twin = started(*shape, training, by_feature)
+    weights, reference = started(*shape, training, by_feature)
     rng = np.random.default_rng([shape[0], 2])
-    X, n_classes = rows(shape[0], 5, shape[3]), twin.tree.n_labels
+    X, n_classes = rows(shape[0], 5, shape[3]), reference.tree.n_labels
     y = rng.integers(n_classes, size=5).astype(np.int32)
     order = rng.integers(5, size=4)
     factors = rng.choice([0.0, 0.5, 2.0], 5).astype(np.float32) if weighted else None
     masses = noise_of(noise, n_classes, rng)
-    twin.q = None if masses is None else masses / masses.max() / (masses / masses.max()).sum()
+    reference.q = None if masses is None else masses / masses.max() / (masses / masses.max()).sum()
     losses, covered, total = 0.0, 0.0, 0.0
     for i, row in enumerate(order.tolist()):
         factor = 1.0 if factors is None else float(factors[row])
         if factor > 0:
-            loss, inside = twin.step(X[row], int(y[row]), 40 + i, factor, 0.5)
+            loss, inside = reference.step(X[row], int(y[row]), 40 + i, factor, 0.5)
             losses, covered, total = losses + factor * loss, covered + factor * inside, total + factor
-    assume(twin.gap > TOO_CLOSE)
+    assume(reference.gap > TOO_CLOSE)
     told = train_classes(
         weights, validate.features(X) if compressed else X, y, training, order=order, rate=0.5, noise=masses,
         row_weights=factors, step=40,
     )  # fmt: skip
-    np.testing.assert_allclose(weights.weights, twin.weights, rtol=1e-4, atol=5e-5)
+    np.testing.assert_allclose(weights.weights, reference.weights, rtol=1e-4, atol=5e-5)
     if weights.squares is not None:
-        np.testing.assert_allclose(weights.squares, twin.squares, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(weights.squares, reference.squares, rtol=1e-3, atol=1e-4)
     if total == 0:
         assert math.isnan(told.mean_loss)
         return
@@ -113,17 +113,17 @@ def test_gradients_are_those_of_the_losses(shape: tuple[int, int, int, int], tra
     """Differences of the losses (2), (3) and the rivals' against a step of plain descent, selections held fixed."""
     training = replace(training, optimizer="sgd", l2=0.0, learning_rate=1.0)
     seed, depth, most, n_features = shape[0], shape[1], shape[2], min(shape[3], 3)
-    weights, twin = started(seed, depth, most, n_features, training)
-    x, y = rows(seed, 1, n_features)[0], seed % twin.tree.n_labels
-    chosen = twin.select(x, y, 0)
-    assume(twin.gap > TOO_CLOSE)
-    before, gradient = twin.weights.copy(), np.zeros_like(twin.weights)
+    weights, reference = started(seed, depth, most, n_features, training)
+    x, y = rows(seed, 1, n_features)[0], seed % reference.tree.n_labels
+    chosen = reference.select(x, y, 0)
+    assume(reference.gap > TOO_CLOSE)
+    before, gradient = reference.weights.copy(), np.zeros_like(reference.weights)
     for at in np.ndindex(*before.shape):
         sides = []
         for change in (1e-5, -1e-5):
-            twin.weights[at] = before[at] + change
-            sides.append(twin.loss(x, y, chosen))
-        twin.weights[at] = before[at]
+            reference.weights[at] = before[at] + change
+            sides.append(reference.loss(x, y, chosen))
+        reference.weights[at] = before[at]
         gradient[at] = (sides[0] - sides[1]) / 2e-5
     train_classes(weights, x[None], np.array([y], np.int32), training, order=np.array([0]))
     np.testing.assert_allclose(before - weights.weights, gradient, rtol=1e-3, atol=2e-4)
@@ -142,7 +142,7 @@ def test_ranking(
     n_jobs: int,
     by_feature: bool,
 ) -> None:
-    weights, twin = started(*shape, ClassTraining("cane", 1, 1, "sgd", 1.0), by_feature)
+    weights, reference = started(*shape, ClassTraining("cane", 1, 1, "sgd", 1.0), by_feature)
     X = rows(shape[0], 6, shape[3])
     features = validate.features(X) if compressed else X
     sums = np.full(6, np.nan, np.float32)
@@ -154,10 +154,10 @@ def test_ranking(
     reached = rank_classes(weights, features, weights.n_classes, beam, log_probabilities=log_probabilities).scores
     np.testing.assert_allclose(sums, np.log(np.exp(reached.astype(np.float64)).sum(axis=1)), rtol=1e-4, atol=1e-4)
     for row, x in enumerate(X):
-        twin.gap = math.inf
-        expected = twin.search(x, beam, k, log_probabilities)
+        reference.gap = math.inf
+        expected = reference.search(x, beam, k, log_probabilities)
         scores = [score for _, score in expected]
-        if twin.gap < TOO_CLOSE or np.abs(np.diff(scores)).min(initial=1) < TOO_CLOSE:
+        if reference.gap < TOO_CLOSE or np.abs(np.diff(scores)).min(initial=1) < TOO_CLOSE:
             continue
         assert found.labels[row].tolist() == [label for label, _ in expected] + [-1] * (k - len(expected))
         np.testing.assert_allclose(found.scores[row, : len(expected)], scores, rtol=1e-4, atol=1e-4)
@@ -165,7 +165,7 @@ def test_ranking(
     if log_probabilities:
         np.testing.assert_allclose(np.exp(exact.astype(np.float64)).sum(axis=1), 1, rtol=1e-4)
     else:
-        np.testing.assert_allclose(exact, [twin.scores(x) for x in X], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(exact, [reference.scores(x) for x in X], rtol=1e-4, atol=1e-4)
     widest = rank_classes(weights, features, weights.n_classes, weights.n_edges, log_probabilities=log_probabilities)
     assert np.array_equal(np.sort(widest.labels, axis=1), np.tile(np.arange(weights.n_classes), (6, 1)))
     np.testing.assert_allclose(np.take_along_axis(exact, widest.labels, 1), widest.scores, rtol=1e-4, atol=1e-4)
@@ -195,17 +195,17 @@ def test_edges_on_every_selected_path_stay_as_they_are(
 ) -> None:
     """Proposition 1, to the bit, decay and AdaGrad included; all other selected edges move."""
     training = replace(training, loss="cane", n_candidates=min(training.n_candidates, 3), bias=1.0)
-    weights, twin = started(*shape, training, by_feature)
+    weights, reference = started(*shape, training, by_feature)
     x, y = rows(shape[0], 1, shape[3])[0], shape[0] % weights.n_classes
-    chosen = twin.select(x, y, 0)
-    assume(twin.gap > TOO_CLOSE)
-    paths = [set(twin.paths[label]) for label in {*chosen.candidates, *chosen.noises, y}]
+    chosen = reference.select(x, y, 0)
+    assume(reference.gap > TOO_CLOSE)
+    paths = [set(reference.paths[label]) for label in {*chosen.candidates, *chosen.noises, y}]
     before = weights.weights.copy()
     train_classes(weights, x[None], np.array([y], np.int32), training, order=np.array([0]))
     still = {edge for edge in range(weights.n_edges) if np.array_equal(before[edge], weights.weights[edge])}
     assert set.intersection(*paths) <= still
     assert set(range(weights.n_edges)) - set.union(*paths) <= still
-    gradient = twin.edge_gradient(x, y, chosen)
+    gradient = reference.edge_gradient(x, y, chosen)
     assert not {edge for edge in still if abs(gradient.get(edge, 0.0)) > 1e-4}
 
 

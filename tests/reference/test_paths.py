@@ -1,4 +1,4 @@
-"""Explanations against the dense twin: scores of every node on a path, what features add, and where the beam ends."""
+"""Explanations against the dense reference: scores of every node on a path, what features add, where the beam ends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle import twin
-from oracle.test_algorithm2 import CLOSE, dense, laid_out, plain, rankings
+from reference import linear_reference as reference
+from reference.test_algorithm2 import CLOSE, dense, laid_out, plain, rankings
 from sylvan import validate
 from sylvan.ranking.explain import Names, beam_that_reaches, explain_paths
 from sylvan.ranking.tree_ranker import TreeRanker
@@ -27,14 +27,14 @@ def ranker_of(case: dict, weight_dtype: str) -> TreeRanker:
 
 @settings(deadline=None, max_examples=80)
 @given(rankings(), st.sampled_from(["float32", "float16", "uint8"]), st.sampled_from([1, 3, 1000]))
-def test_paths_are_the_twins(case: dict, weight_dtype: str, top: int) -> None:
+def test_paths_equals_the_reference(case: dict, weight_dtype: str, top: int) -> None:
     tree, combine, beam = case["tree"], case["combine"], case["beam"]
     ranker = ranker_of(case, weight_dtype)
     combines = [combine] * tree.depth
     x, kept = case["X"][0], [dense(layer) for layer in ranker.layers]
     row = validate.features(x[None])
     own = [x @ W + b for W, b in kept]
-    everything = twin.rank_everything(x, [W for W, _ in kept], [b for _, b in kept], plain(tree), combine=combine)
+    everything = reference.rank_everything(x, [W for W, _ in kept], [b for _, b in kept], plain(tree), combine=combine)
     ranked = ranker.rank(row, tree.n_labels, beam=beam, combines=combines)
     found = dict(zip(ranked.labels[0].tolist(), ranked.scores[0].tolist(), strict=True))
     for label in range(tree.n_labels):
@@ -64,12 +64,12 @@ def check_steps(path, tree, x, kept, own, combine, top) -> None:  # type: ignore
         np.testing.assert_allclose(listed + step.rest + step.intercept, step.score, rtol=1e-4, atol=1e-4)
         assert step.n_weighed == np.count_nonzero(W[x != 0, step.node])
         assert step.intercept == b[step.node]
-        above = own[t][step.node] if combine == "ranker" else above + twin.TRANSFORMS[combine](own[t][step.node])
+        above = own[t][step.node] if combine == "ranker" else above + reference.TRANSFORMS[combine](own[t][step.node])
         np.testing.assert_allclose(
             step.so_far, above if combine == "ranker" else math.exp(above), rtol=1e-3, atol=1e-4
         )
-        parent = int(twin.parent_of(tree.child_offsets[t])[step.node])
-        siblings = list(twin.children(tree.child_offsets[t], parent))
+        parent = int(reference.parent_of(tree.child_offsets[t])[step.node])
+        siblings = list(reference.children(tree.child_offsets[t], parent))
         assert step.n_siblings == len(siblings) and 1 <= step.place <= len(siblings)
         better = [s for s in siblings if own[t][s] > own[t][step.node] + CLOSE]
         assert step.place > len(better) or combine.endswith("hinge"), "above a margin of 1, Eq. 13 knows no better"
@@ -85,7 +85,7 @@ def test_how_a_beam_loses_a_path(case: dict) -> None:
     ranker, combines = ranker_of(case, "float32"), [case["combine"]] * case["tree"].depth
     x = case["X"][0]
     row = validate.features(x[None])
-    expected = twin.rank_row(
+    expected = reference.rank_row(
         x, case["weights"], case["intercepts"], plain(tree), beam=beam, k=tree.n_labels, combine=combine
     )
     sure = expected.margin > CLOSE or (case["exact"] and combine != "sigmoid")

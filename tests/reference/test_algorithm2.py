@@ -1,4 +1,4 @@
-"""Matching, ranking and the whole of Algorithm 2 against the dense twin."""
+"""Matching, ranking and the whole of Algorithm 2 against the dense reference implementation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from oracle import twin
+from reference import linear_reference as reference
 from sylvan import LabelTree, XRLinear, validate
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import cluster_rows, layer_positives
@@ -36,7 +36,7 @@ def trees(draw: st.DrawFn, most_layers: int = 3) -> LabelTree:
     return LabelTree(tuple(offsets), labels.astype(np.int32), int(labels.max()) + 1)
 
 
-def plain(tree: LabelTree) -> twin.Tree:
+def plain(tree: LabelTree) -> reference.Tree:
     return list(tree.child_offsets), tree.leaf_labels
 
 
@@ -98,7 +98,7 @@ def rankings(draw: st.DrawFn) -> dict:
 
 @settings(deadline=None, max_examples=150)
 @given(rankings(), st.sampled_from(["float32", "float16", "uint8"]), st.integers(1, 3))
-def test_ranking_is_the_twins(case: dict, weight_dtype: str, n_jobs: int) -> None:
+def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int) -> None:
     tree, X, combine = case["tree"], case["X"], case["combine"]
     layers = [
         laid_out(W, b, offsets, weight_dtype)
@@ -117,7 +117,8 @@ def test_ranking_is_the_twins(case: dict, weight_dtype: str, n_jobs: int) -> Non
     exact = case["exact"] and weight_dtype != "uint8" and combine != "sigmoid"
     for x, labels, scores in zip(X, top.labels, top.scores, strict=True):
         weights, intercepts = [W for W, _ in kept], [b for _, b in kept]
-        expected = twin.rank_row(x, weights, intercepts, plain(tree), beam=case["beam"], k=case["k"], combine=combine)
+        width = {"beam": case["beam"], "k": case["k"]}
+        expected = reference.rank_row(x, weights, intercepts, plain(tree), combine=combine, **width)
         if not exact and expected.margin < CLOSE:
             continue
         found = labels[labels >= 0].tolist()
@@ -138,14 +139,14 @@ def test_a_beam_of_everything_is_exhaustive(case: dict) -> None:
     tree = case["tree"]
     for x in case["X"][:5]:
         model = case["weights"], case["intercepts"], plain(tree)
-        answer = twin.rank_row(x, *model, beam=10**6, k=10**6, combine=case["combine"])
-        everything = twin.rank_everything(x, *model, combine=case["combine"])
+        answer = reference.rank_row(x, *model, beam=10**6, k=10**6, combine=case["combine"])
+        everything = reference.rank_everything(x, *model, combine=case["combine"])
         assert dict(zip(answer.labels, answer.scores, strict=True)) == pytest.approx(everything, rel=1e-5, abs=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
 @given(rankings())
-def test_one_layer_of_the_beam_is_the_twins(case: dict) -> None:
+def test_one_layer_of_the_beam_equals_the_reference(case: dict) -> None:
     """What matcher-aware negatives are made of."""
     tree, combine = case["tree"], case["combine"]
     features = validate.features(case["X"])
@@ -154,7 +155,7 @@ def test_one_layer_of_the_beam_is_the_twins(case: dict) -> None:
         layer = laid_out(case["weights"][t], case["intercepts"][t], tree.child_offsets[t])
         beam = matching.next_beam(features, layer, beam, case["beam"], combine)
     for x, nodes in zip(case["X"], beam[0], strict=True):
-        expected = twin.rank_row(
+        expected = reference.rank_row(
             x, case["weights"], case["intercepts"], plain(tree), beam=case["beam"], k=1, combine=combine
         )
         if expected.margin > CLOSE or (case["exact"] and combine != "sigmoid"):
@@ -163,12 +164,12 @@ def test_one_layer_of_the_beam_is_the_twins(case: dict) -> None:
 
 @settings(deadline=None, max_examples=80)
 @given(trees(), st.integers(0, 2**32), st.sampled_from(["tfn", "man", "tfn+man"]))
-def test_negatives_are_the_twins(tree: LabelTree, seed: int, negatives: str) -> None:
+def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: str) -> None:
     random = np.random.default_rng(seed)
     n = int(random.integers(1, 9))
     Y = (random.random((n, tree.n_labels)) < 0.2).astype(np.float32)
     positives = layer_positives(tree, validate.labels(Y))
-    for t, (fast, slow) in enumerate(zip(positives, twin.truth(Y, plain(tree)), strict=True)):
+    for t, (fast, slow) in enumerate(zip(positives, reference.truth(Y, plain(tree)), strict=True)):
         np.testing.assert_array_equal(fast.to_scipy().toarray(), slow)
         if t == 0:
             continue  # the root takes every row, those without labels too
@@ -178,7 +179,7 @@ def test_negatives_are_the_twins(tree: LabelTree, seed: int, negatives: str) -> 
         held = np.array([[*row, -1] for row in reached], np.int32)
         starts, rows = cluster_rows(negatives, positives[t - 1], held, n_clusters, n)
         found = [rows[a:b].tolist() for a, b in pairwise(starts)]
-        assert found == twin.cluster_rows(Y, plain(tree), t, negatives, [set(row.tolist()) for row in reached])
+        assert found == reference.cluster_rows(Y, plain(tree), t, negatives, [set(row.tolist()) for row in reached])
 
 
 @settings(deadline=None, max_examples=25)
@@ -190,7 +191,9 @@ def test_negatives_are_the_twins(tree: LabelTree, seed: int, negatives: str) -> 
     st.sampled_from(COMBINES),
     st.sampled_from([1, 2, 10]),
 )
-def test_training_is_the_twins(tree: LabelTree, seed: int, negatives: str, loss: str, combine: str, beam: int) -> None:
+def test_training_equals_the_reference(
+    tree: LabelTree, seed: int, negatives: str, loss: str, combine: str, beam: int
+) -> None:
     random = np.random.default_rng(seed)
     n, d = 12, 6
     X = np.float32(random.normal(size=(n, d)) * (random.random((n, d)) < 0.7)).astype(np.float64)
@@ -199,7 +202,7 @@ def test_training_is_the_twins(tree: LabelTree, seed: int, negatives: str, loss:
     weight = np.float32(random.choice([0.5, 1.0, 2.0], n))
     settings_ = {"negatives": negatives, "loss": loss, "combine": combine, "beam": beam, "cost": 0.5,
                  "positive_cost": 2.0, "bias": 0.5}  # fmt: skip
-    slow = twin.train(X, Y, plain(tree), sample_weight=weight, **settings_)
+    slow = reference.train(X, Y, plain(tree), sample_weight=weight, **settings_)
     if negatives != "tfn":  # a close decision of the beam changes the rows that a layer is trained on
         assume(all(slow.rank(x, k=tree.n_labels).margin > 1e-2 for x in X))
     fast = XRLinear(

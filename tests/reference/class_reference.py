@@ -54,7 +54,7 @@ class Selection:
 
 
 @dataclass
-class Twin:
+class ReferenceTraining:
     tree: LabelTree
     weights: np.ndarray  # (n_edges, n_features + 1), float64
     training: ClassTraining

@@ -1,4 +1,4 @@
-"""Searching among allowed labels, against the twin and against filtering an exhaustive ranking."""
+"""Searching among allowed labels, against the reference and against filtering an exhaustive ranking."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle import twin
-from oracle.test_algorithm2 import CLOSE, laid_out, plain, rankings
+from reference import linear_reference as reference
+from reference.test_algorithm2 import CLOSE, laid_out, plain, rankings
 from sylvan import kernels, validate
 from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
@@ -63,12 +63,12 @@ def rank(case: dict, rows: slice = slice(None), n_jobs: int = 1, **changed: Any)
 
 @settings(deadline=None, max_examples=200)
 @given(filtered(), st.integers(1, 3))
-def test_the_filtered_search_is_the_twins(case: dict, n_jobs: int) -> None:
+def test_the_filtered_search_equals_the_reference(case: dict, n_jobs: int) -> None:
     top = rank(case, n_jobs=n_jobs)
     if case["filter"] is not None:
         assert [set(np.flatnonzero(case["filter"].mask(r))) for r in range(len(case["X"]))] == case["open"]
     for x, allowed, labels, scores in zip(case["X"], case["open"], top.labels, top.scores, strict=True):
-        expected = twin.rank_row(
+        expected = reference.rank_row(
             x, case["weights"], case["intercepts"], plain(case["tree"]), beam=case["beam"], k=case["k"],
             combine=case["combine"], allowed=allowed,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""BeamTreeHead's slow twin: trees of any shape, paths, scores and beam search a node at a time."""
+"""BeamTreeHead's slow reference implementation: trees of any shape, paths, scores and beam search a node at a time."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from oracle.class_twin import Twin  # noqa: E402
-from oracle.test_class_training import rows, uneven_tree  # noqa: E402
+from reference.class_reference import ReferenceTraining  # noqa: E402
+from reference.test_class_training import rows, uneven_tree  # noqa: E402
 from sylvan import LabelTree  # noqa: E402
 from sylvan.matching.class_beam import ClassWeights  # noqa: E402
 from sylvan.ranking.class_training import LOSSES, ClassTraining, train_classes  # noqa: E402
@@ -43,27 +43,27 @@ class Given(Unigram):
 
 
 def begun(seed: int, loss: str, n_candidates: int, n_noises: int, masses: np.ndarray | None) -> tuple[Any, ...]:
-    """Weights at random, the twin that knows which noises the kernel draws, a row, its class, and what is selected."""
+    """Random weights, the reference that knows which noises the kernel draws, a row, its class, what is selected."""
     rng = np.random.default_rng(seed)
     tree = uneven_tree(rng, 1 + seed % 3, 5) if loss in ("cane", "hsm") else LabelTree.flat(2 + seed % 9)
     weights = ClassWeights.zeros(tree, D)
     weights.weights[:] = rng.normal(size=weights.weights.shape)
     training = ClassTraining(loss, n_candidates, min(n_noises, tree.n_labels), "sgd", RATE, seed=seed, bias=1.0)
-    twin = Twin(tree, weights.weights.astype(np.float64), training)
+    reference = ReferenceTraining(tree, weights.weights.astype(np.float64), training)
     if masses is not None:
         masses = masses[: tree.n_labels]
-        twin.q = masses / masses.sum()
+        reference.q = masses / masses.sum()
     x, y = rows(seed, 1, D)[0], int(rng.integers(tree.n_labels))
-    return weights, twin, x, y, twin.select(x, y, 0)
+    return weights, reference, x, y, reference.select(x, y, 0)
 
 
-def loss_of(twin: Twin, table: Any, x: Any, y: int, chosen: Any) -> tuple[Any, list[Any]]:
+def loss_of(reference: ReferenceTraining, table: Any, x: Any, y: int, chosen: Any) -> tuple[Any, list[Any]]:
     """PyTorch's loss of the row, and the parameters that it depends on, in the kernel's order of edges."""
-    training, n_classes = twin.training, twin.tree.n_labels
+    training, n_classes = reference.training, reference.tree.n_labels
     features, targets = torch.from_numpy(x)[None], torch.tensor([y])
-    sampler = Given(np.full(n_classes, 1.0) if twin.q is None else twin.q, chosen.noises or [0])
+    sampler = Given(np.full(n_classes, 1.0) if reference.q is None else reference.q, chosen.noises or [0])
     if training.loss == "cane":
-        head = BeamTreeHead(D, twin.tree, training.n_candidates, training.n_noises, sampler)
+        head = BeamTreeHead(D, reference.tree, training.n_candidates, training.n_noises, sampler)
         with torch.no_grad():
             head.edge_weights.copy_(table[:, :-1])
             head.edge_biases.copy_(table[:, -1])
@@ -72,8 +72,8 @@ def loss_of(twin: Twin, table: Any, x: Any, y: int, chosen: Any) -> tuple[Any, l
     queries = torch.cat([features, torch.ones(1, 1)], dim=1)
     if training.loss == "hsm":
         scores, loss = (queries @ edges.t())[0], torch.zeros(())
-        for layer, edge in enumerate(twin.paths[y]):
-            siblings = twin.siblings(layer, edge)
+        for layer, edge in enumerate(reference.paths[y]):
+            siblings = reference.siblings(layer, edge)
             loss = loss - scores[list(siblings)].log_softmax(dim=0)[edge - siblings.start]
         return loss, [edges]
     made: Any
@@ -92,15 +92,16 @@ def loss_of(twin: Twin, table: Any, x: Any, y: int, chosen: Any) -> tuple[Any, l
 @given(st.integers(0, 2**30), st.integers(1, 8), st.integers(1, 5), st.booleans())
 def test_a_step_is_that_of_autograd(loss: str, seed: int, n_candidates: int, n_noises: int, even: bool) -> None:
     masses = None if even else np.random.default_rng(seed).uniform(0.2, 1.0, 200)
-    weights, twin, x, y, chosen = begun(seed, loss, n_candidates, n_noises, masses)
-    assume(twin.gap > TOO_CLOSE)
+    weights, reference, x, y, chosen = begun(seed, loss, n_candidates, n_noises, masses)
+    assume(reference.gap > TOO_CLOSE)
     before = torch.from_numpy(weights.weights.copy())
-    value, parameters = loss_of(twin, before, x, y, chosen)
+    value, parameters = loss_of(reference, before, x, y, chosen)
     if value.requires_grad:
         value.backward()
     slopes = [p.grad.to_dense() if p.grad is not None else torch.zeros_like(p) for p in parameters]
     slope = torch.cat([part.reshape(len(before), -1) for part in slopes], dim=1)
-    told = train_classes(weights, x[None], np.array([y], np.int32), twin.training, order=np.array([0]), noise=twin.q)
+    order = np.array([0])
+    told = train_classes(weights, x[None], np.array([y], np.int32), reference.training, order=order, noise=reference.q)
     np.testing.assert_allclose(weights.weights, (before - RATE * slope).numpy(), rtol=1e-4, atol=2e-5)
     assert told.mean_loss == pytest.approx(float(value.detach()), rel=1e-4, abs=1e-4)
     assert math.isfinite(told.mean_loss)

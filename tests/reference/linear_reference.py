@@ -1,7 +1,7 @@
 """Algorithm 2 of PECOS as it stands in the paper, dense, in float64, one obvious loop after another.
 
-Everything fast in Sylvan that ranks or trains has its slow twin here. Nothing here imports Sylvan: a tree is
-its ``child_offsets`` (a list of arrays, one a layer) and ``leaf_labels``.
+Everything fast in Sylvan that ranks or trains linear models has its slow reference implementation here. Nothing here
+imports Sylvan: a tree is its ``child_offsets`` (a list of arrays, one a layer) and ``leaf_labels``.
 """
 
 from __future__ import annotations

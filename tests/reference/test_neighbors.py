@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle import twin
+from reference import linear_reference as reference
 from sylvan import NeighborRanker, kernels, validate
 from sylvan.matching import neighbors as matching
 from sylvan.matching.neighbors import NeighborIndex
@@ -36,7 +36,7 @@ def test_the_nearest_rows_are_exactly_those(
 ) -> None:
     random = np.random.default_rng(seed)
     X, Q = (matrix(random, rows, d, 0.15, signed) for rows in (n_rows, 6))
-    expected = twin.cosines(X, Q)
+    expected = reference.cosines(X, Q)
     only = random.random(n_rows) < 0.4 if some else None
     if only is not None:
         expected[:, ~only] = 0
@@ -77,10 +77,10 @@ def test_labels_get_their_share_of_the_votes(
         weight[0] = 1
         X[weight == 0] = 0  # nobody's neighbour
     model = NeighborRanker(n_neighbors=7, power=power).fit(X, Y, sample_weight=weight)
-    similarities = twin.cosines(X, Q)
+    similarities = reference.cosines(X, Q)
     ordered = np.sort(similarities, axis=1)[:, ::-1]
     clear = ordered[:, 6] - ordered[:, 7] > 1e-6 if n_rows > 7 else np.ones(5, bool)
-    expected = twin.votes(similarities, Y, 7, power, weight)
+    expected = reference.votes(similarities, Y, 7, power, weight)
     top = model.rank(Q, k=n_labels + 2)
     got = top.to_csr(n_labels).toarray()
     np.testing.assert_allclose(got[clear], expected[clear], rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Calibration against its slow twins: scikit-learn's isotonic regression, a general minimiser, one row at a time."""
+"""Calibration against slow references: scikit-learn's isotonic regression, a general minimiser, one row at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native solver against the twin's: at a tight tolerance both stand at the same minimum."""
+"""The native solver against the reference's: at a tight tolerance both stand at the same minimum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle import twin
+from reference import linear_reference as reference
 from sylvan import validate
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, solve_layers
 from sylvan.weights import ClusterRows
@@ -102,14 +102,14 @@ def problems(draw: st.DrawFn) -> dict[str, object]:
 
 @settings(deadline=None, max_examples=40)
 @given(problems())
-def test_the_solver_reaches_the_twins_minimum(case: dict) -> None:
+def test_the_solver_reaches_the_reference_minimum(case: dict) -> None:
     X, offsets, positive, rows = case["X"], case["offsets"], case["positive"], case["rows"]
     options = case["options"]
     problem = layer_problem(positive, offsets, rows, case["relevance"])
     exact = LinearOptions(**options, tolerance=1e-5, max_iterations=20000, threshold=0.0)
     W, b = dense_answer(X, problem, exact, sample_weight=case["weight"])
     for cluster, chosen in enumerate(rows):
-        for node in twin.children(offsets, cluster):
+        for node in reference.children(offsets, cluster):
             if not chosen:
                 assert not W[:, node].any()
                 continue
@@ -119,8 +119,8 @@ def test_the_solver_reaches_the_twins_minimum(case: dict) -> None:
                 cost = cost * case["weight"][chosen]
             if case["relevance"] is not None:
                 cost = cost * np.where(y > 0, case["relevance"][chosen, node], 1.0)
-            binary = twin.Problem(X[chosen], y, cost, options["loss"], options["bias"])
-            best_w, best_b = twin.solve(binary)
+            binary = reference.Problem(X[chosen], y, cost, options["loss"], options["bias"])
+            best_w, best_b = reference.solve(binary)
             least, found = binary.objective(best_w, best_b), binary.objective(W[:, node], b[node])
             assert found <= least + 1e-3 * (1 + abs(least))
             np.testing.assert_allclose(W[:, node], best_w, atol=2e-2)

@@ -1,4 +1,4 @@
-"""The native reader against its slow twin: the same matrices, or the same sentence."""
+"""The native reader against its slow reference implementation: the same matrices, or the same sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-import text_twin
+import text_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,16 +62,16 @@ def as_dicts(matrix):
     return matrix.shape[1], rows
 
 
-def twin_outcome(load, content, **options):
+def reference_outcome(load, content, **options):
     try:
         return list(load(content, **options))
-    except text_twin.TwinError as error:
+    except text_reference.ReadingError as error:
         return str(error)
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return tmp_path_factory.mktemp("twins") / "file.txt"
+    return tmp_path_factory.mktemp("reference") / "file.txt"
 
 
 sizes = st.none() | st.integers(0, 13)
@@ -82,7 +82,7 @@ sizes = st.none() | st.integers(0, 13)
 def test_xmc(path, content, n_features, n_labels, weighted):
     path.write_bytes(content)
     options = {"n_features": n_features, "n_labels": n_labels, "weighted_labels": weighted}
-    expected = twin_outcome(text_twin.load_xmc, content, **options)
+    expected = reference_outcome(text_reference.load_xmc, content, **options)
     assert repr(outcome(data.load_xmc, path, **options)) == repr(expected)
 
 
@@ -96,7 +96,7 @@ def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
         "n_labels": n_labels,
         "weighted_labels": weighted,
     }
-    expected = twin_outcome(text_twin.load_svmlight, content, **options)
+    expected = reference_outcome(text_reference.load_svmlight, content, **options)
     assert repr(outcome(data.load_svmlight, path, **options)) == repr(expected)
 
 
@@ -104,7 +104,7 @@ def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
 @given(floats)
 def test_numbers_are_correctly_rounded(path, text):
     path.write_text(f" 0:{text}\n")
-    expected = text_twin.to_float(text)
+    expected = text_reference.to_float(text)
     with contextlib.suppress(DataError):
         x, _ = data.load_xmc(path, n_jobs=1)
         assert repr(x.data.tolist()) == repr([expected])
@@ -127,7 +127,7 @@ def test_numbers_at_the_middle_between_two_floats(path, bits, nudge):
     text = f"{middle.numerator * 10**200 // middle.denominator}e-200"
     path.write_text(f" 0:{text}\n")
     x, _ = data.load_xmc(path, n_jobs=1)
-    assert x.data.tolist() == [text_twin.to_float(text)]
+    assert x.data.tolist() == [text_reference.to_float(text)]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
@@ -142,7 +142,7 @@ def test_blocks_and_threads_change_nothing(path, monkeypatch, n_jobs, size):
     path.write_bytes(content)
     monkeypatch.setattr(streams.InputStream.blocks, "__defaults__", (size,))
     x, y = data.load_xmc(path, n_jobs=n_jobs)
-    assert [as_dicts(x), as_dicts(y)] == list(text_twin.load_xmc(content))
+    assert [as_dicts(x), as_dicts(y)] == list(text_reference.load_xmc(content))
     path.write_bytes(content + b"3 x\n5 y\n")
     with pytest.raises(DataError, match=r"line 201: .* Got 'x' instead\.$"):
         data.load_xmc(path, n_jobs=n_jobs)

@@ -1,4 +1,4 @@
-"""Slow and obvious twins of the samplers by a kernel, and what draws of theirs must look like."""
+"""Slow and obvious reference implementations of the samplers by a kernel, and what draws of theirs must look like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of load_xmc and load_svmlight: regular expressions, fractions, one line after the other."""
+"""load_xmc and load_svmlight, slow and obvious: regular expressions, fractions, one line after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 ID = re.compile(r"\d+", re.ASCII)
 
 
-class TwinError(Exception):
+class ReadingError(Exception):
     """The sentence that the fast reader must raise, less the file's name."""
 
 
@@ -62,7 +62,7 @@ def merge(pairs: list[tuple[int, float]], line: int, message: str) -> list[tuple
     with np.errstate(over="ignore"):
         rounded = {i: float(np.float32(value)) for i, value in sums.items()}
     if not all(np.isfinite(value) for value in rounded.values()):
-        raise TwinError(f"line {line}: {message}.")
+        raise ReadingError(f"line {line}: {message}.")
     return sorted(rounded.items())
 
 
@@ -70,7 +70,7 @@ def read_line(text: bytes, line: int, lowest: int, highest: int, top_label: int,
     """Labels and features of one line, both as merged pairs."""
 
     def fail(message: str, got: bytes) -> None:
-        raise TwinError(f"line {line}: {message}. Got {quote(got)} instead.")
+        raise ReadingError(f"line {line}: {message}. Got {quote(got)} instead.")
 
     tokens = [token for token in re.split(rb"[ \t]+", text) if token]
     labels: list[tuple[int, float]] = []
@@ -79,7 +79,7 @@ def read_line(text: bytes, line: int, lowest: int, highest: int, top_label: int,
         is_pair = b"," not in first and re.match(rb"\d+:", first) and not weighted
         is_query = svmlight and first.startswith(b"qid:") and len(first) > 4
         if is_pair and not svmlight:
-            raise TwinError(
+            raise ReadingError(
                 f"line {line}: the line starts with {quote(first)} where its labels should stand. A line "
                 "without labels starts with a blank; labels with weights are read with weighted_labels=True "
                 "(--weighted-labels)."
@@ -89,7 +89,7 @@ def read_line(text: bytes, line: int, lowest: int, highest: int, top_label: int,
             for item in first.split(b","):
                 name, colon, weight = item.decode("latin-1").partition(":")
                 if colon and ID.fullmatch(name) and not weighted:
-                    raise TwinError(
+                    raise ReadingError(
                         f"line {line}: {quote(first)} gives labels weights, which is read with "
                         "weighted_labels=True (--weighted-labels) only."
                     )
@@ -141,13 +141,13 @@ def load_xmc(content: bytes, n_features=None, n_labels=None, weighted_labels=Fal
     """X and Y as (number of columns, list of dicts)."""
     lines = split_lines(content)
     if not lines:
-        raise TwinError("the file is empty.")
+        raise ReadingError("the file is empty.")
     fields = lines[0].split()
     start, n_rows = 0, None
     if len(fields) == 3 and all(ID.fullmatch(field.decode("latin-1")) for field in fields):
         n_rows, d, top = map(int, fields)
         if max(d, top) > MAX_ID + 1:
-            raise TwinError(
+            raise ReadingError(
                 f"line 1: the header's numbers of features and labels must be at most {MAX_ID + 1}. "
                 f"Got {quote(lines[0])} instead."
             )
@@ -155,7 +155,7 @@ def load_xmc(content: bytes, n_features=None, n_labels=None, weighted_labels=Fal
         n_labels = top if n_labels is None else n_labels
         start = 1
     elif len(fields) > 1 and not any(b":" in field for field in fields):
-        raise TwinError(
+        raise ReadingError(
             "line 1: must be a header of three ints (rows, features, labels) or an instance with features "
             f"as id:value. Got {quote(lines[0])} instead."
         )
@@ -171,11 +171,11 @@ def load_xmc(content: bytes, n_features=None, n_labels=None, weighted_labels=Fal
     if n_rows is None:
         n_rows = least
         if least == 0:
-            raise TwinError("the file holds no instances.")
+            raise ReadingError("the file holds no instances.")
     elif n_rows > len(rows):
-        raise TwinError(f"line 1: the header promises {n_rows} rows, but {len(rows)} follow.")
+        raise ReadingError(f"line 1: the header promises {n_rows} rows, but {len(rows)} follow.")
     elif n_rows < least:
-        raise TwinError(f"line {n_rows + 2}: the header promises {n_rows} rows, but {least} follow.")
+        raise ReadingError(f"line {n_rows + 2}: the header promises {n_rows} rows, but {least} follow.")
     return finish(rows[:n_rows], n_features, n_labels, 0)
 
 
@@ -191,14 +191,14 @@ def load_svmlight(content: bytes, zero_based="auto", n_features=None, n_labels=N
             rows.append(read_line(text, i + 1, lowest, highest, top_label, weighted_labels, True))
             numbers.append(i + 1)
     if not rows:
-        raise TwinError("the file holds no instances.")
+        raise ReadingError("the file holds no instances.")
     ids = [i for _, features in rows for i, _ in features]
     shift = lowest
     if zero_based == "auto":
         shift = 0 if 0 in ids else 1
         if shift == 0 and n_features is not None and max(ids) >= n_features:
             line = next(n for n, (_, f) in zip(numbers, rows, strict=True) if any(i == n_features for i, _ in f))
-            raise TwinError(
+            raise ReadingError(
                 f"line {line}: feature ids must be in [0, {n_features - 1}], as the file counts from 0 "
                 f"(feature 0 occurs). Got {n_features} instead."
             )

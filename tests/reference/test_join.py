@@ -1,4 +1,4 @@
-"""Joining rankings, beside a slow and obvious twin; and weights beside trying many."""
+"""Joining rankings, beside a slow and obvious reference implementation; and weights beside trying many."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ranking(random: np.random.Generator, n: int, width: int, n_labels: int) -> T
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9), st.sampled_from(WAYS), st.integers(1, 12))
-def test_join_equals_its_twin(seed: int, n_tops: int, width: int, how: str, k: int) -> None:
+def test_join_equals_its_reference(seed: int, n_tops: int, width: int, how: str, k: int) -> None:
     random = np.random.default_rng(seed)
     n_labels = int(random.integers(width, 40))
     tops = [ranking(random, 5, width, n_labels) for _ in range(n_tops)]

@@ -1,4 +1,4 @@
-"""The same matrix as scikit-learn's TfidfVectorizer, and as the slow twin."""
+"""The same matrix as scikit-learn's TfidfVectorizer, and as the slow reference implementation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-import tfidf_twin
+import tfidf_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import TfidfVectorizer as Oracle
+from sklearn.feature_extraction.text import TfidfVectorizer as Theirs
 from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS, shared_texts
 
 from sylvan.errors import DataError
@@ -32,7 +32,7 @@ def both(texts, ngrams=(1, 1), analyzer="word", min_token_length=2, **how):
         ngrams=ngrams, analyzer=analyzer, min_token_length=min_token_length, cjk="word", n_jobs=1, **how
     )
     pattern = rf"(?u)\b\w{{{min_token_length},}}\b" if min_token_length != 2 else r"(?u)\b\w\w+\b"
-    theirs = Oracle(ngram_range=ngrams, analyzer=analyzer, token_pattern=pattern if analyzer == "word" else None, **how)
+    theirs = Theirs(ngram_range=ngrams, analyzer=analyzer, token_pattern=pattern if analyzer == "word" else None, **how)
     try:
         Z = theirs.fit_transform(texts)
     except ValueError as error:
@@ -144,9 +144,9 @@ def test_any_text_gives_scikit_learns_matrix(
         }
     ),
 )
-def test_any_text_gives_the_twins_matrix(texts, ngrams, analyzer, cjk, min_token_length, lowercase, weights):
+def test_any_text_gives_the_reference_matrix(texts, ngrams, analyzer, cjk, min_token_length, lowercase, weights):
     how = {"ngrams": ngrams, "analyzer": analyzer, "cjk": cjk, "min_token_length": min_token_length}
-    terms, matrix = tfidf_twin.fit_transform(texts, lowercase=lowercase, **how, **weights)
+    terms, matrix = tfidf_reference.fit_transform(texts, lowercase=lowercase, **how, **weights)
     vectorizer = TfidfVectorizer(lowercase=lowercase, n_jobs=1, **how, **weights)
     if not terms:
         with pytest.raises(DataError, match="vocabulary is empty"):
@@ -172,7 +172,7 @@ PIECES = st.sampled_from(
 def test_edges_of_ascii_blocks_among_others(texts, ngrams, cjk, min_token_length):
     """Kernels take 64 ASCII characters at once, also between others; runs may begin and end anywhere."""
     how = {"ngrams": ngrams, "analyzer": "word", "cjk": cjk, "min_token_length": min_token_length}
-    terms, matrix = tfidf_twin.fit_transform(texts, lowercase=True, **how)
+    terms, matrix = tfidf_reference.fit_transform(texts, lowercase=True, **how)
     vectorizer = TfidfVectorizer(n_jobs=1, **how)
     if not terms:
         with pytest.raises(DataError, match="vocabulary is empty"):
