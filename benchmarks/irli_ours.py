@@ -21,10 +21,10 @@ import threadpoolctl
 
 import sylvan
 from sylvan.indexing.buckets import Buckets, least_loaded
-from sylvan.matching.bucket_learning import learn_partitions
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import find_candidates
-from sylvan.models.query_sample import sampled_queries
+from sylvan.models.irli.learning import learn_partitions
+from sylvan.models.irli.query_sample import sampled_queries
 from sylvan.ranking.vectors import nearest_candidates
 
 __all__ = ["irli", "kmeans", "watched"]

@@ -30,7 +30,7 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
     from sylvan import XRLinear, data
     from sylvan.errors import MemoryLimitError
     from sylvan.ranking import workspace
-    from sylvan.ranking.machine import private_bytes
+    from sylvan.runtime.machine import private_bytes
 
     X, Y = data.load_npz_pair(job["set"])
     workspace.SECONDS = job.get("seconds", workspace.SECONDS)

@@ -15,9 +15,10 @@ from sylvan.models import (
     XRTransformer,
     XTransformer,
 )
-from sylvan.registry import load
+from sylvan.store.registry import load
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
+from sylvan.version import __version__
 
 __all__ = [
     "BeamTreeClassifier",
@@ -40,5 +41,3 @@ __all__ = [
     "load",
     "metrics",
 ]
-
-__version__ = "0.1.0"

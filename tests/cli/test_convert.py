@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sylvan import data
-from sylvan.cli.formats import detect
+from sylvan.cli.io.formats import detect
 
 TEXTS = ["whales harpoon ship", 'bread, "flour"\toven', "stars & planets"]
 LABELS = [["whaling", "sea"], ["baking"], []]

@@ -17,9 +17,9 @@ from processes import start
 
 import sylvan
 from sylvan import data
-from sylvan.models import kept_rounds
-from sylvan.ranking.checkpoint import Checkpoint
+from sylvan.models.irli.classifier import kept_rounds
 from sylvan.ranking.vectors import exact_neighbors
+from sylvan.runtime.checkpoint import Checkpoint
 
 BASE = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
 QUERIES = BASE[:20] + np.float32(0.01)

@@ -150,8 +150,7 @@ def test_an_encoder_that_is_not_there(call: Any, folder: Path) -> None:
 def test_notes_and_missing_packages_are_sentences(
     call: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sylvan.models import transformer_presets
-
+    from sylvan.models.transformer import presets as transformer_presets
     train = str(tmp_path / "long.jsonl")
     data.write_jsonl(train, ["bread " * 300, "whales and ships", ""] * 3, [["Baking"], ["Whaling"], ["Whaling"]] * 3)
     words = ("train", "xr-transformer", train, "--model", str(tmp_path / "m"), "--set", "preset=tiny")

@@ -146,8 +146,8 @@ def test_predictions_in_a_file_replace_it(suffix: str, call: Any, files: Any, tm
 def test_blocks_change_nothing(text: bool, call: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("predict", files.text_model if text else files.matrix_model, files("test.jsonl" if text else "test.xmc"))
     whole = call(*words).out
-    monkeypatch.setattr("sylvan.cli.inputs._ROWS", 7)
-    monkeypatch.setattr("sylvan.cli.matrices._ROWS", 7)
+    monkeypatch.setattr("sylvan.cli.io.inputs._ROWS", 7)
+    monkeypatch.setattr("sylvan.cli.io.matrices._ROWS", 7)
     assert call(*words).out == whole != ""
 
 

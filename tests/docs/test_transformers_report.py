@@ -155,7 +155,7 @@ def test_rows_are_found_again_and_quick_ones_are_apart(module: Any) -> None:
 
 
 def test_linear_rows_have_the_rankers_of_the_preset(module: Any) -> None:
-    from sylvan.models.transformer_presets import PRESETS
+    from sylvan.models.transformer.presets import PRESETS
 
     plan = module("transformers_plan")
     assert dict(PRESETS["base"]["ranker"]) == plan.RANKER

@@ -208,9 +208,9 @@ def irli(folder: Path) -> None:
     """Put together by hand: what trains it, PyTorch, needn't be there."""
     from sylvan import IRLIClassifier
     from sylvan.indexing.buckets import Buckets, hash_partition
-    from sylvan.matching.bucket_learning import LearningRound
     from sylvan.matching.bucket_network import BucketNetwork
-    from sylvan.models.bucket_report import Rounds
+    from sylvan.models.irli.learning import LearningRound
+    from sylvan.models.irli.report import Rounds
 
     rng = np.random.default_rng(0)
     shapes = (40, 12), (12,), (3, 4, 5), (3, 5)

@@ -28,8 +28,8 @@ def limit_memory() -> None:
 
 def answer(folder: str, mmap: bool) -> dict[str, Any]:
     from hostile.exercise import exercise
-    from sylvan import registry
     from sylvan.errors import ModelError
+    from sylvan.store import registry
 
     try:
         exercise(registry.load(folder, mmap=mmap))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import LabelTree, registry
+from sylvan import LabelTree
 from sylvan.errors import ModelError
+from sylvan.store import registry
 
 
 def test_round_trip(tmp_path):

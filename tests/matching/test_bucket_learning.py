@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch")
 
 from sylvan.errors import DataError, ParameterError  # noqa: E402
 from sylvan.indexing.buckets import Buckets, hash_partition  # noqa: E402
-from sylvan.matching.bucket_judge import candidate_recall, recall_judge  # noqa: E402
-from sylvan.matching.bucket_learning import LearnedPartitions, learn_partitions  # noqa: E402
-from sylvan.matching.bucket_training import GroupTrainer, InputScale, TrainingOptions  # noqa: E402
 from sylvan.matching.candidates import find_candidates  # noqa: E402
+from sylvan.models.irli.judge import candidate_recall, recall_judge  # noqa: E402
+from sylvan.models.irli.learning import LearnedPartitions, learn_partitions  # noqa: E402
+from sylvan.models.irli.training import GroupTrainer, InputScale, TrainingOptions  # noqa: E402
 
 
 def clusters(n: int = 600, n_clusters: int = 30, dim: int = 12, seed: int = 0) -> tuple[np.ndarray, sp.csr_matrix]:

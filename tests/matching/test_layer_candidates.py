@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sylvan import validate
-from sylvan.matching.layer_candidates import LayerCandidates, coverage
+from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
 from sylvan.validate import Csr
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sylvan import LabelTree, TfidfVectorizer, data, validate
 from sylvan.indexing import pifa
-from sylvan.models.deep_matching import DeepMatcher, fine_tune
-from sylvan.models.deep_settings import DeepSettings
+from sylvan.models.transformer.matcher import DeepMatcher, fine_tune
+from sylvan.models.transformer.settings import DeepSettings
 from sylvan.neural import BagTextEncoder
 from sylvan.validate import Csr
 

@@ -13,7 +13,8 @@ from typing import Any
 from forked_processes import together  # of tests/neural
 
 from sylvan import XRLinear, XRTransformer
-from sylvan.models import kept_parts, transformer_training
+from sylvan.models.transformer import kept_parts
+from sylvan.models.transformer import training as transformer_training
 from sylvan.neural import BagTextEncoder
 
 WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data, metrics
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.held_out import held_out_folds
+from sylvan.models.holdout import held_out_folds
 
 METHODS = ["isotonic", "platt"]
 

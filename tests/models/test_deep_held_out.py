@@ -13,9 +13,9 @@ from deep_books import QUICK, bag, books, tuned
 
 from sylvan import validate
 from sylvan.errors import ModelError, ParameterError
-from sylvan.matching.label_layer import LabelLayer
-from sylvan.matching.layer_candidates import LayerCandidates
-from sylvan.models.deep_layer_job import DeepLayerJob, LayerData
+from sylvan.models.transformer.label_layer import LabelLayer
+from sylvan.models.transformer.layer_candidates import LayerCandidates
+from sylvan.models.transformer.layer_job import DeepLayerJob, LayerData
 from sylvan.neural import Engine, load_tree
 from sylvan.validate import Csr
 

@@ -14,13 +14,13 @@ from deep_books import QUICK, Set, bag, books, tuned
 
 from sylvan import XRLinear, metrics, validate
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.matching.label_layer import LabelLayer, dense_table
-from sylvan.matching.layer_candidates import LayerCandidates
-from sylvan.models import deep_layer_job
-from sylvan.models.deep_layer_job import DeepLayerJob, LayerData
-from sylvan.models.deep_matching import DeepMatcher, fine_tune
-from sylvan.models.deep_settings import DeepSettings
-from sylvan.models.deep_start import dense_rows, upper_tree
+from sylvan.models.transformer import layer_job as deep_layer_job
+from sylvan.models.transformer.label_layer import LabelLayer, dense_table
+from sylvan.models.transformer.layer_candidates import LayerCandidates
+from sylvan.models.transformer.layer_job import DeepLayerJob, LayerData
+from sylvan.models.transformer.matcher import DeepMatcher, fine_tune
+from sylvan.models.transformer.settings import DeepSettings
+from sylvan.models.transformer.start import dense_rows, upper_tree
 from sylvan.neural import BagTextEncoder, Engine, embed
 
 

@@ -17,9 +17,9 @@ pytest.importorskip("torch")
 import sylvan
 from sylvan import IRLIClassifier, metrics
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.models import kept_rounds
+from sylvan.models.irli.classifier import kept_rounds
 from sylvan.ranking.bucket_scores import FLOOR
-from sylvan.ranking.checkpoint import Checkpoint
+from sylvan.runtime.checkpoint import Checkpoint
 
 N_LABELS = 40
 SMALL: dict[str, Any] = {"n_buckets": 12, "n_repetitions": 6, "hidden": 32, "choices": 4, "learning_rate": 0.01}
@@ -128,7 +128,7 @@ def test_fewer_labels_than_buckets() -> None:
 
 @pytest.mark.parametrize(("n_labels", "expected"), [(1, 16), (40, 32), (4108, 512), (39_411, 1024), (10**6, 8192)])
 def test_the_number_of_buckets_is_chosen_by_that_of_labels(n_labels: int, expected: int) -> None:
-    from sylvan.models.irli import buckets_for
+    from sylvan.models.irli.classifier import buckets_for
 
     assert buckets_for(n_labels) == expected
 

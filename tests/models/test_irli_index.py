@@ -18,9 +18,9 @@ import pytest
 import sylvan
 from sylvan import IRLIIndex
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
-from sylvan.models import kept_rounds
-from sylvan.ranking.checkpoint import Checkpoint
+from sylvan.models.irli.classifier import kept_rounds
 from sylvan.ranking.vectors import exact_neighbors
+from sylvan.runtime.checkpoint import Checkpoint
 
 SMALL: dict[str, Any] = {
     "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4, "n_neighbors": 10, "n_jobs": 1,

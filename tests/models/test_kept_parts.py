@@ -14,7 +14,7 @@ import pytest
 
 import sylvan
 from sylvan import LabelTree, store
-from sylvan.models.kept_parts import KeptParts, kept_parts
+from sylvan.models.transformer.kept_parts import KeptParts, kept_parts
 
 HERE = Path(__file__).parent
 

@@ -15,9 +15,9 @@ import pytest
 import sylvan
 from sylvan import NeighborRanker, TextModel, XRLinear, data
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
-from sylvan.models import plan as plans
-from sylvan.models import xr_training
-from sylvan.models.plan import Phase, Plan, shown_seconds
+from sylvan.models.xr import plan as plans
+from sylvan.models.xr import training as xr_training
+from sylvan.models.xr.plan import Phase, Plan, shown_seconds
 
 SOURCE = str(Path(sylvan.__file__).parents[1])
 # What a process says of itself: a plan, or the peak of memory and the size of the model after training.

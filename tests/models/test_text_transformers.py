@@ -14,7 +14,7 @@ from encoded_texts import LABELS, TEXTS, small
 import sylvan
 from sylvan import Ensemble, LabelTree, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
-from sylvan.models.dense_explanation import MEANING
+from sylvan.explain.dense import MEANING
 
 pytest.importorskip("torch")
 
@@ -32,8 +32,7 @@ def test_frozen_is_xr_linear_over_words_and_vectors(scale: float) -> None:
 
 
 def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models import deep_matching
-
+    from sylvan.models.transformer import matcher as deep_matching
     learned: list[Any] = []
     fine_tune = deep_matching.fine_tune
     monkeypatch.setattr(
@@ -62,7 +61,7 @@ def test_the_rankers_trees_are_made_of_words_and_vectors(frozen: bool, n_trees: 
 
 
 def test_several_trees_by_a_given_ranker_and_by_presets() -> None:
-    from sylvan.models.transformer_presets import ranker_of
+    from sylvan.models.transformer.presets import ranker_of
 
     assert ranker_of(small(ranker=XRLinear(n_trees=2))).n_trees == 2
     assert ranker_of(small(ranker=XRLinear(n_trees=2), n_trees=1)).n_trees == 1

@@ -23,8 +23,7 @@ pytest.importorskip("torch")
 def test_ranking_with_a_cache_looks_at_the_weights_once(
     tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sylvan.neural import bag_text_encoder
-
+    from sylvan.neural.text import bag_text_encoder
     calls, checksum = [], bag_text_encoder.checksum_of_tensors
     monkeypatch.setattr(bag_text_encoder, "checksum_of_tensors", lambda *given: calls.append(1) or checksum(*given))
     tuned.save(tmp_path / "model")
@@ -35,8 +34,7 @@ def test_ranking_with_a_cache_looks_at_the_weights_once(
 
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, n_layers: int) -> None:
-    from sylvan.models import deep_matching
-
+    from sylvan.models.transformer import matcher as deep_matching
     train, calls = deep_matching.train, []
 
     def stop(*given: Any, **options: Any) -> Any:
@@ -68,9 +66,7 @@ def test_resuming_gives_the_same_bits(kind: Any, tuned: Any, matched: Any, tmp_p
 def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from contract.suite import bits
 
-    from sylvan.models import kept_parts
-    from sylvan.models import transformer_training as training
-
+    from sylvan.models.transformer import kept_parts, training
     monkeypatch.setattr(kept_parts, "SECONDS", 0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(XRLinear, "fit", lambda *given, **options: 1 / 0)
@@ -209,8 +205,7 @@ def test_without_warnings_when_nothing_is_wrong() -> None:
 @pytest.mark.parametrize("weights", [None, "fit"])
 def test_an_ensemble_goes_on_where_it_was_interrupted(weights: Any, tmp_path: Path) -> None:
     """Members that are done aren't trained again, and none takes another's checkpoint for its own."""
-    from sylvan.models import deep_matching
-
+    from sylvan.models.transformer import matcher as deep_matching
     texts, labels = TEXTS * 3, LABELS * 3  # of fewer, none are held out to fit weights by
 
     def ensemble() -> Ensemble:

@@ -10,8 +10,8 @@ from encoded_texts import LABELS, TEXTS, small
 
 from sylvan import TfidfVectorizer, XRTransformer, XTransformer
 from sylvan.errors import MemoryLimitError
-from sylvan.models.transformer_plan import EncoderSizes, memory_words
-from sylvan.models.transformer_presets import (
+from sylvan.models.transformer.plan import EncoderSizes, memory_words
+from sylvan.models.transformer.presets import (
     encoder_of,
 )
 
@@ -19,7 +19,7 @@ pytest.importorskip("torch")
 
 
 def test_too_little_memory_is_told_beforehand_with_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models import transformer_plan
+    from sylvan.models.transformer import plan as transformer_plan
     from sylvan.neural import BagTextEncoder
 
     monkeypatch.setattr(transformer_plan, "available_bytes", lambda: 1000)
@@ -60,7 +60,7 @@ def test_plan_and_report_name_the_parts() -> None:
 
 
 def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.deep_settings import DeepSettings
+    from sylvan.models.transformer.settings import DeepSettings
 
     counted: list[int] = []
     steps = DeepSettings.steps
@@ -75,9 +75,10 @@ def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyP
 
 def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that are found anew within a layer take as long as those it begins with."""
-    from sylvan.models import deep_layer_job, deep_matching, transformer_plan
-    from sylvan.neural import embedding
-
+    from sylvan.models.transformer import layer_job as deep_layer_job
+    from sylvan.models.transformer import matcher as deep_matching
+    from sylvan.models.transformer import plan as transformer_plan
+    from sylvan.neural.text import embedding
     seen: list[int] = []
     embed = embedding.embed
     told: list[Any] = []
@@ -94,8 +95,7 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models import transformer_plan
-
+    from sylvan.models.transformer import plan as transformer_plan
     peaks = []
     for loaded in (10**8, 5 * 10**8):  # before the encoder is opened, and after
         resident = iter([10**8, loaded])
@@ -145,8 +145,8 @@ def test_the_memory_of_670_000_labels() -> None:
 
 
 def test_values_of_tf_idf_are_guessed_from_a_few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models import transformer_plan
-    from sylvan.models.transformer_training import TransformerTraining
+    from sylvan.models.transformer import plan as transformer_plan
+    from sylvan.models.transformer.training import TransformerTraining
 
     monkeypatch.setattr(transformer_plan, "_COUNTED_TEXTS", 8)
     training = TransformerTraining(small(vectorizer=TfidfVectorizer(ngrams=(1, 2))), TEXTS, LABELS, None)
@@ -160,8 +160,8 @@ def test_too_little_memory_of_a_gpu_is_told_beforehand(monkeypatch: pytest.Monke
     """What is asked of CUDA, and what follows from its answer; nothing is trained."""
     import torch
 
-    from sylvan.models import transformer_plan
-    from sylvan.models.transformer_training import TransformerTraining
+    from sylvan.models.transformer import plan as transformer_plan
+    from sylvan.models.transformer.training import TransformerTraining
 
     training = TransformerTraining(small(device="cuda:1"), TEXTS, LABELS, None)
     encoder = encoder_of(training.model)

@@ -12,7 +12,7 @@ from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
 from sylvan import XRTransformer, XTransformer
-from sylvan.models.transformer_presets import (
+from sylvan.models.transformer.presets import (
     PRESETS,
     encoder_of,
     kind_of,

@@ -13,7 +13,7 @@ from encoded_texts import LABELS, TEXTS, small
 import sylvan
 from sylvan import LabelTree, TfidfVectorizer, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
-from sylvan.models.transformer_presets import (
+from sylvan.models.transformer.presets import (
     CONSTRAINTS,
     PRESETS,
     deep_settings,
@@ -88,7 +88,7 @@ def test_what_an_encoder_cannot_take_is_refused(encoder: str, name: str, tmp_pat
 
 
 def test_ranges_are_those_of_what_they_are_handed_to() -> None:
-    from sylvan.models.deep_settings import DeepSettings
+    from sylvan.models.transformer.settings import DeepSettings
 
     names = {"deep_beam": "beam"}
     for name in ("learning_rate", "row_learning_rate", "label_learning_rate", "batch_size", "warmup", "deep_beam",

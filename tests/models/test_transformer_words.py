@@ -11,7 +11,7 @@ from encoded_texts import LABELS, TEXTS, small
 
 from sylvan import XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
-from sylvan.models import deep_matching
+from sylvan.models.transformer import matcher as deep_matching
 
 pytest.importorskip("torch")
 
@@ -87,8 +87,7 @@ def test_what_is_set_after_the_training(name: str, value: Any, frozen: Any) -> N
 
 
 def test_progress_says_which_layer_is_fine_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.neural import training
-
+    from sylvan.neural.loop import training
     plain, told = training.progress, []
     monkeypatch.setattr(training, "progress", lambda title, *given: told.append(title) or plain(title, *given))
     depth = small().fit(TEXTS, LABELS).tree_.depth

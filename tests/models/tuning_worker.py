@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sylvan import LabelTree, validate
-from sylvan.models.deep_layer_job import DeepLayerJob
-from sylvan.models.deep_matching import fine_tune
-from sylvan.models.deep_settings import DeepSettings
+from sylvan.models.transformer.layer_job import DeepLayerJob
+from sylvan.models.transformer.matcher import fine_tune
+from sylvan.models.transformer.settings import DeepSettings
 from sylvan.neural import Engine, embed, open_encoder
 
 WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")

@@ -13,8 +13,8 @@ import torch
 
 from sylvan.errors import ParameterError
 from sylvan.neural import BagTextEncoder, Engine, TokenRows, embed
-from sylvan.neural.embedding import batches
-from sylvan.neural.embedding_cache import EmbeddingCache
+from sylvan.neural.text.embedding import batches
+from sylvan.neural.text.embedding_cache import EmbeddingCache
 
 TEXTS = [f"{'whale ' * (i % 7)}number {i} of the sea" for i in range(50)]
 
@@ -251,8 +251,8 @@ def test_places_that_cannot_hold_vectors(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("kind", ["bag", "network"])
 def test_weights_are_looked_at_once_while_they_stay(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.neural import TransformerEncoder, bag_text_encoder, network_encoder
-
+    from sylvan.neural import TransformerEncoder
+    from sylvan.neural.text import bag_text_encoder, network_encoder
     made: Any = BagTextEncoder(dim=4, n_buckets=32)
     if kind == "network":
         pytest.importorskip("transformers")

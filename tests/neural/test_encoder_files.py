@@ -18,7 +18,8 @@ import torch
 from neural.tiny_bert import WORDS, minilm, quietly, save_tokenizer, tiny_bert
 
 from sylvan.errors import ModelError, ParameterError
-from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, hugging_face, open_encoder
+from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, open_encoder
+from sylvan.neural.text import hugging_face
 
 TEXTS = ["Whales in the south seas", "", "A history of the law", "astronomy " * 100, "love"]
 

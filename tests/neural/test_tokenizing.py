@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from neural.tiny_bert import tiny_bert
 
-from sylvan.neural import TransformerEncoder, hugging_face
+from sylvan.neural import TransformerEncoder
+from sylvan.neural.text import hugging_face
 
 WORDS = "the of and whales in south seas Astronomy für Anfänger l'été it's 1,984 北京 www.example.org/a-b_c?d=e ---"
 WORDS_APART = WORDS.split()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from sylvan.neural.hugging_face import quietly
+from sylvan.neural.text.hugging_face import quietly
 
 WORDS = [
     "the",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sylvan.ranking import machine
+from sylvan.runtime import machine
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")

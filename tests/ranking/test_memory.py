@@ -18,7 +18,7 @@ import sylvan
 from sylvan import XRLinear
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.ranking import workspace
-from sylvan.ranking.memory import Gate, laid_out_bytes, parse_bytes, shown_bytes
+from sylvan.runtime.memory import Gate, laid_out_bytes, parse_bytes, shown_bytes
 from sylvan.store import ScratchFiles
 
 X, Y = training_set()
@@ -117,7 +117,7 @@ MEASURED = """
 import ctypes, sys
 import numpy as np, scipy.sparse as sp
 from sylvan import XRLinear
-from sylvan.ranking.machine import private_bytes
+from sylvan.runtime.machine import private_bytes
 rng = np.random.default_rng(0)
 n, n_labels, n_features = 6000, 6000, 12000
 columns = np.sort(rng.integers(0, n_features, (n, 60)), axis=1)

@@ -17,7 +17,7 @@ from ranking.interruptions import SETTINGS, bits, killed, training_set
 from sylvan import LabelTree, XRLinear, store
 from sylvan.errors import ModelError, ParameterError
 from sylvan.ranking import linear, workspace
-from sylvan.ranking.checkpoint import Checkpoint
+from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store import write
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen place")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reference import linear_reference as reference
 from reference.test_algorithm2 import CLOSE, dense, laid_out, plain, rankings
 from sylvan import validate
-from sylvan.ranking.explain import Names, beam_that_reaches, explain_paths
+from sylvan.explain.paths import Names, beam_that_reaches, explain_paths
 from sylvan.ranking.tree_ranker import TreeRanker
 
 

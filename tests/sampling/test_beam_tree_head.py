@@ -18,7 +18,7 @@ from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched
 from sylvan.errors import DataError
 from sylvan.indexing import balanced_tree, class_centers, class_tree
 from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, Unigram
-from sylvan.sampling.base import Draw
+from sylvan.sampling.samplers.base import Draw
 
 IGNORED = -100
 

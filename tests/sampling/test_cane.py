@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import CANELoss, Softmax, Uniform, Unigram
-from sylvan.sampling.base import Draw, Sampler
+from sylvan.sampling.samplers.base import Draw, Sampler
 
 N, DIM, BATCH, IGNORED = 10, 4, 6, -100
 # A row of padding between, a repeated class, one candidate only.
@@ -146,7 +146,7 @@ def test_noises_follow_the_sampler_restricted_to_the_others() -> None:
 
 
 def _no_positives(n: int) -> Any:
-    from sylvan.sampling.loss import positives
+    from sylvan.sampling.losses.loss import positives
 
     return positives(torch.zeros(n, 1, dtype=torch.int64), IGNORED)
 

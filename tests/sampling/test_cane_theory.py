@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sylvan.sampling import CANELoss, Unigram
-from sylvan.sampling.base import Draw
+from sylvan.sampling.samplers.base import Draw
 
 K = 6
 COUNTS = [8.0, 5.0, 4.0, 2.0, 2.0, 1.0]

@@ -21,7 +21,7 @@ from sylvan.sampling import (
     Uniform,
     Unigram,
 )
-from sylvan.sampling.base import Draw, Sampler
+from sylvan.sampling.samplers.base import Draw, Sampler
 
 N, DIM, BATCH, DRAWS = 12, 5, 6, 9
 LOSSES = [NCELoss, NegativeSamplingLoss, BlackOutLoss, OneVsEachLoss]

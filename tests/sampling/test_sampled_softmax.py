@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Sampler, Softmax
-from sylvan.sampling.base import Draw
-from sylvan.sampling.loss import positives
-from sylvan.sampling.sampled_loss import accidental_hits
+from sylvan.sampling.losses.loss import positives
+from sylvan.sampling.losses.sampled_loss import accidental_hits
+from sylvan.sampling.samplers.base import Draw
 
 CLASSES, DIM = 12, 5
 IGNORED = -100

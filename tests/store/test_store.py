@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sylvan import registry, store
+from sylvan import store
 from sylvan.errors import ModelError, ParameterError, SylvanError
-from sylvan.store import State, manifest, npy
+from sylvan.store import State, manifest, npy, registry
 
 DTYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
 

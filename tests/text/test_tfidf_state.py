@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS
 
-from sylvan import registry, store
+from sylvan import store
 from sylvan.errors import ModelError
+from sylvan.store import registry
 from sylvan.text import TfidfVectorizer
 
 TEXTS = ENGLISH + GERMAN + FINNISH + OTHERS

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import click
 
-import sylvan
 from sylvan.errors import MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
+from sylvan.version import __version__
 
 __all__ = ["BAD_USAGE", "COMPLETE", "Session", "cli", "run"]
 
@@ -91,7 +91,7 @@ class _Verbs(click.Group):
 
 
 @click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(sylvan.__version__, prog_name="sylvan", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="sylvan", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
+from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
 from sylvan.cli.options import input_options, shared_options
 from sylvan.errors import DataError
 
@@ -58,7 +58,7 @@ def command(input_: str, output: str, **given: Any) -> None:
       sylvan convert train.xmc data/ --to pair
       zcat titles.tsv.gz | sylvan convert - - --to jsonl | head
     """
-    from sylvan.cli.inputs import TextInput, open_input
+    from sylvan.cli.io.inputs import TextInput, open_input
     from sylvan.parallel import quiet
 
     if given["from_"] is not None:
@@ -93,7 +93,7 @@ def _target(output: str, source: Any) -> str:
 
 
 def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
-    from sylvan.cli.text_files import write_texts
+    from sylvan.cli.io.text_files import write_texts
 
     options = replace(
         source.options,

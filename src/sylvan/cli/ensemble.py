@@ -37,8 +37,8 @@ def command(
       sylvan ensemble runs/words runs/pairs --model runs/both --fit-weights dev.jsonl
       sylvan ensemble runs/a runs/b --model runs/both --weights 0.9,0.1
     """
-    from sylvan.cli.saved import load_model
-    from sylvan.models.ensemble import Ensemble
+    from sylvan.cli.io.saved import load_model
+    from sylvan.models.ensembles.ensemble import Ensemble
 
     if weights is not None and held_out is not None:
         raise click.UsageError("--weights and --fit-weights exclude each other.")
@@ -65,8 +65,8 @@ def _fit_weights(joined: Any, path: str, given: dict[str, Any]) -> None:
     """Choose the weights for the labelled rows of a file."""
     import scipy.sparse as sp
 
-    from sylvan.cli.inputs import TextInput, open_input
-    from sylvan.cli.saved import check_kind
+    from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.io.saved import check_kind
     from sylvan.parallel import quiet
 
     source = open_input(path, given, joined)

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from sylvan.cli.inputs import MatrixInput, TextInput
+from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.options import input_options, shared_options
 from sylvan.errors import DataError
-from sylvan.registry import load
+from sylvan.store.registry import load
 
 __all__ = ["command", "read_names"]
 
@@ -86,7 +86,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
       sylvan explain runs/m test.jsonl --row 7 --examples train.jsonl --html why.html
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
-    from sylvan.cli.saved import load_model
+    from sylvan.cli.io.saved import load_model
     from sylvan.parallel import quiet
 
     loaded = load_model(model, settings, given["threads"])
@@ -114,8 +114,8 @@ def takes_texts(model: Any) -> bool:
 
 def _asked(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
     """The one row that is meant, as the model takes it."""
-    from sylvan.cli.inputs import open_input
-    from sylvan.cli.saved import check_kind
+    from sylvan.cli.io.inputs import open_input
+    from sylvan.cli.io.saved import check_kind
 
     if given["text"] is not None:
         if path is not None:
@@ -177,8 +177,8 @@ def _examples(model: Any, folder: str, given: dict[str, Any]) -> Any:
     """Training rows and their labels, or a saved model that keeps them."""
     if os.path.isfile(os.path.join(given["examples"], "manifest.json")):
         return load(given["examples"])
-    from sylvan.cli.inputs import open_input
-    from sylvan.cli.saved import check_kind
+    from sylvan.cli.io.inputs import open_input
+    from sylvan.cli.io.saved import check_kind
 
     source = open_input(given["examples"], {**given, "format_": None}, model, part="trn")
     check_kind(model, folder, source)
@@ -187,7 +187,7 @@ def _examples(model: Any, folder: str, given: dict[str, Any]) -> Any:
 
 def _write(explanations: list[Any], html: str | None, json_: str | None) -> None:
     from sylvan.data.streams import open_write
-    from sylvan.models.explanation_page import as_page
+    from sylvan.explain.page import as_page
 
     if html is not None:
         with open_write(html) as stream:

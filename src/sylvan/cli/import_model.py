@@ -55,7 +55,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
       sylvan import napkinxc-model --from napkinxc --model runs/m --beam 100
     """
     from sylvan import importers
-    from sylvan.cli.report import folder_size
+    from sylvan.cli.shown.report import folder_size
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 
@@ -103,7 +103,7 @@ def _read_names(path: str) -> Any:
 
 
 def _load_vectorizer(folder: str) -> Any:
-    from sylvan.registry import load
+    from sylvan.store.registry import load
     from sylvan.text import TfidfVectorizer
 
     found = load(folder)

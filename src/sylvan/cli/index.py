@@ -20,7 +20,7 @@ class _IndexCommand(click.Command):
     """Lists the parameters that ``--set`` takes below its options."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from sylvan.models.irli_index import IRLIIndex
+        from sylvan.models.irli.index import IRLIIndex
 
         with formatter.section("Parameters of IRLIIndex, for --set"):
             formatter.write_dl(describe_parameters(IRLIIndex))
@@ -70,9 +70,9 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
       sylvan index base.npy --index runs/titles --shards 4 --figure report.svg
       sylvan index base.npy --index runs/titles --config titles.toml
     """
-    from sylvan.cli.figure import check_figures
-    from sylvan.models.irli_index import IRLIIndex
-    from sylvan.models.irli_shards import ShardedIRLIIndex
+    from sylvan.cli.shown.figure import check_figures
+    from sylvan.models.irli.index import IRLIIndex
+    from sylvan.models.irli.shards import ShardedIRLIIndex
     from sylvan.parallel import quiet
     from sylvan.store import check_target
 
@@ -99,7 +99,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
 
 def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the index; one error for everything that is wrong with them."""
-    from sylvan.models.irli_index import IRLIIndex
+    from sylvan.models.irli.index import IRLIIndex
 
     config = config_of(ctx)
     settings = [
@@ -116,7 +116,7 @@ def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
 
 def _build(session: Session, index: Any, base: str, folder: str, given: dict[str, Any]) -> None:
     from sylvan import data
-    from sylvan.cli.report import folder_size
+    from sylvan.cli.shown.report import folder_size
 
     def say(sentence: str) -> None:
         if not given["quiet"]:

@@ -45,10 +45,10 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
       sylvan inspect runs/m --labels 20 --card
       sylvan inspect runs/m --dot - | dot -Tpdf -o tree.pdf
     """
-    from sylvan.cli.card import read_card
-    from sylvan.cli.card_text import as_text, card_state, write_card
     from sylvan.cli.explain import read_names
-    from sylvan.cli.tree_drawing import as_dot, as_svg
+    from sylvan.cli.shown.card import read_card
+    from sylvan.cli.shown.card_text import as_text, card_state, write_card
+    from sylvan.cli.shown.tree_drawing import as_dot, as_svg
     from sylvan.data import Vocabulary
     from sylvan.errors import DataError
 

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from sylvan import metrics
-from sylvan.cli.inputs import MatrixInput, TextInput
-from sylvan.cli.left_out import LeftOut
-from sylvan.cli.matrices import widened
-from sylvan.cli.report import Intervals
-from sylvan.cli.saved import inner_of, rank_blocks
+from sylvan.cli.io.filtered import LeftOut
+from sylvan.cli.io.inputs import MatrixInput, TextInput
+from sylvan.cli.io.matrices import widened
+from sylvan.cli.io.saved import inner_of, rank_blocks
+from sylvan.cli.shown.report import Intervals
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 from sylvan.topk import TopK

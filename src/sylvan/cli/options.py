@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from sylvan.cli.app import Session
-from sylvan.cli.formats import FORMATS
+from sylvan.cli.io.formats import FORMATS
 from sylvan.errors import ParameterError
 from sylvan.params import Instance, Jobs, Parameterized
 

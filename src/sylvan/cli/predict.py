@@ -83,10 +83,10 @@ def command(
       sylvan predict runs/m test.jsonl --precision 0.9 -o sure.jsonl
   sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
     """
-    from sylvan.cli.inputs import open_input
-    from sylvan.cli.label_lists import read_lists
-    from sylvan.cli.outputs import open_predictions
-    from sylvan.cli.saved import check_kind, inner_of, load_model, rank_blocks
+    from sylvan.cli.io.inputs import open_input
+    from sylvan.cli.io.label_lists import read_lists
+    from sylvan.cli.io.outputs import open_predictions
+    from sylvan.cli.io.saved import check_kind, inner_of, load_model, rank_blocks
     from sylvan.parallel import progress, quiet
 
     subjects = _subjects(given)

@@ -56,8 +56,8 @@ def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, d
     ModelError
         When an interrupted training lies there and nothing was said of it.
     """
-    from sylvan.ranking.checkpoint import Checkpoint
-    from sylvan.ranking.memory import parse_bytes
+    from sylvan.runtime.checkpoint import Checkpoint
+    from sylvan.runtime.memory import parse_bytes
 
     known = inspect.signature(type(model).fit).parameters
     for option in ("memory_limit", "checkpoint", "resume"):

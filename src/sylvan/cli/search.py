@@ -52,10 +52,10 @@ def command(index: str, queries: str, output: str, **given: Any) -> None:
     import numpy as np
 
     from sylvan import data
-    from sylvan.models.irli_index import IRLIIndex
-    from sylvan.models.irli_shards import ShardedIRLIIndex
+    from sylvan.models.irli.index import IRLIIndex
+    from sylvan.models.irli.shards import ShardedIRLIIndex
     from sylvan.parallel import progress, quiet, split_ranges
-    from sylvan.registry import load
+    from sylvan.store.registry import load
 
     loaded = load(index)
     if isinstance(loaded, ShardedIRLIIndex):

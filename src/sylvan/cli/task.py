@@ -30,7 +30,7 @@ _SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in t
 
 
 def _module_of(task: str) -> str:
-    return f"sylvan.cli.task_{task.replace('-', '_')}"
+    return f"sylvan.cli.tasks.{task.replace('-', '_')}"
 
 
 def _owner_of(task: str) -> Any:
@@ -193,7 +193,7 @@ def _task_command(task: str) -> click.Command:
     @click.pass_context
     def run_task(ctx: click.Context, /, **given: Any) -> None:
         owner = _owner_of(task)  # says what is missing where PyTorch isn't there
-        from sylvan.cli.task_runs import run
+        from sylvan.cli.tasks.runs import run
 
         run(ctx, owner, module, given)
 

@@ -22,12 +22,12 @@ from sylvan.errors import DataError, ParameterError
 __all__ = ["MODELS", "Models", "command"]
 
 MODELS = {
-    "xr-linear": ("sylvan.models.xr_linear", "XRLinear"),
+    "xr-linear": ("sylvan.models.xr.xr_linear", "XRLinear"),
     "neighbors": ("sylvan.models.neighbors", "NeighborRanker"),
-    "irli": ("sylvan.models.irli", "IRLIClassifier"),
-    "beam-tree": ("sylvan.models.beam_tree", "BeamTreeClassifier"),
-    "xr-transformer": ("sylvan.models.xr_transformer", "XRTransformer"),
-    "x-transformer": ("sylvan.models.x_transformer", "XTransformer"),
+    "irli": ("sylvan.models.irli.classifier", "IRLIClassifier"),
+    "beam-tree": ("sylvan.models.beam_tree.beam_tree", "BeamTreeClassifier"),
+    "xr-transformer": ("sylvan.models.transformer.xr_transformer", "XRTransformer"),
+    "x-transformer": ("sylvan.models.transformer.x_transformer", "XTransformer"),
 }
 _TEXT_ALONE = ("xr-transformer", "x-transformer")  # models that make features of texts themselves
 _SUMMARIES = {
@@ -283,7 +283,7 @@ def _preset_of_texts(model: Any) -> dict[str, Any]:
     """What the model's preset says of its vectoriser; nothing for models over matrices."""
     if not model.takes_texts:
         return {}
-    from sylvan.models.transformer_presets import PRESETS
+    from sylvan.models.transformer.presets import PRESETS
 
     return dict(PRESETS[model.preset]["vectorizer"])
 
@@ -299,10 +299,10 @@ def _tree(folder: str) -> Any:
 
 
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
-    from sylvan.cli.held_out import keep_figures, open_held_out
-    from sylvan.cli.inputs import TextInput, open_input
-    from sylvan.cli.report import folder_size
-    from sylvan.models.plan import need_plan
+    from sylvan.cli.holdout import keep_figures, open_held_out
+    from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.shown.report import folder_size
+    from sylvan.models.xr.plan import need_plan
     from sylvan.store import check_target
 
     source = open_input(given["train"], given, part="trn")

@@ -7,9 +7,9 @@ packed (``.gz``, ``.xz``), and ``"-"`` stands for stdin and stdout.
 
 from __future__ import annotations
 
-from sylvan.data.annif import read_annif_tsv, stream_annif_tsv, write_annif_jsonl, write_annif_tsv
-from sylvan.data.annif_folder import read_annif_folder, stream_annif_folder, write_annif_folder
-from sylvan.data.arrays import (
+from sylvan.data.formats.annif import read_annif_tsv, stream_annif_tsv, write_annif_jsonl, write_annif_tsv
+from sylvan.data.formats.annif_folder import read_annif_folder, stream_annif_folder, write_annif_folder
+from sylvan.data.formats.arrays import (
     load_npy,
     load_npz,
     load_npz_pair,
@@ -19,19 +19,19 @@ from sylvan.data.arrays import (
     save_npz,
     save_npz_pair,
 )
-from sylvan.data.fasttext import read_fasttext, stream_fasttext, write_fasttext
-from sylvan.data.filters import load_filter_labels, save_filter_labels
-from sylvan.data.huggingface import read_dataset, stream_dataset
-from sylvan.data.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
+from sylvan.data.formats.fasttext import read_fasttext, stream_fasttext, write_fasttext
+from sylvan.data.formats.filters import load_filter_labels, save_filter_labels
+from sylvan.data.formats.huggingface import read_dataset, stream_dataset
+from sylvan.data.formats.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
+from sylvan.data.formats.parquet import read_parquet, stream_parquet, write_parquet
+from sylvan.data.formats.pecos_text import read_pecos, stream_pecos, write_pecos
+from sylvan.data.formats.sequence_files import read_sequences, write_sequences
+from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write_subjects
+from sylvan.data.formats.tables import read_table, stream_table, write_table
+from sylvan.data.formats.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
 from sylvan.data.mapped import open_csr, save_csr
-from sylvan.data.parquet import read_parquet, stream_parquet, write_parquet
-from sylvan.data.pecos_text import read_pecos, stream_pecos, write_pecos
 from sylvan.data.samples import Sample, load_sample
-from sylvan.data.sequence_files import read_sequences, write_sequences
 from sylvan.data.sequences import SequenceData, build_sequences
-from sylvan.data.subjects import SubjectVocabulary, read_subjects, write_subjects
-from sylvan.data.tables import read_table, stream_table, write_table
-from sylvan.data.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
 from sylvan.data.text_rows import TextData
 from sylvan.data.vocabulary import Vocabulary
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import NamedTuple
 
-from sylvan.data.jsonl import read_jsonl
+from sylvan.data.formats.jsonl import read_jsonl
 from sylvan.data.text_rows import TextData
 
 __all__ = ["Sample", "load_sample"]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan.data.arrays import load_npz_columns
+from sylvan.data.formats.arrays import load_npz_columns
 from sylvan.errors import DataError, ModelError
 from sylvan.importers.files import need_field, read_json
 from sylvan.importers.forest import MAX_DEPTH, Nodes, build_model

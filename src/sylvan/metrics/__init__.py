@@ -25,7 +25,7 @@ from sylvan.metrics.evaluator import (
     psp,
     recall,
 )
-from sylvan.metrics.left_out import leave_out
+from sylvan.metrics.filtered import leave_out
 from sylvan.metrics.macro import macro_f1, macro_recall
 from sylvan.metrics.propensity import propensities, propensities_of_counts
 from sylvan.metrics.slices import Slices, slice_labels, slices

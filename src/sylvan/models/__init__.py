@@ -1,15 +1,15 @@
 """The estimators: each puts the three phases together."""
 
-from sylvan.models.beam_tree import BeamTreeClassifier
-from sylvan.models.ensemble import Ensemble
-from sylvan.models.irli import IRLIClassifier
-from sylvan.models.irli_index import IRLIIndex
-from sylvan.models.irli_shards import ShardedIRLIIndex
+from sylvan.models.beam_tree.beam_tree import BeamTreeClassifier
+from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.irli.classifier import IRLIClassifier
+from sylvan.models.irli.index import IRLIIndex
+from sylvan.models.irli.shards import ShardedIRLIIndex
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
-from sylvan.models.x_transformer import XTransformer
-from sylvan.models.xr_linear import XRLinear
-from sylvan.models.xr_transformer import XRTransformer
+from sylvan.models.transformer.x_transformer import XTransformer
+from sylvan.models.transformer.xr_transformer import XRTransformer
+from sylvan.models.xr.xr_linear import XRLinear
 
 __all__ = [
     "BeamTreeClassifier",

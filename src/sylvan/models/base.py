@@ -13,12 +13,12 @@ import scipy.sparse as sp
 
 from sylvan import store, validate
 from sylvan.errors import NotFittedError, ParameterError
-from sylvan.models import explanation as explaining
-from sylvan.models.examples import nearest_examples
-from sylvan.models.explanation import Example, Explanation, TreeVote
-from sylvan.models.habits import Habits
+from sylvan.explain import explanation as explaining
+from sylvan.explain.examples import nearest_examples
+from sylvan.explain.explanation import Example, Explanation, TreeVote
+from sylvan.explain.paths import Names
+from sylvan.models.sklearn_mixin import Habits
 from sylvan.ranking.calibrate import Calibrator
-from sylvan.ranking.explain import Names
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.topk import TopK

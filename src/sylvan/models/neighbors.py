@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
+from sylvan.explain.examples import strongest
+from sylvan.explain.explanation import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.examples import strongest
-from sylvan.models.explanation import Example
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint, Jobs, Number
 from sylvan.ranking.tail import Tail, tail_of

@@ -10,13 +10,13 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import NamedTopK, names_for
-from sylvan.models.plan import Plan, text_plan
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.text_labels import LabelNumbers, encode_labels, scratch_for, texts_of
-from sylvan.models.xr_linear import XRLinear
+from sylvan.models.xr.plan import Plan, text_plan
+from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Constraint, Instance
-from sylvan.registry import rebuild
 from sylvan.store import State
+from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
 

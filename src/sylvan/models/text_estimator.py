@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sylvan import store, validate
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
-from sylvan.models import explanation as explaining
+from sylvan.explain import explanation as explaining
+from sylvan.explain.explanation import Example, Explanation
 from sylvan.models.base import Estimator
-from sylvan.models.explanation import Example, Explanation
 from sylvan.models.label_names import NamedTopK, ids_of_names
 from sylvan.models.text_examples import nearest_texts
 from sylvan.store import JSON

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sylvan.errors import DataError
+from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
+from sylvan.explain.explanation import Example
 from sylvan.models.base import Estimator
-from sylvan.models.examples import check_ranker, nearest_rows, with_excerpts
-from sylvan.models.explanation import Example
 from sylvan.models.text_labels import names_and_weights
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import cluster_rows, layer_positives
 from sylvan.parallel import progress
 from sylvan.ranking.linear import LayerProblem, solve_layers
-from sylvan.ranking.memory import LANES, beam_bytes, csr_bytes, laid_out_bytes, rows_bytes, solved_bytes, solver_bytes
 from sylvan.ranking.training import TreeTraining
+from sylvan.runtime.memory import LANES, beam_bytes, csr_bytes, laid_out_bytes, rows_bytes, solved_bytes, solver_bytes
 from sylvan.weights import ClusterRows, block_bits
 
 __all__ = ["RankerEstimate", "estimate_ranker"]

@@ -14,8 +14,8 @@ from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
 from sylvan.parallel import map_parallel
-from sylvan.ranking.checkpoint import Checkpoint
 from sylvan.ranking.linear import Collector
+from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
 __all__ = ["Finished", "FinishedInBlocks", "FinishedInMemory"]

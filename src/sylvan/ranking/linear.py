@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.indexing.rows import row_squares
 from sylvan.parallel import map_parallel
-from sylvan.ranking.memory import LANES, Gate, solver_bytes
+from sylvan.runtime.memory import LANES, Gate, solver_bytes
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
 

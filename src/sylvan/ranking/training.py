@@ -16,9 +16,9 @@ from sylvan.matching import beam as matching
 from sylvan.matching.negatives import cluster_rows, layer_positives
 from sylvan.ranking.finished import Finished
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, solve_layers
-from sylvan.ranking.memory import beam_bytes, csr_bytes, pairing_bytes
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.ranking.workspace import Workspace
+from sylvan.runtime.memory import beam_bytes, csr_bytes, pairing_bytes
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 

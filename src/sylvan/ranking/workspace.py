@@ -15,11 +15,11 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
-from sylvan.ranking import checkpoint as checkpoints
-from sylvan.ranking.checkpoint import Checkpoint
 from sylvan.ranking.finished import Finished, FinishedInBlocks, FinishedInMemory
-from sylvan.ranking.machine import private_bytes
-from sylvan.ranking.memory import Gate, need_room, parse_bytes, return_freed_memory
+from sylvan.runtime import checkpoint as checkpoints
+from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.machine import private_bytes
+from sylvan.runtime.memory import Gate, need_room, parse_bytes, return_freed_memory
 from sylvan.store import JSON
 
 __all__ = ["Workspace", "opened"]
@@ -158,7 +158,7 @@ def opened(
     Parameters
     ----------
     memory_limit : int or str, optional
-        As :func:`~sylvan.ranking.memory.parse_bytes` takes it.
+        As :func:`~sylvan.runtime.memory.parse_bytes` takes it.
     checkpoint : Checkpoint or path, optional
         Under a limit and without one, a temporary folder is used.
     identity : callable

@@ -15,63 +15,63 @@ from sylvan.lazy import lazy_names, need_torch
 need_torch("sylvan.sampling")
 
 if TYPE_CHECKING:
-    from sylvan.sampling.base import Draw as Draw
-    from sylvan.sampling.base import Sampler as Sampler
-    from sylvan.sampling.base import StaleSamplerWarning as StaleSamplerWarning
-    from sylvan.sampling.beam_tree_head import BeamTreeHead as BeamTreeHead
-    from sylvan.sampling.beam_tree_head import BestClasses as BestClasses
-    from sylvan.sampling.black_out import BlackOutLoss as BlackOutLoss
     from sylvan.sampling.by_name import make_head as make_head
     from sylvan.sampling.by_name import make_loss as make_loss
     from sylvan.sampling.by_name import make_sampler as make_sampler
-    from sylvan.sampling.cane import CANELoss as CANELoss
-    from sylvan.sampling.exact_midx import ExactMIDX as ExactMIDX
-    from sylvan.sampling.frequency_subsets import FrequencySubsets as FrequencySubsets
-    from sylvan.sampling.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
-    from sylvan.sampling.in_batch import InBatch as InBatch
-    from sylvan.sampling.log_uniform import LogUniform as LogUniform
-    from sylvan.sampling.loss import ClassLoss as ClassLoss
-    from sylvan.sampling.lsh import LSH as LSH
-    from sylvan.sampling.midx import MIDX as MIDX
-    from sylvan.sampling.nce import NCELoss as NCELoss
-    from sylvan.sampling.negative_sampling import NegativeSamplingLoss as NegativeSamplingLoss
-    from sylvan.sampling.one_vs_each import OneVsEachLoss as OneVsEachLoss
+    from sylvan.sampling.heads.beam_tree_head import BeamTreeHead as BeamTreeHead
+    from sylvan.sampling.heads.beam_tree_head import BestClasses as BestClasses
+    from sylvan.sampling.losses.black_out import BlackOutLoss as BlackOutLoss
+    from sylvan.sampling.losses.cane import CANELoss as CANELoss
+    from sylvan.sampling.losses.frequency_subsets import FrequencySubsets as FrequencySubsets
+    from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
+    from sylvan.sampling.losses.loss import ClassLoss as ClassLoss
+    from sylvan.sampling.losses.nce import NCELoss as NCELoss
+    from sylvan.sampling.losses.negative_sampling import NegativeSamplingLoss as NegativeSamplingLoss
+    from sylvan.sampling.losses.one_vs_each import OneVsEachLoss as OneVsEachLoss
+    from sylvan.sampling.losses.sampled_softmax import SampledSoftmaxLoss as SampledSoftmaxLoss
+    from sylvan.sampling.midx.exact_midx import ExactMIDX as ExactMIDX
+    from sylvan.sampling.midx.midx import MIDX as MIDX
     from sylvan.sampling.optimizer_check import HarmfulOptimizerWarning as HarmfulOptimizerWarning
     from sylvan.sampling.optimizer_check import check_optimizer as check_optimizer
-    from sylvan.sampling.rff import RFF as RFF
     from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad as RowwiseAdagrad
-    from sylvan.sampling.sampled_softmax import SampledSoftmaxLoss as SampledSoftmaxLoss
-    from sylvan.sampling.softmax import Softmax as Softmax
-    from sylvan.sampling.sphere import Sphere as Sphere
-    from sylvan.sampling.uniform import Uniform as Uniform
-    from sylvan.sampling.unigram import Unigram as Unigram
+    from sylvan.sampling.samplers.base import Draw as Draw
+    from sylvan.sampling.samplers.base import Sampler as Sampler
+    from sylvan.sampling.samplers.base import StaleSamplerWarning as StaleSamplerWarning
+    from sylvan.sampling.samplers.in_batch import InBatch as InBatch
+    from sylvan.sampling.samplers.log_uniform import LogUniform as LogUniform
+    from sylvan.sampling.samplers.lsh import LSH as LSH
+    from sylvan.sampling.samplers.rff import RFF as RFF
+    from sylvan.sampling.samplers.softmax import Softmax as Softmax
+    from sylvan.sampling.samplers.sphere import Sphere as Sphere
+    from sylvan.sampling.samplers.uniform import Uniform as Uniform
+    from sylvan.sampling.samplers.unigram import Unigram as Unigram
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
-    "Draw": "base",
-    "Sampler": "base",
-    "StaleSamplerWarning": "base",
-    "Uniform": "uniform",
-    "LogUniform": "log_uniform",
-    "Unigram": "unigram",
-    "InBatch": "in_batch",
-    "Softmax": "softmax",
-    "LSH": "lsh",
-    "Sphere": "sphere",
-    "RFF": "rff",
-    "ExactMIDX": "exact_midx",
-    "MIDX": "midx",
-    "ClassLoss": "loss",
-    "SampledSoftmaxLoss": "sampled_softmax",
-    "FullSoftmaxLoss": "full_softmax",
-    "NCELoss": "nce",
-    "NegativeSamplingLoss": "negative_sampling",
-    "BlackOutLoss": "black_out",
-    "OneVsEachLoss": "one_vs_each",
-    "CANELoss": "cane",
-    "BeamTreeHead": "beam_tree_head",
-    "BestClasses": "beam_tree_head",
-    "FrequencySubsets": "frequency_subsets",
+    "Draw": "samplers.base",
+    "Sampler": "samplers.base",
+    "StaleSamplerWarning": "samplers.base",
+    "Uniform": "samplers.uniform",
+    "LogUniform": "samplers.log_uniform",
+    "Unigram": "samplers.unigram",
+    "InBatch": "samplers.in_batch",
+    "Softmax": "samplers.softmax",
+    "LSH": "samplers.lsh",
+    "Sphere": "samplers.sphere",
+    "RFF": "samplers.rff",
+    "ExactMIDX": "midx.exact_midx",
+    "MIDX": "midx.midx",
+    "ClassLoss": "losses.loss",
+    "SampledSoftmaxLoss": "losses.sampled_softmax",
+    "FullSoftmaxLoss": "losses.full_softmax",
+    "NCELoss": "losses.nce",
+    "NegativeSamplingLoss": "losses.negative_sampling",
+    "BlackOutLoss": "losses.black_out",
+    "OneVsEachLoss": "losses.one_vs_each",
+    "CANELoss": "losses.cane",
+    "BeamTreeHead": "heads.beam_tree_head",
+    "BestClasses": "heads.beam_tree_head",
+    "FrequencySubsets": "losses.frequency_subsets",
     "RowwiseAdagrad": "rowwise_adagrad",
     "HarmfulOptimizerWarning": "optimizer_check",
     "check_optimizer": "optimizer_check",

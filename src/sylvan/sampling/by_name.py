@@ -12,10 +12,10 @@ import numpy as np
 import sylvan.sampling as sampling
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree, balanced_tree, class_tree
-from sylvan.sampling.base import Sampler
-from sylvan.sampling.beam_tree_head import BeamTreeHead
-from sylvan.sampling.counts import class_counts
-from sylvan.sampling.loss import ClassLoss
+from sylvan.sampling.heads.beam_tree_head import BeamTreeHead
+from sylvan.sampling.losses.loss import ClassLoss
+from sylvan.sampling.samplers.base import Sampler
+from sylvan.sampling.samplers.counts import class_counts
 
 __all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sampler"]
 

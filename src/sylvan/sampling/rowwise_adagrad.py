@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sylvan.errors import ParameterError
 from sylvan.params import Constraint, Flag, Number
-from sylvan.sampling.sparse_rows import distinct_rows
+from sylvan.sampling.losses.sparse_rows import distinct_rows
 
 __all__ = ["RowwiseAdagrad"]
 

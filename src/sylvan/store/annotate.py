@@ -14,6 +14,7 @@ from sylvan.store import manifest
 from sylvan.store.read import read_manifest
 from sylvan.store.state import JSON, folder_path
 from sylvan.store.write import locked, put_manifest
+from sylvan.version import __version__
 
 __all__ = ["annotate", "contents"]
 
@@ -26,7 +27,6 @@ def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
     ModelError
         When there is no model, or its manifest is damaged.
     """
-    from sylvan import __version__
 
     path = folder_path(folder)
     data = read_manifest(path)

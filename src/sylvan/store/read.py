@@ -24,6 +24,7 @@ from sylvan.store import manifest
 from sylvan.store.foreign import FileEntry, check_file
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import State, folder_path
+from sylvan.version import __version__
 
 __all__ = ["load", "read_manifest"]
 
@@ -57,8 +58,6 @@ def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | st
     MemoryLimitError
         When an array does not fit into memory.
     """
-    from sylvan import __version__
-
     if verify not in (True, False, "auto"):
         raise ParameterError(f"The 'verify' parameter of load must be True, False or 'auto'. Got {verify!r} instead.")
     checked = not mmap if verify == "auto" else bool(verify)

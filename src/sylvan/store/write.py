@@ -45,6 +45,7 @@ from sylvan.store.foreign import (
 )
 from sylvan.store.npy import DTYPES, header
 from sylvan.store.state import JSON, State, folder_path
+from sylvan.version import __version__
 
 __all__ = ["check_target", "locked", "put_manifest", "save"]
 
@@ -79,7 +80,6 @@ def save(folder: str | os.PathLike[str], state: State) -> None:
     >>> load(folder).arrays["numbers"].tolist()
     [0, 1, 2]
     """
-    from sylvan import __version__
 
     path = Path(os.path.realpath(folder_path(folder)))
     token = secrets.token_hex(4)

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.neural.causal_transformer import CausalTransformer
-from sylvan.neural.lstm import LSTMEncoder
-from sylvan.neural.refresh import RefreshSchedule
-from sylvan.neural.training import Job
+from sylvan.neural.loop.refresh import RefreshSchedule
+from sylvan.neural.loop.training import Job
+from sylvan.neural.sequence.causal_transformer import CausalTransformer
+from sylvan.neural.sequence.lstm import LSTMEncoder
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
 from sylvan.tasks.contexts import context_centers

@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from sylvan.errors import DataError
-from sylvan.neural.convergence import draw_convergence
-from sylvan.neural.history import to_json, write_json
-from sylvan.neural.keeping import results_of
-from sylvan.neural.training import Job, train
+from sylvan.neural.loop.convergence import draw_convergence
+from sylvan.neural.loop.history import to_json, write_json
+from sylvan.neural.loop.keeping import results_of
+from sylvan.neural.loop.training import Job, train
 
 __all__ = ["run_task"]
 

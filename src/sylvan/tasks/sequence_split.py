@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sylvan.data import SequenceData
 from sylvan.errors import DataError, ParameterError
-from sylvan.neural.sequence_encoder import PADDING
+from sylvan.neural.sequence.sequence_encoder import PADDING
 
 __all__ = ["SPLITS", "Questions", "SequenceSplit", "split_sequences", "windows"]
 

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from sylvan.data import SequenceData
 from sylvan.errors import DataError
-from sylvan.neural.gru4rec import GRU4Rec
-from sylvan.neural.refresh import RefreshSchedule
-from sylvan.neural.sasrec import SASRec
-from sylvan.neural.sequence_encoder import PADDING, SequenceEncoder
-from sylvan.neural.training import Job
+from sylvan.neural.loop.refresh import RefreshSchedule
+from sylvan.neural.loop.training import Job
+from sylvan.neural.sequence.gru4rec import GRU4Rec
+from sylvan.neural.sequence.sasrec import SASRec
+from sylvan.neural.sequence.sequence_encoder import PADDING, SequenceEncoder
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
 from sylvan.tasks.checksum import checksum

@@ -1,0 +1,1 @@
+"""What the verbs read and write: files of texts, matrices, label lists, and saved models."""

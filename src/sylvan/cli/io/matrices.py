@@ -1,0 +1,206 @@
+"""Matrices as input: whole for training, block by block for ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from sylvan import data
+from sylvan.cli.io.formats import FORMATS, has_header
+from sylvan.data.checks import label_csr
+from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
+from sylvan.data.mapped import is_csr_folder
+from sylvan.data.streams import open_read
+from sylvan.errors import DataError
+from sylvan.parallel import resolve_jobs
+
+__all__ = ["MatrixInput", "widened"]
+
+_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class MatrixInput:
+    """A matrix of features in a file, and its labels there or in a file of their own.
+
+    ``first_feature`` is the number of the first feature in an svmlight file, 0 or 1; None to find out.
+    ``weighted_labels`` says that the labels of a text file are written as label:weight.
+    """
+
+    path: str
+    format: str
+    labels: str | None = None
+    first_feature: int | None = None
+    n_jobs: int | None = None
+    weighted_labels: bool = False
+
+    is_text = False
+
+    @property
+    def words(self) -> str:
+        """What the format is, in words."""
+        return FORMATS[self.format]
+
+    @property
+    def name(self) -> str:
+        """How messages call the file."""
+        return "stdin" if self.path == "-" else self.path
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and labels of all rows.
+
+        Raises
+        ------
+        DataError
+            When a file is at fault or there are no labels.
+        """
+        X, Y = self._features()
+        apart = self.read_labels()
+        if apart is not None:
+            Y = apart
+            if Y.shape[0] != X.shape[0]:
+                raise DataError(f"{self.name} has {X.shape[0]} rows, but {self.labels} has {Y.shape[0]}.")
+        if Y.nnz == 0:
+            raise DataError(f"{self.labels or self.name}: no row has a label.")
+        return X, Y
+
+    def matrices(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """Features and labels as sparse matrices; labels without columns where there are none."""
+        X, Y = self._features()
+        X = X.to_scipy() if self.format == "csr" else sp.csr_matrix(X)
+        if self.labels is not None:
+            Y = self.read_labels()
+        Y = _empty(X.shape[0], 0) if Y is None else Y
+        if Y.shape[0] != X.shape[0]:
+            raise DataError(f"{self.name} has {X.shape[0]} rows, but {self.labels} has {Y.shape[0]}.")
+        return X, Y
+
+    def read_labels(self) -> sp.csr_matrix | None:
+        """The labels of a file of their own; None when they stand beside the features.
+
+        Raises
+        ------
+        DataError
+            Also when there are none at all.
+        """
+        if self.labels is not None:
+            if is_csr_folder(self.labels):
+                return label_csr(data.open_csr(self.labels).to_scipy(), self.labels)
+            return label_csr(data.load_npz(self.labels), self.labels)
+        if self.format in ("npz", "npy", "csr"):
+            raise DataError(f"{self.name} is {self.words} and holds no labels: give them with --labels Y.npz.")
+        return None
+
+    def _features(self) -> tuple[Any, Any]:
+        if self.format == "xmc":
+            return data.load_xmc(self.path, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs)
+        if self.format == "svmlight":
+            zero_based: bool | Literal["auto"] = "auto" if self.first_feature is None else self.first_feature == 0
+            return data.load_svmlight(
+                self.path, zero_based=zero_based, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs
+            )
+        if self.format == "npz":
+            return data.load_npz(self.path), None
+        if self.format == "csr":
+            return data.open_csr(self.path), None
+        return data.load_npy(self.path), None
+
+    def blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
+        """Features, and labels where the file holds them, a few thousand rows at a time.
+
+        Parameters
+        ----------
+        n_features : int
+            How many the model has; a file that says otherwise is refused.
+        """
+        if self.format in ("npz", "npy", "csr"):
+            X, _ = self._features()
+            if self.format == "csr":
+                X = X.to_scipy()
+            self._check_width(X.shape[1], n_features, exactly=True)
+            if not X.shape[0]:
+                raise DataError(f"{self.name}: the matrix has no rows.")
+            for first in range(0, X.shape[0], _ROWS):
+                yield X[first : first + _ROWS], None
+        else:
+            yield from self._text_blocks(n_features)
+
+    def _check_width(self, found: int, n_features: int, *, exactly: bool) -> None:
+        if found > n_features or (exactly and found != n_features):
+            raise DataError(f"{self.name} has {found} features, but the model was trained on {n_features}.")
+
+    def _text_blocks(self, n_features: int) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
+        header = self.format == "xmc" and has_header(self.path)
+        with open_read(self.path) as stream:
+            blocks = stream.blocks()
+            block = next(blocks, b"")
+            promised = None
+            if header:
+                line, _, block = block.partition(b"\n")
+                promised, width, _ = (int(word) for word in line.split())
+                self._check_width(width, n_features, exactly=True)
+            base = self._first_feature(stream, block, n_features)
+            form = LineFormat(base, n_features - 1 + base, MAX_ID, self.weighted_labels, self.format == "svmlight")
+            lines, given, waiting = int(header), 0, 0
+            while block:
+                rows = read_rows(stream, block, iter(()), form, resolve_jobs(self.n_jobs), lines)
+                lines += rows.n_lines
+                empty = rows.empty_at_end if self.format == "xmc" else 0
+                n = rows.n_rows - empty
+                if n:  # until a row that is not empty follows, empty lines may be the end of the file
+                    given += n + waiting
+                    yield from _slices(rows, n, n_features, waiting)
+                    waiting = 0
+                waiting += empty
+                block = next(blocks, b"")
+            yield from self._rest(promised, given, waiting, n_features)
+
+    def _rest(
+        self, promised: int | None, given: int, waiting: int, n_features: int
+    ) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
+        """The empty lines at the end, of which only a header can say that they are rows."""
+        if promised is None:
+            if not given:
+                raise DataError(f"{self.name}: the file holds no instances.")
+            return
+        if not given <= promised <= given + waiting:
+            raise DataError(f"{self.name}, line 1: the header promises {promised} rows, but {given + waiting} follow.")
+        if promised > given:
+            yield _empty(promised - given, n_features), _empty(promised - given, 0)
+
+    def _first_feature(self, stream: Any, block: bytes, n_features: int) -> int:
+        if self.format != "svmlight" or self.first_feature is not None:
+            return self.first_feature or 0
+        rows = read_rows(stream, block, iter(()), LineFormat(0, n_features, MAX_ID, self.weighted_labels, True), 1, 0)
+        if rows.min_feature == 0:
+            return 0
+        if rows.max_feature == n_features:
+            return 1
+        raise DataError(
+            f"{self.name} does not show whether its features are counted from 0 or from 1: say it with --first-feature."
+        )
+
+
+def _slices(rows: Rows, n: int, n_features: int, before: int) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
+    X, Y = rows.matrices(n, n_features, rows.max_label + 1)
+    if before:
+        X = sp.vstack([_empty(before, X.shape[1]), X], format="csr")
+        Y = sp.vstack([_empty(before, Y.shape[1]), Y], format="csr")
+    for first in range(0, X.shape[0], _ROWS):
+        yield X[first : first + _ROWS], Y[first : first + _ROWS]
+
+
+def _empty(n: int, columns: int) -> sp.csr_matrix:
+    nothing = np.empty(0, np.float32), np.empty(0, np.int32), np.zeros(n + 1, np.int64)
+    return sp.csr_matrix(nothing, shape=(n, columns))
+
+
+def widened(Y: sp.csr_matrix, columns: int) -> sp.csr_matrix:
+    """``Y`` with at least so many columns."""
+    if Y.shape[1] >= columns:
+        return Y
+    return sp.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], columns))

@@ -1,0 +1,334 @@
+"""What there is to know of a saved model, gathered from its folder: sizes, parameters, layers, figures, its tree."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sylvan import store
+from sylvan.cli.shown.tree_drawing import Branch, outline
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ModelError
+from sylvan.indexing import LabelTree
+from sylvan.matching.class_beam import ClassWeights
+from sylvan.models.base import Estimator
+from sylvan.params import Parameterized
+from sylvan.store import manifest
+from sylvan.store.registry import rebuild
+
+__all__ = ["MEASURED", "Card", "Layer", "Parameters", "Part", "Tree", "read_card"]
+
+MEASURED = "measured"  # what the manifest calls the figures that training took on held-out rows
+_SUMMARIES = {
+    "xr-linear": "a tree of linear models over the labels",
+    "text-model": "from texts to named labels",
+    "neighbor-ranker": "the labels of the most similar training rows",
+    "irli": "labels in learned buckets, found by networks",
+    "beam-tree": "one class a row, over a tree of classes",
+    "xr-transformer": "a text encoder and linear models over a tree of the labels",
+    "x-transformer": "a text encoder that finds clusters of labels, and linear models within them",
+    "ensemble": "several models in one",
+    "irli-index": "vectors in learned buckets",
+    "irli-shards": "vectors in learned buckets, in disjoint parts",
+    "label-tree": "a tree over the labels",
+    "tfidf-vectorizer": "from texts to features",
+    "vocabulary": "the names of labels",
+}
+# What the sizes of a model are called, by the attribute that holds them.
+_FACTS = (
+    ("labels", "n_labels_"),
+    ("features", "n_features_"),
+    ("training rows", "n_rows_"),
+    ("terms", "n_terms_"),
+    ("vectors", "n_vectors_"),
+    ("dimensions", "n_dimensions_"),
+    ("dimensions of the encoder", "n_dense_"),
+    ("labels", "n_labels"),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One model of the folder: where it stands in the whole, its kind, and its arrays' number and size."""
+
+    path: str
+    kind: str
+    n_arrays: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of one object: name, value, and whether it differs from the default."""
+
+    path: str
+    owner: str
+    values: tuple[tuple[str, Any, bool], ...]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a tree; a tree without models has no weights."""
+
+    n_clusters: int
+    n_nodes: int
+    n_weights: int | None
+    n_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One tree: its layers, in words, and its top as a drawing."""
+
+    path: str
+    words: str
+    layers: tuple[Layer, ...]
+    top: Branch
+
+
+@dataclass(frozen=True)
+class Card:
+    """A model at a glance."""
+
+    folder: str
+    kind: str
+    owner: str
+    summary: str
+    facts: dict[str, int]
+    n_bytes: int
+    n_files: int
+    checksum: str
+    written_by: str
+    parts: tuple[Part, ...]
+    parameters: tuple[Parameters, ...]
+    trees: tuple[Tree, ...]
+    measured: dict[str, Any] | None = None
+    labels: tuple[tuple[str, int | None], ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "folder": self.folder,
+            "kind": self.kind,
+            "class": self.owner,
+            "facts": self.facts,
+            "bytes": self.n_bytes,
+            "files": self.n_files,
+            "written_by": self.written_by,
+            "parts": [vars(part) for part in self.parts],
+            "parameters": {
+                each.path or each.owner: {name: _plain(value) for name, value, _ in each.values}
+                for each in self.parameters
+            },
+            "changed": {
+                each.path or each.owner: [name for name, _, changed in each.values if changed]
+                for each in self.parameters
+            },
+            "trees": [
+                {"path": tree.path, "layers": [vars(layer) for layer in tree.layers], "top": tree.top.as_json()}
+                for tree in self.trees
+            ],
+            "measured": self.measured,
+            "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+
+
+def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: Vocabulary | None = None) -> Card:
+    """Look at the model in ``folder``.
+
+    Parameters
+    ----------
+    folder : str
+    levels, branches : int
+        How much of a tree is drawn.
+    n_labels : int
+        How many of the most frequent labels are listed.
+    names : Vocabulary, optional
+        What the labels of a model over matrices are called.
+
+    Raises
+    ------
+    ModelError
+        When there is no model, or it is damaged.
+    DataError
+        When there are not as many ``names`` as labels.
+    """
+    state = store.load(folder)
+    model = rebuild(state)
+    known = vocabulary_of(model) or names
+    has = getattr(model, "n_labels_", None) or getattr(model, "n_labels", None)
+    if known is not None and has is not None and len(known) != has:
+        raise DataError(f"There are {len(known)} names of labels, but the model has {has} labels.")
+    name = "label {}".format if known is None else known.__getitem__
+    written = store.contents(folder)
+    files = [os.path.join(folder, manifest.NAME), *_files(state)]
+    return Card(
+        folder=folder,
+        kind=state.kind,
+        owner=type(model).__name__,
+        summary=_SUMMARIES.get(state.kind, ""),
+        facts=_facts(model),
+        n_bytes=sum(os.stat(file).st_size for file in files),
+        n_files=len(files),
+        checksum=str(written["checksum"]),
+        written_by=str(written["sylvan_version"]),
+        parts=tuple(_parts(state, "")),
+        parameters=tuple(_parameters(model, "")),
+        trees=tuple(_trees(model, "", levels, branches, name)),
+        measured=_measured(state),
+        labels=tuple(_frequent(model, n_labels, name)),
+    )
+
+
+def vocabulary_of(model: Any) -> Vocabulary | None:
+    """The names of a model's labels, where it has them."""
+    if isinstance(model, Vocabulary):
+        return model
+    found = getattr(model, "vocabulary_", None) if isinstance(model, Estimator) else None
+    return found if isinstance(found, Vocabulary) else None
+
+
+def _files(state: store.State) -> Iterator[str]:
+    yield from state.array_files.values()
+    yield from (os.fspath(path) for path in state.files.values() if not isinstance(path, bytes))
+    for part in state.parts.values():
+        yield from _files(part)
+
+
+def _facts(model: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, attribute in _FACTS:
+        value = getattr(_inner(model) if attribute == "n_rows_" else model, attribute, None)
+        if isinstance(value, (int, np.integer)):
+            found.setdefault(name, int(value))
+    if isinstance(model, Vocabulary):
+        found["names"] = len(model)
+    if isinstance(model, LabelTree):
+        found.update(leaves=model.n_leaves, depth=model.depth)
+    return found
+
+
+def _inner(model: Any) -> Any:
+    """The model over matrices inside a text model; else the model itself."""
+    inner = getattr(model, "model", None)
+    return inner if isinstance(inner, Estimator) else model
+
+
+def _parts(state: store.State, path: str) -> Iterator[Part]:
+    yield Part(path, state.kind, len(state.arrays), sum(array.nbytes for array in state.arrays.values()))
+    for name, part in state.parts.items():
+        yield from _parts(part, f"{path}.{name}" if path else name)
+
+
+def _objects(model: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The model and the objects with parameters inside it."""
+    yield path, model
+    if not isinstance(model, Parameterized):
+        return
+    for name, value in model.get_params(deep=False).items():
+        inner = f"{path}.{name}" if path else name
+        if isinstance(value, Parameterized):
+            yield from _objects(value, inner)
+        elif isinstance(value, (list, tuple)):
+            for number, one in enumerate(value):
+                if isinstance(one, Parameterized):
+                    yield from _objects(one, f"{inner}[{number}]")
+    for name in ("vectorizer_", "ranker_"):  # what a model with an encoder has learned
+        if isinstance(value := model.__dict__.get(name), Parameterized):
+            yield from _objects(value, f"{path}.{name[:-1]}" if path else name[:-1])
+
+
+def _parameters(model: Any, path: str) -> Iterator[Parameters]:
+    for at, owner in _objects(model, path):
+        if not isinstance(owner, Parameterized):
+            continue
+        defaults = inspect.signature(type(owner).__init__).parameters
+        values = tuple(
+            (name, value, not _same(value, defaults[name].default))
+            for name, value in owner.get_params(deep=False).items()
+            if not isinstance(value, Parameterized) and not _holds_objects(value)
+        )
+        if values:
+            yield Parameters(at, type(owner).__name__, values)
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and any(isinstance(one, Parameterized) for one in value)
+
+
+def _same(value: Any, default: Any) -> bool:
+    if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
+        return list(value) == list(default)
+    return value is default or (type(value) is type(default) and bool(value == default))
+
+
+def _trees(model: Any, path: str, levels: int, branches: int, name: Callable[[int], str]) -> Iterator[Tree]:
+    for at, owner in _objects(model, path):
+        if isinstance(owner, LabelTree):
+            layers = tuple(Layer(len(offsets) - 1, int(offsets[-1]), None, None) for offsets in owner.child_offsets)
+            yield Tree(at, repr(owner), layers, outline(owner, levels, branches, name))
+        if isinstance(edges := getattr(owner, "weights_", None), ClassWeights):
+            width = edges.weights.shape[1]
+            layers = tuple(
+                Layer(len(offsets) - 1, int(offsets[-1]), int(offsets[-1]) * width, int(offsets[-1]) * width * 4)
+                for offsets in edges.tree.child_offsets
+            )
+            drawn = outline(edges.tree, levels, branches, name, owner.label_counts_)
+            yield Tree(at, repr(edges.tree), layers, drawn)
+        for number, ranker in enumerate(getattr(owner, "rankers_", ())):
+            where = f"{at}.tree{number}" if at else f"tree{number}"
+            layers = tuple(
+                Layer(len(weights.child_offsets) - 1, len(weights.intercepts), weights.n_entries, _size(weights))
+                for weights in ranker.layers
+            )
+            drawn = outline(ranker.tree, levels, branches, name, owner.label_counts_)
+            yield Tree(where, repr(ranker.tree), layers, drawn)
+
+
+def _size(weights: Any) -> int:
+    """Bytes of a layer's own arrays; the offsets of its children are the tree's."""
+    return sum(array.nbytes for array in weights.to_arrays("").values())
+
+
+def _frequent(model: Any, n: int, name: Callable[[int], str]) -> Iterator[tuple[str, int | None]]:
+    """The labels that training saw most often and in how many rows; of a bare vocabulary the first."""
+    counts = getattr(_inner(model), "label_counts_", None)
+    if counts is not None:
+        for label in np.argsort(-np.asarray(counts), kind="stable")[:n].tolist():
+            yield name(label), int(counts[label])
+    elif isinstance(model, Vocabulary):
+        yield from ((word, None) for word in model[:n])
+
+
+def _measured(state: store.State) -> dict[str, Any] | None:
+    """The figures that training took, in the form in which it writes them.
+
+    Raises
+    ------
+    ModelError
+        When they have another form.
+    """
+    found = state.meta.get(MEASURED)
+    if found is None:
+        return None
+    sound = isinstance(found, dict) and isinstance(found.get("on"), str) and isinstance(found.get("rows"), int)
+    measures = found.get("measures") if sound else None
+    sound = isinstance(measures, dict) and all(
+        isinstance(values, dict)
+        and all(k.isdecimal() and isinstance(value, (int, float)) for k, value in values.items())
+        for values in measures.values()
+    )
+    if not sound:
+        raise ModelError(f"{state.where!r} is damaged: in manifest.json, {MEASURED!r} holds no figures.")
+    return dict(found)

@@ -1,0 +1,178 @@
+"""A model's card as lines for a terminal and as the README.md of its folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sylvan.cli.shown.card import Card, Parameters, Tree
+from sylvan.cli.shown.report import size_words
+from sylvan.cli.shown.tree_drawing import as_lines
+from sylvan.data.streams import open_write
+from sylvan.errors import DataError
+from sylvan.explain.text import printable
+
+__all__ = ["as_markdown", "as_text", "card_state", "write_card"]
+
+NAME = "README.md"
+_MARK = re.compile(r"<!-- card of (crc32:[0-9a-f]{8}), written by sylvan inspect -->")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|&~])")
+
+
+def as_text(card: Card) -> str:
+    """The card for a terminal."""
+    return "\n".join(_lines(card))
+
+
+def _lines(card: Card) -> Iterator[str]:
+    yield f"{card.folder}: {card.owner}" + (f", {card.summary}" if card.summary else "")
+    yield f"{_facts(card)}; {size_words(card.n_bytes)} in {card.n_files} files, written by Sylvan {card.written_by}"
+    for each in card.parameters:
+        yield f"\nParameters of {_called(each)} (* not the default)"
+        for name, value, changed in each.values:
+            yield f"  {'*' if changed else ' '} {name} = {value!r}"
+    for tree in card.trees:
+        yield f"\n{_title(tree)}{tree.words}"
+        yield from (f"  {line}" for line in _table(_layer_rows(tree)))
+        yield ""
+        yield from (f"  {line}" for line in as_lines(tree.top))
+    if len(card.parts) > 1:
+        yield "\nParts"
+        yield from (f"  {line}" for line in _table(_part_rows(card)))
+    if card.measured is not None:
+        yield f"\nMeasured after training on {_measured_on(card.measured)}, in percent"
+        yield from (f"  {line}" for line in _table(_measures(card.measured)))
+    if card.labels:
+        yield f"\nThe {len(card.labels)} most frequent labels" if card.labels[0][1] is not None else "\nNames"
+        yield from (f"  {line}" for line in _table(_label_rows(card)))
+
+
+def _facts(card: Card) -> str:
+    return ", ".join(f"{value:,} {name}" for name, value in card.facts.items()) or card.kind
+
+
+def _called(each: Parameters) -> str:
+    return f"{each.owner} ({each.path})" if each.path else each.owner
+
+
+def _title(tree: Tree) -> str:
+    return f"{tree.path}: " if tree.path else ""
+
+
+def _layer_rows(tree: Tree) -> list[list[str]]:
+    rows = [["layer", "clusters", "nodes", "weights", "size"]]
+    for number, layer in enumerate(tree.layers, start=1):
+        words = [f"{layer.n_weights:,}", size_words(layer.n_bytes or 0)] if layer.n_weights is not None else ["", ""]
+        rows.append([str(number), f"{layer.n_clusters:,}", f"{layer.n_nodes:,}", *words])
+    return rows if tree.layers[0].n_weights is not None else [row[:3] for row in rows]
+
+
+def _part_rows(card: Card) -> list[list[str]]:
+    rows = [["part", "kind", "arrays", "size"]]
+    return rows + [[p.path or "(whole)", p.kind, f"{p.n_arrays:,}", size_words(p.n_bytes)] for p in card.parts]
+
+
+def _label_rows(card: Card) -> list[list[str]]:
+    return [[printable(name), "" if rows is None else f"{rows:,} rows"] for name, rows in card.labels]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns side by side: the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if i and cell[:1] in "@0123456789" else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _measured_on(measured: dict[str, Any]) -> str:
+    return f"{printable(measured['on'])} ({measured['rows']:,} rows)"
+
+
+def _measures(measured: dict[str, Any]) -> list[list[str]]:
+    at = sorted({int(k) for row in measured["measures"].values() for k in row})
+    rows = [["", *(f"@{k}" for k in at)]]
+    for name, values in measured["measures"].items():
+        cells = (values.get(str(k)) for k in at)
+        rows.append([printable(name), *("" if cell is None else f"{100 * cell:.2f}" for cell in cells)])
+    return rows
+
+
+def as_markdown(card: Card) -> str:
+    """The card as the README.md of the model's folder."""
+    return "\n".join(_markdown(card)) + "\n"
+
+
+def _markdown(card: Card) -> Iterator[str]:
+    yield f"<!-- card of {card.checksum}, written by sylvan inspect -->"
+    yield f"# {_escaped(os.path.basename(os.path.abspath(card.folder)))}"
+    yield f"\nA {card.owner}{f': {card.summary}' if card.summary else ''}, made with Sylvan {card.written_by}."
+    yield f"{_facts(card)}; {size_words(card.n_bytes)} on disk."
+    yield "\n## Use\n\n```python\nimport sylvan\n\nmodel = sylvan.load(\"path/to/this/folder\")\n```"
+    if card.measured is not None:
+        yield f"\n## Figures\n\nMeasured after training on {_escaped(_measured_on(card.measured))}, in percent:\n"
+        yield from _grid(_measures(card.measured))
+    if card.parameters:
+        yield "\n## Parameters\n\nThose that are not the default are in bold."
+    for each in card.parameters:
+        yield f"\n### {_escaped(_called(each))}\n"
+        rows = [[f"**{name}**" if changed else name, _escaped(repr(value))] for name, value, changed in each.values]
+        yield from _grid([["parameter", "value"], *rows])
+    for tree in card.trees:
+        yield f"\n## {_escaped(f'Tree {tree.path}'.strip())}\n\n{_escaped(tree.words)}\n"
+        yield from _grid(_layer_rows(tree))
+        yield "\n~~~~text"  # no line of the drawing can end this block: each begins with the tree's own lines
+        yield from as_lines(tree.top)
+        yield "~~~~"
+    if card.labels:
+        yield "\n## Labels\n"
+        yield from _grid([["label", "seen in"], *[[_escaped(name), rows] for name, rows in _label_rows(card)]])
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A Markdown table; the first row is its head."""
+    yield f"| {' | '.join(rows[0])} |"
+    yield f"|{'---|' * len(rows[0])}"
+    for row in rows[1:]:
+        yield f"| {' | '.join(row)} |"
+
+
+def _escaped(text: str) -> str:
+    """Text that means nothing to Markdown or HTML."""
+    return _SPECIAL.sub(r"\\\1", printable(text)).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")
+
+
+def card_state(folder: str) -> str | None:
+    """Which model the README.md of a folder describes: its manifest's checksum; "" for a README.md of somebody else.
+
+    None where there is no README.md.
+    """
+    path = os.path.join(folder, NAME)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            found = _MARK.match(stream.readline())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{path!r} can't be read ({error.strerror or error}).") from error
+    return found[1] if found else ""
+
+
+def write_card(card: Card) -> str:
+    """Write the README.md into the model's folder, over none but one that was written so; its path.
+
+    Raises
+    ------
+    DataError
+        When there is a README.md that somebody else wrote, or nothing may be written there.
+    """
+    path = os.path.join(card.folder, NAME)
+    if card_state(card.folder) == "":
+        raise DataError(f"{path!r} was not written by sylvan inspect: move it away, and it will not be overwritten.")
+    with open_write(path) as stream:
+        stream.write(as_markdown(card).encode("utf-8", "replace"))
+    return path

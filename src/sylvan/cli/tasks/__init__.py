@@ -1,0 +1,1 @@
+"""What the verb ``task`` trains: one file a task, and what a run of each shares."""

@@ -1,0 +1,123 @@
+"""``sylvan task extreme-classification``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sylvan.errors import DataError
+
+if TYPE_CHECKING:
+    from sylvan.neural.loop.training import Job
+
+__all__ = ["DEFAULTS", "HELP", "OWNER", "make_job", "options", "save_beside"]
+
+OWNER = ("sylvan.tasks.extreme_classification", "ExtremeClassification")
+DEFAULTS = {"epochs": 50, "patience": 10}
+HELP = """Train embeddings of sparse features and of labels, and measure P@1, P@3 and P@5 over all labels.
+
+DATA is whatever 'sylvan train' reads: texts with labels (JSONL, CSV, TSV, fastText's or PECOS's lines, Annif's corpora,
+Parquet), which become TF-IDF features, or a matrix (the XMC repository's text format, svmlight, .npz with --labels
+Y.npz). Without --validation a tenth of the rows is kept apart; without --test the figures are those of validation. Of
+texts, the vectorizer and the labels' names are kept in the folder of the results, for sylvan.load.
+
+\b
+Examples:
+  sylvan task extreme-classification train.jsonl --test test.jsonl --out runs/xc
+  sylvan task extreme-classification train.txt --validation dev.txt --test test.txt --sampler midx-pq --out runs/pq
+  sylvan task extreme-classification X.trn.npz --labels Y.trn.npz --test X.tst.npz --test-labels Y.tst.npz --out runs/m
+  sylvan task extreme-classification books.jsonl --text-field title --text-field author --loss full --out runs/full
+"""
+_PARTS = ("validation", "test")
+
+
+def options(command: Any) -> Any:
+    """The options of this task alone: the held-out files, and how files are read."""
+    from sylvan.cli.options import input_options
+
+    for option in (
+        click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
+                     help="A parameter of the TfidfVectorizer, such as ngrams=1,2; give it again for several."),
+        click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz)."),
+        click.option("--test", metavar="FILE", help="Rows to measure the best model on."),
+        click.option("--validation-labels", metavar="Y.npz", help="Labels of a --validation file that holds none."),
+        click.option("--validation", metavar="FILE", help="Rows that decide which model is the best."),
+    ):  # fmt: skip
+        command = option(command)
+    return input_options(command)
+
+
+def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
+    """The job for the rows in the one file of ``paths``.
+
+    Raises
+    ------
+    DataError
+        When there are several, a file is at fault, or the held-out ones don't go with it.
+    """
+    from sylvan.tasks.extreme_classification import ExtremeClassification
+
+    if len(paths) != 1:
+        raise DataError(f"DATA must be one file to train on. Got {len(paths)} words instead.")
+    if given.get("read") is None:  # which several seeds share
+        given["read"] = _read(paths[0], given)
+    (features, labels), held_out = given["read"]
+    return ExtremeClassification(features, labels, **held_out, **settings)
+
+
+def save_beside(given: dict[str, Any]) -> None:
+    """Keep what makes features of texts and names of labels, in the folder of the results."""
+    for name, part in given.get("text_parts", {}).items():
+        part.save(os.path.join(given["folder"], name))
+
+
+def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
+    """Features and labels to train on, and those of the held-out parts by their names."""
+    from sylvan.cli.io.inputs import open_input
+
+    source = open_input(path, given, part="trn")
+    held = {}
+    for part in _PARTS:
+        if given[part] is None:
+            if given[f"{part}_labels"] is not None:
+                raise DataError(f"--{part}-labels goes with --{part}, which was not given.")
+            continue
+        held[part] = open_input(given[part], {**given, "labels": given[f"{part}_labels"], "format_": None})
+        if held[part].is_text != source.is_text:
+            words = [f"{place} is {one.words}" for place, one in ((path, source), (given[part], held[part]))]
+            raise DataError(f"The --{part} file must be like the training file, but {' and '.join(words)}.")
+    if source.is_text:
+        return _read_texts(source, held, given)
+    if given["text_settings"]:
+        raise DataError(f"--set-text is for text, but {path} is {source.words}.")
+    X: Any
+    X, Y = source.read()
+    if not given["quiet"]:
+        click.echo(f"Read {X.shape[0]:,} rows from {source.name}.")
+    return (X, Y), {part: held[part].read() for part in held}
+
+
+def _read_texts(
+    source: Any, held: dict[str, Any], given: dict[str, Any]
+) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
+    from sylvan.cli.options import parse_settings
+    from sylvan.models.text_labels import encode_labels, names_and_weights
+    from sylvan.text import TfidfVectorizer
+
+    parameters = parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")
+    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **parameters})
+    texts, rows = source.read()
+    if not given["quiet"]:
+        click.echo(f"Read {len(texts):,} texts from {source.name}.")
+    vocabulary, Y = encode_labels(rows)
+    X = vectorizer.fit_transform(texts)
+    given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}
+    parts = {}
+    for part, other in held.items():
+        texts, rows = other.read()
+        names = [list(names_and_weights(row, number)) for number, row in enumerate(rows)]
+        parts[part] = vectorizer.transform(texts), vocabulary.encode(names, unknown="ignore")
+    return (X, Y), parts

@@ -1,0 +1,213 @@
+"""What every ``sylvan task`` does once its words are read: jobs made, trained seed by seed, and told about."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import click
+import torch
+
+from sylvan.cli.app import Session
+from sylvan.cli.options import complain, read_settings
+from sylvan.errors import ModelError, ParameterError
+from sylvan.neural import RefreshSchedule
+from sylvan.neural.loop.history import write_json
+from sylvan.neural.loop.keeping import Keeper, has_checkpoint
+from sylvan.neural.loop.training import Job
+from sylvan.parallel import quiet
+from sylvan.sampling import HarmfulOptimizerWarning, StaleSamplerWarning
+from sylvan.tasks.running import run_task
+
+__all__ = ["run"]
+
+_LIMITS = ("epochs", "patience", "max_steps", "time_limit", "evaluate_every", "clip_norm")
+# Parameters of the jobs that have options of their own.
+_OPTIONS = {
+    "sampler": "--sampler", "loss": "--loss", "seed": "--seed", "device": "--device", "refresh": "--refresh-every",
+    "sampler_parameters": "--set-sampler", "loss_parameters": "--set-loss",
+}  # fmt: skip
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> None:
+    """Train once with each seed and say what came of it; ``module`` is that of the task, beside this one."""
+    session = ctx.find_object(Session) or Session()
+    settings = _settings(owner, given)
+    seeds = given["seeds"] or (0,)
+    if len(set(seeds)) < len(seeds):
+        raise ParameterError(f"--seed gives one number twice: {', '.join(map(str, seeds))}.")
+    several = len(seeds) > 1
+    folders = [os.path.join(given["folder"], f"seed-{seed}") if several else given["folder"] for seed in seeds]
+    _guard(session, folders, given)
+    # What is the default anyway; said aloud, PyTorch doesn't warn about it.
+    torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
+    if given["threads"] is not None:
+        torch.set_num_threads(given["threads"])
+    found: list[dict[str, Any]] = []
+    with quiet(given["quiet"]), _spoken_warnings():
+        for seed, folder in zip(seeds, folders, strict=True):
+            if several and not given["quiet"]:
+                click.echo(f"Seed {seed}:")
+            job = module.make_job(given["data"], given, {**settings, "seed": seed})
+            on_start = None
+            if not found:  # what is of all seeds: refused before anything is trained, written once
+                if given["resume"]:
+                    _check_checkpoints(job, seeds, folders)
+                on_start = partial(getattr(module, "save_beside", _save_nothing), given)
+            found.append(_train(job, folder, seed, given, on_start))
+    if several:
+        _join(found, seeds, given)
+    session.written = f"the results were written to {given['folder']}"
+
+
+@contextlib.contextmanager
+def _spoken_warnings() -> Iterator[None]:
+    """Sylvan's own warnings as sentences, without the line of code that Python shows."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, HarmfulOptimizerWarning | StaleSamplerWarning):
+                click.echo(f"Warning: {message}", err=True)
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = tell
+        yield
+
+
+def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of the job; one error for everything that is wrong with them."""
+    words = [setting.partition("=")[0].strip().replace("-", "_") for setting in given["settings"]]
+    settings, problems = read_settings(
+        owner, [setting for name, setting in zip(words, given["settings"], strict=True) if name not in _OPTIONS]
+    )
+    problems += [f"{name!r} is given by {_OPTIONS[name]}, not by --set." for name in words if name in _OPTIONS]
+    if given["samples"] is not None:
+        if "n_samples" in settings:
+            problems.append("--samples and --set n_samples=... say the same thing: give one of them.")
+        settings["n_samples"] = given["samples"]
+    parameters: dict[str, dict[str, Any]] = {}
+    for option in ("sampler", "loss"):
+        parameters[option] = {}
+        for setting in given[f"{option}_settings"]:
+            name, equals, text = setting.partition("=")
+            if not equals or not name.strip():
+                problems.append(f"--set-{option} takes name=value. Got {setting!r} instead.")
+            parameters[option][name.strip().replace("-", "_")] = _value(text.strip())
+    if problems:
+        raise ParameterError(complain(problems))
+    if given["refresh_every"] is not None:
+        settings["refresh"] = RefreshSchedule(every=given["refresh_every"], early_every=given["refresh_every"])
+    return {
+        **settings,
+        "sampler": given["sampler"],
+        "loss": given["loss"],
+        "sampler_parameters": parameters["sampler"],
+        "loss_parameters": parameters["loss"],
+        "device": _device(given["device"]),
+    }
+
+
+def _value(text: str) -> Any:
+    """What a word after ``NAME=`` means: a truth value, None, an int, a float, or the word itself."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise ParameterError(f"--device {name} can't be used here: {reason}.") from error
+    return name
+
+
+def _guard(session: Session, folders: Sequence[str], given: dict[str, Any]) -> None:
+    """Refuse to go over an earlier training unasked; let an interruption say what remains."""
+    left = [folder for folder in folders if has_checkpoint(folder)]
+    if left and given["resume"] is None:
+        raise ModelError(f"A training lies in {left[0]!r}: --resume goes on with it, --no-resume begins anew.")
+    if given["resume"] and not left and not given["quiet"]:
+        click.echo(f"There is nothing to resume in {given['folder']}: training from the beginning.")
+    if given["resume"] is False:
+        left = []
+    already = bool(left)
+
+    def remains() -> str | None:
+        if not already and not any(has_checkpoint(folder) for folder in folders):
+            return None
+        return f"what is trained so far lies in {given['folder']!r}: the same command with --resume goes on from there"
+
+    session.remains = remains
+
+
+def _check_checkpoints(job: Job, seeds: Sequence[int], folders: Sequence[str]) -> None:
+    """Refuse to go on with another training, in whichever folder it lies."""
+    for seed, folder in zip(seeds, folders, strict=True):
+        Keeper(folder).check({**job.settings(), "seed": seed})
+
+
+def _save_nothing(given: dict[str, Any]) -> None:
+    pass
+
+
+def _train(
+    job: Job, folder: str, seed: int, given: dict[str, Any], on_start: Callable[[], None] | None
+) -> dict[str, Any]:
+    def tell(entry: dict[str, Any]) -> None:
+        click.echo(f"Epoch {entry['epoch']}: loss {entry['loss']:.4f}, validation {_measures(entry)}.")
+
+    limits = {name: given[name] for name in _LIMITS}
+    on_entry = None if given["quiet"] else tell
+    results = run_task(
+        job, folder=folder, resume=bool(given["resume"]), on_entry=on_entry, on_start=on_start, seed=seed, **limits
+    )
+    if given["quiet"]:
+        return results
+    if results["stopped"] == "diverged":
+        click.echo("The loss is no finite number any more: try smaller learning rates, or another sampler.")
+    if results["best"] is not None:
+        epoch, steps = results["best"]["epoch"], results["epochs"][-1]["step"]
+        click.echo(
+            f"Best in epoch {epoch} of {results['epochs'][-1]['epoch']} ({steps:,} steps, {results['seconds']:.0f} s): "
+            f"test {_measures(results['test'])}."
+        )
+    pictures = results.get("no_plot") or "convergence.png and convergence.svg are beside it."
+    click.echo(f"Wrote {os.path.join(folder, 'results.json')}. {pictures}")
+    return results
+
+
+def _measures(values: dict[str, Any]) -> str:
+    rest = {name: value for name, value in values.items() if name not in ("epoch", "step", "seconds", "loss")}
+    return ", ".join(f"{name} {'?' if value is None else f'{value:.4g}'}" for name, value in rest.items())
+
+
+def _join(found: Sequence[dict[str, Any]], seeds: Sequence[int], given: dict[str, Any]) -> None:
+    """Write mean and standard deviation of the test measures over the seeds."""
+    tested = [results["test"] for results in found]
+    summary: dict[str, Any] = {}
+    for name in tested[0]:
+        values = [test.get(name) for test in tested]
+        if all(value is not None for value in values):
+            summary[name] = {"mean": statistics.fmean(values), "std": statistics.stdev(values), "values": values}
+    path = os.path.join(given["folder"], "results.json")
+    write_json(path, {"settings": found[0]["settings"], "seeds": list(seeds), "test": summary})
+    if not given["quiet"]:
+        shown = ", ".join(f"{name} {v['mean']:.4g} ± {v['std']:.2g}" for name, v in summary.items())
+        click.echo(f"Over {len(seeds)} seeds: test {shown}. Wrote {path}.")

@@ -1,0 +1,1 @@
+"""One file a format: how it is read, streamed and written."""

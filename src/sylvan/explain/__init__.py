@@ -1,0 +1,1 @@
+"""Why a model gives an answer: records of the reasons, as text and as a page."""

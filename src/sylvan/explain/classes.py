@@ -1,0 +1,143 @@
+"""Why a tree of classes ranks a class where it does: the path to it, the beam, and the features that weighed most."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.explain.paths import LeafPath, Names, Step, WeighedFeature
+from sylvan.indexing.naming import node_title
+from sylvan.matching.class_beam import ClassWeights
+from sylvan.validate import Csr
+
+__all__ = ["explain_class"]
+
+Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+
+
+def explain_class(
+    weights: ClassWeights,
+    row: Csr,
+    label: int,
+    *,
+    beam: int,
+    bias: float,
+    log_probabilities: bool,
+    top: int,
+    names: Names,
+) -> tuple[LeafPath, int | None]:
+    """The path to a class, and where a beam of ``beam`` doesn't reach it, one that would.
+
+    Parameters
+    ----------
+    weights : ClassWeights
+    row : Csr of shape (1, n_features)
+    label : int
+    beam, bias, log_probabilities : as in :func:`sylvan.matching.class_beam.rank_classes`
+    top : int
+        Features listed per step and sign.
+    names : Names
+    """
+    own = _edge_scores(weights, row, bias)
+    moves = _among_siblings(weights, own) if log_probabilities else own
+    tree = weights.tree
+    leaf = int(np.flatnonzero(tree.leaf_labels == label)[0])
+    edges = [first + node for first, node in zip(weights.first_edges, tree.path(leaf), strict=False)]
+    searched, everything = _search(weights, moves, beam), _search(weights, moves, weights.n_edges)
+    steps: list[Step] = []
+    so_far, opened, parent = 0.0, True, 0
+    for layer, edge in enumerate(edges):
+        first, offsets = weights.first_edges[layer], tree.child_offsets[layer]
+        siblings = _sorted(np.arange(offsets[parent], offsets[parent + 1]), moves[first:])
+        nodes, scores = searched[layer]
+        node, last = edge - first, layer == tree.depth - 1
+        so_far += float(moves[edge])
+        beam_place = _place(nodes, node) if opened else None
+        kept = opened and (last or (beam_place is not None and beam_place <= beam))
+        steps.append(
+            Step(
+                layer=layer,
+                node=node,
+                title=node_title(tree, layer, node, names.label, names.counts),
+                score=float(own[edge]),
+                intercept=float(weights.weights[edge, -1]) * bias,
+                so_far=so_far,
+                place=_place(siblings[0], node) or len(siblings[0]),
+                n_siblings=len(siblings[0]),
+                opened=opened,
+                beam_place=beam_place,
+                n_candidates=len(nodes) if opened else None,
+                kept=kept,
+                floor=float(scores[beam - 1]) if opened and not last and len(nodes) > beam else None,
+                **_weighed(weights, row, edge, top, names),  # type: ignore[arg-type]
+            )
+        )
+        parent, opened = node, kept
+    path = LeafPath(leaf, tuple(steps))
+    places = [_place(nodes, step.node) for (nodes, _), step in zip(everything[:-1], steps, strict=False)]
+    return path, None if path.reached else max((place for place in places if place), default=1)
+
+
+def _edge_scores(weights: ClassWeights, row: Csr, bias: float) -> npt.NDArray[np.float64]:
+    """The score of every edge, of shape (n_edges,)."""
+    parts = weights.weights[:, row.indices] @ row.data
+    scores: npt.NDArray[np.float64] = (parts + np.float32(bias) * weights.weights[:, -1]).astype(np.float64)
+    return scores
+
+
+def _among_siblings(weights: ClassWeights, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The log-probability of every edge among its siblings."""
+    found: npt.NDArray[np.float64] = scores.copy()
+    for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
+        layer, counts = scores[first : first + int(offsets[-1])], np.diff(offsets)
+        layer = layer - np.repeat(np.maximum.reduceat(layer, offsets[:-1]), counts)
+        sums = np.log(np.add.reduceat(np.exp(layer), offsets[:-1]))
+        found[first : first + len(layer)] = layer - np.repeat(sums, counts)
+    return found
+
+
+def _sorted(nodes: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Scored:
+    """Nodes with their scores, best first, the lower node first among equals."""
+    own = scores[nodes]
+    order = np.lexsort((nodes, -own))
+    return nodes[order], own[order]
+
+
+def _search(weights: ClassWeights, moves: npt.NDArray[np.float64], beam: int) -> list[Scored]:
+    """The nodes of each layer that a beam search scores, best first, with the sums of their paths."""
+    found: list[Scored] = []
+    above, sums = np.zeros(1, np.int64), np.zeros(1)
+    for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
+        counts = offsets[above + 1] - offsets[above]
+        nodes = np.concatenate([np.arange(offsets[node], offsets[node + 1]) for node in above.tolist()])
+        whole = np.zeros(int(offsets[-1]))
+        whole[nodes] = np.repeat(sums, counts) + moves[first + nodes]
+        found.append(_sorted(nodes, whole))
+        above, sums = found[-1][0][:beam], found[-1][1][:beam]
+    return found
+
+
+def _place(nodes: npt.NDArray[np.int64], node: int) -> int | None:
+    at = np.flatnonzero(nodes == node)
+    return int(at[0]) + 1 if at.size else None
+
+
+def _weighed(
+    weights: ClassWeights, row: Csr, edge: int, top: int, names: Names
+) -> dict[str, tuple[WeighedFeature, ...] | int | float]:
+    """The strongest features for and against an edge, how many there are, and the sum of those left out."""
+    own, values = weights.weights[edge, row.indices].astype(np.float64), row.data.astype(np.float64)
+    parts = own * values
+    order = np.lexsort((row.indices, -np.abs(parts)))
+    signs = [[i for i in order.tolist() if sign * parts[i] > 0][:top] for sign in (1, -1)]
+    listed = [
+        tuple(
+            WeighedFeature(int(row.indices[i]), names.feature(int(row.indices[i])), float(values[i]), float(own[i]))
+            for i in chosen
+        )
+        for chosen in signs
+    ]
+    weighed = int(np.count_nonzero(own))
+    rest = float(parts.sum() - sum(parts[i] for chosen in signs for i in chosen))
+    left_out = weighed > sum(map(len, signs))
+    return {"positive": listed[0], "negative": listed[1], "n_weighed": weighed, "rest": rest if left_out else 0.0}

@@ -1,0 +1,100 @@
+"""The training rows with a label that are nearest to a row, and what they share with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sylvan import validate
+from sylvan.errors import DataError
+from sylvan.explain.explanation import Example, excerpt
+from sylvan.validate import Csr
+
+__all__ = ["check_ranker", "nearest_examples", "nearest_rows", "strongest", "with_excerpts"]
+
+SHARED = 5  # features named an example
+
+
+def nearest_examples(
+    row: Csr, label: int, examples: Any, n: int, feature_name: Callable[[int], str], n_labels: int
+) -> tuple[Example, ...]:
+    """The ``n`` rows of ``examples`` with ``label`` whose cosine with ``row`` is greatest, the lower row among equals.
+
+    Parameters
+    ----------
+    row : Csr of shape (1, n_features)
+    label : int
+    examples : pair (X, Y), or NeighborRanker
+        What the model was trained on, in the forms that ``fit`` takes, or a ranker fitted on it.
+    n : int
+    feature_name : function
+    n_labels : int
+
+    Raises
+    ------
+    DataError
+        When ``examples`` is no such pair, or doesn't fit the model.
+    """
+    if hasattr(examples, "nearest_with"):
+        check_ranker(examples, row.shape[1], n_labels)
+        found: tuple[Example, ...] = examples.nearest_with(row, label, n, feature_name)
+        return found
+    if not isinstance(examples, tuple | list) or len(examples) != 2:
+        raise DataError(
+            "examples must be a pair (X, Y) of training features and labels, or a fitted NeighborRanker. "
+            f"Got {type(examples).__name__} instead."
+        )
+    X = validate.features(examples[0], n_features=row.shape[1], name="the features of examples", owner="the model")
+    Y = validate.labels(examples[1], n_rows=X.shape[0], name="the labels of examples").to_scipy()
+    if Y.shape[1] > n_labels:
+        raise DataError(f"The labels of examples have shape {Y.shape}, but the model has {n_labels} labels.")
+    rows = np.flatnonzero(np.diff(Y[:, [label]].indptr)) if label < Y.shape[1] else np.zeros(0, np.int64)
+    return nearest_rows(row, X.to_scipy()[rows], rows, n, feature_name)
+
+
+def check_ranker(ranker: Any, n_features: int, n_labels: int) -> None:
+    """Refuse a ranker of other features or labels than the model's.
+
+    Raises
+    ------
+    DataError
+        With both sizes.
+    """
+    if not ranker.__sklearn_is_fitted__():
+        raise DataError("The NeighborRanker given as examples is not fitted yet: call its fit first.")
+    if (ranker.n_features_, ranker.n_labels_) != (n_features, n_labels):
+        raise DataError(
+            f"The NeighborRanker given as examples has {ranker.n_features_} features and {ranker.n_labels_} labels, "
+            f"but the model has {n_features} and {n_labels}."
+        )
+
+
+def nearest_rows(
+    row: Csr, X: sp.csr_matrix, numbers: Any, n: int, feature_name: Callable[[int], str]
+) -> tuple[Example, ...]:
+    """The ``n`` of the rows ``X``, which are called ``numbers``, that are nearest to ``row``."""
+    mine = row.to_scipy()
+    dots = np.asarray((X @ mine.T).todense(), np.float64).ravel()
+    squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel() * float(np.square(row.data, dtype=float).sum())
+    similarities = np.divide(dots, np.sqrt(squares), out=np.zeros(len(dots)), where=squares > 0)
+    found = []
+    for at in np.lexsort((numbers, -similarities))[:n].tolist():
+        both = X[at].multiply(mine).tocsr()
+        shared = strongest(both.indices, both.data, feature_name)
+        found.append(Example(int(numbers[at]), float(similarities[at]), shared))
+    return tuple(found)
+
+
+def strongest(features: Any, products: Any, feature_name: Callable[[int], str]) -> tuple[str, ...]:
+    """The names of the features that add most to a similarity, the lower feature first among equals."""
+    order = np.lexsort((features, -products))[:SHARED]
+    return tuple(feature_name(int(features[i])) for i in order if products[i] > 0)
+
+
+def with_excerpts(found: tuple[Example, ...], texts: Sequence[str]) -> tuple[Example, ...]:
+    """The examples with the beginnings of their texts."""
+    return tuple(replace(example, excerpt=excerpt(texts[example.row])) for example in found)

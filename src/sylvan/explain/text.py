@@ -1,0 +1,116 @@
+"""An explanation in words: its sentences, which the page shares, and a few lines for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from sylvan.explain.explanation import Example, Explanation, TreeVote
+from sylvan.explain.paths import LeafPath, Step, WeighedFeature
+
+__all__ = ["as_text", "example_words", "number", "printable", "remarks", "step_words", "tree_words", "verdict"]
+
+
+def number(value: float) -> str:
+    """A score in four digits; small ones keep theirs."""
+    return f"{value:.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
+
+
+def printable(text: str) -> str:
+    """Text on one line, without characters that would move a terminal's cursor or change its colours."""
+    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
+
+
+def verdict(found: Explanation) -> str:
+    """The answer in one sentence."""
+    if found.place is not None and found.score is not None:
+        likely = "" if found.probability is None else f", probability {number(found.probability)}"
+        return f"place {found.place:,} of {found.n_labels:,} labels, score {number(found.score)}{likely}"
+    return "not among the answers: the search doesn't reach it"
+
+
+def remarks(found: Explanation) -> tuple[str, ...]:
+    """What else there is to say, as sentences."""
+    if found.n_known:
+        return found.notes
+    unknown = "The row has no feature that the model knows"
+    return (f"{unknown}: only the intercepts speak." if found.trees else f"{unknown}.", *found.notes)
+
+
+def tree_words(vote: TreeVote) -> str:
+    """Whether the search reached the label in a tree, where it lost it, and by how much."""
+    best = vote.paths[0]
+    copies = f", the best of {len(vote.paths)} places" if len(vote.paths) > 1 else ""
+    if best.lost_at is None:
+        return f"Reached with a beam of {vote.beam}{copies}; score {number(vote.score)}."
+    step = best.steps[best.lost_at]
+    place = "no place" if step.beam_place is None else f"place {step.beam_place:,}"
+    floor = "" if step.floor is None else f", where the last of the beam's {vote.beam} has {number(step.floor)}"
+    return (
+        f"Not reached with a beam of {vote.beam}{copies}: in layer {step.layer + 1} its path comes to {place} of "
+        f"{step.n_candidates or 0:,} with {number(step.so_far)}{floor}. A beam of {vote.enough:,} would reach it, and "
+        f"its score would be {number(vote.score)}."
+    )
+
+
+def step_words(step: Step) -> str:
+    """Score and place of one node."""
+    words = f"own score {number(step.score)}, so far {number(step.so_far)}; place {step.place:,} of "
+    words += f"{step.n_siblings:,} among its siblings"
+    if step.beam_place is not None and step.n_candidates != step.n_siblings:
+        words += f", {step.beam_place:,} of {step.n_candidates:,} scored in this layer"
+    if not step.opened:
+        return f"{words}; never scored, as its parent was not reached"
+    return words if step.kept else f"{words}; left out of the beam"
+
+
+def example_words(example: Example) -> str:
+    """Row and similarity."""
+    return f"row {example.row:,}, similarity {number(example.similarity)}"
+
+
+def as_text(found: Explanation, width: int) -> str:
+    """The explanation for a terminal of ``width`` columns."""
+    return "\n".join(part for line in _lines(found) for part in _folded(line, width))
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """A line in as many as it takes, those after the first as far in as its words are."""
+    inner = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line, max(width, 40), subsequent_indent=inner, break_on_hyphens=False) or [""]
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    yield f"{printable(found.name)}: {verdict(found)}"
+    if found.excerpt is not None:
+        yield f"Text: {printable(found.excerpt)}"
+    yield from remarks(found)
+    for vote in found.trees:
+        yield ""
+        title = f"Tree {vote.number + 1}. " if len(found.trees) > 1 else ""
+        yield f"{title}{tree_words(vote)}"
+        yield from _path(vote.paths[0])
+    if found.examples:
+        yield ""
+        yield "Nearest training rows with this label:"
+        for example in found.examples:
+            yield f"  {example_words(example)}: {', '.join(map(printable, example.shared))}"
+            if example.excerpt is not None:
+                yield f"    {printable(example.excerpt)}"
+
+
+def _path(path: LeafPath) -> Iterator[str]:
+    for step in path.steps:
+        yield f"  {step.layer + 1}. {printable(step.title)}"
+        yield f"     {step_words(step)}"
+        for feature in (*step.positive, *step.negative):
+            yield f"     {_feature(feature)}"
+        listed = len(step.positive) + len(step.negative)
+        if step.n_weighed > listed:
+            yield f"       {step.rest:+8.4f}  {step.n_weighed - listed:,} more"
+        yield f"       {step.intercept:+8.4f}  intercept"
+
+
+def _feature(feature: WeighedFeature) -> str:
+    parts = f"{number(feature.value)} × {number(feature.weight)}"
+    return f"  {feature.contribution:+8.4f}  {printable(feature.name)}  ({parts})"

@@ -1,0 +1,496 @@
+"""BeamTreeClassifier: one class a row out of very many, by candidates versus noises over a tree of classes (CANE)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import store, validate
+from sylvan.canonical import Csr
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ParameterError
+from sylvan.explain.explanation import TreeVote
+from sylvan.explain.paths import Names
+from sylvan.indexing import LabelTree
+from sylvan.matching.class_beam import ClassWeights
+from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.beam_tree.changes import bind, rate_of, refuse_changes, told_classes
+from sylvan.models.beam_tree.classes import Classes
+from sylvan.models.beam_tree.explanation import class_notes, class_votes
+from sylvan.models.beam_tree.plan import plan_training
+from sylvan.models.beam_tree.search import rank_by_beam, rank_exactly, within_bounds
+from sylvan.models.beam_tree.settings import ClassWeight, TreeOf
+from sylvan.models.beam_tree.state import KIND, parameters_of, restore, state_of
+from sylvan.models.beam_tree.training import (
+    Examples,
+    changeable,
+    examples_of,
+    go_on,
+    learn,
+)
+from sylvan.models.xr.plan import Plan
+from sylvan.parallel import resolve_jobs
+from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
+from sylvan.ranking.class_training import LOSSES, OPTIMIZERS
+from sylvan.topk import TopK
+
+__all__ = ["BeamTreeClassifier"]
+
+_MOST_SELECTED = 1 << 20
+
+
+class BeamTreeClassifier(Estimator):
+    """One class a row, out of hundreds to millions, at a cost a step that hardly grows with their number.
+
+    Classes are the leaves of a tree whose edges have linear models; a class's score is the sum of the edges on its path
+    (Eq. 9). For each row shown, a beam search finds the candidates, the ``n_candidates`` classes that score best;
+    ``n_noises`` others are drawn, weighed by one over their probability, to stand for all that remain; and the row's
+    class is set off against these alone. Ranking is the same search. The rivals that this method is measured against
+    are other values of ``loss``.
+
+    Parameters
+    ----------
+    branching : int, default 10
+        Most children of a node (the paper's b).
+    n_candidates, n_noises : int, default 9 and 1
+        The paper's "CANE-9v1". Candidates from the number of classes on are all of them, which leaves no noise to draw.
+        Without candidates of their own, "nce", "blackout" and "negative_sampling" draw ``n_noises``.
+    loss : {"cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"}, default "cane"
+        Candidates versus noises; the full softmax; three ways to set a class off against noises alone; or a softmax at
+        every node of the class's path (hierarchical softmax). "cane" and "hsm" have the tree, the others score every
+        class by itself, in training or in ranking or in both.
+    tree : {"kmeans", "random", "frequency"} or LabelTree, default "kmeans"
+        Classes with near centres, classes at random, or classes of like frequency under one node, in a balanced tree;
+        or a tree with each class in one leaf.
+    learning_rate : float or "auto", default "auto"
+        "auto" takes the best of five after half a pass over the rows, judged on a tenth that is held out for it.
+    optimizer : {"adagrad", "sgd"}, default "adagrad"
+    epochs : int, default 10
+        Passes over the rows, in an order drawn anew for each.
+    l2 : float, default 0.0
+        Factor of half the squared weights beside a row's loss, for the edges that the row moves.
+    bias : float, default 1.0
+        Value of a constant feature; 0 for none.
+    beam : int, default 10
+        Nodes followed a layer when ranking. All classes below the last of them are ranked.
+    noise : {"uniform", "unigram"}, default "uniform"
+        What noises are drawn by: all alike, or as often as classes occur, to the power ``noise_power``.
+    noise_power : float, default 0.75
+    class_weight : "balanced" or dict, optional
+        Factor of the loss of each class's rows; those that a dict lacks have 1 (its keys are classes, in a TextModel
+        too). "balanced" gives all classes that occur the same weight together.
+    seed : int, default 0
+    n_jobs : int, optional
+        Threads for ranking and for the tree; None or -1 for every core. Neither model nor answer depends on it.
+        Steps are made one after another, on one thread.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels_,)
+        The classes by their ids, which are the labels of :meth:`rank`: the ids themselves, or the names.
+    tree_ : LabelTree
+    weights_ : ClassWeights
+    learning_rate_ : float
+    history_ : ndarray of float64, shape (n_epochs, 2)
+        Each pass's mean loss, and for "cane" the share of rows whose class was among their candidates: the closer to 1,
+        the less is lost against the full softmax (Corollary 1).
+    n_features_, n_labels_, n_rows_ : int
+        Sizes seen in ``fit``.
+    label_counts_ : ndarray of int64, shape (n_labels_,)
+        Training rows of each class.
+
+    Notes
+    -----
+    A step costs about ``(2 * n_candidates + n_noises) * log(n_labels_)`` products of a row with an edge's weights.
+    Weights are as many as there are edges times features, twice that while training with AdaGrad.
+
+    A single class leaves nothing to learn: every row is of it, with a probability of 1.
+
+    References
+    ----------
+    Han, Huang & Zhang (2018), "Candidates vs. Noises Estimation for Large Multi-Class Classification Problem",
+    Algorithms 2 to 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import BeamTreeClassifier
+    >>> X = np.eye(6, dtype=np.float32).repeat(10, axis=0)
+    >>> y = np.repeat(["elm", "fir", "ash", "oak", "yew", "box"], 10)
+    >>> model = BeamTreeClassifier(branching=2, n_candidates=2).fit(X, y)
+    >>> model.predict(np.eye(6)).tolist()
+    ['elm', 'fir', 'ash', 'oak', 'yew', 'box']
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "branching": Number(int, 2, 1 << 20),
+        "n_candidates": Number(int, 1, _MOST_SELECTED),
+        "n_noises": Number(int, 1, _MOST_SELECTED),
+        "loss": Choice(tuple(LOSSES)),
+        "tree": TreeOf(),
+        "learning_rate": NumberOr(float, 0, open_low=True),
+        "optimizer": Choice(OPTIMIZERS),
+        "epochs": Number(int, 1, 1_000_000),
+        "l2": Number(float, 0),
+        "bias": Number(float, 0),
+        "beam": Number(int, 1, validate.MAX_COLUMNS),
+        "noise": Choice(("uniform", "unigram")),
+        "noise_power": Number(float, 0, 10),
+        "class_weight": ClassWeight(),
+        "seed": Number(int, 0, 2**31 - 1),
+        "n_jobs": Jobs(optional=True),
+    }
+
+    gives_probabilities: ClassVar[bool] = True
+    takes_class_names: ClassVar[bool] = True
+    weights_: ClassWeights
+    learning_rate_: float
+    history_: npt.NDArray[np.float64]
+    _classes: Classes
+    _dense: bool
+    _loss: str
+    _bias: float
+    _branching: int
+    _grown: str
+    _step: int  # examples shown so far
+
+    def __init__(
+        self,
+        branching: int = 10,
+        n_candidates: int = 9,
+        n_noises: int = 1,
+        loss: str = "cane",
+        tree: str | LabelTree = "kmeans",
+        learning_rate: float | str = "auto",
+        optimizer: str = "adagrad",
+        epochs: int = 10,
+        l2: float = 0.0,
+        bias: float = 1.0,
+        beam: int = 10,
+        noise: str = "uniform",
+        noise_power: float = 0.75,
+        class_weight: str | Mapping[Any, float] | None = None,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.branching = branching
+        self.n_candidates = n_candidates
+        self.n_noises = n_noises
+        self.loss = loss
+        self.tree = tree
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.epochs = epochs
+        self.l2 = l2
+        self.bias = bias
+        self.beam = beam
+        self.noise = noise
+        self.noise_power = noise_power
+        self.class_weight = class_weight
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None
+    ) -> BeamTreeClassifier:
+        """Make the tree, choose the learning rate, and train.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        y : array-like of shape (n,), or matrix of shape (n, n_classes) with one entry a row
+            The class of each row. Ints from 0 are class ids: all up to the highest are classes. Strings, and ints some
+            of which are negative, are what the classes are called: those that occur are classes, in sorted order.
+        sample_weight : array of shape (n,), optional
+            Factor of each row's loss.
+        force : bool, default False
+            Train even where the machine hasn't got the memory.
+        class_names : Vocabulary, optional
+            What ``class_weight`` calls the columns of a matrix ``y``; a TextModel tells it.
+
+        Raises
+        ------
+        DataError
+            When an array is malformed, the arrays' shapes don't agree, a row has no class or several, or the weights
+            leave the range of numbers.
+        ParameterError
+            When a parameter is out of its range.
+        MemoryLimitError
+            When the machine clearly has too little memory.
+        """
+        self.check_params()
+        resolve_jobs(self.n_jobs)
+        examples, classes = examples_of(self, X, y, sample_weight, names=class_names)
+        return self._begin(X, examples, classes, self.epochs, force)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> BeamTreeClassifier:
+        """One more pass, over these rows alone; after ``fit`` or from nothing.
+
+        The first call makes the tree and chooses the learning rate, by the rows that it is given: let it see enough of
+        every class. It must be told all classes; later calls, also of a model that was saved and loaded, add none.
+        Weights change where they are: a call that is interrupted leaves what it had learned by then, one that goes out
+        of bounds no model. Parameters set since the call before count, ``learning_rate`` too ("auto" goes on with the
+        last one), but for those that weights are bound to.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in :meth:`fit`
+        classes : array-like of shape (n_classes,), optional
+            All classes that will ever come, needed in the first call unless ``y`` is a matrix, which has a column for
+            each.
+
+        Raises
+        ------
+        DataError
+            As :meth:`fit`; for a class that wasn't among the first call's; and for other ``classes`` than these.
+        ParameterError
+            As :meth:`fit`; for ``class_weight="balanced"``, which needs all rows at once; and when ``loss``, ``bias``,
+            or of a loss with a tree ``tree`` or ``branching`` were changed after the first call.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import BeamTreeClassifier
+        >>> X, y = np.eye(3).repeat(20, axis=0), np.arange(60) // 20
+        >>> model = BeamTreeClassifier(n_candidates=2).partial_fit(X, y, classes=[0, 1, 2])
+        >>> model.partial_fit(X[::-1], y[::-1]).n_rows_
+        120
+        """
+        self.check_params()
+        resolve_jobs(self.n_jobs)
+        given = told_classes(self, y, classes)
+        if not self._is_fitted():
+            return self._begin(X, *examples_of(self, X, y, sample_weight, given), epochs=1)
+        refuse_changes(self, given)
+        self._go_on(examples_of(self, X, y, sample_weight, self._classes, self._rows(X, bounded=False))[0])
+        return self
+
+    def _begin(
+        self, X: Any, examples: Examples, classes: Classes, epochs: int, force: bool = False
+    ) -> BeamTreeClassifier:
+        """Learn from nothing; the model is what it was until all is done."""
+        learned = learn(self, examples, epochs, force)
+        self.weights_, self.learning_rate_, self.history_ = learned.weights, learned.learning_rate, learned.history
+        self._classes, self._dense = classes, isinstance(examples.X, np.ndarray)
+        bind(self)
+        self._step = learned.n_shown
+        self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, examples.counts()
+        self._keep_names(X, classes.vocabulary)
+        self.n_labels_ = classes.n
+        return self
+
+    def _go_on(self, examples: Examples) -> None:
+        """One more pass."""
+        counts = self.label_counts_ + examples.counts()
+        if self._classes.n > 1:
+            self.weights_ = changeable(self.weights_, self.optimizer)
+            try:
+                told, shown = go_on(self, examples, counts, self._step)
+            except DataError as error:
+                del self.n_labels_  # it isn't fitted any more
+                raise DataError(f"{error} The model is lost: fit it anew.") from None
+            self.history_, self._step = np.concatenate([self.history_, told]), self._step + shown
+            self.learning_rate_ = rate_of(self)
+        self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
+
+    def plan(self, X: Any, y: Any, sample_weight: Any = None, *, class_names: Vocabulary | None = None) -> Plan:
+        """What ``fit`` with the same arguments would take: time, memory and the size of the model.
+
+        The tree is made as ``fit`` would make it, and some hundred rows are shown. Nothing of the model changes.
+        Parameters and errors as in :meth:`fit`.
+
+        Returns
+        -------
+        Plan
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import BeamTreeClassifier
+        >>> BeamTreeClassifier().plan(np.eye(4).repeat(5, axis=0), np.arange(4).repeat(5)).fits
+        True
+        """
+        self.check_params()
+        return plan_training(self, examples_of(self, X, y, sample_weight, names=class_names)[0])
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The classes in the order of their ids."""
+        self._need_fit("classes_")
+        return self._classes.array
+
+    @property
+    def tree_(self) -> LabelTree:
+        """The tree of the edges that weights belong to; for a loss that has none, every class a child of the root."""
+        self._need_fit("tree_")
+        tree: LabelTree = self.weights_.tree
+        return tree
+
+    def rank(self, X: Any, k: int = 10, *, beam: int | None = None, allowed: Any = None, denied: Any = None) -> TopK:
+        """The ``k`` best classes of each row.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+        k : int
+            Classes a row; a row for which the beam reaches fewer ends in label -1.
+        beam : int, optional
+            Nodes followed a layer, instead of the model's own; from the number of classes on, the search is exhaustive.
+        allowed, denied : class ids, or a mask of shape (n, n_labels_), optional
+            The only classes to answer with, for every row or row by row, and classes not to answer with; see
+            :class:`~sylvan.label_filter.LabelFilter` for the forms. The search and the scores are the same with and
+            without.
+
+        Returns
+        -------
+        TopK
+            Labels, which are class ids, and scores of shape (n, k), best first, lower id first among equals. A score is
+            the logarithm of the class's probability among all that the search reached.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        self._need_fit("rank")
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        return self._named(self._search(X, k, beam, allowed, denied))
+
+    def _search(self, X: Any, k: int, beam: Any, allowed: Any = None, denied: Any = None, raw: bool = False) -> TopK:
+        beam = validate.count(self.beam if beam is None else beam, "beam")
+        rows = self._rows(X)
+        labels, jobs = self._filter(allowed, denied, rows.shape[0]), resolve_jobs(self.n_jobs)
+        return rank_by_beam(
+            self.weights_, rows, k, beam, loss=self._loss, bias=self._bias, labels=labels, raw=raw, n_jobs=jobs
+        )
+
+    def predict(  # type: ignore[override]  # one class a row, not labels by a rule
+        self, X: Any, *, beam: int | None = None
+    ) -> npt.NDArray[Any]:
+        """The best class of each row, as it was called in ``fit``.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+        beam : int, optional
+            Instead of the model's own.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Of the dtype of :attr:`classes_`.
+        """
+        self._need_fit("predict")
+        best: npt.NDArray[Any] = self._classes.array[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)]
+        return best
+
+    def predict_proba(self, X: Any, k: int = 100, *, exact: bool = False, **options: Any) -> sp.csr_matrix:
+        """Probabilities of the ``k`` best classes of each row.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+        k : int, default 100
+            Classes a row, so that nothing of the size of rows times classes is made; ``k=model.n_labels_`` for all.
+        exact : bool, default False
+            Score every class. Otherwise probabilities are those among the classes that the search reached, a beam of
+            10 below nodes of 10 children 100, which makes the likely ones a little too large.
+        **options
+            Handed to :meth:`rank`, such as ``beam=20``; not for ``exact``.
+
+        Returns
+        -------
+        csr_matrix of float32, shape (n, n_labels_)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import BeamTreeClassifier
+        >>> model = BeamTreeClassifier().fit(np.eye(3).repeat(20, axis=0), np.arange(60) // 20)
+        >>> model.predict_proba(np.eye(3), exact=True).toarray().round(1).tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        """
+        self._need_fit("predict_proba")
+        if not isinstance(exact, bool | np.bool_):
+            raise ParameterError(
+                f"The 'exact' parameter of predict_proba must be True or False. Got {exact!r} instead."
+            )
+        if not exact:
+            return super().predict_proba(X, k, **options)
+        if options:
+            raise ParameterError(
+                f"predict_proba with exact=True scores every class: it takes no {next(iter(options))!r}."
+            )
+        k = min(validate.count(k, "k", owner="predict_proba"), self.n_labels_)
+        top = rank_exactly(
+            self.weights_, self._rows(X), k, loss=self._loss, bias=self._bias, n_jobs=resolve_jobs(self.n_jobs)
+        )
+        return self.probabilities(top).to_csr(self.n_labels_)
+
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        beam = self.beam if options.get("beam") is None else options["beam"]
+        return class_votes(self.weights_, row, label, beam, top, names, loss=self._loss, bias=self._bias)
+
+    def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
+        return class_notes(self._loss)
+
+    def _probabilities(self, top: TopK) -> Any:
+        return np.exp(np.minimum(top.scores, 0))
+
+    def _truth(self, Y: Any) -> Csr:
+        """True classes by their ids; those that the model doesn't know are beyond its own."""
+        if sp.issparse(Y) or (getattr(Y, "ndim", 1) == 2 and Y.shape[1] > 1):
+            return super()._truth(Y)
+        ids = self._classes.find(Y)
+        ids = np.where(ids < 0, self.n_labels_, ids)
+        return validate.labels(ids, n_labels=self.n_labels_ + 1)
+
+    def _rows(self, X: Any, *, bounded: bool = True) -> Any:
+        """What ``rank`` is given, verified; without bounds for learning, which refuses what is beyond them."""
+        if self._dense:
+            dense = validate.dense_features(X, self.n_features_)
+            if dense is not None:
+                return dense
+        rows = self._features(X)
+        if bounded:
+            rows = within_bounds(rows)
+        else:
+            validate.learnable(rows)
+        return rows.to_scipy().toarray() if self._dense else rows
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask: this is a classifier, of one class a row."""
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        tags.target_tags.two_d_labels = tags.target_tags.multi_output = False
+        return tags
+
+    def to_state(self) -> store.State:
+        """The tree and the weights as plain values and arrays; a tree given as a parameter is kept as ``tree_``."""
+        self._need_fit("to_state")
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> BeamTreeClassifier:
+        """A model from what :meth:`to_state` gave.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong kind or inconsistent.
+        """
+        store.need_kind(state, KIND)
+        params, tree = parameters_of(state, cls.parameter_names())
+        model = cls(**params)
+        model.check_params()
+        resolve_jobs(model.n_jobs)
+        restore(model, state, tree)
+        return model
+
+
+store.register(KIND, BeamTreeClassifier.from_state)

@@ -1,0 +1,211 @@
+"""One class a row: what ``y`` may be, ids for its classes, and the way back."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import store, validate
+from sylvan.canonical import Csr
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError
+from sylvan.models.label_names import rows_of_names
+
+__all__ = ["Classes", "classes_of"]
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The classes of a model, in the order of their ids.
+
+    Attributes
+    ----------
+    n : int
+        How many; without names and values they are the ids 0 to n - 1 themselves.
+    vocabulary : Vocabulary or None
+        Their names, where they are strings.
+    values : ndarray of int64 or None
+        The numbers that they are, rising, where some are negative.
+    """
+
+    n: int
+    vocabulary: Vocabulary | None = None
+    values: npt.NDArray[np.int64] | None = None
+
+    @cached_property
+    def array(self) -> npt.NDArray[Any]:
+        """The classes as an array of shape (n,), as scikit-learn has them."""
+        if self.vocabulary is not None:
+            names = list(self.vocabulary)
+            # NumPy's strings end where only NULs follow.
+            return np.array(names, object if any(name.endswith("\0") for name in names) else None)
+        return np.arange(self.n) if self.values is None else self.values
+
+    def same(self, other: Classes) -> bool:
+        """Whether these are the same classes in the same order."""
+        return self.n == other.n and np.array_equal(self.array, other.array)
+
+    def find(self, y: Any, *, name: str = "y", owner: str | None = None) -> Ids:
+        """The id of each row's class; -1 for one that isn't here, or a DataError where there is an ``owner``.
+
+        Raises
+        ------
+        DataError
+            For anything but one class a row.
+        """
+        found, ids = classes_of(y, name=name)
+        if found.vocabulary is None and found.values is None and self.values is None and self.vocabulary is None:
+            numbers_ = ids.astype(np.int64)
+        else:
+            numbers_ = self._among(found)[ids]
+        missing = (numbers_ < 0) | (numbers_ >= self.n)
+        if owner is not None and missing.any():
+            row = int(np.argmax(missing))
+            raise DataError(
+                f"{name} holds class {found.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
+                f"{self.n} classes that it was given first: partial_fit adds none. fit learns anew with all of them."
+            )
+        return np.where(missing, -1, numbers_).astype(np.int32)
+
+    def _among(self, others: Classes) -> npt.NDArray[np.int64]:
+        """The id here of each of the other classes, -1 where it isn't one of these."""
+        if (self.vocabulary is None) != (others.vocabulary is None):
+            return np.full(others.n, -1, np.int64)
+        if self.vocabulary is not None:
+            ids = [self.vocabulary.get(word) for word in others.array.tolist()]
+            return np.array([-1 if i is None else i for i in ids], np.int64)
+        at = np.searchsorted(self.array, others.array)
+        at[at == self.n] = 0
+        return np.where(self.array[at] == others.array, at, -1)
+
+    def id_of(self, label: Any) -> int | None:
+        """The id of one class, by its name, number or id; None where there is none."""
+        if self.vocabulary is not None:
+            return self.vocabulary.get(label) if isinstance(label, str) else None
+        if isinstance(label, bool) or not isinstance(label, numbers.Integral):
+            return None
+        found = np.flatnonzero(self.array == int(label))
+        return int(found[0]) if found.size else None
+
+    def values_from(self, state: store.State) -> Classes:
+        """These classes with the numbers that :attr:`values` put into a state as "class_values", where it did.
+
+        Raises
+        ------
+        ModelError
+        """
+        if "class_values" not in state.arrays:
+            return self
+        low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        store.need_array(state, "class_values", np.int64, (self.n,))
+        return Classes(self.n, None, store.need_rising(state, "class_values", int(low), int(high), np.int64))
+
+
+def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
+    """The classes of a target and the id of each row's.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,), list of lists of one, or matrix of shape (n, n_classes)
+        Ints from 0 are ids: every one up to the highest is a class, in whatever rows there are. Strings are names, and
+        ints some of which are negative are numbers: what occurs is a class, in sorted order. A matrix has a column for
+        each class and one entry in each row.
+
+    Returns
+    -------
+    Classes
+    ndarray of int32, shape (n,)
+
+    Raises
+    ------
+    DataError
+        For rows of no class or of several, NaN, fractions, and words among numbers.
+
+    Examples
+    --------
+    >>> from sylvan.models.beam_tree.classes import classes_of
+    >>> classes, ids = classes_of(["sea", "land", "sea"])
+    >>> classes.array.tolist(), ids.tolist()
+    (['land', 'sea'], [1, 0, 1])
+    """
+    if not sp.issparse(y) and not isinstance(y, Csr) and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+        y = np.asarray(y).ravel()  # a column of classes, as tools hand it on
+    named = None if isinstance(y, dict) else rows_of_names(y)
+    if named is not None:
+        words = [_one_word(row, number, name) for number, row in enumerate(named)]
+        vocabulary = Vocabulary(sorted(set(words)))
+        number_of = {word: number for number, word in enumerate(vocabulary)}
+        return Classes(len(vocabulary), vocabulary), np.array([number_of[word] for word in words], np.int32)
+    _refuse_mixed(y, name)
+    numbered = _negative(y, name)
+    if numbered is not None:
+        values, ids = np.unique(numbered, return_inverse=True)
+        return Classes(len(values), None, values), ids.astype(np.int32)
+    csr = validate.labels(y, name=name)
+    counts = np.diff(csr.indptr)
+    if (counts != 1).any():
+        row = int(np.argmax(counts != 1))
+        has = f"{counts[row]} labels" if counts[row] else "no label"
+        raise DataError(
+            f"{name} must name one class in each row, but row {row} has {has}. Several labels a row are for XRLinear."
+        )
+    return Classes(csr.shape[1]), csr.indices
+
+
+def _refuse_mixed(y: Any, name: str) -> None:
+    """Refuse words after numbers; words that come first are refused by the number's row."""
+    if not isinstance(y, list | tuple) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
+        return
+    for number, row in enumerate(y):
+        item = row[0] if isinstance(row, list | tuple) and len(row) == 1 else row
+        if isinstance(item, str):
+            raise DataError(
+                f"{name} must name one class in each row, all by strings or all by ints. Got {y[0]!r:.60} in row 0 "
+                f"and {row!r:.60} in row {number} instead."
+            )
+
+
+def _one_word(row: Any, number: int, name: str) -> str:
+    if isinstance(row, str):
+        return str(row)
+    items = list(row) if hasattr(row, "__iter__") else [row]
+    if len(items) == 1 and isinstance(items[0], str):
+        return str(items[0])
+    raise DataError(
+        f"{name} must name one class in each row, all by strings or all by ints. Got {row!r:.60} in row {number} "
+        "instead."
+    )
+
+
+def _negative(y: Any, name: str) -> npt.NDArray[np.int64] | None:
+    """A plain list of whole numbers of which some are negative; None for anything else but fractions.
+
+    Raises
+    ------
+    DataError
+        For fractions, which name no class.
+    """
+    if sp.issparse(y) or isinstance(y, Csr | str | bytes) or not hasattr(y, "__len__"):
+        return None
+    try:
+        array = np.asarray(y)
+    except ValueError:  # rows of different lengths
+        return None
+    if array.ndim != 1 or array.dtype.kind not in "if" or array.size == 0 or not np.isfinite(array).all():
+        return None
+    fractions = array != np.floor(array)
+    if fractions.any():
+        row = int(np.argmax(fractions))
+        raise DataError(
+            f"Unknown label type: continuous. {name} holds {array[row].item()!r} in row {row}, but a class is an "
+            "int or a string."
+        )
+    return array.astype(np.int64) if array.min() < 0 and abs(array).max() < 2**62 else None

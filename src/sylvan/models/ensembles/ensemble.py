@@ -1,0 +1,491 @@
+"""Ensemble: several models of any kind that answer together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.explain import explanation as explaining
+from sylvan.explain.explanation import Explanation, TreeVote
+from sylvan.explain.paths import Names
+from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.ensembles.member_checkpoints import MemberCheckpoints
+from sylvan.models.ensembles.members import (
+    LabelIds,
+    Weights,
+    fresh,
+    has_labels,
+    joined_names,
+    member_filters,
+    numbered_votes,
+    renamed,
+    take,
+    taken,
+    takes,
+    vocabulary_of,
+)
+from sylvan.models.holdout import held_out_folds
+from sylvan.models.label_names import rows_of_names
+from sylvan.models.text_estimator import check_texts, thresholds_by_name
+from sylvan.models.text_labels import encode_labels
+from sylvan.parallel import resolve_jobs
+from sylvan.params import Choice, Constraint, Instance, Jobs, Number, Parameterized
+from sylvan.ranking.ensemble import WAYS, fit_weights, join
+from sylvan.store.registry import rebuild
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+
+__all__ = ["Ensemble"]
+
+KIND = "ensemble"
+MOST_MEMBERS = 1000
+_Weights = npt.NDArray[np.float64]
+_Fresh = TypeVar("_Fresh", bound=Parameterized)
+_Self = TypeVar("_Self", bound="Ensemble")
+
+
+class Ensemble(Estimator):
+    """Several models of any kind that rank together: over the same matrices, or over the same texts.
+
+    Parameters
+    ----------
+    members : list of Estimator
+        All over matrices, or all over texts (as :class:`TextModel`, each with a vectoriser of its own).
+    how : {"score", "count", "rank"}, default "score"
+        What a label gains from a member, times the member's weight: its probability there, as the member's
+        ``predict_proba`` gives it; a vote where it is among the member's first ``votes``, with probabilities deciding
+        between labels of equal votes; or 1 / its place.
+    weights : list of float or "fit", optional
+        One a member, in any unit; None for equal ones. ``"fit"`` holds a share of the rows out, trains the members on
+        the rest, chooses the weights for the held-out rows, and trains the members again on all rows: about twice the
+        time. Where there are too few rows to hold any out, weights are equal.
+    candidates : int, default 100
+        Labels that each member puts forward; what no member puts forward isn't ranked.
+    votes : int, default 10
+        Places that count as a vote, with ``how="count"``.
+    n_jobs : int, optional
+        Threads that join the answers; members have their own. The answer doesn't depend on it.
+
+    Attributes
+    ----------
+    weights_ : ndarray of float64, shape (n_members,)
+        The members' weights, of sum 1; members of weight 0 aren't asked.
+    vocabulary_ : Vocabulary or None
+        All names that the members know, where labels have names. The members' labels are joined by name.
+    n_features_, n_labels_ : int
+        Over texts, the members' features together.
+
+    Notes
+    -----
+    ``fit`` leaves the models it was given as they are, and ``members`` holds fitted copies afterwards. Parameters of
+    a member are reached by its number: ``set_params(member0__beam=20)``. Means of scores of several trees are what
+    PECOS's ensembles are (Yu et al. 2022, Section 6).
+
+    Examples
+    --------
+    >>> from sylvan import Ensemble, TextModel, TfidfVectorizer
+    >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
+    >>> words, parts = TextModel(), TextModel(TfidfVectorizer(analyzer="char_wb", ngrams=(3, 4)))
+    >>> tagger = Ensemble([words, parts], weights=[2, 1])
+    >>> tagger = tagger.fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
+    >>> tagger.rank(["a baker bakes breads"], k=1).names
+    [['Baking']]
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "members": Instance((list, tuple), "a list of estimators of Sylvan"),
+        "how": Choice(WAYS),
+        "weights": Weights(),
+        "candidates": Number(int, 1, MOST_ANSWERS),
+        "votes": Number(int, 1, MOST_ANSWERS),
+        "n_jobs": Jobs(optional=True),
+    }
+
+    weights_: _Weights
+    _ids: LabelIds
+    text_fields_: tuple[str, ...] = ("text",)
+    labels_field_: str = "labels"
+
+    def __init__(
+        self,
+        members: Sequence[Estimator],
+        how: str = "score",
+        weights: Sequence[float] | str | None = None,
+        candidates: int = 100,
+        votes: int = 10,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.members = members
+        self.how = how
+        self.weights = weights
+        self.candidates = candidates
+        self.votes = votes
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def of_fitted(cls, members: Sequence[Estimator], weights: Sequence[float] | None = None, **params: Any) -> Ensemble:
+        """Join models that are fitted already; nothing is trained or copied.
+
+        Parameters
+        ----------
+        members : list of Estimator
+            Fitted, on the same features and labels; models over texts may know different labels.
+        weights : list of float, optional
+            One a member; None for equal ones. :meth:`fit_weights` chooses them.
+        **params
+            Others of :class:`Ensemble`.
+
+        Raises
+        ------
+        DataError
+            When the members don't fit each other.
+        NotFittedError
+            When one isn't fitted.
+        ParameterError
+            For a parameter out of its range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import Ensemble, NeighborRanker, XRLinear
+        >>> X, Y = np.eye(4, dtype=np.float32).repeat(5, axis=0), np.arange(4).repeat(5)
+        >>> both = Ensemble.of_fitted([XRLinear().fit(X, Y), NeighborRanker().fit(X, Y)], weights=[0.9, 0.1])
+        >>> both.rank(X[[0, 7]], k=1).labels.ravel().tolist()
+        [0, 1]
+        """
+        made = cls(list(members), weights=weights, **params)
+        made.check_params()
+        if isinstance(made.weights, str):
+            raise ParameterError(
+                "The 'weights' parameter of Ensemble.of_fitted must be None or floats. Got 'fit' instead: call "
+                "fit_weights with rows that the members haven't seen."
+            )
+        made._check_members()
+        for member in made.members:
+            member._need_fit("joining it")
+        return made._adopt(made.members, made._given_weights())
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether the members rank texts, not matrices."""
+        return bool(self.members) and self.members[0].takes_texts
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters as a dict; ``deep`` adds the members' as ``member0__beam``."""
+        values = super().get_params(deep)
+        if deep:
+            for i, member in enumerate(self.members):
+                values.update({f"member{i}__{name}": value for name, value in member.get_params().items()})
+        return values
+
+    def set_params(self: _Self, **values: Any) -> _Self:
+        """Set parameters by name, a member's as ``member0__beam``."""
+        for name, value in values.items():
+            outer, _, inner = name.partition("__")
+            number = outer.removeprefix("member")
+            if inner and number.isdecimal() and int(number) < len(self.members):
+                self.members[int(number)].set_params(**{inner: value})
+            else:
+                super().set_params(**{name: value})
+        return self
+
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Ensemble:
+        """Train copies of all members.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d), or n texts
+        Y : labels, as the members' ``fit`` takes them
+        sample_weight : array of shape (n,), optional
+        **options
+            Handed to every member's ``fit``; each has its own folder in the ``checkpoint``.
+
+        Raises
+        ------
+        DataError
+            When an array is malformed, or the members don't fit each other.
+        ParameterError
+            When a parameter is out of its range.
+        """
+        self.check_params()
+        self._check_members()
+        resolve_jobs(self.n_jobs)
+        if self.takes_texts:
+            X = check_texts(X)
+            Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
+            given, n_rows = None, len(X)
+        else:
+            given = X
+            X, labels, vocabulary = self._training_pair(X, Y)
+            Y = labels if vocabulary is None else rows_of_names(Y)
+            n_rows = X.shape[0]
+        if sample_weight is not None:
+            options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
+        kept = MemberCheckpoints(options.pop("checkpoint", None))
+        fitted = [fresh(m).fit(X, Y, **kept.beside(options, f"member{at}")) for at, m in enumerate(self.members)]
+        weights = self._given_weights() if self.weights != "fit" else self._blind_weights(X, Y, n_rows, options, kept)
+        kept.remove()
+        self._adopt(fitted, weights)
+        self._keep_names(given, self.vocabulary_)
+        return self
+
+    def _check_members(self) -> None:
+        members = self.members
+        words = f"a list of 1 to {MOST_MEMBERS} estimators of Sylvan"
+        wrong = next((m for m in members if not isinstance(m, Estimator)), None)
+        if not 1 <= len(members) <= MOST_MEMBERS or wrong is not None:
+            got = f"a list of {len(members)}" if wrong is None else f"a {type(wrong).__name__} among them"
+            raise ParameterError(f"The 'members' parameter of Ensemble must be {words}. Got {got} instead.")
+        if len({member.takes_texts for member in members}) > 1:
+            raise DataError("Some members of the Ensemble take texts and some take matrices; they must all take one.")
+
+    def _given_weights(self) -> _Weights:
+        """The parameter's, of sum 1."""
+        n = len(self.members)
+        if self.weights is None or isinstance(self.weights, str):
+            return np.full(n, 1 / n)
+        given = np.array(self.weights, np.float64)
+        if given.shape != (n,):
+            raise ParameterError(f"The 'weights' parameter of Ensemble names {len(given)} weights for {n} members.")
+        given /= given.max()  # so that no sum of large ones overflows
+        shares: _Weights = given / given.sum()
+        return shares
+
+    def _blind_weights(
+        self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], kept: MemberCheckpoints
+    ) -> _Weights:
+        """Weights that suit rows which the members haven't seen."""
+        equal = np.full(len(self.members), 1 / len(self.members))
+        weight = options.get("sample_weight")
+        folds = held_out_folds(n_rows, 1, weight) if len(self.members) > 1 else []
+        if not folds:
+            return equal
+        held = folds[0]
+        rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), held)
+        if not has_labels(take(Y, rest)) or not has_labels(take(Y, held)):
+            return equal
+        part = dict(options) if weight is None else {**options, "sample_weight": weight[rest]}
+        X_rest, Y_rest = take(X, rest), take(Y, rest)
+        blind = [fresh(m).fit(X_rest, Y_rest, **kept.beside(part, f"blind{at}")) for at, m in enumerate(self.members)]
+        joined = Ensemble.of_fitted(
+            blind, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs
+        )
+        joined.fit_weights(take(X, held), take(Y, held))
+        return joined.weights_
+
+    def fit_weights(self, X: Any, Y: Any) -> Ensemble:
+        """Choose the members' weights for rows that none of them learned from; nothing else changes.
+
+        The weights make the mean of P@1, P@3 and P@5 greatest that a search from equal ones finds; see
+        :func:`sylvan.ranking.ensemble.fit_weights`.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        Y : their labels, as in ``fit``
+            Labels that no member knows are left out.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit`` or ``of_fitted``.
+        DataError
+            When the arrays are malformed or hold no label that a member knows.
+        """
+        self._need_fit("fit_weights")
+        X = self._checked(X)
+        n_rows = len(X) if self.takes_texts else X.shape[0]
+        if self.vocabulary_ is not None and (self.takes_texts or rows_of_names(Y) is not None):
+            names, Y = encode_labels(Y)
+            known = (self.vocabulary_.get(name) for name in names)
+            ids = np.array([-1 if label is None else label for label in known], np.int64)
+            truth = renamed(validate.labels(Y, n_rows=n_rows), ids, self.n_labels_)
+        else:
+            truth = validate.labels(Y, n_rows=n_rows)
+            truth = renamed(truth, np.arange(truth.shape[1]), self.n_labels_)
+        if not len(truth.indices):
+            raise DataError("Y holds no label that a member of the Ensemble knows: there is nothing to fit weights to.")
+        jobs = resolve_jobs(self.n_jobs)
+        tops = [self._member_top(number, X, {}) for number in range(len(self.members))]
+        self.weights_ = fit_weights(tops, truth, how=self.how, votes=self.votes, n_jobs=jobs)
+        return self
+
+    def _adopt(self, members: Sequence[Estimator], weights: _Weights) -> Ensemble:
+        """Take fitted members that fit each other."""
+        first = members[0]
+        if first.takes_texts:
+            fields = {(member.text_fields_, member.labels_field_) for member in members}  # type: ignore[attr-defined]
+            if len(fields) > 1:
+                shown = " and ".join(sorted(" + ".join(names) for names, _ in fields))
+                raise DataError(f"The members of the Ensemble were trained on different fields of text: {shown}.")
+            (self.text_fields_, self.labels_field_), *_ = fields
+            n_features = sum(member.n_features_ for member in members)
+        else:
+            n_features = _same("features", [member.n_features_ for member in members])
+        vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
+        if not vocabularies:
+            self.vocabulary_, self._ids = None, [None] * len(members)
+            n_labels = _same("labels", [member.n_labels_ for member in members])
+        elif len(vocabularies) == len(members):
+            self.vocabulary_, self._ids = joined_names(vocabularies)
+            n_labels = len(self.vocabulary_)
+        else:
+            raise DataError("The labels of some members of the Ensemble have names and those of others have none.")
+        self.n_features_ = n_features
+        self.members, self.weights_ = members, weights
+        self.n_labels_ = n_labels
+        return self
+
+    def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any) -> TopK:
+        """The ``k`` best labels of each row by all members together.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        k : int
+            Labels a row; a row for which the members put fewer forward ends in label -1.
+        allowed, denied : label ids, names (over texts), or a mask of shape (n, n_labels_), optional
+            The only labels to answer with, for every row or row by row, and labels not to answer with.
+        **options
+            Handed to the members whose ``rank`` takes them, such as ``beam=20``.
+
+        Returns
+        -------
+        TopK, or NamedTopK for texts
+            Labels and scores in [0, 1] of shape (n, k), best first, lower label first among equals.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        self._need_fit("rank")
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        jobs = resolve_jobs(self.n_jobs)
+        for name in options:
+            if not any(takes(member, name) for member in self.members):
+                raise ParameterError(f"No member of the Ensemble has an option {name!r} of rank.")
+        X = self._checked(X)
+        n_rows = len(X) if self.takes_texts else X.shape[0]
+        filters = member_filters(self._filter(allowed, denied, n_rows), self._ids)
+        asked = np.flatnonzero(self.weights_ > 0).tolist()
+        tops = [self._member_top(number, X, {**options, **filters(number)}) for number in asked]
+        # Votes count beside all members, those of weight 0 too: the formula is the one that weights were fitted for.
+        top = join(
+            tops, self.weights_[asked], k, how=self.how, votes=self.votes, n_jobs=jobs, n_rankings=len(self.members)
+        )
+        return self._named(top)
+
+    def _checked(self, X: Any) -> Any:
+        if self.takes_texts:
+            return check_texts(X)
+        return self._features(X)
+
+    def _member_top(self, number: int, X: Any, options: Mapping[str, Any]) -> TopK:
+        """A member's candidates with their probabilities, in the ensemble's label ids."""
+        member, ids = self.members[number], self._ids[number]
+        top = member.rank_plainly(X, min(self.candidates, member.n_labels_), **taken(member, options))
+        top = member.probabilities(top)
+        labels = top.labels if ids is None else np.where(top.labels >= 0, ids[top.labels], np.int32(-1))
+        return TopK(labels, top.scores)
+
+    def probabilities(self, top: TopK) -> TopK:
+        """What :meth:`rank` answered, with probabilities for scores, as :meth:`predict_proba` gives them."""
+        found = super().probabilities(top)
+        return self._named(found)
+
+    def choose(self, X: Any, **options: Any) -> TopK:
+        """The labels that a stopping rule picks for each row, as :meth:`XRLinear.choose` gives them."""
+        top = super().choose(X, **options)
+        return self._named(top)
+
+    def _thresholds(self, threshold: Any) -> Any:
+        return threshold if self.vocabulary_ is None else thresholds_by_name(threshold, self.vocabulary_)
+
+    def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
+        """Why the members give ``label`` to a row or a text: the trees of all of them, one after the other.
+
+        Parameters, result and errors as in :meth:`XRLinear.explain`, or over texts as in :meth:`TextModel.explain`.
+        """
+        self._need_fit("explain")
+        if not self.takes_texts:
+            return super().explain(x, label, top, **options)
+        texts = check_texts([x] if isinstance(x, str) else x)
+        number = explaining.find_label(label, self.n_labels_, self.vocabulary_)
+        name = self.vocabulary_[number]  # type: ignore[index]  # over texts, labels have names
+        own = {key: value for key, value in options.items() if key not in ("examples", "n_examples")}
+        shown = {key: value for key, value in options.items() if key not in own}
+        told: list[Explanation] = []
+        for at in np.flatnonzero(self.weights_ > 0).tolist():
+            member = self.members[at]
+            if name in vocabulary_of(member):
+                told.append(member.explain(texts, name, top, **shown, **taken(member, own)))
+        if not told:
+            raise DataError(f"No member of the Ensemble that has a weight knows the label {name!r}.")
+        place, score = explaining.place_of(self.rank(texts, self.n_labels_, **own), number)
+        return replace(
+            told[0], model=type(self).__name__, label=number, place=place, score=score, n_labels=self.n_labels_,
+            n_features=self.n_features_, n_known=sum(found.n_known for found in told),
+            trees=numbered_votes([found.trees for found in told]),
+        )  # fmt: skip
+
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        asked = [self.members[at] for at in np.flatnonzero(self.weights_ > 0).tolist()]
+        told = [member._explain_trees(row, label, top, names, **taken(member, options)) for member in asked]
+        return numbered_votes(told)
+
+    def to_state(self) -> store.State:
+        """The members and their weights, for :func:`sylvan.store.save`."""
+        self._need_fit("to_state")
+        params = {name: value for name, value in self.get_params(deep=False).items() if name != "members"}
+        if params["weights"] is not None and not isinstance(params["weights"], str):
+            params["weights"] = [w if type(w) in (int, float) else float(w) for w in params["weights"]]
+        parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}
+        parts.update({name: part for name, part in self._names_to_parts().items() if name != "classes"})
+        return store.State(KIND, 1, params, {"n_members": len(self.members)}, {"weights": self.weights_}, parts)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Ensemble:
+        """An ensemble from what :meth:`to_state` gave.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong kind or inconsistent.
+        """
+        store.need_kind(state, KIND)
+        names = [name for name in cls.parameter_names() if name != "members"]
+        params = store.need_params(state, names)
+        n_members = store.need_int(state, "n_members", 1, MOST_MEMBERS)
+        members = [rebuild(store.need_part(state, f"member{number}")) for number in range(n_members)]
+        weights = store.need_range(state, "weights", 0, 1, np.float64, (n_members,))
+        if abs(float(weights.sum()) - 1) > 1e-6:
+            raise ModelError(f"{state.where!r} is damaged: the ensemble's weights must sum to 1, not {weights.sum()}.")
+        wrong = next((type(member).__name__ for member in members if not isinstance(member, Estimator)), None)
+        if wrong is not None:
+            raise ModelError(f"{state.where!r} is damaged: a member of the ensemble is a {wrong}, which ranks nothing.")
+        made = cls(members, **params)
+        made.check_params()
+        made._check_members()
+        made._given_weights()
+        resolve_jobs(made.n_jobs)
+        made._adopt(members, weights)
+        vocabulary = made.vocabulary_
+        made._names_from_parts(state)
+        made.vocabulary_ = vocabulary  # which the members know
+        return made
+
+
+def _same(what: str, sizes: list[int]) -> int:
+    """The one size that all members must have."""
+    if len(set(sizes)) > 1:
+        raise DataError(f"The members of the Ensemble have different numbers of {what}: {', '.join(map(str, sizes))}.")
+    return sizes[0]
+
+
+store.register(KIND, Ensemble.from_state)

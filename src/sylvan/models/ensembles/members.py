@@ -1,0 +1,166 @@
+"""What ensembles need of models of any kind: fresh copies, options that fit, label ids and rows in common."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import validate
+from sylvan.canonical import Csr, take_rows
+from sylvan.data import Vocabulary
+from sylvan.explain.explanation import TreeVote
+from sylvan.label_filter import LabelFilter
+from sylvan.models.base import Estimator
+from sylvan.models.text_estimator import TextEstimator
+from sylvan.params import Constraint, Parameterized
+
+__all__ = [
+    "LabelIds",
+    "Weights",
+    "fresh",
+    "has_labels",
+    "joined_names",
+    "member_filters",
+    "numbered_votes",
+    "renamed",
+    "take",
+    "taken",
+    "takes",
+    "vocabulary_of",
+]
+
+# The ensemble's ids of each member's labels; None for a member whose ids they are already.
+LabelIds: TypeAlias = Sequence["npt.NDArray[np.int32] | None"]
+_Fresh = TypeVar("_Fresh", bound=Parameterized)
+
+
+class Weights(Constraint):
+    """None, "fit", or a list of numbers."""
+
+    optional = True
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value == "fit"
+        try:
+            found = list(value)
+        except TypeError:
+            return False
+        if not all(isinstance(weight, numbers.Real) and not isinstance(weight, bool) for weight in found):
+            return False
+        floats = [float(weight) for weight in found]
+        return all(math.isfinite(weight) and weight >= 0 for weight in floats) and any(floats)
+
+    def describe(self) -> str:
+        return "None, 'fit', or floats in [0, inf), one a member, not all 0"
+
+
+def fresh(model: _Fresh) -> _Fresh:
+    """An unfitted model of the same parameters."""
+    params: dict[str, Any] = {}
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, Parameterized) and not hasattr(value, "save_pretrained"):  # an encoder's weights count too
+            value = fresh(value)
+        elif isinstance(value, list | tuple) and any(isinstance(item, Parameterized) for item in value):
+            value = [fresh(item) for item in value]
+        params[name] = value
+    made = type(model)(**params)
+    for name in ("text_fields_", "labels_field_"):  # what a file's texts are, which may be set before fit
+        if name in model.__dict__:
+            setattr(made, name, getattr(model, name))
+    return made
+
+
+def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the options of ``rank``, those that the model's takes."""
+    return {name: value for name, value in options.items() if takes(model, name)}
+
+
+def takes(model: Estimator, option: str) -> bool:
+    """Whether the model's ``rank`` takes an option."""
+    if option in ("allowed", "denied"):
+        return True
+    if isinstance(model, TextEstimator):
+        return takes(model.inner(), option)
+    members = getattr(model, "members", None)  # of an ensemble within an ensemble
+    if members is not None:
+        return any(takes(member, option) for member in members)
+    return option in inspect.signature(model.rank).parameters
+
+
+def member_filters(labels: LabelFilter | None, ids: LabelIds) -> Callable[[int], dict[str, Any]]:
+    """The options of ``rank`` that keep a member, by its number, to the ensemble's labels that are open."""
+    if labels is None:
+        return lambda number: {}
+    mask = None if labels.rows is None else labels.rows.to_scipy()
+
+    def options(number: int) -> dict[str, Any]:
+        own = ids[number]
+        if own is None:
+            own = np.arange(labels.n_labels, dtype=np.int32)
+        shared = np.isin(own, labels.shared)
+        if labels.open:
+            return {"allowed": np.flatnonzero(shared) if mask is None else mask[:, own]}
+        if mask is None:
+            return {"denied": np.flatnonzero(shared)}
+        return {"allowed": np.flatnonzero(~shared), "denied": mask[:, own]}
+
+    return options
+
+
+def numbered_votes(votes: Sequence[tuple[TreeVote, ...]]) -> tuple[TreeVote, ...]:
+    """The trees of several models, numbered through."""
+    return tuple(replace(vote, number=number) for number, vote in enumerate(v for trees in votes for v in trees))
+
+
+def vocabulary_of(model: Any) -> Vocabulary:
+    """The label names of a model over texts."""
+    found: Vocabulary = model.vocabulary_
+    return found
+
+
+def joined_names(
+    vocabularies: Sequence[Vocabulary],
+) -> tuple[Vocabulary, list[npt.NDArray[np.int32] | None]]:
+    """All names in the order of their first mention, and the ids there of each vocabulary's (None for the same)."""
+    first = vocabularies[0]
+    if all(vocabulary == first for vocabulary in vocabularies[1:]):
+        return first, [None] * len(vocabularies)
+    number: dict[str, int] = {}
+    ids = [np.array([number.setdefault(name, len(number)) for name in names], np.int32) for names in vocabularies]
+    return Vocabulary(number), list(ids)
+
+
+def take(inputs: Any, rows: npt.NDArray[np.int32]) -> Any:
+    """Some rows of a matrix, or some of the texts or label lists."""
+    if isinstance(inputs, Csr):
+        return take_rows(inputs, rows)
+    if isinstance(inputs, np.ndarray):
+        return inputs[rows]
+    if hasattr(inputs, "tocsr"):
+        return inputs.tocsr()[rows]
+    return [inputs[row] for row in rows.tolist()]
+
+
+def has_labels(labels: Any) -> bool:
+    """Whether any row has a label, in whatever form the labels are given."""
+    if isinstance(labels, list):
+        return any(isinstance(row, str) or not hasattr(row, "__len__") or len(row) for row in labels)
+    return bool(validate.labels(labels).indices.size)
+
+
+def renamed(labels: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:
+    """Labels by other ids; those of -1, or from ``n_labels``, are left out."""
+    entries = labels.to_scipy().tocoo()
+    column = ids[entries.col]
+    known = (column >= 0) & (column < n_labels)
+    shape = (labels.shape[0], n_labels)
+    return validate.labels(sp.csr_matrix((entries.data[known], (entries.row[known], column[known])), shape=shape))

@@ -1,0 +1,1 @@
+"""IRLI: partitions of labels or vectors, learned in turns with the networks that choose among them."""

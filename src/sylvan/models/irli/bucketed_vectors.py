@@ -1,0 +1,191 @@
+"""Vectors in buckets, and the networks that know in which: what an index of vectors is made of once it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.errors import DataError
+from sylvan.indexing.buckets import Buckets, least_loaded
+from sylvan.matching.bucket_network import BucketNetwork
+from sylvan.matching.candidates import Candidates, find_candidates
+from sylvan.models.irli.settings import MOST_BUCKETS, SearchSettings, Tuning, candidate_blocks, choose_settings
+from sylvan.models.irli.vector_space import FARTHEST, Vectors
+from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
+
+__all__ = ["BucketedVectors", "check_removable"]
+
+Ids = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.int64]
+
+
+def check_removable(ids: Counts, gone: Counts) -> None:
+    """Refuse to remove what isn't there any more, and anything twice.
+
+    Raises
+    ------
+    DataError
+    """
+    if gone.size:
+        raise DataError(f"ids holds {int(gone[0])}, but that vector was removed before.")
+    numbers, times = np.unique(ids, return_counts=True)
+    if (times > 1).any():
+        raise DataError(f"ids holds {int(numbers[times.argmax()])} more than once.")
+
+
+@dataclass(frozen=True, eq=False)
+class BucketedVectors:
+    """What a search needs. Nothing here is ever changed: adding and removing make another one.
+
+    Attributes
+    ----------
+    base : ndarray of float32, shape (n, d)
+        Of unit length under the angular metric; zeros where a vector was removed.
+    metric : {"euclidean", "angular", "inner_product"}
+    buckets : Buckets
+        -1 where a vector was removed.
+    network : BucketNetwork
+    """
+
+    base: Vectors
+    metric: str
+    buckets: Buckets
+    network: BucketNetwork
+
+    @property
+    def there(self) -> Ids:
+        """Ids of the vectors that weren't removed."""
+        return np.flatnonzero(self.buckets.assignment[0] >= 0).astype(np.int32)
+
+    def search(
+        self, queries: Vectors, k: int, settings: SearchSettings, n_jobs: int
+    ) -> tuple[Ids, npt.NDArray[np.float32], Counts]:
+        """Ids and distances of the ``k`` nearest candidates, and how many candidates there were."""
+        shape = (len(queries), k)
+        ids, distances = np.full(shape, -1, np.int32), np.full(shape, FARTHEST[self.metric], np.float32)
+        counts = np.zeros(len(queries), np.int64)
+        for part, found in self._candidates(queries, settings, n_jobs):
+            counts[part] = np.diff(found.offsets)
+            ids[part], distances[part] = nearest_candidates(
+                queries[part], self.base, found, k, self.metric, n_jobs=n_jobs
+            )
+        return ids, distances, counts
+
+    def count(self, queries: Vectors, settings: SearchSettings, n_jobs: int) -> tuple[Counts, Counts]:
+        """Candidates of each query, and counters raised for it."""
+        compared, counted = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
+        for part, found in self._candidates(queries, settings, n_jobs):
+            compared[part], counted[part] = np.diff(found.offsets), found.touched
+        return compared, counted
+
+    def _candidates(
+        self, queries: Vectors, settings: SearchSettings, n_jobs: int
+    ) -> Iterator[tuple[slice, Candidates]]:
+        for rows in candidate_blocks(len(queries), self.buckets, settings):
+            part = slice(*rows)
+            chosen, probabilities = self.network.top(queries[part], settings.probes, n_jobs=n_jobs)
+            yield (
+                part,
+                find_candidates(
+                    self.buckets,
+                    chosen,
+                    probabilities,
+                    min_votes=settings.min_votes,
+                    order=settings.order,
+                    limit=settings.candidates,
+                    best_first=False,
+                    n_jobs=n_jobs,
+                ),
+            )
+
+    def nearest(self, queries: Vectors, k: int, left_out: Ids | None, n_jobs: int) -> Ids:
+        """Ids of the truly nearest vectors, each compared; ``left_out`` is the vector that a query itself is."""
+        there = self.there
+        k = min(k, len(there))
+        if not k or not len(queries):
+            return np.full((len(queries), 1), -1, np.int32)
+        base = self.base if len(there) == len(self.base) else self.base[there]
+        rows = None if left_out is None else np.searchsorted(there, left_out).astype(np.int32)
+        found = exact_neighbors(queries, base, k, self.metric, leave_out=rows, n_jobs=n_jobs)[0]
+        return np.where(found >= 0, there[found], -1).astype(np.int32)
+
+    def tuned(self, queries: Vectors, nearest: Ids, recall: float, order: str, n_jobs: int) -> Tuning:
+        """The settings that find as many of ``nearest`` at least cost.
+
+        Raises
+        ------
+        DataError
+            When ``nearest`` holds nothing.
+        """
+        if not (nearest >= 0).any():
+            raise DataError("There is nothing to find: tune needs queries, and vectors beside them.")
+        return choose_settings(self.network, self.buckets, queries, nearest, recall=recall, order=order, n_jobs=n_jobs)
+
+    def grown(self, vectors: Vectors, choices: int, n_jobs: int) -> BucketedVectors:
+        """With vectors added, each to the least full of its ``choices`` best buckets."""
+        n_buckets = self.buckets.n_buckets
+        if len(self.base) + len(vectors) > validate.MAX_COLUMNS:
+            raise DataError(f"An index can't hold more than {validate.MAX_COLUMNS} vectors.")
+        chosen, _ = self.network.top(vectors, min(choices, n_buckets), n_jobs=n_jobs)
+        loads = self.buckets.loads()
+        new = [
+            least_loaded(np.ascontiguousarray(chosen[:, repetition]), n_buckets, loads=loads[repetition])
+            for repetition in range(self.buckets.n_repetitions)
+        ]
+        assignment = np.concatenate([self.buckets.assignment, np.stack(new)], axis=1)
+        return replace(
+            self,
+            base=np.concatenate([self.base, vectors]),
+            buckets=Buckets.from_assignment(assignment, n_buckets),
+        )
+
+    def gone(self, ids: Counts) -> Counts:
+        """Those of ``ids`` that were removed."""
+        missing: Counts = ids[self.buckets.assignment[0, ids] < 0]
+        return missing
+
+    def without(self, ids: Counts) -> BucketedVectors:
+        """With vectors removed, and overwritten with zeros."""
+        assignment, base = self.buckets.assignment.copy(), self.base.copy()
+        assignment[:, ids] = -1
+        base[ids] = 0
+        return replace(self, base=base, buckets=Buckets.from_assignment(assignment, self.buckets.n_buckets))
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays to be saved, by name."""
+        return {"base": self.base, **self.buckets.arrays(), **self.network.arrays()}
+
+    def sizes(self) -> dict[str, Any]:
+        """What the arrays' shapes follow from, and the metric."""
+        return {
+            "n_ids": len(self.base),
+            "n_dimensions": int(self.base.shape[1]),
+            "n_buckets": self.buckets.n_buckets,
+            "n_repetitions": self.buckets.n_repetitions,
+            "metric": self.metric,
+        }
+
+    @classmethod
+    def from_state(cls, state: store.State) -> BucketedVectors:
+        """From what :meth:`to_arrays` and :meth:`sizes` gave, verified.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong type or shape, or inconsistent.
+        """
+        n_ids = store.need_int(state, "n_ids", 1, validate.MAX_COLUMNS)
+        n_dimensions = store.need_int(state, "n_dimensions", 1, validate.MAX_COLUMNS)
+        n_buckets = store.need_int(state, "n_buckets", 1, MOST_BUCKETS)
+        n_repetitions = store.need_int(state, "n_repetitions", 1, validate.MAX_COLUMNS)
+        return cls(
+            store.need_array(state, "base", np.float32, (n_ids, n_dimensions)),
+            store.need_choice(state, "metric", METRICS),
+            Buckets.from_arrays(state, n_buckets, n_repetitions, n_ids),
+            BucketNetwork.from_arrays(state, n_dimensions, n_repetitions, n_buckets),
+        )

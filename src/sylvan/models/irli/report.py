@@ -1,0 +1,339 @@
+"""What a model with learned buckets says of itself: balance, training, candidates, as data, text and a picture."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store
+from sylvan.errors import DataError, ModelError
+from sylvan.indexing.buckets import Buckets
+
+__all__ = ["BucketReport", "Round", "Rounds"]
+
+# Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
+_BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+_FORMATS = (".png", ".svg", ".pdf")
+_MOST_ROUNDS, _MOST_NUMBERS = 10_000, 1 << 20
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a training.
+
+    Attributes
+    ----------
+    number : int
+    moved : tuple of float
+        Share of the labels that went to another bucket, a repetition each; empty where nothing moved yet.
+    affinity_before, affinity_after : float
+        Mean probability that a label's own bucket has for what the label belongs to, before the move and after the
+        training on it; NaN where it wasn't measured.
+    load_deviation : tuple of float
+        Standard deviation of the buckets' loads, a repetition each.
+    loss : float
+        Of the training, at its end.
+    seconds : float
+    held_out : dict of str to float
+        What was measured on queries held out.
+    """
+
+    number: int
+    moved: tuple[float, ...]
+    affinity_before: float
+    affinity_after: float
+    load_deviation: tuple[float, ...]
+    loss: float
+    seconds: float
+    held_out: dict[str, float]
+
+
+_NUMBERS = ("affinity_before", "affinity_after", "loss", "seconds")
+_LISTS = ("moved", "load_deviation")
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The rounds of a training, and the number of the one that was kept."""
+
+    rounds: tuple[Round, ...]
+    best: int
+
+    @classmethod
+    def of(cls, rounds: Iterable[Any], best: int) -> Rounds:
+        """From what :func:`sylvan.models.irli.learning.learn_partitions` gives."""
+        return cls(tuple(_round(one) for one in rounds), int(best))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for a saved model; None for numbers that JSON has no word for."""
+        plain = []
+        for one in self.rounds:
+            entry: dict[str, Any] = {"number": one.number}
+            entry.update({name: _finite(getattr(one, name)) for name in _NUMBERS})
+            entry.update({name: [_finite(value) for value in getattr(one, name)] for name in _LISTS})
+            entry["held_out"] = {name: _finite(value) for name, value in one.held_out.items()}
+            plain.append(entry)
+        return {"rounds": plain, "best_round": self.best}
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Rounds:
+        """From what :meth:`as_json` gave to a State, verified.
+
+        Raises
+        ------
+        ModelError
+            When it isn't a list of rounds.
+        """
+        found = state.meta.get("rounds")
+        best = store.need_int(state, "best_round", 0, _MOST_ROUNDS)
+        try:
+            if not isinstance(found, list) or len(found) > _MOST_ROUNDS:
+                raise TypeError("it is no list")
+            return cls(tuple(_read_round(entry) for entry in found), best)
+        except (TypeError, KeyError, ValueError) as error:
+            where = state.where or "The model"
+            raise ModelError(
+                f"{where!r} is damaged: 'rounds' of the {state.kind} is no record of a training."
+            ) from error
+
+
+def _round(one: Any) -> Round:
+    held_out = {
+        str(name): float(value)
+        for name, value in (one.held_out or {}).items()
+        if isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    }
+    lists = {
+        name: tuple(float(value) for value in np.ravel(getattr(one, name))) if getattr(one, name) is not None else ()
+        for name in _LISTS
+    }
+    numbers = {name: _number(getattr(one, name)) for name in _NUMBERS}
+    return Round(number=int(one.number), held_out=held_out, **lists, **numbers)  # type: ignore[arg-type]
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _read_round(entry: Any) -> Round:
+    if not isinstance(entry, dict) or not isinstance(entry["held_out"], dict):
+        raise TypeError("a round is an object")
+    number = entry["number"]
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _MOST_ROUNDS:
+        raise ValueError("a round has a number")
+    lists = {name: entry[name] for name in _LISTS}
+    if any(not isinstance(values, list) or len(values) > _MOST_NUMBERS for values in lists.values()):
+        raise TypeError("these are lists")
+    return Round(
+        number=number,
+        held_out={str(name): _read_number(value) for name, value in entry["held_out"].items()},
+        moved=tuple(_read_number(value) for value in lists["moved"]),
+        load_deviation=tuple(_read_number(value) for value in lists["load_deviation"]),
+        **{name: _read_number(entry[name]) for name in _NUMBERS},
+    )
+
+
+def _read_number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
+        raise ValueError("no number")
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class BucketReport:
+    """How balanced a model's buckets are, how its training went, and how many candidates its queries have.
+
+    Attributes
+    ----------
+    n_labels, n_buckets, n_repetitions : int
+        Labels, or vectors, that a query can find, and the buckets that they are parted into.
+    load_deviation : ndarray of float64, shape (n_repetitions,)
+        Standard deviation of the number of labels in a bucket; Table 3 of the paper.
+    largest_load : ndarray of int64, shape (n_repetitions,)
+    rounds : tuple of Round
+        Each with the share of labels that moved, and the affinity that Theorem 1 of the paper says grows.
+    best_round : int
+        The number of the round that was kept.
+    candidates : ndarray of int64, shape (n_queries,)
+        Candidates that the model's own settings leave a query.
+    counted : ndarray of int64, shape (n_queries,)
+        Counters raised to find them.
+    """
+
+    n_labels: int
+    n_buckets: int
+    n_repetitions: int
+    load_deviation: npt.NDArray[np.float64]
+    largest_load: npt.NDArray[np.int64]
+    rounds: tuple[Round, ...]
+    best_round: int
+    candidates: npt.NDArray[np.int64]
+    counted: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        buckets: Buckets,
+        rounds: Rounds,
+        candidates: npt.NDArray[np.int64],
+        counted: npt.NDArray[np.int64],
+    ) -> BucketReport:
+        """From a model's parts, and what was counted of queries."""
+        return cls(
+            int(buckets.members.shape[1]),
+            buckets.n_buckets,
+            buckets.n_repetitions,
+            np.asarray(buckets.load_deviation(), np.float64),
+            buckets.loads().max(axis=1),
+            rounds.rounds,
+            rounds.best,
+            candidates,
+            counted,
+        )
+
+    @property
+    def mean_load(self) -> float:
+        """Labels in a bucket, on average."""
+        return self.n_labels / self.n_buckets
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "n_labels": self.n_labels,
+            "n_buckets": self.n_buckets,
+            "n_repetitions": self.n_repetitions,
+            "mean_load": self.mean_load,
+            "load_deviation": self.load_deviation.tolist(),
+            "largest_load": self.largest_load.tolist(),
+            **Rounds(self.rounds, self.best_round).as_json(),
+            "candidates": _summary(self.candidates),
+            "counted": _summary(self.counted),
+        }
+
+    def text(self) -> str:
+        """The report as people read it."""
+        lines = [
+            f"{self.n_labels:,} in {self.n_repetitions} x {self.n_buckets:,} buckets, {self.mean_load:,.1f} in each; "
+            f"standard deviation {_spread(self.load_deviation)}, at most {int(self.largest_load.max(initial=0)):,}"
+        ]
+        if len(self.candidates):
+            found = _summary(self.candidates)
+            lines.append(
+                f"candidates of a query: {found['mean']:,.0f} on average, {found['median']:,.0f} in the middle, "
+                f"{found['p95']:,.0f} at most of 95 in 100; counters raised: {self.counted.mean():,.0f}"
+            )
+        if self.rounds:
+            names = list(dict.fromkeys(name for one in self.rounds for name in one.held_out))
+            head = f"{'round':>5}{'moved':>9}{'affinity':>20}{'deviation':>11}{'loss':>10}"
+            lines.append(head + "".join(f"{name:>{max(10, len(name) + 2)}}" for name in names))
+            lines.extend(self._line(one, names) for one in self.rounds)
+        return "\n".join(lines)
+
+    def _line(self, one: Round, names: Sequence[str]) -> str:
+        moved = f"{100 * np.mean(one.moved):.1f} %" if one.moved else "-"
+        affinity = f"{_shown(one.affinity_before)} -> {_shown(one.affinity_after)}"
+        deviation = _shown(float(np.mean(one.load_deviation))) if one.load_deviation else "-"
+        line = f"{one.number:>5}{moved:>9}{affinity:>20}{deviation:>11}{_shown(one.loss):>10}"
+        line += "".join(f"{_shown(one.held_out.get(name, math.nan)):>{max(10, len(name) + 2)}}" for name in names)
+        return line + ("  kept" if one.number == self.best_round else "")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Draw the report into a PNG, SVG or PDF file.
+
+        Raises
+        ------
+        DataError
+            For another format, a file that can't be written, and when matplotlib is missing.
+        """
+        name = os.fspath(path)
+        if os.path.splitext(name)[1].lower() not in _FORMATS:
+            raise DataError(
+                f"A report is drawn into a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file, not {name!r}."
+            )
+        try:
+            from matplotlib import rc_context
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise DataError('Figures need matplotlib: pip install "sylvan[plot]".') from error
+        figure = Figure(figsize=(9.6, 7.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        paints = (self._draw_loads, self._draw_candidates, self._draw_affinity, self._draw_moves)
+        for axes, paint in zip(figure.subplots(2, 2).ravel(), paints, strict=True):
+            paint(axes)
+            axes.grid(color="#dddddd", linewidth=0.6)
+            axes.set_axisbelow(True)
+            axes.spines[["top", "right"]].set_visible(False)
+        # Neither dates nor random names inside: the same report gives the same file.
+        dateless: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+        try:
+            with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
+                figure.savefig(name, dpi=150, metadata=dateless.get(os.path.splitext(name)[1].lower()))
+        except OSError as error:
+            raise DataError(f"{name!r} can't be written ({error.strerror or error}).") from error
+
+    def _draw_loads(self, axes: Any) -> None:
+        axes.bar(np.arange(1, self.n_repetitions + 1), self.load_deviation, color=_BLUE)
+        axes.set(
+            xlabel="repetition", ylabel="standard deviation", title=f"Load of a bucket (mean {self.mean_load:,.1f})"
+        )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+
+    def _draw_candidates(self, axes: Any) -> None:
+        if len(self.candidates):
+            axes.hist(self.candidates, bins=min(40, 1 + int(np.sqrt(len(self.candidates)))), color=_GREEN)
+        axes.set(xlabel="candidates", ylabel="queries", title="Candidates of a query")
+
+    def _draw_affinity(self, axes: Any) -> None:
+        at = [one.number for one in self.rounds]
+        axes.plot(at, [one.affinity_before for one in self.rounds], "o:", color=_GREY, label="before the move")
+        axes.plot(at, [one.affinity_after for one in self.rounds], "o-", color=_BLUE, label="trained after it")
+        axes.set(xlabel="round", ylabel="mean probability", title="Affinity of a label's own bucket")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.legend(frameon=False)
+
+    def _draw_moves(self, axes: Any) -> None:
+        moves = [one for one in self.rounds if one.moved and one.number]
+        at = [one.number for one in moves]
+        axes.plot(at, [100 * np.mean(one.moved) for one in moves], "o-", color=_ORANGE)
+        axes.fill_between(
+            at,
+            [100 * min(one.moved) for one in moves],
+            [100 * max(one.moved) for one in moves],
+            color=_ORANGE,
+            alpha=0.2,
+            linewidth=0,
+        )
+        axes.set(xlabel="round", ylabel="percent of labels", title="New assignments", ylim=(0, 100))
+        axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _summary(counts: npt.NDArray[np.int64]) -> dict[str, float]:
+    if not len(counts):
+        return {"mean": math.nan, "median": math.nan, "p95": math.nan}
+    return {
+        "mean": float(counts.mean()),
+        "median": float(np.median(counts)),
+        "p95": float(np.percentile(counts, 95)),
+    }
+
+
+def _spread(values: npt.NDArray[np.float64]) -> str:
+    low, high = float(values.min()), float(values.max())
+    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+
+
+def _shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}"

@@ -1,0 +1,274 @@
+"""Where the shards of an index live and are asked: in processes of their own, or in this one.
+
+A distributed engine takes over by giving :class:`~sylvan.ShardedIRLIIndex` an executor of its own: it keeps one
+:class:`ShardWorker` a shard wherever it likes, and calls methods of all of them at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store
+from sylvan.errors import ModelError, NotFittedError, SylvanError
+from sylvan.models.irli.index import IRLIIndex
+from sylvan.parallel import quiet, resolve_jobs
+
+__all__ = ["EXECUTORS", "ProcessExecutor", "SerialExecutor", "ShardCall", "ShardExecutor", "ShardWorker"]
+
+# What the libraries for matrix products ask how many threads they may have.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_starting = threading.Lock()
+
+
+@dataclass(frozen=True)
+class ShardCall:
+    """A method of :class:`ShardWorker`, and what to call it with.
+
+    Attributes
+    ----------
+    method : str
+    arguments : dict of str to object
+        Plain values, NumPy arrays and Sylvan's own objects: whatever can be pickled.
+    """
+
+    method: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ShardExecutor(Protocol):
+    """What keeps a :class:`ShardWorker` a shard, made empty, for as long as it is open."""
+
+    def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
+        """The answer of each shard to its call, in the order of the shards; shards with None aren't called.
+
+        The calls may run at the same time. When some fail, all others are finished first, and the error of the first
+        shard that failed is raised.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the workers up."""
+        ...
+
+
+class ShardWorker:
+    """One shard's index where it lives; ids are the shard's own."""
+
+    def __init__(self) -> None:
+        self._index: IRLIIndex | None = None
+
+    @property
+    def index(self) -> IRLIIndex:
+        """The shard's index.
+
+        Raises
+        ------
+        NotFittedError
+            Before it was built, loaded or taken.
+        """
+        if self._index is None:
+            raise NotFittedError("This shard has no index yet.")
+        return self._index
+
+    def build(self, params: Mapping[str, Any], **arguments: Any) -> None:
+        """Fit a new index with what :meth:`IRLIIndex.fit` takes."""
+        self._index = IRLIIndex(**params).fit(**arguments)
+
+    def load(self, folder: str, checksum: str, part: str, n_jobs: int) -> None:
+        """Map the part of a saved index that is this shard's.
+
+        Raises
+        ------
+        ModelError
+            When the folder holds another model by now, or is damaged.
+        """
+        if store.contents(folder).get("checksum") != checksum:
+            raise ModelError(f"The model in {folder!r} was replaced since it was loaded: load it again.")
+        self.take(IRLIIndex.from_state(store.need_part(store.load(folder), part)), n_jobs)
+
+    def take(self, index: IRLIIndex, n_jobs: int) -> None:
+        """Keep an index that is there already."""
+        self._index = index.set_params(n_jobs=n_jobs)
+
+    def give(self) -> IRLIIndex:
+        """The index."""
+        return self.index
+
+    def search(self, **arguments: Any) -> tuple[npt.NDArray[Any], ...]:
+        """As :meth:`IRLIIndex.search`, with counts."""
+        return self.index.search(**arguments, return_counts=True)
+
+    def add(self, vectors: npt.NDArray[np.float32]) -> None:
+        """As :meth:`IRLIIndex.add`."""
+        self.index.add(vectors)
+
+    def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """As :meth:`IRLIIndex.removed`."""
+        return self.index.removed(ids)
+
+    def remove(self, ids: npt.NDArray[np.int64]) -> None:
+        """As :meth:`IRLIIndex.remove`."""
+        self.index.remove(ids)
+
+    def tune(self, **arguments: Any) -> Any:
+        """As :meth:`IRLIIndex.tune`."""
+        return self.index.tune(**arguments)
+
+    def report(self, **arguments: Any) -> Any:
+        """As :meth:`IRLIIndex.report`."""
+        return self.index.report(**arguments)
+
+
+class SerialExecutor:
+    """All shards in this process, asked one after another; each has all of the threads."""
+
+    def __init__(self, n_shards: int) -> None:
+        self._workers = [ShardWorker() for _ in range(n_shards)]
+
+    def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
+        """See :class:`ShardExecutor`."""
+        outcomes = [_outcome(worker, call) for worker, call in zip(self._workers, calls, strict=True)]
+        return _answers(outcomes)
+
+    def close(self) -> None:
+        """See :class:`ShardExecutor`."""
+        self._workers = [ShardWorker() for _ in self._workers]
+
+
+class ProcessExecutor:
+    """Each shard in a process of its own on this machine; they share its cores.
+
+    The processes are started anew, not forked, so a script must start its work below ``if __name__ == "__main__":``.
+    They end with :meth:`close`, and with this process.
+    """
+
+    def __init__(self, n_shards: int) -> None:
+        import multiprocessing
+
+        context = multiprocessing.get_context("spawn")
+        n_jobs = max(1, resolve_jobs(None) // n_shards)
+        self._lock = threading.Lock()
+        self._owed = [False] * n_shards  # answers that a call that was interrupted has left to come
+        self._processes, self._pipes = [], []
+        try:
+            with _starting, _few_threads(n_jobs):
+                for number in range(n_shards):
+                    here, there = context.Pipe()
+                    process = context.Process(target=_serve, args=(there,), daemon=True, name=f"sylvan-shard-{number}")
+                    process.start()
+                    there.close()
+                    self._processes.append(process)
+                    self._pipes.append(here)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
+        """See :class:`ShardExecutor`."""
+        with self._lock:
+            for number, owed in enumerate(self._owed):
+                if owed:
+                    self._receive(number)
+            for number, call in enumerate(calls):
+                if call is not None:
+                    self._send(number, call)
+            return _answers([None if call is None else self._receive(number) for number, call in enumerate(calls)])
+
+    def _send(self, number: int, call: ShardCall) -> None:
+        try:
+            self._owed[number] = True
+            self._pipes[number].send(call)
+        except OSError as error:
+            raise self._lost(number) from error
+
+    def _receive(self, number: int) -> Any:
+        try:
+            outcome = self._pipes[number].recv()
+        except (EOFError, OSError) as error:
+            raise self._lost(number) from error
+        self._owed[number] = False
+        return outcome
+
+    def _lost(self, number: int) -> SylvanError:
+        self._processes[number].join(1)
+        code = self._processes[number].exitcode
+        self.close()
+        return SylvanError(
+            f"The process of shard {number} has ended (exit code {code}), and the others were ended with it. In a "
+            "script, work with shards must start below: if __name__ == '__main__':"
+        )
+
+    def close(self) -> None:
+        """See :class:`ShardExecutor`."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.join()
+
+
+# Makers of executors by name; each takes the number of shards.
+EXECUTORS: Mapping[str, Callable[[int], ShardExecutor]] = {"processes": ProcessExecutor, "serial": SerialExecutor}
+
+
+def _outcome(worker: ShardWorker, call: ShardCall | None) -> Any:
+    """The answer to a call and None, or None and the error."""
+    if call is None:
+        return None
+    try:
+        return getattr(worker, call.method)(**call.arguments), None
+    except Exception as error:
+        return None, error
+
+
+def _answers(outcomes: Sequence[Any]) -> list[Any]:
+    for outcome in outcomes:
+        if outcome is not None and outcome[1] is not None:
+            raise outcome[1]
+    return [None if outcome is None else outcome[0] for outcome in outcomes]
+
+
+def _serve(pipe: Any) -> None:
+    """A shard's process: calls come in, answers go out, until the other end is closed."""
+    import multiprocessing
+    import signal
+    from multiprocessing.connection import wait
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        # A parent that is killed tells nobody, and a shard in training wouldn't look for hours.
+        sentinel = parent.sentinel
+        threading.Thread(target=lambda: (wait([sentinel]), os._exit(1)), daemon=True, name="sylvan-parent").start()
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks hears Ctrl-C, and decides
+    worker = ShardWorker()
+    with contextlib.suppress(EOFError, OSError), quiet():
+        while True:
+            outcome = _outcome(worker, pipe.recv())
+            try:
+                pipe.send(outcome)
+            except OSError:
+                raise
+            except Exception:  # an error that can't be pickled
+                pipe.send((None, SylvanError(f"A shard failed: {outcome[1]!r}")))
+
+
+@contextlib.contextmanager
+def _few_threads(n_threads: int) -> Iterator[None]:
+    """Processes started meanwhile take so many threads for matrix products, where nobody has said how many."""
+    missing = [name for name in _THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(missing, str(n_threads)))
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)

@@ -1,0 +1,458 @@
+"""ShardedIRLIIndex: an index in disjoint parts, built and asked beside each other."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.errors import DataError, NotFittedError
+from sylvan.models.base import MOST_ANSWERS
+from sylvan.models.irli.bucketed_vectors import check_removable
+from sylvan.models.irli.index import IRLIIndex, check_metric
+from sylvan.models.irli.report import BucketReport
+from sylvan.models.irli.settings import Tuning
+from sylvan.models.irli.shard_workers import EXECUTORS, ShardCall, ShardExecutor
+from sylvan.models.irli.vector_space import comparable, need_directions
+from sylvan.parallel import resolve_jobs
+from sylvan.params import Constraint, Instance, Number, Parameterized
+
+__all__ = ["ShardedIRLIIndex"]
+
+KIND = "irli-shards"
+_MOST_SHARDS = 4096
+
+Ids = npt.NDArray[np.int32]
+
+
+class _Executor(Constraint):
+    """The name of a way to run shards, or a callable that makes an executor."""
+
+    def accepts(self, value: Any) -> bool:
+        return value in EXECUTORS if isinstance(value, str) else callable(value)
+
+    def describe(self) -> str:
+        return f"one of {', '.join(map(repr, EXECUTORS))}, or a callable that makes a ShardExecutor"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+class ShardedIRLIIndex(Parameterized):
+    """Several :class:`IRLIIndex` over disjoint parts of the vectors, each in a process of its own.
+
+    Vector i is in shard i modulo ``n_shards``. Every shard learns buckets and networks for its own vectors and answers
+    every query; the nearest of all answers are the index's.
+
+    Parameters
+    ----------
+    index : IRLIIndex, optional
+        What each shard is built with; its parameters count for one shard. Parameters are reached by
+        ``set_params(index__probes=20)``; after ``fit`` they change nothing any more.
+    n_shards : int, default 2
+    executor : {"processes", "serial"} or callable, default "processes"
+        Where the shards live: in processes of this machine, or in this process, one asked after another. A callable
+        takes the number of shards and gives a :class:`~sylvan.models.irli.shard_workers.ShardExecutor`, such as one
+        over the machines of a cluster. The answers don't depend on it.
+
+    Attributes
+    ----------
+    n_vectors_ : int
+        Vectors that a search can find.
+    n_dimensions_ : int
+
+    Notes
+    -----
+    The paper's Section 5.3. The shards of an index that was fitted live in their processes alone until it is saved:
+    closing it before loses them. Processes are started anew, so a script must start its work below ``if __name__ ==
+    "__main__":``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import IRLIIndex, ShardedIRLIIndex
+    >>> base = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    >>> shard = IRLIIndex(n_buckets=8, n_repetitions=4, hidden=32, choices=3, probes=4, rounds=1)
+    >>> with ShardedIRLIIndex(shard, n_shards=2, executor="serial").fit(base) as index:
+    ...     index.search(base[:3], k=1)[0].tolist()
+    [[0], [1], [2]]
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "index": Instance((IRLIIndex,), "an IRLIIndex", optional=True),
+        "n_shards": Number(int, 1, _MOST_SHARDS),
+        "executor": _Executor(),
+    }
+
+    def __init__(
+        self,
+        index: IRLIIndex | None = None,
+        n_shards: int = 2,
+        executor: str | Callable[[int], ShardExecutor] = "processes",
+    ) -> None:
+        self.index = index
+        self.n_shards = n_shards
+        self.executor = executor
+
+    # ---------------------------------------- building
+
+    def fit(self, base: Any, queries: Any = None, neighbors: Any = None, metric: str | None = None) -> ShardedIRLIIndex:
+        """Index the rows of ``base``; a row's number is its id.
+
+        Parameters
+        ----------
+        base : array of shape (n, d)
+        queries : array of shape (n_queries, d), optional
+            What the networks are trained on, those of all shards; rows of a shard's own part by default.
+        neighbors : array of int, shape (n_queries, m), optional
+            The nearest rows of the whole base to each query; each shard learns those in its own part. By default each
+            shard computes the nearest in its part.
+        metric : {"euclidean", "angular", "inner_product"}, optional
+            Instead of ``index``'s.
+
+        Raises
+        ------
+        DataError, ParameterError, ImportError
+            As :meth:`IRLIIndex.fit`; and when there are more shards than vectors.
+        """
+        self.check_params()
+        template = IRLIIndex() if self.index is None else self.index
+        template.check_params()
+        resolve_jobs(template.n_jobs)
+        metric = template.metric if metric is None else check_metric(metric)
+        vectors = validate.vectors(base, name="base", min_rows=1)
+        need_directions(vectors, metric, "base")
+        if len(vectors) < self.n_shards:
+            raise DataError(f"base has {len(vectors)} rows, which are too few for {self.n_shards} shards.")
+        if neighbors is not None:
+            if queries is None:
+                raise DataError("neighbors were given without the queries that they are the neighbours of.")
+            neighbors = validate.row_numbers(
+                neighbors, len(vectors), name="neighbors", least=-1, what="rows of the base"
+            )
+        calls = []
+        for shard in range(self.n_shards):
+            arguments = {"base": vectors[shard :: self.n_shards], "queries": queries, "metric": metric}
+            arguments["neighbors"] = None if neighbors is None else own_ids(neighbors, shard, self.n_shards)
+            calls.append(ShardCall("build", {"params": self._shard_params(template), **arguments}))
+        running = self._start(self.n_shards)
+        try:
+            running.run(calls)
+        except BaseException:
+            running.close()
+            raise
+        self._keep(running, template, metric, len(vectors), len(vectors), int(vectors.shape[1]), None)
+        return self
+
+    def _shard_params(self, template: IRLIIndex) -> dict[str, Any]:
+        params = template.get_params(deep=False)
+        return {**params, "n_jobs": self._shard_jobs(params["n_jobs"], self.n_shards)}
+
+    def _shard_jobs(self, n_jobs: int | None, n_shards: int) -> int:
+        """Threads of one shard: an equal part of the cores, unless it is said how many."""
+        if n_jobs in (None, -1):
+            return max(1, resolve_jobs(None) // (1 if self.executor == "serial" else n_shards))
+        return resolve_jobs(n_jobs)
+
+    def _start(self, n_shards: int) -> ShardExecutor:
+        make = EXECUTORS[self.executor] if isinstance(self.executor, str) else self.executor
+        return make(n_shards)
+
+    def _keep(
+        self,
+        running: ShardExecutor | None,
+        template: IRLIIndex,
+        metric: str,
+        n_ids: int,
+        n_vectors: int,
+        n_dimensions: int,
+        source: Sequence[ShardCall] | None,
+    ) -> None:
+        self.close()
+        self._template, self._metric = template.get_params(deep=False), metric
+        self.n_shards_ = self.n_shards
+        self._n_ids, self.n_vectors_, self.n_dimensions_ = n_ids, n_vectors, n_dimensions
+        self._source = source
+        self._set_running(running)
+
+    def _set_running(self, running: ShardExecutor | None) -> None:
+        self._running = running
+        self._finalizer = None if running is None else weakref.finalize(self, running.close)
+
+    def _ask(self, calls: Sequence[ShardCall | None]) -> list[Any]:
+        """The shards' answers; the shards of an index that was loaded are started when they are first asked."""
+        if self._running is None:
+            if self._source is None:
+                raise NotFittedError("This ShardedIRLIIndex was closed before it was saved: fit it again.")
+            n_jobs = self._shard_jobs(None if self.index is None else self.index.n_jobs, self.n_shards_)
+            running = self._start(self.n_shards_)
+            try:
+                running.run([ShardCall(call.method, {**call.arguments, "n_jobs": n_jobs}) for call in self._source])
+            except BaseException:
+                running.close()
+                raise
+            self._set_running(running)
+        assert self._running is not None
+        return self._running.run(calls)
+
+    def _all(self, method: str, **arguments: Any) -> list[Any]:
+        return self._ask([ShardCall(method, arguments)] * self.n_shards_)
+
+    def add(self, vectors: Any) -> Ids:
+        """Add vectors, each to its shard; as :meth:`IRLIIndex.add`.
+
+        Parameters
+        ----------
+        vectors : array of shape (n, n_dimensions_)
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+            Their ids, which follow those that there are.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        new = self._vectors(vectors, "add", "vectors")
+        ids = np.arange(self._n_ids, self._n_ids + len(new), dtype=np.int64)
+        if self._n_ids + len(new) > validate.MAX_COLUMNS:
+            raise DataError(f"An index can't hold more than {validate.MAX_COLUMNS} vectors.")
+        shards = ids % self.n_shards_
+        self._ask(
+            [
+                ShardCall("add", {"vectors": new[shards == shard]}) if (shards == shard).any() else None
+                for shard in range(self.n_shards_)
+            ]
+        )
+        self._n_ids, self.n_vectors_, self._source = self._n_ids + len(new), self.n_vectors_ + len(new), None
+        return ids.astype(np.int32)
+
+    def remove(self, ids: Any) -> None:
+        """Remove vectors; as :meth:`IRLIIndex.remove`.
+
+        Parameters
+        ----------
+        ids : array of int
+            Each once.
+
+        Raises
+        ------
+        DataError
+            For an id that the index hasn't got, or hasn't got any more; nothing is removed then.
+        NotFittedError
+        """
+        self._need_fit("remove")
+        wanted = validate.row_numbers(ids, self._n_ids, name="ids", what="the index's vectors").ravel()
+        if wanted.size:
+            own = [wanted[wanted % self.n_shards_ == shard] // self.n_shards_ for shard in range(self.n_shards_)]
+            gone = self._ask([ShardCall("removed", {"ids": ids}) for ids in own])
+            check_removable(wanted, np.concatenate([ids * self.n_shards_ + shard for shard, ids in enumerate(gone)]))
+            self._ask([ShardCall("remove", {"ids": ids}) if ids.size else None for ids in own])
+            self.n_vectors_, self._source = self.n_vectors_ - wanted.size, None
+
+    # ---------------------------------------- searching
+
+    def search(
+        self,
+        queries: Any,
+        k: int = 10,
+        probes: int | None = None,
+        min_votes: int | None = None,
+        order: str | None = None,
+        candidates: int | str | None = None,
+        return_counts: bool = False,
+    ) -> tuple[npt.NDArray[Any], ...]:
+        """The ``k`` nearest vectors to each query among the candidates of all shards.
+
+        Parameters
+        ----------
+        queries : array of shape (n, n_dimensions_)
+        k : int
+        probes, min_votes, order, candidates
+            For each shard, instead of its own parameters; see :meth:`IRLIIndex.search`.
+        return_counts : bool
+            Also give how many vectors were compared with each query, in all shards together.
+
+        Returns
+        -------
+        ids : ndarray of int32, shape (n, k)
+        distances : ndarray of float32, shape (n, k)
+        counts : ndarray of int64, shape (n,)
+            Only with ``return_counts``.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        vectors = self._vectors(queries, "search", "queries")
+        k = validate.count(k, "k", owner="search", high=max(self._n_ids, MOST_ANSWERS))
+        found = self._all(
+            "search", queries=vectors, k=k, probes=probes, min_votes=min_votes, order=order, candidates=candidates
+        )
+        ids = np.concatenate(
+            [np.where(own >= 0, own * self.n_shards_ + shard, -1) for shard, (own, _, _) in enumerate(found)], axis=1
+        )
+        distances = np.concatenate([one[1] for one in found], axis=1)
+        nearness = -distances if self._metric == "inner_product" else distances
+        best = np.lexsort((ids, nearness), axis=-1)[:, :k]
+        answer = (
+            np.take_along_axis(ids, best, axis=1).astype(np.int32),
+            np.take_along_axis(distances, best, axis=1),
+        )
+        return (*answer, sum(one[2] for one in found)) if return_counts else answer
+
+    def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> list[Tuning]:
+        """Set each shard to what finds enough of the nearest in its own part; see :meth:`IRLIIndex.tune`.
+
+        The nearest of all are found at least as often: in their shards they are the nearest of the nearest.
+
+        Parameters
+        ----------
+        queries, recall, k, order
+            As :meth:`IRLIIndex.tune`.
+
+        Returns
+        -------
+        list of Tuning
+            One a shard.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        asked = None if queries is None else self._vectors(queries, "tune", "queries")
+        self._need_fit("tune")
+        tunings = self._all("tune", queries=asked, recall=recall, k=k, order=order)
+        self._source = None
+        return tunings
+
+    def report(self, queries: Any = None) -> list[BucketReport]:
+        """The report of each shard; see :meth:`IRLIIndex.report`.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        asked = None if queries is None else self._vectors(queries, "report", "queries")
+        self._need_fit("report")
+        return self._all("report", queries=asked)
+
+    def _need_fit(self, action: str) -> None:
+        if "_template" not in self.__dict__:
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before {action}.")
+
+    def _vectors(self, vectors: Any, action: str, name: str) -> npt.NDArray[np.float32]:
+        self._need_fit(action)
+        return comparable(vectors, self._metric, n_dimensions=self.n_dimensions_, name=name)
+
+    # ---------------------------------------- processes and folders
+
+    def close(self) -> None:
+        """End the shards' processes. An index that was saved or loaded starts them again when it is asked."""
+        running, finalizer = self.__dict__.get("_running"), self.__dict__.get("_finalizer")
+        if running is not None and finalizer is not None:
+            finalizer.detach()
+            self._running = None
+            running.close()
+
+    def __enter__(self) -> ShardedIRLIIndex:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_running", "_finalizer")}
+        if self._is_fitted() and self._source is None:
+            state["_source"] = self._taken(self._all("give"))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._is_fitted():
+            self._set_running(None)
+
+    def _is_fitted(self) -> bool:
+        return "_template" in self.__dict__
+
+    def _taken(self, indexes: Sequence[IRLIIndex]) -> list[ShardCall]:
+        """How the shards are had again from indexes in memory."""
+        return [ShardCall("take", {"index": index}) for index in indexes]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write all shards into one folder, whole or not at all; an older Sylvan model there is replaced.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        SylvanError
+            When the folder can't be written or holds something else than a Sylvan model.
+        """
+        self._need_fit("save")
+        store.save(folder, self.to_state())
+        self._source = self._saved(os.path.abspath(store.folder_path(folder)))
+
+    def _saved(self, folder: str) -> list[ShardCall]:
+        """How the shards are had again from a folder."""
+        arguments = {"folder": folder, "checksum": store.contents(folder).get("checksum")}
+        return [ShardCall("load", {**arguments, "part": f"shard{shard}"}) for shard in range(self.n_shards_)]
+
+    def to_state(self) -> store.State:
+        """All shards as plain values and arrays."""
+        self._need_fit("to_state")
+        parts = {}
+        for shard, index in enumerate(self._all("give")):
+            parts[f"shard{shard}"] = index.to_state()
+            parts[f"shard{shard}"].params["n_jobs"] = self._template["n_jobs"]
+        executor = self.executor if isinstance(self.executor, str) else "processes"
+        meta = {"index": self._template, "metric": self._metric, "n_ids": self._n_ids}
+        return store.State(KIND, 1, {"n_shards": self.n_shards_, "executor": executor}, meta, {}, parts)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> ShardedIRLIIndex:
+        """An index from what :meth:`to_state` gave.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong kind or inconsistent.
+        """
+        store.need_kind(state, KIND)
+        params = store.need_params(state, ("n_shards", "executor"))
+        sharded = cls(**params)
+        sharded.check_params()
+        given = state.meta.get("index")
+        described = store.State(KIND, 1, given if isinstance(given, dict) else {}, where=state.where)
+        template = IRLIIndex(**store.need_params(described, IRLIIndex.parameter_names()))
+        template.check_params()
+        resolve_jobs(template.n_jobs)
+        n_ids = store.need_int(state, "n_ids", sharded.n_shards, validate.MAX_COLUMNS)
+        shards = [
+            IRLIIndex.from_state(store.need_part(state, f"shard{shard}", "irli-index"))
+            for shard in range(sharded.n_shards)
+        ]
+        metric = store.need_choice(state, "metric", {shards[0].metric_})
+        for number, shard in enumerate(shards):
+            own = len(range(number, n_ids, sharded.n_shards))
+            if (len(shard.base_), shard.n_dimensions_, shard.metric_) != (own, shards[0].n_dimensions_, metric):
+                raise DataError(f"shard {number} doesn't fit the others in size, width or metric.")
+        n_vectors = sum(shard.n_vectors_ for shard in shards)
+        sharded.index = template
+        sharded._keep(None, template, metric, n_ids, n_vectors, shards[0].n_dimensions_, None)
+        sharded._source = sharded._saved(state.where) if state.where else sharded._taken(shards)
+        return sharded
+
+
+def own_ids(ids: npt.NDArray[np.int64], shard: int, n_shards: int) -> npt.NDArray[np.int64]:
+    """Ids of the whole as one shard's own, -1 for those of others."""
+    return np.where((ids >= 0) & (ids % n_shards == shard), ids // n_shards, -1)
+
+
+store.register(KIND, ShardedIRLIIndex.from_state)

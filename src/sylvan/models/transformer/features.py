@@ -1,0 +1,129 @@
+"""The features of texts with an encoder: TF-IDF and the encoder's vectors side by side, each of length 1."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.canonical import Csr, beside
+from sylvan.errors import ParameterError
+from sylvan.indexing.rows import unit_rows
+from sylvan.parallel import resolve_jobs
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
+
+__all__ = ["dense_features", "engine_of", "features_of", "joined", "place", "torch_threads", "unit_terms"]
+
+_REMEDY = "Lower max_length, or take a smaller encoder."
+_started_in = os.getpid()
+
+
+def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
+    """TF-IDF rows of length 1, whatever the vectoriser's own norm."""
+    return terms if vectorizer.norm == "l2" else unit_rows(terms)
+
+
+def features_of(model: Any, terms: Csr, encoder: Callable[[], TextEncoder], texts: list[str]) -> Csr:
+    """What the rankers of a fitted model are asked with."""
+    return joined(unit_terms(model.vectorizer_, terms), dense_features(model, encoder(), texts), model.dense_scale_)
+
+
+def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:
+    """TF-IDF and vectors of length 1 side by side, the vectors brought to the length ``scale``."""
+    return beside(terms, dense if scale == 1 else dense * np.float32(scale))
+
+
+def dense_features(
+    model: Any, encoder: TextEncoder, texts: Any, engine: Any = None, *, anew: bool = False
+) -> npt.NDArray[np.float32]:
+    """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says.
+
+    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with. ``anew`` is
+    for vectors that no cache is to know.
+    """
+    from sylvan.neural.loop.memory import memory_sentences
+    from sylvan.neural.text.embedding import embed
+
+    with torch_threads(model.n_jobs), memory_sentences("Encoding texts", model.device, _REMEDY):
+        if engine is None:
+            place(encoder, model.device)
+        else:
+            engine = engine.without_rounding()
+        return embed(encoder, texts, engine=engine, normalize=True, cache=None if anew else model.cache)
+
+
+def place(encoder: TextEncoder, device: str) -> None:
+    """Bring an encoder's weights to a device; "auto" is a GPU where there is one.
+
+    Raises
+    ------
+    ParameterError
+        When there is no such device.
+    """
+    import torch
+
+    from sylvan.neural.loop.memory import out_of_memory
+
+    encoder.load()
+    weight = next(iter(encoder.parameters()), None)
+    try:
+        wanted = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        if weight is not None and wanted not in (weight.device, torch.device(weight.device.type)):
+            encoder.to(wanted)
+    except (RuntimeError, AssertionError) as error:  # what PyTorch raises, by the kind of device
+        if out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split())[:100].rstrip(".")
+        raise ParameterError(
+            f"The 'device' parameter must be a device that this PyTorch sees. Got {device!r} instead ({reason})."
+        ) from error
+
+
+def engine_of(model: Any) -> Any:
+    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding.
+
+    Raises
+    ------
+    ParameterError
+        For a device on which encoders are asked, but not trained.
+    """
+    import torch
+
+    if not model.frozen and model.device.partition(":")[0] in ("mps", "xpu"):
+        raise ParameterError(
+            f"The 'device' parameter of {type(model).__name__} must be 'auto', 'cpu' or 'cuda' where the encoder is "
+            f"trained: on {model.device!r} texts are only encoded, by frozen=True and in ranking. Got "
+            f"{model.device!r} instead."
+        )
+    on_cpu = model.device == "cpu" or (model.device == "auto" and not torch.cuda.is_available())
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and model.accumulate == 1
+    if model.frozen or (on_cpu and alone and model.precision in ("auto", "no")):
+        return None
+    from sylvan.neural.loop.engine import Engine
+
+    return Engine(model.device, model.precision, model.accumulate)
+
+
+@contextmanager
+def torch_threads(n_jobs: int | None) -> Iterator[None]:
+    """PyTorch computes with so many threads; in a forked child with one, as its threads don't survive a fork."""
+    import torch
+
+    before = torch.get_num_threads()
+    # A number beyond any machine's cores, which a damaged manifest may hold, would overflow there.
+    most = max(64, os.cpu_count() or 1)
+    wanted = min(resolve_jobs(n_jobs), most) if os.getpid() == _started_in else 1
+    if wanted == before:
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,164 @@
+"""The deep matcher's last layer: a vector for each node of one layer of the tree, and the loss of candidates."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sylvan.errors import DataError
+from sylvan.params import Constraint, Number, Parameterized
+from sylvan.weights import ClusterRows, ClusterWeights
+
+__all__ = ["LabelLayer", "dense_table", "squared_hinge", "table_weights"]
+
+
+class LabelLayer(Parameterized, nn.Module):
+    """One vector and one bias a node; a step reads and changes those of its candidates only.
+
+    Parameters
+    ----------
+    n_nodes, dim : int
+
+    Attributes
+    ----------
+    table : Parameter of shape (n_nodes, dim)
+        Its gradient is sparse, and that of the biases.
+    bias : Parameter of shape (n_nodes, 1)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.models.transformer.label_layer import LabelLayer
+    >>> layer = LabelLayer(1000, 8)
+    >>> layer(torch.randn(4, 8), torch.tensor([3, 17, 999])).shape
+    torch.Size([4, 3])
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {"n_nodes": Number(int, 1), "dim": Number(int, 1)}
+
+    def __init__(self, n_nodes: int, dim: int) -> None:
+        super().__init__()
+        self.n_nodes, self.dim = n_nodes, dim
+        self.check_params()
+        self.table = nn.Parameter(torch.zeros(n_nodes, dim))
+        self.bias = nn.Parameter(torch.full((n_nodes, 1), -1.0))  # nothing is right until something says so
+
+    @torch.no_grad()
+    def begin_with(self, table: npt.NDArray[np.float32], bias: npt.NDArray[np.float32]) -> None:
+        """Take vectors (n_nodes, dim) and biases (n_nodes,) in, those of a linear ranker for instance."""
+        if table.shape != (self.n_nodes, self.dim) or bias.shape != (self.n_nodes,):
+            raise DataError(
+                f"This layer has {self.n_nodes} nodes and {self.dim} dimensions. Got a table of shape "
+                f"{tuple(table.shape)} and biases of shape {tuple(bias.shape)} instead."
+            )
+        self.table.copy_(torch.from_numpy(np.ascontiguousarray(table)))
+        self.bias.copy_(torch.from_numpy(np.ascontiguousarray(bias)).unsqueeze(1))
+
+    def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """Scores of some nodes, for every row.
+
+        Parameters
+        ----------
+        embeddings : Tensor of float, shape (n, dim)
+        nodes : Tensor of int64, shape (u,)
+            Distinct.
+
+        Returns
+        -------
+        Tensor of float32, shape (n, u)
+        """
+        # In single precision whatever the encoder computes in: these are sums of margins, and cheap beside it.
+        with torch.autocast(embeddings.device.type, enabled=False):
+            vectors = F.embedding(nodes, self.table, sparse=True)  # (u, dim)
+            biases = F.embedding(nodes, self.bias, sparse=True)  # (u, 1)
+            return torch.addmm(biases.t(), embeddings.float(), vectors.t())
+
+
+def squared_hinge(scores: Tensor, positive: Tensor, weights: Tensor) -> Tensor:
+    """The squared hinge loss of candidates (PECOS, Eq. 15), summed over a row's and averaged over rows.
+
+    Parameters
+    ----------
+    scores : Tensor of float32, shape (n, u)
+    positive : Tensor of bool, shape (n, u)
+    weights : Tensor of float32, shape (n, u)
+        Factor of each one's loss, 0 for what is no candidate.
+
+    Returns
+    -------
+    Tensor of float32, shape ()
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.models.transformer.label_layer import squared_hinge
+    >>> squared_hinge(torch.tensor([[0.5, -2.0]]), torch.tensor([[True, False]]), torch.ones(1, 2))
+    tensor(0.2500)
+    """
+    margins = torch.where(positive, 1 - scores, 1 + scores).clamp(min=0)
+    return (weights * margins.square()).sum() / max(len(scores), 1)
+
+
+def dense_table(weights: ClusterWeights) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """The weights of a linear layer as a table of shape (n_nodes, n_features), and its biases (n_nodes,)."""
+    offsets = weights.child_offsets
+    table = np.zeros((int(offsets[-1]), weights.n_features), np.float32)
+    for c in range(len(offsets) - 1):
+        cluster = weights.cluster(c)
+        table[int(offsets[c]) + cluster.children, np.repeat(cluster.features, cluster.lengths)] = cluster.weights
+    return table, np.array(weights.intercepts)
+
+
+def table_weights(
+    table: npt.NDArray[np.float32],
+    bias: npt.NDArray[np.float32],
+    child_offsets: npt.NDArray[np.int64],
+    *,
+    n_features: int | None = None,
+    first: int = 0,
+    weight_dtype: str = "float32",
+) -> ClusterWeights:
+    """A table as the weights of a linear layer, which the beam search reads.
+
+    Parameters
+    ----------
+    table : ndarray of float32, shape (n_nodes, dim)
+    bias : ndarray of float32, shape (n_nodes,)
+    child_offsets : ndarray of int64, shape (n_parents + 1,)
+    n_features, first : int
+        The table's dimensions are features ``first`` to ``first + dim - 1`` of ``n_features``: where embeddings stand
+        beside other features. By default they are all there is.
+    weight_dtype : {"uint8", "float16", "float32"}
+
+    Returns
+    -------
+    ClusterWeights
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.models.transformer.label_layer import dense_table, table_weights
+    >>> table = np.array([[1, 0], [2, 3]], np.float32)
+    >>> weights = table_weights(table, np.array([-1, 0.5], np.float32), np.array([0, 2]), n_features=5, first=3)
+    >>> dense_table(weights)[0]
+    array([[0., 0., 0., 1., 0.],
+           [0., 0., 0., 2., 3.]], dtype=float32)
+    """
+    clusters = []
+    for begin, end in zip(child_offsets[:-1].tolist(), child_offsets[1:].tolist(), strict=True):
+        columns = np.ascontiguousarray(table[begin:end].T)  # (dim, children)
+        feature, child = np.nonzero(columns)
+        used, lengths = np.unique(feature, return_counts=True)
+        clusters.append(
+            ClusterRows(
+                (used + first).astype(np.int32), lengths.astype(np.int32), child.astype(np.int32),
+                columns[feature, child], np.ascontiguousarray(bias[begin:end], np.float32),
+            )
+        )  # fmt: skip
+    width = first + table.shape[1] if n_features is None else n_features
+    return ClusterWeights.from_clusters(clusters, np.ascontiguousarray(child_offsets, np.int64), width, weight_dtype)

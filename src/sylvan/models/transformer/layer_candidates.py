@@ -1,0 +1,158 @@
+"""Which nodes of a layer a row is trained on: below its positives, and where the matcher above looks (PECOS 2.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.canonical import take_rows
+from sylvan.validate import Csr
+
+__all__ = ["CandidateBatch", "LayerCandidates", "coverage"]
+
+Beam = npt.NDArray[np.int32]
+
+
+class CandidateBatch(NamedTuple):
+    """The candidates of some rows, as one table.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (u,)
+        Every node that is a candidate of any of the rows, rising.
+    positive : ndarray of bool, shape (n, u)
+        Which of them are positives of which row.
+    weights : ndarray of float32, shape (n, u)
+        The factor of each one's loss; 0 where a node is no candidate of the row.
+    """
+
+    nodes: npt.NDArray[np.int64]
+    positive: npt.NDArray[np.bool_]
+    weights: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCandidates:
+    """The candidates of every row in one layer of a tree.
+
+    Attributes
+    ----------
+    child_offsets : ndarray of int64, shape (n_parents + 1,)
+        Parent p's children are nodes ``child_offsets[p]`` to ``child_offsets[p + 1] - 1``.
+    costs : Csr, shape (n, n_nodes)
+        The positives of each row with the factors of their losses.
+    parents : Csr, shape (n, n_parents), or None
+        The nodes of the layer above with a positive below them, all of whose children are candidates
+        (teacher forcing); None for no such candidates.
+    beam : ndarray of int32, shape (n, width), or None
+        The nodes of the layer above where the matcher looks (matcher-aware); -1 for none.
+    negative : float
+        The factor of a negative's loss.
+
+    With neither parents nor beam every node is a candidate of every row, as in the top layer.
+    """
+
+    child_offsets: npt.NDArray[np.int64]
+    costs: Csr
+    parents: Csr | None = None
+    beam: Beam | None = None
+    negative: float = 1.0
+
+    def with_beam(self, beam: Beam) -> LayerCandidates:
+        """The same with what the matcher finds now."""
+        return replace(self, beam=beam)
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> CandidateBatch:
+        """The candidates of some rows.
+
+        Only what some row of the batch looks at is in it: its size depends on rows, beam and branching, not on the
+        nodes of the layer.
+        """
+        open_parents = self._open(rows)
+        if open_parents is None:
+            nodes = np.arange(int(self.child_offsets[-1]), dtype=np.int64)
+            weights = np.full((len(rows), len(nodes)), self.negative, np.float32)
+        else:
+            at, clusters = open_parents
+            used, where = np.unique(clusters, return_inverse=True)
+            sizes = np.diff(self.child_offsets)[used]
+            starts = np.cumsum(sizes) - sizes
+            nodes = np.arange(int(sizes.sum()), dtype=np.int64) + np.repeat(self.child_offsets[used] - starts, sizes)
+            opened = np.zeros((len(rows), len(used)), bool)
+            opened[at, where] = True
+            weights = np.repeat(opened, sizes, axis=1).astype(np.float32) * np.float32(self.negative)
+        positive = np.zeros(weights.shape, bool)
+        costs = take_rows(self.costs, rows)
+        row, place = np.repeat(np.arange(len(rows)), np.diff(costs.indptr)), np.searchsorted(nodes, costs.indices)
+        here = np.zeros(len(place), bool)
+        inside = place < len(nodes)
+        here[inside] = nodes[place[inside]] == costs.indices[inside]
+        if open_parents is not None:  # a node that another row looks at is no candidate of this one
+            here[here] = opened[row[here], np.repeat(np.arange(len(used)), sizes)[place[here]]]
+        positive[row[here], place[here]] = True
+        weights[row[here], place[here]] = costs.data[here]
+        return CandidateBatch(nodes, positive, weights)
+
+    def mean_number(self) -> float:
+        """How many candidates a row has on average."""
+        n_nodes = int(self.child_offsets[-1])
+        open_parents = self._open(np.arange(self.costs.shape[0], dtype=np.int64))
+        if open_parents is None or self.costs.shape[0] == 0:
+            return float(n_nodes)
+        n_parents = len(self.child_offsets) - 1
+        pairs = np.unique(open_parents[0] * np.int64(n_parents) + open_parents[1])
+        return float(np.diff(self.child_offsets)[pairs % n_parents].sum() / self.costs.shape[0])
+
+    def _open(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """Pairs of row (by its place in ``rows``) and parent, pairs perhaps twice; None where all are open."""
+        if self.parents is None and self.beam is None:
+            return None
+        at: list[npt.NDArray[Any]] = []
+        clusters: list[npt.NDArray[Any]] = []
+        if self.parents is not None:
+            above = take_rows(self.parents, rows)
+            at.append(np.repeat(np.arange(len(rows)), np.diff(above.indptr)))
+            clusters.append(above.indices)
+        if self.beam is not None:
+            found = self.beam[rows]
+            row, place = np.nonzero(found >= 0)
+            at.append(row)
+            clusters.append(found[row, place])
+        return np.concatenate(at), np.concatenate(clusters)
+
+
+def coverage(parents: Csr, beam: Beam | None) -> float:
+    """The share of pairs of a row and a positive node that the beam holds.
+
+    That is how much of what is right the matcher alone would let through: the candidates of the layer below hold the
+    positives below these nodes without any teacher.
+
+    Parameters
+    ----------
+    parents : Csr, shape (n, n_parents)
+        The positives of the layer that the beam is of.
+    beam : ndarray of int32, shape (n, width), or None for the root, which is always looked at
+
+    Returns
+    -------
+    float in [0, 1]
+        1 where there are no pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import validate
+    >>> from sylvan.models.transformer.layer_candidates import coverage
+    >>> coverage(validate.features(np.array([[1, 0, 1], [0, 1, 0]])), np.array([[0, 1], [1, -1]], np.int32))
+    0.6666666666666666
+    """
+    if beam is None or parents.nnz == 0:
+        return 1.0
+    n_parents = np.int64(parents.shape[1])
+    right = np.repeat(np.arange(parents.shape[0], dtype=np.int64), np.diff(parents.indptr)) * n_parents
+    row, place = np.nonzero(beam >= 0)
+    found = np.unique(row.astype(np.int64) * n_parents + beam[row, place])
+    return float(np.isin(right + parents.indices, found, assume_unique=True).mean())

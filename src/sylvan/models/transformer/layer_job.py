@@ -1,0 +1,230 @@
+"""The fine-tuning of an encoder on one layer of the label tree, as the training loop takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sylvan.models.transformer.label_layer import LabelLayer, squared_hinge
+from sylvan.models.transformer.layer_candidates import LayerCandidates
+from sylvan.models.transformer.settings import DeepSettings
+from sylvan.neural.loop.engine import AsItIs, Engine
+from sylvan.neural.loop.schedule import WarmupSchedule
+from sylvan.neural.loop.training import Job
+from sylvan.neural.text.embedding import embed
+from sylvan.neural.text.text_encoder import TextEncoder
+from sylvan.neural.text.token_rows import TokenRows
+from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
+
+__all__ = ["DeepLayerJob", "LayerData"]
+
+_POOL = 64  # batches within which texts are sorted by length
+_JUDGED = 64  # rows scored at once
+_AT = 5  # places that are looked at, where there are more than twice as many to fill them from
+
+
+@dataclass(frozen=True, eq=False)
+class LayerData:
+    """What a layer is trained and measured on.
+
+    Attributes
+    ----------
+    rows : TokenRows
+        All texts.
+    learned, held_out : ndarray of int64
+        Which of them are trained and measured on.
+    candidates : LayerCandidates
+        Of all texts, those of the teacher among them.
+    row_weight : ndarray of float32, shape (n,), optional
+    """
+
+    rows: TokenRows
+    learned: npt.NDArray[np.int64]
+    held_out: npt.NDArray[np.int64]
+    candidates: LayerCandidates
+    row_weight: npt.NDArray[np.float32] | None = None
+
+
+class DeepLayerJob(Job):
+    """One layer: the encoder and a vector for each node, trained on candidates by the squared hinge loss.
+
+    Scores are products with embeddings of unit length, as the linear ranker at the end sees them.
+
+    Parameters
+    ----------
+    encoder : TextEncoder
+    layer : LabelLayer
+    data : LayerData
+    settings : DeepSettings
+    n_steps : int
+    look : callable, optional
+        Gives the beam of the layer above for all texts as the encoder is now; needed where ``settings.refresh`` is.
+    identity : mapping
+        Plain values that tell this training from others.
+    engine : Engine, optional
+    record : mapping
+        Plain values that are kept in checkpoints with the training.
+    title : str
+        What the progress bar is called.
+    """
+
+    larger_is_better = True
+    later_of_equals = True  # a few held-out rows often can't tell two states apart, and the later has learned more
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        layer: LabelLayer,
+        data: LayerData,
+        settings: DeepSettings,
+        n_steps: int,
+        *,
+        look: Callable[[], npt.NDArray[np.int32]] | None = None,
+        identity: Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
+        record: Mapping[str, Any] | None = None,
+        title: str = "Fine-tuning",
+    ) -> None:
+        self.encoder, self.layer, self.data, self.deep = encoder, layer, data, settings
+        self.record, self.title = dict(record or {}), title
+        self.look, self.identity = look, dict(identity or {})
+        self.engine = AsItIs(encoder) if engine is None else engine
+        self.candidates, self.looked = data.candidates, 0
+        self.measured_at = self._measured_at()
+        self.metric = f"P@{self.measured_at}"
+        self.measures_start = len(data.held_out) > 0
+        self.module = nn.ModuleDict({"encoder": encoder, "layer": layer})
+        self.engine.place(self.module)
+        self.optimizers = self._optimizers()
+        self.schedulers = WarmupSchedule(n_steps, settings.warmup).schedulers(self.optimizers)
+
+    def _measured_at(self) -> int:
+        """The k of the P@k that the layer is measured by.
+
+        Where a row's candidates are hardly more than five, P@5 is about the same however they are ranked: the best
+        one alone is then looked at. How many a row may have depends on the tree and the beam's width, so that it is
+        known before anything is searched.
+        """
+        sizes = np.sort(np.diff(self.data.candidates.child_offsets))[::-1]
+        return _AT if int(sizes[: self.deep.beam].sum()) >= 2 * _AT else 1
+
+    def _optimizers(self) -> list[torch.optim.Optimizer]:
+        deep = self.deep
+        inner, tables = self.encoder.inner_parameters(), self.encoder.tables()
+        found: list[torch.optim.Optimizer] = []
+        if inner:
+            groups = [
+                {"params": [p for p in inner if p.dim() > 1], "weight_decay": deep.weight_decay},
+                {"params": [p for p in inner if p.dim() <= 1], "weight_decay": 0.0},
+            ]
+            found.append(torch.optim.AdamW([g for g in groups if g["params"]], lr=deep.learning_rate))
+        groups = [
+            {"params": list(self.layer.parameters()), "lr": deep.label_learning_rate},
+            {"params": tables, "lr": deep.row_learning_rate},
+        ]
+        groups = [g for g in groups if g["params"]]
+        if deep.optimizer == "sparse-adam":
+            found.append(torch.optim.SparseAdam(groups))
+        else:
+            found.append(RowwiseAdagrad(groups))
+        return found
+
+    # What the training loop asks.
+
+    def steps_per_epoch(self) -> int:
+        return -(-len(self.data.learned) // self.deep.batch_size)
+
+    def batches(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
+        """The rows of each batch: those of a batch are of about one length, so that little is padded."""
+        size = self.deep.batch_size
+        random = np.random.default_rng((self.deep.seed, epoch))
+        order = random.permutation(self.data.learned)
+        lengths = self.data.rows.lengths
+        for begin in range(0, len(order), _POOL * size):
+            pool = order[begin : begin + _POOL * size]
+            pool = pool[np.argsort(lengths[pool], kind="stable")]
+            batches = [pool[at : at + size] for at in range(0, len(pool), size)]
+            for at in random.permutation(len(batches)):
+                yield batches[at]
+
+    def _batch(self, rows: npt.NDArray[np.int64]) -> dict[str, Tensor]:
+        found = self.candidates.take(rows)
+        weights = found.weights
+        if self.data.row_weight is not None:
+            weights = weights * self.data.row_weight[rows][:, None]
+        batch = self.encoder.collate(self.data.rows.take(rows))
+        return {
+            **batch,
+            "candidate_nodes": torch.from_numpy(found.nodes),
+            "candidate_positive": torch.from_numpy(found.positive),
+            "candidate_weights": torch.from_numpy(weights),
+        }
+
+    def prepare(self, step: int) -> None:
+        """Search the layer above anew when it is due; the processes embed the texts for it together."""
+        if self.deep.refresh is not None and step - self.looked >= self.deep.refresh and self.look is not None:
+            self.candidates, self.looked = self.candidates.with_beam(self.look()), step
+
+    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
+        batch = self.engine.batch(self._batch(rows))
+        nodes, positive, weights = (batch.pop(f"candidate_{name}") for name in ("nodes", "positive", "weights"))
+        embeddings = F.normalize(self.encoder(batch).float(), dim=1)
+        return squared_hinge(self.layer(embeddings, nodes), positive, weights)
+
+    def evaluate(self, split: str) -> dict[str, float]:
+        """P@k of the layer's nodes on held-out rows, of those that the beam of the layer above leads to."""
+        held = self.data.held_out
+        if split == "test" or not len(held):
+            return {self.metric: float("nan")}
+        embeddings = torch.from_numpy(
+            embed(self.encoder, self.data.rows.take(held), engine=self.engine, normalize=True)
+        )
+        free = self._untaught()
+        right, k = 0, self.measured_at
+        device = self.layer.table.device
+        for begin in range(0, len(held), _JUDGED):
+            rows = held[begin : begin + _JUDGED]
+            found, true = free.take(rows), self._true(rows)
+            if not len(found.nodes):
+                continue
+            scores = self.layer(
+                embeddings[begin : begin + _JUDGED].to(device), torch.from_numpy(found.nodes).to(device)
+            ).cpu()
+            if not bool(torch.isfinite(scores).all()):  # of which some would still be the best
+                return {self.metric: float("nan")}
+            scores = scores.masked_fill(torch.from_numpy(found.weights == 0), -torch.inf)
+            best = scores.topk(min(k, scores.shape[1])).indices.numpy()
+            reached = np.take_along_axis(found.weights, best, axis=1) != 0  # a row may have fewer candidates than k
+            right += sum(
+                len(set(found.nodes[places[there]].tolist()) & wanted)
+                for places, there, wanted in zip(best, reached, true, strict=True)
+            )
+        return {self.metric: right / (k * len(held))}
+
+    def _untaught(self) -> LayerCandidates:
+        """The candidates without the teacher's."""
+        parents = None if self.candidates.beam is not None else self.candidates.parents
+        held = self.candidates
+        return LayerCandidates(held.child_offsets, held.costs, parents, held.beam, held.negative)
+
+    def _true(self, rows: npt.NDArray[np.int64]) -> list[set[int]]:
+        costs = self.candidates.costs
+        return [set(costs.indices[costs.indptr[row] : costs.indptr[row + 1]].tolist()) for row in rows]
+
+    def settings(self) -> dict[str, Any]:
+        return self.identity
+
+    def state(self) -> dict[str, Any]:
+        return {"beam": self.candidates.beam, "looked": self.looked, "record": self.record}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.looked, self.record = state["looked"], state["record"]
+        if state["beam"] is not None:
+            self.candidates = self.candidates.with_beam(np.asarray(state["beam"]))

@@ -1,0 +1,1 @@
+"""XR-Linear: a tree of linear models, trained layer by layer."""

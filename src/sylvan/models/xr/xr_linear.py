@@ -1,0 +1,475 @@
+"""XRLinear: a tree of linear rankers, trained layer by layer and searched by beam (PECOS Algorithm 2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.errors import ModelError, ParameterError
+from sylvan.explain.explanation import TreeVote, tree_votes
+from sylvan.explain.paths import Names
+from sylvan.indexing import LabelTree
+from sylvan.indexing.choice import EMBEDDINGS
+from sylvan.indexing.rows import unit_rows
+from sylvan.label_filter import LabelFilter
+from sylvan.matching import beam as matching
+from sylvan.matching.negatives import NEGATIVES
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
+from sylvan.models.xr.plan import Plan
+from sylvan.models.xr.training import XRTraining
+from sylvan.parallel import resolve_jobs
+from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
+from sylvan.ranking.calibrate import METHODS, Calibrator, falling
+from sylvan.ranking.ensemble import mean_score
+from sylvan.ranking.linear import LOSSES, LinearOptions
+from sylvan.ranking.tail import Tail, tail_of
+from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.tree_ranker import TreeRanker
+from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+from sylvan.weights import WEIGHT_DTYPES, ClusterWeights
+
+__all__ = ["XRLinear"]
+
+# What the paper settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions"): for the
+# layers above the last, and for the last.
+PAPER = {"negatives": ("tfn", "tfn+man"), "combine": ("l3_hinge", "ranker")}
+KIND = "xr-linear"
+
+
+class XRLinear(Estimator):
+    """Extreme multilabel ranking with a tree of linear models.
+
+    Labels are clustered into a balanced tree; a linear model for each node, trained on the rows that reach its
+    parent, says whether to go on there; ``rank`` follows the best few nodes of each layer down to the labels.
+
+    Parameters
+    ----------
+    branching : int, default 16
+        Most children of an inner node.
+    max_leaf : int, default 100
+        Most labels of a cluster, the nodes above the labels. With at least as many as there are labels the tree
+        has one layer: plain one-versus-rest.
+    beam : int, default 10
+        Nodes followed per layer when ranking (and for ``"man"`` negatives).
+    negatives : {"tfn", "man", "tfn+man", "paper"} or list of them, default "tfn"
+        Which rows a cluster's models see: those with a label below it (teacher forcing), those whose beam reached
+        it (matcher-aware), or both; one word for all layers or one a layer. ``"paper"`` takes both in the last
+        layer and ``"tfn"`` above it: slower to train, and better where rows have several labels that were seen
+        often; the default is the fastest and never far behind (docs/results.md has the figures).
+    loss : {"squared_hinge", "hinge", "logistic"}, default "squared_hinge"
+    cost, positive_cost, negative_cost : float, default 1.0
+        Factor of the losses beside half the squared norm of the weights, and of the positive and negative ones.
+    bias : float, default 1.0
+        Value of a constant feature; 0 for none.
+    normalize : bool, default False
+        Scale each row to unit length first, in training and in ranking.
+    tolerance : float, default 0.1
+        A model is done when its largest violation of optimality falls below it.
+    max_iterations : int, default 10
+        Most passes over a cluster's rows.
+    threshold : float, default 0.1
+        Weights smaller in magnitude are dropped.
+    max_weights_per_label : int, optional
+        Keep only so many weights of each node, the largest.
+    weight_dtype : {"uint8", "float16", "float32"}, default "uint8"
+        How weights are stored; ``"uint8"`` rounds a weight to the nearest of 128 magnitudes of equal ratio.
+    combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper"} or list, default "l3_hinge"
+        How a node's score joins those above it: times exp(-max(0, 1 - s)^3) (Eq. 13; other powers likewise), the
+        node's own score alone (Eq. 12), or times its sigmoid; ``"paper"`` takes Eq. 13 in all layers but the last, and
+        Eq. 12 there. A score of a ranker alone has no bounds: where one in [0, 1] is needed, for the mean of several
+        trees or models and for :meth:`predict_proba`, it is put into Eq. 13, or the sigmoid with the logistic loss.
+    embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
+        What labels are clustered by; see :mod:`sylvan.indexing`.
+    clustering : {"spherical", "kmeans", "random"}, default "spherical"
+    overlap : int, default 1
+        Most clusters that a label may stand in; the best of its places counts when ranking.
+    alpha : float in [0, 1], default 0.5
+        Share of the instances' features beside the label's own, with ``embedding="pifa_lf"``.
+    n_trees : int, default 1
+        Trees with rankers of their own, each clustered and trained from a seed of its own; a label's score is the mean
+        of theirs.
+    tree : LabelTree, optional
+        A tree made beforehand; the parameters of the index are then not used.
+    calibration : {"isotonic", "platt"}, optional
+        How scores become the probabilities of :meth:`predict_proba`: curves fitted to answers for rows that were
+        held out of training for that alone. None, the default, brings scores into [0, 1] as they are.
+    calibration_folds : int, default 1
+        How many times rows are held out, others each time.
+    tail : {"psp", "psp:A,B", "macro_recall"}, optional
+        Order labels by probability times worth, where rare labels are worth more; see :meth:`rank`.
+    n_jobs : int, optional
+        Threads; None or -1 for every core. The answer doesn't depend on it.
+    seed : int, default 0
+
+    Attributes
+    ----------
+    rankers_ : list of TreeRanker
+        The trees and the weights of their layers.
+    tree_, layers_ : LabelTree and list of ClusterWeights
+        Those of the first.
+    n_features_, n_labels_, n_rows_ : int
+        Sizes seen in ``fit``.
+    label_counts_ : ndarray of int64, shape (n_labels_,)
+        Training rows of each label, for propensities.
+
+    Notes
+    -----
+    Yu, Zhong, Zhang, Chang & Dhillon (2022), "PECOS: Prediction for Enormous and Correlated Output Spaces",
+    Sections 2.1-2.5 and Algorithm 2. Training costs about rows x entries a row x children / 16 x passes for each
+    cluster; ranking one row about beam x entries of the row x layers lookups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import XRLinear
+    >>> X = np.eye(4, dtype=np.float32).repeat(5, axis=0)
+    >>> model = XRLinear().fit(X, np.arange(4).repeat(5))
+    >>> model.rank(X[[0, 7]], k=1).labels.ravel().tolist()
+    [0, 1]
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "branching": Number(int, 2),
+        "max_leaf": Number(int, 1),
+        "beam": Number(int, 1, validate.MAX_COLUMNS),
+        "negatives": PerLayer((*NEGATIVES, "paper")),
+        "loss": Choice(tuple(LOSSES)),
+        "cost": Number(float, 0, open_low=True),
+        "positive_cost": Number(float, 0, open_low=True),
+        "negative_cost": Number(float, 0, open_low=True),
+        "bias": Number(float, 0),
+        "normalize": Flag(),
+        "tolerance": Number(float, 0, open_low=True),
+        "max_iterations": Number(int, 1, 2**31 - 1),
+        "threshold": Number(float, 0),
+        "max_weights_per_label": Number(int, 1, optional=True),
+        "weight_dtype": Choice(WEIGHT_DTYPES),
+        "combine": PerLayer((*matching.COMBINES, "paper")),
+        "embedding": Choice(EMBEDDINGS),
+        "clustering": Choice(("spherical", "kmeans", "random")),
+        "overlap": Number(int, 1),
+        "alpha": Number(float, 0, 1),
+        "n_trees": Number(int, 1, 1000),
+        "tree": Instance((LabelTree,), "a LabelTree", optional=True),
+        "calibration": Choice(METHODS, optional=True),
+        "calibration_folds": Number(int, 1, 100),
+        "tail": Tail(),
+        "n_jobs": Jobs(optional=True),
+        "seed": Number(int, 0, 2**31 - 1),
+    }
+
+    rankers_: list[TreeRanker]
+
+    def __init__(
+        self,
+        branching: int = 16,
+        max_leaf: int = 100,
+        beam: int = 10,
+        negatives: str | list[str] = "tfn",
+        loss: str = "squared_hinge",
+        cost: float = 1.0,
+        positive_cost: float = 1.0,
+        negative_cost: float = 1.0,
+        bias: float = 1.0,
+        normalize: bool = False,
+        tolerance: float = 0.1,
+        max_iterations: int = 10,
+        threshold: float = 0.1,
+        max_weights_per_label: int | None = None,
+        weight_dtype: str = "uint8",
+        combine: str | list[str] = "l3_hinge",
+        embedding: str = "pifa",
+        clustering: str = "spherical",
+        overlap: int = 1,
+        alpha: float = 0.5,
+        n_trees: int = 1,
+        tree: LabelTree | None = None,
+        calibration: str | None = None,
+        calibration_folds: int = 1,
+        tail: str | None = None,
+        n_jobs: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.branching = branching
+        self.max_leaf = max_leaf
+        self.beam = beam
+        self.negatives = negatives
+        self.loss = loss
+        self.cost = cost
+        self.positive_cost = positive_cost
+        self.negative_cost = negative_cost
+        self.bias = bias
+        self.normalize = normalize
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.threshold = threshold
+        self.max_weights_per_label = max_weights_per_label
+        self.weight_dtype = weight_dtype
+        self.combine = combine
+        self.embedding = embedding
+        self.clustering = clustering
+        self.overlap = overlap
+        self.alpha = alpha
+        self.n_trees = n_trees
+        self.tree = tree
+        self.calibration = calibration
+        self.calibration_folds = calibration_folds
+        self.tail = tail
+        self.n_jobs = n_jobs
+        self.seed = seed
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        label_features: Any = None,
+        label_embeddings: Any = None,
+        memory_limit: int | str | None = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        force: bool = False,
+    ) -> XRLinear:
+        """Build the tree and train its rankers.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name a row
+            Values other than 1 are relevances: the cost of the positive.
+        sample_weight : array of shape (n,), optional
+            Factor of each row's costs.
+        label_features : sparse matrix or array of shape (L, d), optional
+            For ``embedding="pifa_lf"``, in the feature space of X.
+        label_embeddings : sparse matrix or array of shape (L, m), optional
+            Embeddings to cluster the labels by, instead of ``embedding``.
+        memory_limit : int or str, optional
+            Bytes that the process may take, X and Y included, or text such as ``"4GB"``: training then works in parts
+            and puts what is finished into files, to the same bits. Pages of mapped files don't count.
+        checkpoint : path or Checkpoint, optional
+            A folder for what is finished, from which the same call goes on after an interruption, to the same bits.
+            Nothing is written in the first minute; a path is removed when ``fit`` is done.
+        force : bool, default False
+            Train even where :meth:`plan` says that the machine hasn't got the memory.
+
+        Raises
+        ------
+        DataError
+            When an array is malformed, or the arrays' shapes don't agree.
+        ParameterError
+            When a parameter is out of its range.
+        MemoryLimitError
+            When ``memory_limit`` leaves no room for what can't be done in parts; without a limit, when the machine
+            clearly has too little memory.
+        ModelError
+            When ``checkpoint`` is another training's, or can't be written.
+        """
+        training = XRTraining(self, X, Y, sample_weight, label_features, label_embeddings)
+        rankers, calibrator = training.run(memory_limit, checkpoint, force)
+        self._keep_names(X, training.vocabulary)
+        return self._join(rankers, training.features, training.labels, calibrator)
+
+    def plan(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, label_features: Any = None, label_embeddings: Any = None
+    ) -> Plan:
+        """What ``fit`` with the same arguments would take: time, memory and the size of the model.
+
+        The trees are built as ``fit`` would build them; of the rankers a few clusters a layer are solved, from which
+        the rest is estimated. This takes a quarter of the training's time where that is a second, and a few hundredths
+        where it is hours. Nothing of the model changes.
+
+        Parameters and errors as in :meth:`fit`.
+
+        Returns
+        -------
+        Plan
+            With ``seconds``, ``peak_bytes``, ``model_bytes``, ``available_bytes`` and ``fits``; ``print(plan.text())``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> plan = XRLinear().plan(np.eye(4).repeat(5, axis=0), np.arange(4).repeat(5))
+        >>> plan.fits, plan.model_bytes < 10_000
+        (True, True)
+        """
+        return XRTraining(self, X, Y, sample_weight, label_features, label_embeddings).plan()
+
+    def _join(self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None) -> XRLinear:
+        self.rankers_, self.calibrator_ = rankers, calibrator
+        self.n_rows_, self.n_features_ = features.shape
+        self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
+        self.n_labels_ = labels.shape[1]
+        return self
+
+    @property
+    def tree_(self) -> LabelTree:
+        """The first tree."""
+        self._need_fit("tree_")
+        return self.rankers_[0].tree
+
+    @property
+    def layers_(self) -> list[ClusterWeights]:
+        """The weights of the first tree's layers."""
+        self._need_fit("layers_")
+        return self.rankers_[0].layers
+
+    def _training(self, depth: int, seed: int, jobs: int) -> TreeTraining:
+        """How the rankers of one tree are trained."""
+        names = (
+            "loss", "cost", "positive_cost", "negative_cost", "bias", "tolerance", "max_iterations", "threshold",
+            "max_weights_per_label",
+        )  # fmt: skip
+        linear = LinearOptions(**{name: getattr(self, name) for name in names}, seed=seed)
+        return TreeTraining(
+            self._per_layer("negatives", depth), self._per_layer("combine", depth), self.beam, linear,
+            self.weight_dtype, jobs,
+        )  # fmt: skip
+
+    def _per_layer(self, name: str, depth: int) -> list[str]:
+        """A parameter that is one word or one a layer, as one a layer."""
+        value = getattr(self, name)
+        if isinstance(value, str):
+            words = [value] * depth
+        elif len(value) == depth:
+            words = list(value)
+        else:
+            raise ParameterError(
+                f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
+            )
+        above, last = PAPER[name]
+        words = [(last if t == depth - 1 else above) if word == "paper" else word for t, word in enumerate(words)]
+        if name == "combine":
+            matching.hinge_power(words)
+        return words
+
+    def rank(
+        self, X: Any, k: int = 10, *, beam: int | None = None, tail: str | None = None, allowed: Any = None,
+        denied: Any = None,
+    ) -> TopK:  # fmt: skip
+        """The ``k`` best labels of each row.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+        k : int
+            Labels a row; a row for which the beam reaches fewer ends in label -1.
+        beam : int, optional
+            Nodes followed per layer, instead of the model's own.
+        tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
+            Instead of the model's own: the best of at least 100 candidates by probability times the label's worth,
+            for which see :func:`sylvan.ranking.tail.label_gains`.
+        allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
+            The only labels to answer with, for every row or row by row, and labels not to answer with; see
+            :class:`~sylvan.label_filter.LabelFilter` for the forms. The beam follows only nodes with such a label.
+
+        Returns
+        -------
+        TopK
+            Labels and scores of shape (n, k), best first, lower label first among equals.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        self._need_fit("rank")
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        beam = validate.count(self.beam if beam is None else beam, "beam")
+        if (tail := tail_of(self.tail, tail)) is not None:
+            return self._rank_for_tail(X, k, tail, beam=beam, allowed=allowed, denied=denied)
+        features = self._scaled(self._features(X))
+        labels = self._filter(allowed, denied, features.shape[0])
+        jobs = 1 if features.shape[0] == 1 else resolve_jobs(self.n_jobs)
+        if len(self.rankers_) == 1:
+            return self._named(self._rank_tree(self.rankers_[0], features, k, beam, labels, jobs))
+        deep = min(max(k, CANDIDATES), self.n_labels_)
+        tops = [self._rank_tree(ranker, features, deep, beam, labels, jobs) for ranker in self.rankers_]
+        return self._named(mean_score([TopK(top.labels, self._bounded(top.scores)) for top in tops], k))
+
+    def _scaled(self, features: Csr) -> Csr:
+        return unit_rows(features) if self.normalize else features
+
+    def _rank_tree(
+        self, ranker: TreeRanker, features: Csr, k: int, beam: int, labels: LabelFilter | None, jobs: int
+    ) -> TopK:
+        combines = self._per_layer("combine", ranker.tree.depth)
+        return ranker.rank(features, k, beam=beam, combines=combines, labels=labels, n_jobs=jobs, description="Ranking")
+
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        beam = self.beam if options.get("beam") is None else options["beam"]
+        combines = [self._per_layer("combine", ranker.tree.depth) for ranker in self.rankers_]
+        bound = self._bounded if len(self.rankers_) > 1 else None
+        return tree_votes(self.rankers_, combines, self._scaled(row), label, beam, top, names, bound)
+
+    def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
+        if len(self.rankers_) > 1:
+            return np.clip(top.scores, 0, 1)
+        bounded = self._bounded(top.scores)
+        # Margins beyond 1 are all sure, and still in an order.
+        return falling(bounded) if self._per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
+
+    def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The scores of one tree brought into [0, 1].
+
+        A ranker's own scores go by what its loss makes of them: margins that training drives to 1 are told apart by
+        Eq. 13's measure, while their sigmoids would lie close together, and a mean of several trees would go by the
+        labels that are low everywhere.
+        """
+        combines = self._per_layer("combine", self.tree_.depth)
+        if combines[-1] != "ranker":
+            return np.clip(scores, 0, 1)
+        if self.loss == "logistic":
+            return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
+        return matching.hinge_measure(scores, matching.hinge_power(combines))
+
+    def to_state(self) -> store.State:
+        """The fitted model as plain values and arrays; a tree given as a parameter is kept as ``tree_``."""
+        self._need_fit("to_state")
+        params = {name: value for name, value in self.get_params(deep=False).items() if name != "tree"}
+        meta = {"n_features": self.n_features_, "n_rows": self.n_rows_, "n_trees": len(self.rankers_)}
+        parts = {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}
+        if self.calibrator_ is not None:
+            parts["calibrator"] = self.calibrator_.to_state()
+        return store.State(KIND, 1, params, meta, {"label_counts": self.label_counts_}, parts | self._names_to_parts())
+
+    @classmethod
+    def from_state(cls, state: store.State) -> XRLinear:
+        """A model from what :meth:`to_state` gave.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong kind or inconsistent.
+        """
+        store.need_kind(state, KIND)
+        names = [name for name in cls.parameter_names() if name != "tree"]
+        model = cls(**store.need_params(state, names))
+        model.check_params()
+        resolve_jobs(model.n_jobs)
+        n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
+        n_trees = store.need_int(state, "n_trees", 1, 1000)
+        parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
+        model.rankers_ = [TreeRanker.from_state(part, n_features) for part in parts]
+        if "calibrator" in state.parts:
+            model.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
+        tree = model.rankers_[0].tree
+        if any(ranker.tree.n_labels != tree.n_labels for ranker in model.rankers_):
+            raise ModelError(f"{state.where!r} is damaged: its trees have different numbers of labels.")
+        model.n_rows_ = store.need_int(state, "n_rows", 0)
+        model.label_counts_ = store.need_array(state, "label_counts", np.int64, (tree.n_labels,))
+        model.n_features_, model.n_labels_ = n_features, tree.n_labels
+        model._names_from_parts(state)
+        for name in ("negatives", "combine"):
+            for ranker in model.rankers_:
+                model._per_layer(name, ranker.tree.depth)
+        return model
+
+
+store.register(KIND, XRLinear.from_state)

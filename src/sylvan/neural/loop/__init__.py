@@ -1,0 +1,1 @@
+"""The training loop that every network shares: steps, schedules, checkpoints, several processes."""

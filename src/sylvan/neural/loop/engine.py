@@ -1,0 +1,346 @@
+"""Where and how a training computes: device, precision, accumulated gradients, several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sylvan.errors import ParameterError
+from sylvan.neural.loop.clip import clip_gradients
+from sylvan.neural.loop.processes import Alone, find_processes
+from sylvan.params import Choice, Constraint, Number, Parameterized
+
+__all__ = ["AsItIs", "Engine"]
+
+_Module = TypeVar("_Module", bound=nn.Module)
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Engine(Parameterized):
+    """A device, a precision and the processes that train together; given to :func:`sylvan.neural.train`.
+
+    One process needs nothing but PyTorch. Several are started by ``torchrun``, on GPUs by ``accelerate launch`` too,
+    with ``pip install "sylvan[transformers]"``; every one of them makes its engine and calls the same functions in the
+    same order. Each then learns from its part of every batch, and they share the mean of their gradients, so that they
+    do what one process does with the whole batch, up to rounding. The main process alone writes files.
+
+    Parameters
+    ----------
+    device : str or torch.device, default "auto"
+        "cpu", "cuda", "cuda:1"; "auto" is CUDA where there is some. Of several processes each has a device of its own.
+    precision : {"auto", "no", "bf16", "fp16"}, default "auto"
+        In what the forward pass computes; parameters and the optimisers' states stay in float32. "no" is float32 as
+        well. "auto" is "bf16" on a CUDA device that knows it, else "no". "fp16" scales the loss, on CUDA alone.
+    accumulate : int, default 1
+        Batches whose gradients make one step of the optimisers: the memory of one batch, the step of many.
+    timeout : float, default 3600
+        Seconds that a process waits for the others before it gives up with a sentence. One that ends is noticed at
+        once by those on the CPU.
+
+    Attributes
+    ----------
+    device : torch.device
+    precision : {"no", "bf16", "fp16"}
+    n_processes, process : int
+        How many there are, and which of them this is, from 0.
+    is_main : bool
+        Whether this is process 0.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, there is no such device, or it doesn't know the precision.
+    SylvanError
+        When other processes were launched that can't be found.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.neural import Engine
+    >>> engine = Engine(device="cpu", precision="bf16", accumulate=4)
+    >>> engine
+    Engine(device='cpu', precision='bf16', accumulate=4)
+    >>> with engine.autocast():
+    ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    torch.bfloat16
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        "precision": Choice(("auto", "no", "bf16", "fp16")),
+        "accumulate": Number(int, 1),
+        "timeout": Number(float, 0, open_low=True),
+    }
+
+    def __init__(
+        self,
+        device: str | torch.device = "auto",
+        precision: str = "auto",
+        accumulate: int = 1,
+        timeout: float = 3600.0,
+    ) -> None:
+        self.precision, self.accumulate, self.timeout = precision, accumulate, timeout
+        self.check_params()
+        wanted = _wanted(device)
+        self._processes = find_processes("auto" if wanted is None else wanted.type, timeout)
+        self.device = _own_device(wanted, self._processes)
+        self.precision = _precision(precision, self.device)
+        self._scaler = torch.amp.GradScaler(self.device.type) if self.precision == "fp16" else None
+
+    def __repr__(self) -> str:
+        several = f", n_processes={self.n_processes}" if self.n_processes > 1 else ""
+        given = f"device={str(self.device)!r}, precision={self.precision!r}, accumulate={self.accumulate}"
+        return f"{type(self).__name__}({given}{several})"
+
+    @property
+    def n_processes(self) -> int:
+        """How many processes train together."""
+        return self._processes.n
+
+    @property
+    def process(self) -> int:
+        """Which of them this is, from 0."""
+        return self._processes.index
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self.process == 0
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the bits of a training; a checkpoint goes on under the same values only."""
+        return {"precision": self.precision, "accumulate": self.accumulate, "processes": self.n_processes}
+
+    # Where things are.
+
+    def place(self, module: _Module) -> _Module:
+        """Move a module to the device, in every process with the main one's values."""
+        module.to(self.device)
+        if self.n_processes > 1:
+            self._processes.broadcast([*module.parameters(), *module.buffers()])
+        return module
+
+    def batch(self, batch: Any) -> Any:
+        """The tensors of a batch, in dicts, lists and tuples or alone, on the device.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sylvan.neural import Engine
+        >>> Engine(device="cpu").batch({"ids": torch.ones(2)})["ids"].device
+        device(type='cpu')
+        """
+        if isinstance(batch, Tensor):
+            return batch.to(self.device, non_blocking=True)
+        if isinstance(batch, dict):
+            return {key: self.batch(value) for key, value in batch.items()}
+        if isinstance(batch, list | tuple):
+            return type(batch)(self.batch(value) for value in batch)
+        return batch
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """What is computed in the block is computed in the precision."""
+        if self.precision == "no":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=_TYPES[self.precision])
+
+    def without_rounding(self) -> Engine:
+        """The same device and processes, computing in float32.
+
+        Examples
+        --------
+        >>> from sylvan.neural import Engine
+        >>> Engine(device="cpu", precision="bf16", accumulate=4).without_rounding()
+        Engine(device='cpu', precision='no', accumulate=4)
+        """
+        found = copy.copy(self)
+        found.precision, found._scaler = "no", None
+        return found
+
+    # One step.
+
+    def backward(self, loss: Tensor, weight: float = 1.0) -> None:
+        """Add a loss's gradients, times ``weight``, to those that the parameters have."""
+        if weight != 1.0:
+            loss = loss * weight
+        if self._scaler is not None:
+            loss = self._scaler.scale(loss)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def reduce_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Replace gradients, dense and sparse, by their mean over the processes; the same bits in all of them."""
+        if self.n_processes > 1:
+            self._processes.average(list({id(parameter): parameter for parameter in parameters}.values()))
+
+    def update(self, optimizers: Sequence[torch.optim.Optimizer], clip_norm: float | None = None) -> bool:
+        """Let the optimisers make their step; False where it was left out because a scaled loss overflowed."""
+        parameters = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+        self.reduce_gradients(parameters)
+        scaler = self._scaler
+        if scaler is not None:  # an optimiser without any gradient has nothing to unscale, and the scaler minds
+            optimizers = [o for o in optimizers if any(p.grad is not None for g in o.param_groups for p in g["params"])]
+            for optimizer in optimizers:
+                scaler.unscale_(optimizer)
+        if clip_norm is not None:
+            clip_gradients(parameters, clip_norm)
+        if scaler is None:
+            for optimizer in optimizers:
+                optimizer.step()
+            return True
+        before = scaler.get_scale()
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        if optimizers:
+            scaler.update()
+        return scaler.get_scale() >= before
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint has to hold: the loss's scale."""
+        return {} if self._scaler is None else {"scaler": self._scaler.state_dict()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """What :meth:`state` gave, put back."""
+        if self._scaler is not None and "scaler" in state:
+            self._scaler.load_state_dict(state["scaler"])
+
+    # Several processes.
+
+    def share(self, rows: Any) -> Any:
+        """This process's rows of a batch: neighbours, the first processes one more where they can't be even.
+
+        Parameters
+        ----------
+        rows : Tensor, ndarray, list, anything with ``len`` and ``take(ids)``, or dicts and tuples of these
+            The same in every process.
+        """
+        if self.n_processes == 1:
+            return rows
+        return _cut(rows, *self._bounds(_length(rows)))
+
+    def share_weighted(self, rows: Any) -> tuple[Any, float]:
+        """:meth:`share`, and what this part's mean loss counts so that the processes' mean is the batch's.
+
+        The weight is 0 for a process that has no row of it.
+        """
+        if self.n_processes == 1:
+            return rows, 1.0
+        n = _length(rows)
+        first, last = self._bounds(n)
+        return _cut(rows, first, last), (last - first) * self.n_processes / max(n, 1)
+
+    def _bounds(self, n: int) -> tuple[int, int]:
+        each, more = divmod(n, self.n_processes)
+        first = self.process * each + min(self.process, more)
+        return first, first + each + (self.process < more)
+
+    def gather(self, array: Any) -> Any:
+        """Every process's rows, a Tensor's or an ndarray's, one after the other: what :meth:`share` cut, whole."""
+        if self.n_processes == 1:
+            return array
+        if isinstance(array, np.ndarray):
+            return self._processes.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
+        return self._processes.gather(array)
+
+    def agree(self, value: Any) -> Any:
+        """The main process's value, a plain one, in every process."""
+        return self._processes.agree(value)
+
+    def everyone(self, value: Any) -> list[Any]:
+        """Each process's value, a plain one, in the order of their numbers."""
+        return self._processes.everyone(value)
+
+    def wait(self) -> None:
+        """Go on when every process is here.
+
+        Raises
+        ------
+        SylvanError
+            When one doesn't come within ``timeout`` seconds, or has ended.
+        """
+        self._processes.wait()
+
+
+class AsItIs(Engine):
+    """What a training without an engine has: its module stays where it is, in one process."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
+        self.precision, self.accumulate, self.timeout = "no", 1, 3600.0
+        self._processes, self._scaler = Alone(), None
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def place(self, module: _Module) -> _Module:
+        return module
+
+
+def _wanted(device: object) -> torch.device | None:
+    """The device that was asked for; None for "auto"."""
+    if isinstance(device, str) and device == "auto":
+        return None
+    try:
+        if not isinstance(device, str | torch.device):
+            raise RuntimeError
+        found = torch.device(device)
+    except RuntimeError:
+        found = torch.device("meta")
+    if found.type not in ("cpu", "cuda"):
+        raise ParameterError(
+            "The 'device' parameter of Engine must be 'auto', 'cpu', 'cuda' or one of several CUDA devices, like "
+            f"'cuda:1'. Got {str(device)!r} instead."
+        )
+    if found.type == "cuda" and (found.index or 0) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        n = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        raise ParameterError(
+            f"The 'device' parameter of Engine is {str(device)!r}, but PyTorch sees {n or 'no'} CUDA "
+            f"device{'' if n == 1 else 's'} here. Take 'auto' or 'cpu', or install a PyTorch that knows your GPU."
+        )
+    return found
+
+
+def _own_device(wanted: torch.device | None, processes: Alone) -> torch.device:
+    own = processes.device
+    if own is not None:
+        if wanted is not None and (wanted.type != own.type or wanted.index not in (None, own.index)):
+            raise ParameterError(
+                f"The 'device' parameter of Engine is {str(wanted)!r}, but this is process {processes.index} of "
+                f"{processes.n}, whose device is {str(own)!r}. Take 'auto'."
+            )
+        return own
+    if wanted is None:
+        wanted = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return wanted
+
+
+def _precision(precision: str, device: torch.device) -> str:
+    if precision == "auto":
+        return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "no"
+    if precision == "fp16" and device.type != "cuda":
+        raise ParameterError(
+            f"The 'precision' parameter of Engine is 'fp16', which needs a CUDA device; this one is {str(device)!r}. "
+            "Take 'bf16' or 'no'."
+        )
+    return precision
+
+
+def _length(rows: Any) -> int:
+    if isinstance(rows, dict | tuple):
+        values = list(rows.values() if isinstance(rows, dict) else rows)
+        return max((_length(value) for value in values), default=0)
+    return 0 if isinstance(rows, Tensor | np.ndarray) and rows.ndim == 0 else len(rows)
+
+
+def _cut(rows: Any, first: int, last: int) -> Any:
+    if isinstance(rows, dict):
+        return {key: _cut(value, first, last) for key, value in rows.items()}
+    if isinstance(rows, tuple):
+        return tuple(_cut(value, first, last) for value in rows)
+    if isinstance(rows, Tensor | np.ndarray):
+        return rows if rows.ndim == 0 else rows[first:last]
+    return rows.take(np.arange(first, last)) if hasattr(rows, "take") else rows[first:last]

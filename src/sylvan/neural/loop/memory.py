@@ -1,0 +1,68 @@
+"""Out of memory, said in a sentence that names what to lower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from sylvan.errors import MemoryLimitError, SylvanError
+
+__all__ = ["memory_sentences", "out_of_memory"]
+
+# What PyTorch's allocators of the CPU say, on Linux and macOS and on Windows; they raise plain RuntimeErrors.
+_CPU_WORDS = ("can't allocate memory", "not enough memory: you tried to allocate")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that a device or the machine has no more memory.
+
+    Examples
+    --------
+    >>> from sylvan.neural.loop.memory import out_of_memory
+    >>> out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes"))
+    True
+    >>> out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    False
+    """
+    if isinstance(error, SylvanError):
+        return False
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _CPU_WORDS)
+
+
+@contextmanager
+def memory_sentences(doing: str, device: str, remedy: str) -> Iterator[None]:
+    """Whatever runs out of memory in the block becomes one sentence.
+
+    Parameters
+    ----------
+    doing : str
+        What ran out of it: "Training".
+    device : str
+    remedy : str
+        What to lower, as a sentence of its own.
+
+    Raises
+    ------
+    MemoryLimitError
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.neural.loop.memory import memory_sentences
+    >>> with memory_sentences("Encoding texts", "cpu", "Lower batch_tokens."):
+    ...     raise torch.OutOfMemoryError("CUDA out of memory.")
+    Traceback (most recent call last):
+    ...
+    sylvan.errors.MemoryLimitError: Encoding texts ran out of memory on cpu (CUDA out of memory). Lower batch_tokens.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        first = (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
+        raise MemoryLimitError(f"{doing} ran out of memory on {device} ({first[:160]}). {remedy}") from error

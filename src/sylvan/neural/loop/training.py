@@ -1,0 +1,469 @@
+"""The training loop of every task: early stopping, the best model kept, checkpoints that resume to the same bits."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from sylvan.errors import DataError, ModelError
+from sylvan.neural.loop.engine import AsItIs, Engine
+from sylvan.neural.loop.finite import finite
+from sylvan.neural.loop.history import History
+from sylvan.neural.loop.keeping import Keeper
+from sylvan.neural.loop.memory import memory_sentences
+from sylvan.neural.loop.randomness import own_seed, random_state, set_random_state, untouched_randomness
+from sylvan.parallel import Progress, progress, quiet
+from sylvan.params import Constraint, Number, Parameterized
+
+__all__ = ["Job", "train"]
+
+_LOOKED_AT = 50  # steps between two looks at the loss; a look waits for the device
+_OWN = ("random", "job", "loss")  # what of a checkpoint differs from process to process
+
+
+class Job(ABC):
+    """What is trained: a module, its optimisers, batches in an order that the epoch decides, and measures.
+
+    Attributes
+    ----------
+    module : nn.Module
+        Holds every parameter and buffer: encoder, class table, sampler, loss.
+    optimizers : list of torch.optim.Optimizer
+        All of them step after every batch.
+    metric : str
+        The key of :meth:`evaluate` that decides which model is the best.
+    larger_is_better : bool
+    later_of_equals : bool, default False
+        Whether the later of two models that measure the same is kept. It doesn't count as a better one: patience goes
+        on waiting.
+    measures_start : bool, default False
+        Whether the model is measured before the first step too, and kept where nothing better follows.
+    schedulers : sequence of torch.optim.lr_scheduler.LRScheduler
+        All of them step after every step of the optimisers; :class:`~sylvan.neural.WarmupSchedule` makes some.
+    title : str, default "Training"
+        What the progress bar is called.
+    """
+
+    module: nn.Module
+    optimizers: list[torch.optim.Optimizer]
+    metric: str
+    larger_is_better: bool = True
+    later_of_equals: bool = False
+    measures_start: bool = False
+    schedulers: Sequence[LRScheduler] = ()
+    title: str = "Training"
+
+    @abstractmethod
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+
+    @abstractmethod
+    def batches(self, epoch: int) -> Iterator[Any]:
+        """The batches of an epoch, counted from 0: the same for the same seed and epoch."""
+
+    @abstractmethod
+    def step(self, batch: Any, step: int) -> Tensor:
+        """The loss of one batch; ``step`` counts from 0 over all epochs. Refreshes the sampler when it is due.
+
+        With an engine, ``batch`` is this process's part of what :meth:`batches` gave, the loss its rows' mean, and
+        ``step`` counts the optimisers' steps, each of which may take several batches. What the batch needs on the
+        engine's device :meth:`sylvan.neural.Engine.batch` puts there.
+        """
+
+    def prepare(self, step: int) -> None:  # noqa: B027  # most jobs have nothing to prepare
+        """What is due before a step of the optimisers.
+
+        Of several processes each is asked, one without a row of the batch too, whose :meth:`step` isn't called: here is
+        the place for what they compute together.
+        """
+
+    @abstractmethod
+    def evaluate(self, split: str) -> dict[str, float]:
+        """Measures on "validation" or "test"; called without gradients and with the module in evaluation mode.
+
+        Of several processes each is asked, and what the main one answers holds.
+        """
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values that decide what is trained; a checkpoint goes on under the same ones only."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint has to hold beside module and optimisers, like hidden states that are carried over."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027  # most jobs have no state of their own
+        """What :meth:`state` gave, put back; its tensors are on the CPU."""
+
+
+@dataclass(repr=False)
+class _Limits(Parameterized):
+    """The parameters of :func:`train` that have ranges."""
+
+    epochs: int
+    patience: int | None
+    seed: int
+    max_steps: int | None
+    time_limit: float | None
+    clip_norm: float | None
+    checkpoint_every: float
+    evaluate_every: int | None
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        "epochs": Number(int, 1),
+        "patience": Number(int, 1, optional=True),
+        "seed": Number(int, 0),
+        "max_steps": Number(int, 1, optional=True),
+        "time_limit": Number(float, 0, open_low=True, optional=True),
+        "clip_norm": Number(float, 0, open_low=True, optional=True),
+        "checkpoint_every": Number(float, 0),
+        "evaluate_every": Number(int, 1, optional=True),
+    }
+
+
+_Limits.__name__ = "train"  # whose parameters they are, in errors
+
+
+def train(
+    job: Job,
+    *,
+    epochs: int,
+    patience: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    max_steps: int | None = None,
+    time_limit: float | None = None,
+    clip_norm: float | None = None,
+    checkpoint_every: float = 600.0,
+    evaluate_every: int | None = None,
+    on_entry: Callable[[dict[str, Any]], None] | None = None,
+    on_start: Callable[[], None] | None = None,
+    engine: Engine | None = None,
+) -> History:
+    """Train until the validation measure stops improving or a limit is reached; ``job.module`` is then the best model.
+
+    Evaluations leave the generators as they were, and a checkpoint holds the module, the optimisers, the generators
+    and the position: a training that was stopped or killed and goes on by ``resume`` has the same parameters, bit for
+    bit, as one that never stopped (on the same device, with the same number of threads).
+
+    Parameters
+    ----------
+    job : Job
+    epochs : int
+        The most epochs.
+    patience : int, optional
+        Stop after so many evaluations in a row without a better one; never for None.
+    folder : path, optional
+        Where ``checkpoint``, ``best`` (both folders of :mod:`sylvan.store`) and ``results.json`` are kept; nothing is
+        written for None, and the best model is then kept in memory.
+    resume : bool
+        Go on from the checkpoint in ``folder`` if there is one; otherwise it is removed.
+    seed : int
+        Given to :func:`torch.manual_seed` before the first step.
+    max_steps, time_limit : int and float, optional
+        Stop after so many steps or seconds, those before a ``resume`` among them, with a last evaluation and a
+        checkpoint.
+    clip_norm : float, optional
+        The most that the gradients' common norm may be.
+    checkpoint_every : float
+        Seconds between two checkpoints within an epoch; there is one after each epoch anyway.
+    evaluate_every : int, optional
+        Steps between two evaluations; by default there is one after each epoch.
+    on_entry : callable, optional
+        Given each new entry of the history.
+    on_start : callable, optional
+        Called once, before the first step, when nothing was wrong with the parameters and the checkpoint is taken in
+        or, where it isn't gone on from, removed: the time to write beside it what belongs to this training.
+    engine : Engine, optional
+        Where and how it computes: the module is then placed on its device, batches are shared among its processes,
+        gradients accumulated over its number of batches, and steps counted are the optimisers'. A checkpoint is never
+        made within an accumulation. Of several processes each calls this function; the main one writes, and calls
+        ``on_entry`` and ``on_start``; all must see the same ``folder``. Without one everything stays where it is.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+    DataError
+        When an epoch has no batch.
+    ModelError
+        When the checkpoint is damaged or of another training, or the folder can't be written.
+    MemoryLimitError
+        When the device or the machine runs out of memory.
+    SylvanError
+        When another process of the engine ended, or gave no sign for its ``timeout``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.neural import Job, train
+    >>> class Line(Job):
+    ...     metric, larger_is_better = "error", False
+    ...     def __init__(self):
+    ...         self.module = torch.nn.Linear(1, 1)
+    ...         self.optimizers = [torch.optim.SGD(self.module.parameters(), lr=0.5)]
+    ...         self.x = torch.linspace(-1, 1, 20).unsqueeze(1)
+    ...     def steps_per_epoch(self):
+    ...         return 4
+    ...     def batches(self, epoch):
+    ...         return iter(self.x.split(5))
+    ...     def step(self, batch, step):
+    ...         return ((self.module(batch) - 3 * batch - 1) ** 2).mean()
+    ...     def evaluate(self, split):
+    ...         return {"error": float(self.step(self.x, 0))}
+    >>> history = train(Line(), epochs=50, patience=5)
+    >>> history.test["error"] < 1e-6
+    True
+    """
+    limits = _Limits(epochs, patience, seed, max_steps, time_limit, clip_norm, checkpoint_every, evaluate_every)
+    limits.check_params()
+    if job.steps_per_epoch() < 1:
+        raise DataError("There is nothing to train on: not even one batch. Give more data, or smaller batches.")
+    engine = AsItIs(job.module) if engine is None else engine
+    with memory_sentences("Training", str(engine.device), _REMEDY), quiet(not engine.is_main):
+        engine.place(job.module)
+        return _Run(job, limits, Keeper(folder, writes=engine.is_main), engine, on_entry).run(resume, on_start)
+
+
+_REMEDY = (
+    "Lower batch_size (accumulate=2 with half of it makes the same steps) or max_length, turn gradient_checkpointing "
+    "on where the encoder has it, or take precision='bf16'."
+)
+
+
+class _Run:
+    """One training on its way: where it stands, and the steps of the loop."""
+
+    def __init__(
+        self,
+        job: Job,
+        limits: _Limits,
+        keeper: Keeper,
+        engine: Engine,
+        on_entry: Callable[[dict[str, Any]], None] | None,
+    ) -> None:
+        self.job, self.limits, self.keeper, self.engine, self.on_entry = job, limits, keeper, engine, on_entry
+        self.history = History(job.metric, job.larger_is_better)
+        self.epoch = self.within = self.step = self.stale = self.n_losses = 0
+        self.loss: Tensor = torch.zeros((), dtype=torch.float64)  # sum since the last entry, on the losses' device
+        self.restored: dict[str, Any] | None = None
+        self.seconds_before = 0.0
+        self.started = self.saved = time.monotonic()
+
+    def run(self, resume: bool, on_start: Callable[[], None] | None) -> History:
+        self.started = self.saved = time.monotonic()
+        torch.manual_seed(own_seed(self.limits.seed, self.engine.process))
+        restored = self.engine.everyone(resume and self._restore())
+        if len(set(restored)) > 1:
+            raise ModelError(
+                f"Not every process sees the checkpoint in {self.keeper.folder!r}: they must share a folder."
+            )
+        if not restored[0]:
+            self.keeper.clear()
+        if on_start is not None and self.engine.is_main:
+            on_start()
+        self.engine.wait()
+        if self.job.measures_start and not self.step:
+            self._evaluate()
+        self.history.stopped = self._reason()
+        per_epoch = -(-self.job.steps_per_epoch() // self.engine.accumulate)
+        total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)
+        with progress(self.job.title, max(total - self.step, 0), "step") as bar:
+            while not self.history.stopped:
+                self._run_epoch(bar)
+                self.history.stopped = self.history.stopped or self._reason()
+                self.history.seconds = self._seconds()
+                if self.history.stopped != "diverged":
+                    self._save()
+        self._finish()
+        return self.history
+
+    def _reason(self) -> str:
+        """Why training ends here; "" while it goes on."""
+        limits = self.limits
+        if limits.patience is not None and self.stale >= limits.patience:
+            return "patience"
+        if self.epoch >= limits.epochs:
+            return "epochs"
+        if limits.max_steps is not None and self.step >= limits.max_steps:
+            return "steps"
+        return "time" if limits.time_limit is not None and self._seconds() >= limits.time_limit else ""
+
+    def _seconds(self) -> float:
+        return self.seconds_before + float(self.engine.agree(time.monotonic() - self.started))
+
+    def _run_epoch(self, bar: Progress) -> None:
+        """The rest of an epoch, or a part of it where a limit or the patience ends the training."""
+        job, limits = self.job, self.limits
+        batches = iter(job.batches(self.epoch))
+        self._skip(batches)
+        job.module.train()
+        while group := list(islice(batches, self.engine.accumulate)):
+            self._learn(group)
+            bar.update()
+            if limits.evaluate_every is not None and self.step % limits.evaluate_every == 0:
+                self._evaluate()
+            due = self.engine.agree(time.monotonic() - self.saved) >= limits.checkpoint_every
+            whole = self.within >= job.steps_per_epoch()
+            if not self._sound(due or whole):
+                self.history.stopped = "diverged"
+            reason = self.history.stopped or self._reason()
+            if reason and (reason == "diverged" or not whole):
+                self._evaluate(counts=False)
+                self.history.stopped = self.history.stopped or reason
+                return
+            if due:
+                self._save()
+        self.epoch, self.within = self.epoch + 1, 0
+        if limits.evaluate_every is None or self.epoch == limits.epochs:
+            self._evaluate()
+
+    def _sound(self, kept: bool) -> bool:
+        """Whether losses, and weights that are to be kept, are finite numbers.
+
+        Reading a loss waits for the device, so that it is done now and then, and before anything is overwritten.
+        """
+        if not kept and self.step % _LOOKED_AT:
+            return True
+        mine = math.isfinite(float(self.loss)) and (not kept or finite(self.job.module))
+        return all(self.engine.everyone(mine))
+
+    def _skip(self, batches: Iterator[Any]) -> None:
+        """Pass over the batches learned from before the training was interrupted, leaving no trace of doing so."""
+        if self.restored is None:
+            return
+        for _ in range(self.within):
+            next(batches, None)
+        self.job.load_state(self.restored["job"])
+        set_random_state(self.restored["random"])
+        self.restored = None
+
+    def _learn(self, group: list[Any]) -> None:
+        """One step of the optimisers, from the batches of ``group``."""
+        job, engine = self.job, self.engine
+        job.prepare(self.step)
+        for number, batch in enumerate(group):
+            part, weight = engine.share_weighted(batch)
+            loss = None
+            if weight:
+                with engine.autocast():
+                    loss = job.step(part, self.step)
+            if not number:
+                for optimizer in job.optimizers:
+                    optimizer.zero_grad(set_to_none=True)
+            if loss is not None:
+                engine.backward(loss, weight / len(group))
+                self.loss = self.loss.to(loss.device) + loss.detach().double() * weight
+        if engine.update(job.optimizers, self.limits.clip_norm):
+            for scheduler in job.schedulers:
+                scheduler.step()
+        self.n_losses += len(group)
+        self.step += 1
+        self.within += len(group)
+
+    def _evaluate(self, counts: bool = True) -> None:
+        """Add an entry to the history, keep the model if it is the best so far; once for each step at most."""
+        history = self.history
+        if history.epochs and history.epochs[-1]["step"] == self.step:
+            return
+        losses = self.engine.everyone(float(self.loss))
+        mean = sum(losses) / len(losses) / self.n_losses if self.n_losses else math.nan  # before the first step
+        with untouched_randomness(), torch.no_grad():
+            self.job.module.eval()
+            measures = self.engine.agree(self.job.evaluate("validation"))
+            self.job.module.train()
+        epoch = self.epoch + (1 if self.within else 0)
+        entry = {"epoch": epoch, "step": self.step, "seconds": self._seconds(), "loss": mean, **measures}
+        self.loss, self.n_losses = torch.zeros((), dtype=torch.float64), 0
+        history.epochs.append(entry)
+        value = measures[history.metric]
+        better = history.better(value)
+        if (self.step and not math.isfinite(mean)) or not self.engine.agree(finite(self.job.module)):
+            better, history.stopped = False, "diverged"  # whatever it measures, it isn't a model any more
+        elif better or (self.job.later_of_equals and history.as_good(value)):
+            history.best = entry
+            self.keeper.keep_best(self.job.module, entry)
+        if better:
+            self.stale = 0
+        elif counts:
+            self.stale += 1
+        if self.on_entry is not None and self.engine.is_main:
+            self.on_entry(entry)
+
+    # Checkpoints.
+
+    def _identity(self) -> dict[str, Any]:
+        return {**self.job.settings(), **self.engine.settings(), "seed": self.limits.seed}
+
+    def _save(self) -> None:
+        self.history.seconds = self._seconds()
+        self.saved = time.monotonic()
+        if self.keeper.folder is None:
+            return
+        tree: dict[str, Any] = {
+            "module": self.job.module.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.job.optimizers],
+            "random": random_state(),
+            "job": self.job.state(),
+            "history": self.history.as_dict(),
+            "position": [self.epoch, self.within, self.step, self.stale, self.n_losses],
+            "loss": self.loss,
+        }
+        if self.job.schedulers:
+            tree["schedulers"] = [scheduler.state_dict() for scheduler in self.job.schedulers]
+        if self.engine.state():
+            tree["engine"] = self.engine.state()
+        if self.engine.n_processes > 1:
+            tree["processes"] = self.engine.everyone({name: tree[name] for name in _OWN})
+        self.keeper.save(tree, self._identity())
+        self.keeper.write_results(self.job.settings(), vars(self.limits), self.history)
+        self.engine.wait()
+
+    def _restore(self) -> bool:
+        """Take the checkpoint in, if there is one."""
+        tree = self.keeper.load(self._identity())
+        if tree is None:
+            return False
+        self.job.module.load_state_dict(tree["module"])
+        for optimizer, state in zip(self.job.optimizers, tree["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        for scheduler, state in zip(self.job.schedulers, tree.get("schedulers", []), strict=True):
+            scheduler.load_state_dict(state)
+        self.engine.load_state(tree.get("engine", {}))
+        if "processes" in tree:
+            tree.update(tree["processes"][self.engine.process])
+        self.job.load_state(tree["job"])
+        set_random_state(tree["random"])
+        self.history = History(**tree["history"])
+        self.epoch, self.within, self.step, self.stale, self.n_losses = tree["position"]
+        self.loss = tree["loss"]
+        self.seconds_before = self.history.seconds
+        self.restored = {"job": tree["job"], "random": tree["random"]}
+        return True
+
+    def _finish(self) -> None:
+        """Put the best model into the module, and measure it on the test part."""
+        history = self.history
+        self.engine.wait()
+        self.keeper.restore_best(self.job.module)
+        self.engine.place(self.job.module)  # of several processes the main one's best is everyone's
+        if history.best is not None:
+            with untouched_randomness(), torch.no_grad():
+                self.job.module.eval()
+                history.test = self.engine.agree(self.job.evaluate("test"))
+        self.keeper.write_results(self.job.settings(), vars(self.limits), history)

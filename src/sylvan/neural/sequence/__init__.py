@@ -1,0 +1,1 @@
+"""Encoders of sequences and of bags of features."""

@@ -1,0 +1,281 @@
+"""Texts to vectors without a pretrained network: the sum of vectors of hashed words and pairs of words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from sylvan import store
+from sylvan.errors import ModelError, NotFittedError, ParameterError
+from sylvan.neural.sequence.bag_encoder import BagEncoder
+from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
+from sylvan.neural.text.hugging_face import reason_of
+from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
+from sylvan.neural.text.token_rows import TokenRows
+from sylvan.params import Constraint, Flag, Instance, Number
+from sylvan.text import TfidfVectorizer
+from sylvan.text.documents import as_documents
+
+__all__ = ["BagTextEncoder"]
+
+MODEL_TYPE = "sylvan-bag"
+_FORMAT = 1
+# A Han or kana character is a word of its own: these scripts put no spaces between words.
+_CJK = "[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"
+_WORDS = re.compile(rf"{_CJK}|\w+?(?={_CJK})|\w+")
+_CHUNK = 10_000
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+class BagTextEncoder(TextEncoder):
+    """The sum of vectors of a text's words and pairs of neighbouring words, or of a vectoriser's terms.
+
+    Learns from nothing, needs no file, and encodes some ten thousand texts a second: for tests, for machines without
+    weights, and as the floor that a pretrained encoder has to rise above.
+
+    Parameters
+    ----------
+    dim : int
+        Dimensions of the vectors.
+    n_buckets : int
+        Words and pairs are hashed into so many features; where two fall together they share a vector.
+    vectorizer : TfidfVectorizer, optional
+        A fitted one, whose columns are then the features instead of hashed words.
+    hidden : int, optional
+        Width of a hidden layer; without it vectors are a linear map of the features.
+    dropout : float in [0, 1]
+        Of the sum.
+    max_length : int
+        The most words of a text that are hashed. A vectoriser looks at whole texts.
+    frozen : bool
+        Whether the weights stay as they are in a training.
+    seed : int
+        Of the weights that a training begins with.
+
+    Notes
+    -----
+    A text without any word is a bag with nothing in it: its vector is the constant that is added to all.
+
+    Examples
+    --------
+    >>> from sylvan.neural import BagTextEncoder
+    >>> encoder = BagTextEncoder(dim=8, n_buckets=1000)
+    >>> rows = encoder.tokenize(["whales in the south seas", "whales"])
+    >>> rows.lengths.tolist(), encoder(encoder.collate(rows)).shape
+    ([9, 1], torch.Size([2, 8]))
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "dim": Number(int, 1),
+        "n_buckets": Number(int, 1, 2**31 - 1),
+        "vectorizer": Instance((TfidfVectorizer,), "a fitted TfidfVectorizer", optional=True),
+        "hidden": Number(int, 1, optional=True),
+        "dropout": Number(float, 0, 1),
+        "max_length": Number(int, 1),
+        "frozen": Flag(),
+        "seed": Number(int, 0, 2**63 - 1),
+    }
+
+    def __init__(
+        self,
+        dim: int = 128,
+        n_buckets: int = 2**18,
+        vectorizer: TfidfVectorizer | None = None,
+        hidden: int | None = None,
+        dropout: float = 0.0,
+        max_length: int = 1024,
+        frozen: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.dim, self.n_buckets, self.vectorizer, self.hidden = dim, n_buckets, vectorizer, hidden
+        self.dropout, self.max_length, self.frozen, self.seed = dropout, max_length, frozen, seed
+
+    def _load(self) -> None:
+        n_features = self.n_buckets
+        if self.vectorizer is not None:
+            try:
+                n_features = self.vectorizer.n_terms_
+            except NotFittedError:
+                raise ParameterError(
+                    "The 'vectorizer' parameter of BagTextEncoder must be a fitted TfidfVectorizer. Call its fit first."
+                ) from None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.bag = BagEncoder(n_features, self.dim, hidden=self.hidden, dropout=self.dropout)
+        self.bag.requires_grad_(not self.frozen)
+
+    @property
+    def dim_out(self) -> int:
+        return self.dim
+
+    # ------------------------------------------------------------------------------------ texts to vectors
+
+    def tokenize(self, texts: Iterable[str]) -> TokenRows:
+        self.load()
+        documents = as_documents(texts)
+        self.n_truncated = 0
+        if self.vectorizer is not None:
+            found = self.vectorizer.transform_rows(documents)
+            return TokenRows(found.indices, found.indptr, found.data)
+        hashes: dict[str, int] = {}
+        return TokenRows.join(
+            [self._hashed(documents[i : i + _CHUNK], hashes) for i in range(0, len(documents), _CHUNK)]
+        )
+
+    def _hashed(self, documents: tuple[str, ...], hashes: dict[str, int]) -> TokenRows:
+        """Buckets of words and pairs, each text's rising, with 1 + log(count) brought to length 1."""
+        words: list[int] = []
+        lengths = np.zeros(len(documents), dtype=np.int64)
+        for i, document in enumerate(documents):
+            found = _WORDS.findall(document.lower())
+            if len(found) > self.max_length:
+                self.n_truncated += 1
+                found = found[: self.max_length]
+            lengths[i] = len(found)
+            for word in found:
+                if (number := hashes.get(word)) is None:
+                    number = hashes[word] = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+                words.append(number)
+        single = np.asarray(words, dtype=np.uint64)
+        row = np.repeat(np.arange(len(documents)), lengths)
+        neighbours = row[:-1] == row[1:]
+        pairs = single[:-1][neighbours] * np.uint64(31) + single[1:][neighbours] + np.uint64(1 << 40)
+        buckets = (_mixed(np.concatenate([single, pairs])) % np.uint64(self.n_buckets)).astype(np.int64)
+        rows = np.concatenate([row, row[:-1][neighbours]])
+        keys, counts = np.unique(rows * self.n_buckets + buckets, return_counts=True)
+        owner, ids = keys // self.n_buckets, keys % self.n_buckets
+        values = 1 + np.log(counts)
+        values /= np.sqrt(np.bincount(owner, values**2, len(documents)))[owner]
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(documents)))])
+        return TokenRows(ids.astype(np.int32), offsets.astype(np.int64), values.astype(np.float32))
+
+    def collate(self, rows: TokenRows) -> dict[str, Tensor]:
+        values = np.ones(len(rows.ids), dtype=np.float32) if rows.values is None else rows.values
+        return {
+            "ids": as_tensor(rows.ids.astype(np.int64)),
+            "offsets": as_tensor(rows.offsets),
+            "values": as_tensor(values),
+        }
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        self.load()
+        found: Tensor = self.bag(batch["ids"], batch["offsets"], batch["values"])
+        return found.float()
+
+    def tables(self) -> list[nn.Parameter]:
+        """The features' vectors, whose gradients are sparse; none when they are frozen."""
+        self.load()
+        return [] if self.frozen else self.bag.tables()
+
+    # ------------------------------------------------------------------------------------ files
+
+    def identity(self) -> dict[str, Any]:
+        self.load()
+        weights = self._of_weights(lambda: checksum_of_tensors(self._weights()))
+        found: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": weights}
+        if self.vectorizer is None:
+            return {**found, "n_buckets": self.n_buckets, "max_length": self.max_length}
+        return {**found, "vectorizer": _vectorizer_checksum(self.vectorizer)}
+
+    def _weights(self) -> list[tuple[str, Tensor]]:
+        return list(self.bag.state_dict().items())
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``config.json`` and ``model.safetensors``, and the vectoriser where there is one.
+
+        Parameters
+        ----------
+        folder : path
+            Made when it isn't there. Files of the same names are replaced, each at one stroke.
+
+        Raises
+        ------
+        ModelError
+            When the folder can't be written.
+        """
+        self.load()
+        names = ("dim", "n_buckets", "hidden", "dropout", "max_length", "frozen", "seed")
+        config: dict[str, Any] = {"model_type": MODEL_TYPE, "format": _FORMAT}
+        config |= {name: _plain(getattr(self, name)) for name in names}
+        config["vectorizer"] = self.vectorizer is not None
+        with written_beside(folder) as place:
+            with open(os.path.join(place, "model.safetensors"), "wb") as weights:
+                weights.write(tensor_bytes(dict(self._weights())))
+            with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
+                json.dump(config, file, indent=2)
+            if self.vectorizer is not None:
+                store.save(os.path.join(place, "vectorizer"), self.vectorizer.to_state())
+
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike[str], **changes: Any) -> BagTextEncoder:
+        """The encoder that :meth:`save_pretrained` wrote.
+
+        Parameters
+        ----------
+        folder : path
+        **changes
+            ``max_length``, ``dropout`` or ``frozen``, where these are to be others.
+
+        Raises
+        ------
+        ModelError
+            When files are missing or damaged.
+        """
+        path = os.fspath(folder)
+        config = read_json(os.path.join(path, "config.json"))
+        if config.pop("model_type", None) != MODEL_TYPE or config.pop("format", None) != _FORMAT:
+            raise ModelError(f"{path!r} holds no BagTextEncoder that this release of Sylvan reads.")
+        vectorizer = None
+        if config.pop("vectorizer", False):
+            vectorizer = TfidfVectorizer.from_state(store.load(os.path.join(path, "vectorizer")))
+        try:
+            encoder = cls(**{**config, **changes}, vectorizer=vectorizer)
+            weights = read_tensors(path)
+            _check_shapes(encoder, weights)
+            encoder.load().bag.load_state_dict(weights)
+        except (TypeError, ParameterError, RuntimeError) as error:
+            raise ModelError(f"The encoder in {path!r} is damaged: {reason_of(error)}") from error
+        return encoder
+
+
+def _check_shapes(encoder: BagTextEncoder, weights: Mapping[str, Tensor]) -> None:
+    """Hold the settings against the weights before a table is made that a false number would make huge."""
+    encoder.check_params()
+    n_features = encoder.n_buckets if encoder.vectorizer is None else encoder.vectorizer.n_terms_
+    wanted = (n_features, encoder.dim if encoder.hidden is None else encoder.hidden)
+    found = weights.get("features")
+    if found is None or tuple(found.shape) != wanted:
+        shape = None if found is None else tuple(found.shape)
+        raise ParameterError(f"its settings ask for features of the shape {wanted}, its weights have {shape}.")
+    with torch.device("meta"):  # which takes no memory
+        BagEncoder(n_features, encoder.dim, hidden=encoder.hidden).load_state_dict(dict(weights), assign=True)
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+        raise ParameterError("its weights are not finite.")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Every bit of a number spread over all bits (Fibonacci hashing, and the high half folded into the low)."""
+    with np.errstate(over="ignore"):
+        spread: npt.NDArray[np.uint64] = numbers * _MIX
+    spread ^= spread >> np.uint64(32)
+    return spread
+
+
+def _vectorizer_checksum(vectorizer: TfidfVectorizer) -> str:
+    state = vectorizer.to_state()
+    found = [(name, as_tensor(array)) for name, array in state.arrays.items()]
+    return f"{checksum_of_tensors(found)}:{json.dumps(state.params, sort_keys=True, default=list)}"

@@ -1,0 +1,219 @@
+"""Files of encoders: found and read with sentences, written so that a reader never meets half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sylvan.errors import ModelError
+from sylvan.neural.text import hugging_face
+
+__all__ = [
+    "check_files",
+    "find_folder",
+    "inside",
+    "network_folder",
+    "read_json",
+    "read_tensors",
+    "tensor_bytes",
+    "written_beside",
+]
+
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tekken.json", "bpe.codes")
+_TOKENIZER_ENDINGS = (".model", ".spm", ".tiktoken")
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+
+
+def find_folder(source: str | os.PathLike[str]) -> str:
+    """The local folder that a path or a name on the hub means.
+
+    Parameters
+    ----------
+    source : path or str
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ModelError
+        When there is none, and the hub can't be reached or has no such model.
+    """
+    path = os.path.expanduser(os.fspath(source))
+    if os.path.isdir(path):
+        return path
+    if os.path.exists(path):
+        raise ModelError(f"An encoder is a folder with several files, but {path!r} is a file.")
+    if not _HUB_NAME.fullmatch(path) or ".." in path:
+        raise ModelError(f"There is no folder {path!r}.")
+    return hugging_face.snapshot(path, _is_complete)
+
+
+def _is_complete(folder: str) -> bool:
+    try:
+        check_files(network_folder(folder))
+    except ModelError:
+        return False
+    return True
+
+
+def network_folder(folder: str) -> str:
+    """Where the network's own files lie: the folder, or the one in it that its ``modules.json`` names first."""
+    if not os.path.isfile(os.path.join(folder, "modules.json")):
+        return folder
+    first: Any = next(iter(read_json(os.path.join(folder, "modules.json"), list)), None)
+    return inside(folder, first.get("path", "") if isinstance(first, dict) else "")
+
+
+def inside(folder: str, name: Any) -> str:
+    """A path of a folder that stays in it.
+
+    Raises
+    ------
+    ModelError
+        When it leads elsewhere or is no string.
+    """
+    parts = re.split(r"[\\/]", name) if isinstance(name, str) else [".."]
+    if ".." in parts or os.path.isabs(name) or ":" in name:
+        raise ModelError(f"{os.path.join(folder, 'modules.json')!r} names the path {name!r}, which leads elsewhere.")
+    return os.path.join(folder, name) if name else folder
+
+
+def check_files(folder: str) -> None:
+    """Hold that a folder has the files of a network and of its tokenizer.
+
+    Raises
+    ------
+    ModelError
+        When one is missing; the sentence says which.
+    """
+    names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    if "config.json" not in names:
+        more = ""
+        if "adapter_config.json" in names:
+            more = " It holds only what was added to another network: merge the two, and save the whole."
+        raise ModelError(f"{folder!r} is not the folder of an encoder: config.json is missing.{more}")
+    if "adapter_config.json" in names:
+        raise ModelError(
+            f"The encoder in {folder!r} has an adapter beside it (adapter_config.json), as LoRA leaves one: merge it "
+            "into the weights first (peft's merge_and_unload), and save the whole to a folder of its own."
+        )
+    for index in (f"{name}.index.json" for name in _WEIGHTS if name not in names):
+        if index in names:
+            found = read_json(os.path.join(folder, index)).get("weight_map")
+            shards = set(found.values()) if isinstance(found, dict) else {"weight_map"}
+            if missing := sorted(str(shard) for shard in shards if shard not in names):
+                raise ModelError(
+                    f"The encoder in {folder!r} is incomplete: {', '.join(missing)} of {index} is missing."
+                )
+            break
+    else:
+        if not names & set(_WEIGHTS):
+            raise ModelError(f"The encoder in {folder!r} is incomplete: its weights (model.safetensors) are missing.")
+    if not names & set(_TOKENIZERS) and not any(name.endswith(_TOKENIZER_ENDINGS) for name in names):
+        raise ModelError(
+            f"The encoder in {folder!r} is incomplete: its tokenizer (tokenizer.json, vocab.txt or the like) is "
+            "missing."
+        )
+
+
+def read_json(path: str, kind: type = dict) -> Any:
+    """A JSON file that holds an object, or a list.
+
+    Raises
+    ------
+    ModelError
+        When it can't be read or holds something else.
+    """
+    try:
+        with open(path, "rb") as file:
+            found = json.load(file)
+    except OSError as error:
+        raise ModelError(f"{path!r} can't be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path!r} is damaged: it is no JSON.") from error
+    if not isinstance(found, kind):
+        wanted = "an object" if kind is dict else "a list"
+        raise ModelError(f"{path!r} is damaged: it must hold {wanted}, but holds a {type(found).__name__}.")
+    return found
+
+
+def read_tensors(folder: str) -> dict[str, Tensor]:
+    """The tensors of a folder's ``model.safetensors``, or else of its ``pytorch_model.bin``.
+
+    Raises
+    ------
+    ModelError
+        When both are missing, or the file is damaged.
+    """
+    path, old = (os.path.join(folder, name) for name in _WEIGHTS)
+    pickled = not os.path.exists(path) and os.path.exists(old)
+    try:
+        if pickled:
+            found = torch.load(old, map_location="cpu", weights_only=True)
+        else:
+            found = hugging_face.need("safetensors.torch").load_file(path)
+    except (ImportError, MemoryError):
+        raise
+    except FileNotFoundError as error:
+        raise ModelError(f"{path!r} is missing.") from error
+    except Exception as error:  # of the reader of either format
+        raise ModelError(f"{old if pickled else path!r} can't be read: {hugging_face.reason_of(error)}") from error
+    if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
+        raise ModelError(f"{old!r} is damaged: it must hold tensors by their names.")
+    return {str(name): tensor.float() for name, tensor in found.items()}
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """The bytes of a safetensors file."""
+    plain = {name: tensor.detach().to("cpu", torch.float32).contiguous() for name, tensor in tensors.items()}
+    found: bytes = hugging_face.need("safetensors.torch").save(plain, metadata={"format": "pt"})
+    return found
+
+
+@contextlib.contextmanager
+def written_beside(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """An empty folder to write into, whose files are then moved into ``folder``, each at one stroke.
+
+    Raises
+    ------
+    ModelError
+        When ``folder`` can't be written; what was in it before is still there.
+    """
+    path = os.path.realpath(os.path.expanduser(os.fspath(folder)))
+    waiting = ""
+    try:
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise NotADirectoryError(0, "it is a file, not a folder")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        waiting = tempfile.mkdtemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
+        yield waiting
+        _move(waiting, path)
+    except OSError as error:
+        raise ModelError(
+            f"The encoder could not be saved to {os.fspath(folder)!r}: {error.strerror or error}."
+        ) from error
+    finally:
+        if waiting:
+            shutil.rmtree(waiting, ignore_errors=True)
+
+
+def _move(source: str, target: str) -> None:
+    os.makedirs(target, exist_ok=True)
+    for name in sorted(os.listdir(source)):
+        here, there = os.path.join(source, name), os.path.join(target, name)
+        if os.path.isdir(here):
+            _move(here, there)
+        else:
+            os.replace(here, there)

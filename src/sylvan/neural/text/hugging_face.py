@@ -1,0 +1,385 @@
+"""The only importer of transformers, peft, safetensors and huggingface_hub; never runs code that comes with a model."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib
+import json
+import os
+import shutil
+import socket
+import sys
+import urllib.parse
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from sylvan.errors import ModelError, ParameterError
+from sylvan.neural.text.network_shapes import check_counts, check_layers, check_shapes, stored_shapes
+
+__all__ = [
+    "add_lora",
+    "fold_lora",
+    "load_network",
+    "load_tokenizer",
+    "longest_input",
+    "need",
+    "quietly",
+    "reason_of",
+    "recompute_activations",
+    "save",
+    "snapshot",
+    "token_ids",
+    "tokenizer_checksum",
+]
+
+_EXTRAS = {"peft": "lora"}
+# Encoders with a decoder behind them of which transformers loads and saves the encoder alone.
+_HALVES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
+_PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]
+_PICKLED = ["*.bin"]
+_OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.fp16.safetensors"]
+_PATIENCE = 3.0  # seconds to wait for the hub's first answer
+_CHARACTERS_A_TOKEN = 8  # about twice what most languages have; where it isn't enough, the whole is tokenised
+_MARGIN = 16  # tokens: where a text ends may change the last few
+
+
+def need(module: str) -> Any:
+    """Import a module of an extra, or say how to get it.
+
+    Raises
+    ------
+    ImportError
+        When it isn't installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.split(".")[0]
+        extra = _EXTRAS.get(package, "transformers")
+        raise ImportError(
+            f'Encoders of this kind need {package}. Install it with: pip install "sylvan[{extra}]"'
+        ) from error
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """No progress bars, reports and deprecations of transformers while the block runs; errors remain."""
+    log = need("transformers").utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(log.CRITICAL)
+    log.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            for category in (FutureWarning, DeprecationWarning, UserWarning):
+                warnings.simplefilter("ignore", category)
+            yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()
+
+
+def reason_of(error: BaseException) -> str:
+    """What another library's error says, on one line and with a full stop."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
+@contextlib.contextmanager
+def _explained(folder: str, what: str) -> Iterator[None]:
+    """Whatever goes wrong in the block is a ModelError that names the folder."""
+    try:
+        with quietly():
+            yield
+    except (ModelError, ParameterError, MemoryError):
+        raise
+    except Exception as error:  # of transformers and what it stands on: any class at all
+        reason = reason_of(error)
+        if "trust_remote_code" in reason:
+            reason = "it needs code that comes with the model, which Sylvan doesn't run."
+        raise ModelError(f"The {what} in {folder!r} can't be loaded: {reason}") from error
+
+
+# ---------------------------------------------------------------------------------------- from files
+
+
+def load_tokenizer(folder: str) -> Any:
+    """The tokenizer of a local folder.
+
+    Raises
+    ------
+    ModelError
+        When it can't be loaded.
+    """
+    transformers = need("transformers")
+    with _explained(folder, "tokenizer"):
+        found = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        _forget_lengths(found)
+        return found
+
+
+def _forget_lengths(tokenizer: Any) -> None:
+    """Take back what a tokenizer was last told to cut and pad to; some folders hold what a training used."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_truncation()
+        backend.no_padding()
+
+
+def load_network(folder: str) -> tuple[Any, list[str]]:
+    """The network of a local folder in float32, and the names of weights that its files don't hold.
+
+    Raises
+    ------
+    ModelError
+        When it can't be loaded, or is one of which the encoder can't be used alone.
+    """
+    transformers = need("transformers")
+    options = {"local_files_only": True, "trust_remote_code": False}
+    with _explained(folder, "network"):
+        stored = stored_shapes(folder)
+    with _explained(folder, "configuration"):
+        check_counts(folder, stored)
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
+    kind = transformers.AutoModel
+    if config.model_type in _HALVES:
+        kind = getattr(transformers, _HALVES[config.model_type])
+        options.pop("trust_remote_code")
+    elif getattr(config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"The network in {folder!r} is an encoder with a decoder ({config.model_type}), of which the encoder "
+            f"can't be used alone. Those that can: {', '.join(_HALVES)}."
+        )
+    if getattr(config, "transformers_weights", None) is not None:
+        config.transformers_weights = None  # it names other files than those that were looked at
+    with _explained(folder, "network"):
+        # Of quantised weights the shapes are those of their packing.
+        if getattr(config, "quantization_config", None) is None:
+            check_shapes(lambda: _bare(kind, copy.deepcopy(config)), folder, stored)
+        model, report = kind.from_pretrained(
+            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+        model = model.float().eval()
+    for name, theirs, wanted in sorted(report["mismatched_keys"]):
+        raise ModelError(
+            f"The weights in {folder!r} are not those of its config.json: {name!r} has the shape {tuple(theirs)}, "
+            f"where config.json asks for {tuple(wanted)}."
+        )
+    check_layers(model, report["unexpected_keys"], folder)
+    if hasattr(model.config, "use_cache"):
+        model.config.use_cache = False
+    return model, sorted(report["missing_keys"])
+
+
+def _bare(kind: Any, config: Any) -> Any:
+    """The network of a configuration, of no files."""
+    if hasattr(kind, "from_config"):
+        return kind.from_config(config, trust_remote_code=False)
+    return kind(config)
+
+
+def longest_input(model: Any) -> int | None:
+    """The most tokens that a network has positions for; None where there is no limit."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            # RoBERTa and its kin count positions from behind the padding's.
+            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+    limit = getattr(model.config, "max_position_embeddings", None)
+    return int(limit) if isinstance(limit, int) and limit > 0 else None
+
+
+def save(model: Any, tokenizer: Any, folder: str) -> None:
+    """Write a network, what a training of few of its weights added included, and its tokenizer.
+
+    Parameters
+    ----------
+    folder : str
+        An empty one.
+    """
+    with quietly():
+        if hasattr(model, "merge_and_unload"):
+            model = copy.deepcopy(model).merge_and_unload()
+        model.save_pretrained(folder)
+        tokenizer = copy.deepcopy(tokenizer)  # others may be using it
+        _forget_lengths(tokenizer)
+        for name in ("local_files_only", "is_local", "trust_remote_code"):  # of how it was loaded, not of what it is
+            tokenizer.init_kwargs.pop(name, None)
+        tokenizer.save_pretrained(folder)
+    for name in os.listdir(folder):  # safetensors gives its files to their owner alone
+        shutil.copymode(os.path.join(folder, "config.json"), os.path.join(folder, name))
+
+
+def tokenizer_checksum(tokenizer: Any) -> str:
+    """A checksum of all that a tokenizer does to texts, whatever length it last cut them to."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        text = json.dumps(tokenizer.get_vocab(), sort_keys=True) + type(tokenizer).__name__
+    else:
+        described = json.loads(backend.to_str())
+        described["truncation"] = described["padding"] = None
+        text = json.dumps(described, sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def token_ids(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[list[int]], int]:
+    """The ids of texts, special tokens included, and how many texts had to be cut at ``max_length``.
+
+    Of a long text only the beginning is tokenised, up to a space that lies well behind the last token that counts.
+    """
+    limit = _CHARACTERS_A_TOKEN * max_length
+    if not tokenizer.is_fast or tokenizer.truncation_side != "right":
+        limit = sys.maxsize
+    begun = [_beginning(text, limit) for text in texts]
+    ids, n_behind = _encode(tokenizer, begun, max_length)
+    again = [i for i, text in enumerate(texts) if len(begun[i]) < len(text) and n_behind[i] < _MARGIN]
+    if again:
+        for i, row, behind in zip(again, *_encode(tokenizer, [texts[i] for i in again], max_length), strict=True):
+            ids[i], n_behind[i] = row, behind
+    return ids, sum(behind > 0 for behind in n_behind)
+
+
+def _beginning(text: str, limit: int) -> str:
+    """The text up to a space soon after ``limit`` characters; the whole where there is none between two words."""
+    if len(text) <= 2 * limit:
+        return text
+    at = text.find(" ", limit, 2 * limit)
+    return text[:at] if at > 0 and not text[at - 1].isspace() and not text[at + 1].isspace() else text
+
+
+def _encode(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[list[int]], list[int]]:
+    """The ids of texts, and how many tokens of each lie behind the place where it was cut."""
+    settings = {"truncation": True, "max_length": max_length, "add_special_tokens": True, "verbose": False}
+    settings.update(padding=False, return_attention_mask=False, return_token_type_ids=False)
+    try:
+        found = tokenizer(texts, **settings)
+    except (TypeError, UnicodeError):  # half a character, as a text cut in UTF-16 ends with
+        texts = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
+        found = tokenizer(texts, **settings)
+    ids: list[list[int]] = found["input_ids"]
+    if found.encodings is not None:
+        return ids, [sum(len(part) for part in encoding.overflowing) for encoding in found.encodings]
+    most = max_length - int(tokenizer.num_special_tokens_to_add())
+    behind = [0] * len(ids)
+    for i, row in enumerate(ids):
+        if len(row) == max_length:
+            behind[i] = len(tokenizer.tokenize(texts[i])) - most
+    return ids, behind
+
+
+# ---------------------------------------------------------------------------------------- for training
+
+
+def add_lora(model: Any, rank: int) -> Any:
+    """The network with low-rank additions to its layers, of which alone a training changes anything."""
+    peft = need("peft")
+    settings = {"r": rank, "lora_alpha": 2 * rank, "lora_dropout": 0.0, "bias": "none"}
+    with quietly():
+        try:
+            found = peft.get_peft_model(model, peft.LoraConfig(**settings))
+        except ValueError:  # peft knows no names of layers for this kind of network
+            found = peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
+    _without_hooks(model)
+    return found
+
+
+def fold_lora(model: Any) -> None:
+    """Add what LoRA has learned to the weights beneath; the additions are zero then, and may learn on from there."""
+    for layer in model.modules():
+        additions = getattr(layer, "lora_B", None)
+        if additions:
+            layer.merge()
+            layer.merged_adapters.clear()  # as peft sees it, nothing has been merged: there is nothing to take back
+            for addition in additions.values():
+                nn.init.zeros_(addition.weight)
+
+
+def recompute_activations(model: Any) -> bool:
+    """Have the backward pass compute layers again instead of keeping what they gave: less memory, more time.
+
+    Returns
+    -------
+    bool
+        Whether the network can.
+    """
+    if not getattr(model, "supports_gradient_checkpointing", False):
+        return False
+    with quietly():
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    _without_hooks(model)
+    return True
+
+
+def _without_hooks(model: Any) -> None:
+    """Take back the functions that reentrant checkpointing needs on a network's tables: they can't be pickled."""
+    if hasattr(model, "disable_input_require_grads"):
+        model.disable_input_require_grads()
+
+
+# ---------------------------------------------------------------------------------------- from the hub
+
+
+def snapshot(name: str, complete: Any) -> str:
+    """The local folder of a model of the Hugging Face hub, downloaded unless it is there.
+
+    Parameters
+    ----------
+    name : str
+    complete : callable
+        Whether a folder has all files that are needed.
+
+    Raises
+    ------
+    ModelError
+        When the hub can't be reached or has no such model.
+    """
+    hub = need("huggingface_hub")
+    settings: dict[str, Any] = {"ignore_patterns": _OTHERS, "etag_timeout": _PATIENCE}
+    with contextlib.suppress(Exception):  # whatever it is, the cache hasn't got it
+        found: str = hub.snapshot_download(name, local_files_only=True)
+        if complete(found):
+            return found
+    if hub.constants.HF_HUB_OFFLINE:
+        raise _unreached(name, "HF_HUB_OFFLINE is set")
+    _need_connection(name, hub.constants.ENDPOINT)
+    bars = hub.utils.are_progress_bars_disabled()
+    try:
+        if not bars and not sys.stderr.isatty():
+            hub.utils.disable_progress_bars()
+        found = hub.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
+        if not complete(found):
+            found = hub.snapshot_download(name, allow_patterns=_PATTERNS + _PICKLED, **settings)
+    except hub.errors.RepositoryNotFoundError as error:
+        raise ModelError(
+            f"There is no folder {name!r}, and the Hugging Face hub has no public model of that name."
+        ) from error
+    except Exception as error:  # of whatever HTTP library the hub's client uses
+        raise _unreached(name, (str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+    finally:
+        if not bars:
+            hub.utils.enable_progress_bars()
+    return found
+
+
+def _need_connection(name: str, endpoint: str) -> None:
+    """Try for a moment whether anybody answers: the hub's client would try for much longer."""
+    if urllib.request.getproxies():
+        return  # then the hub may answer though nobody can be reached directly
+    place = urllib.parse.urlsplit(endpoint)
+    try:
+        port = place.port or (80 if place.scheme == "http" else 443)
+        socket.create_connection((place.hostname or "", port), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise _unreached(name, str(error.strerror or error)) from error
+
+
+def _unreached(name: str, why: str) -> ModelError:
+    return ModelError(
+        f"There is no folder {name!r}, and the Hugging Face hub can't be asked for a model of that name "
+        f"({why.rstrip('.')}). Give the path of a local folder."
+    )

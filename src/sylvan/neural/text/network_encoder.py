@@ -1,0 +1,270 @@
+"""What encoders over a network of Hugging Face's have in common."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.neural.text import hugging_face
+from sylvan.neural.text.encoder_files import check_files, find_folder, written_beside
+from sylvan.neural.text.pooling import Dense, pool
+from sylvan.neural.text.sentence_files import Recipe, pooler_as_dense, write_recipe
+from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
+from sylvan.neural.text.token_rows import TokenRows
+from sylvan.parallel import progress
+from sylvan.text.documents import as_documents
+
+__all__ = ["NetworkEncoder"]
+
+_CHUNK = 1000
+_UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30
+
+
+class NetworkEncoder(TextEncoder):
+    """A tokenizer, a network, a way of pooling and layers behind it; a subclass says which."""
+
+    source: str | os.PathLike[str]
+    lora_rank: int | None
+    gradient_checkpointing: bool
+    frozen: bool
+    seed: int
+    tokenizer: Any
+    network: Any
+
+    @abstractmethod
+    def _recipe(self, folder: str) -> Recipe:
+        """What is to be done besides the network, of the checked parameters and the folder's files."""
+
+    # ------------------------------------------------------------------------------------ loading
+
+    def _load(self) -> None:
+        if self.frozen and self.lora_rank is not None:
+            raise ParameterError(
+                f"The 'lora_rank' parameter of {type(self).__name__} must be None where 'frozen' is True. "
+                f"Got {self.lora_rank} instead."
+            )
+        hugging_face.need("transformers")
+        folder = find_folder(self.source)
+        recipe = self._recipe(folder)
+        check_files(recipe.folder)
+        tokenizer = hugging_face.load_tokenizer(recipe.folder)
+        network, missing = hugging_face.load_network(recipe.folder)
+        _check_weights(missing, recipe)
+        _check_vocabulary(tokenizer, network, recipe.folder)
+        self.max_length = recipe.max_length = self._length(recipe, tokenizer, network)
+        self.tokenizer, self._padding, self._substitute = tokenizer, *_special_ids(tokenizer, network, recipe.folder)
+        if recipe.modes == ("pooler",):
+            recipe = replace(recipe, modes=("cls",), dense=[_need_pooler(network, recipe.folder)])
+        # The length is set here once: a tokenizer that several threads use must not be changed any more.
+        hugging_face.token_ids(tokenizer, [""], self.max_length)
+        self._steps, self.normalizes = recipe, recipe.normalizes
+        self.network, self.dense = network, nn.ModuleList(recipe.dense)
+        self._dim_out = self._try_out(recipe)
+        self._prepare_training(recipe)
+
+    def _length(self, recipe: Recipe, tokenizer: Any, network: Any) -> int:
+        """The most tokens to look at; a length that was asked for has to be one that the network can take."""
+        least = int(tokenizer.num_special_tokens_to_add()) + 1
+        most = hugging_face.longest_input(network)
+        wanted = self.max_length
+        if wanted is None:
+            said = [n for n in (recipe.max_length, most) if n is not None]
+            if recipe.max_length is None and tokenizer.model_max_length < _UNLIMITED:
+                said.append(int(tokenizer.model_max_length))
+            if not said:
+                raise ParameterError(
+                    f"The 'max_length' parameter of {type(self).__name__} must be given: nothing in {recipe.folder!r} "
+                    "says how long a text may be."
+                )
+            return max(least, min(said))
+        if wanted < least or (most is not None and wanted > most):
+            right = "inf)" if most is None else f"{most}], where its positions end"
+            raise ParameterError(
+                f"The 'max_length' parameter of {type(self).__name__} must for the encoder in {recipe.folder!r} be an "
+                f"int in [{least}, {right}. Got {wanted} instead."
+            )
+        return int(wanted)
+
+    def _try_out(self, recipe: Recipe) -> int:
+        """Encode a token: what doesn't fit together shows itself here; the number of dimensions."""
+        ids = torch.tensor([[self._substitute]])
+        try:
+            with torch.inference_mode():
+                found = self._encode({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+        except ModelError:
+            raise
+        except Exception as error:  # of the network's own code
+            said = hugging_face.reason_of(error)
+            raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {said}") from error
+        if not bool(torch.isfinite(found).all()):
+            raise ModelError(f"The weights in {recipe.folder!r} are damaged: vectors are not finite.")
+        return int(found.shape[1])
+
+    def _prepare_training(self, recipe: Recipe) -> None:
+        """Which weights a training changes, and how it keeps what it needs for the backward pass."""
+        pooler = getattr(self.network, "pooler", None)
+        in_use = {id(weight) for weight in self.dense.parameters()}
+        for weight in pooler.parameters() if isinstance(pooler, nn.Module) else ():
+            weight.requires_grad_(id(weight) in in_use)
+        if self.frozen:
+            self.requires_grad_(False)
+            return
+        if self.gradient_checkpointing and not hugging_face.recompute_activations(self.network):
+            raise ParameterError(
+                f"The 'gradient_checkpointing' parameter of {type(self).__name__} must be False for the network in "
+                f"{recipe.folder!r} ({type(self.network).__name__}), which can't. Got True instead."
+            )
+        if self.lora_rank is not None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self.seed)
+                self.network = hugging_face.add_lora(self.network, self.lora_rank)
+
+    def fold(self) -> None:
+        if self._loaded and self.lora_rank is not None:
+            hugging_face.fold_lora(self.network)
+
+    @property
+    def dim_out(self) -> int:
+        self.load()
+        return self._dim_out
+
+    # ------------------------------------------------------------------------------------ texts to vectors
+
+    def tokenize(self, texts: Iterable[str]) -> TokenRows:
+        self.load()
+        documents = as_documents(texts)
+        self.n_truncated = 0
+        parts = []
+        with progress("Tokenising texts", len(documents), "texts") as bar:
+            for start in range(0, len(documents), _CHUNK):
+                some = [self._prepared(text) for text in documents[start : start + _CHUNK]]
+                ids, n_truncated = hugging_face.token_ids(self.tokenizer, some, self.max_length)
+                self.n_truncated += n_truncated
+                parts.append(TokenRows.from_lists([row or [self._substitute] for row in ids]))
+                bar.update(len(some))
+        return TokenRows.join(parts)
+
+    def _prepared(self, text: str) -> str:
+        text = self._steps.prompt + text
+        return text.lower() if self._steps.lowercase else text
+
+    def collate(self, rows: TokenRows) -> dict[str, Tensor]:
+        self.load()
+        if (rows.lengths == 0).any():
+            raise DataError("Every row of tokens must have a token: even an empty text has one when it is tokenised.")
+        ids, mask = rows.dense(self._padding)
+        return {"input_ids": as_tensor(ids), "attention_mask": as_tensor(mask)}
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        self.load()
+        return self._encode(batch)
+
+    def _encode(self, batch: Mapping[str, Tensor]) -> Tensor:
+        mask = batch["attention_mask"]
+        output = self.network(input_ids=batch["input_ids"], attention_mask=mask)
+        found = pool(output.last_hidden_state, mask, self._steps.modes)
+        for layer in self.dense:
+            found = layer(found)
+        vectors: Tensor = found.float()
+        return vectors
+
+    # ------------------------------------------------------------------------------------ files
+
+    def identity(self) -> dict[str, Any]:
+        self.load()
+        steps, tokenizer = self._steps, self.tokenizer
+        return {
+            "kind": "transformer",
+            "network": type(self.network).__name__,
+            "pooling": list(steps.modes),
+            "dense": [type(layer.activation).__name__ for layer in steps.dense],
+            "normalizes": steps.normalizes,
+            "max_length": self.max_length,
+            "lowercase": steps.lowercase,
+            "prompt": steps.prompt,
+            **self._of_weights(
+                lambda: {
+                    "tokenizer": hugging_face.tokenizer_checksum(tokenizer),
+                    "weights": checksum_of_tensors(self.state_dict().items()),
+                }
+            ),
+        }
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write what ``AutoModel``, ``AutoTokenizer`` and ``SentenceTransformer`` load, with the weights as they are.
+
+        What LoRA has learned is added to the network's weights.
+
+        Parameters
+        ----------
+        folder : path
+            Made when it isn't there. Files of the same names are replaced, each at one stroke.
+
+        Raises
+        ------
+        ModelError
+            When the folder can't be written.
+        """
+        self.load()
+        recipe = replace(self._steps, dense=[layer for layer in self.dense if isinstance(layer, Dense)])
+        with written_beside(folder) as place:
+            hugging_face.save(self.network, self.tokenizer, place)
+            write_recipe(place, recipe, int(self._plain_network().config.hidden_size))
+
+    def _plain_network(self) -> Any:
+        return self.network.get_base_model() if hasattr(self.network, "get_base_model") else self.network
+
+
+def _check_weights(missing: list[str], recipe: Recipe) -> None:
+    pooler = [name for name in missing if name.split(".")[0] == "pooler"]
+    others = [name for name in missing if name not in pooler]
+    if others or (pooler and recipe.modes == ("pooler",)):
+        names = others or pooler
+        raise ModelError(
+            f"The encoder in {recipe.folder!r} is incomplete: its files hold no weights for {len(names)} of the "
+            f"network's parameters, {names[0]!r} among them."
+        )
+
+
+def _check_vocabulary(tokenizer: Any, network: Any, folder: str) -> None:
+    """Every id that the tokenizer gives must have a row in the network's table."""
+    n_rows = network.get_input_embeddings().weight.shape[0]
+    ids = tokenizer.get_vocab().values()
+    n_ids = max(ids) + 1 if ids else 0
+    if n_ids > n_rows:
+        raise ModelError(
+            f"The tokenizer and the network in {folder!r} don't belong together: the tokenizer has ids up to "
+            f"{n_ids - 1}, the network's table has {n_rows} rows."
+        )
+    if n_ids < 2:
+        raise ModelError(f"The tokenizer in {folder!r} is damaged: it knows no tokens.")
+
+
+def _need_pooler(network: Any, folder: str) -> Dense:
+    found = pooler_as_dense(network)
+    if found is None:
+        raise ParameterError(
+            f"The 'pooling' parameter of TransformerEncoder can't be 'pooler' for the network in {folder!r} "
+            f"({type(network).__name__}), which has none like BERT's. Choose 'mean' or 'cls'."
+        )
+    return found
+
+
+def _special_ids(tokenizer: Any, network: Any, folder: str) -> tuple[int, int]:
+    """The id that pads, and the one that stands for a text without tokens."""
+    candidates = [tokenizer.pad_token_id, getattr(network.config, "pad_token_id", None), tokenizer.eos_token_id]
+    padding = next((i for i in candidates if isinstance(i, int) and i >= 0), None)
+    if padding is None:
+        raise ModelError(
+            f"The tokenizer in {folder!r} has neither a token for padding nor one for the end of a text. Set its "
+            "pad_token and save it again."
+        )
+    starts = [tokenizer.cls_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
+    return padding, next((i for i in starts if isinstance(i, int) and i >= 0), padding)

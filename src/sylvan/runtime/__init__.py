@@ -1,0 +1,1 @@
+"""What every training runs on: checkpoints, memory limits, the machine."""

@@ -1,0 +1,263 @@
+"""A training's finished parts in a folder, from which the same training goes on after it was interrupted.
+
+The folder holds model folders, one a part, each written whole or not at all and checksummed (:mod:`sylvan.store`).
+The first of them says of which training they are: the parameters, and checksums of the data. Parts are only ever
+taken for what they are worth: one that is damaged is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import threading
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.errors import ModelError, ParameterError
+from sylvan.indexing import LabelTree
+from sylvan.store import JSON
+from sylvan.version import __version__
+
+__all__ = ["Checkpoint", "checksum", "identity_of", "opened"]
+
+_IDENTITY, _KIND = "training", "training-checkpoint"
+_BEGINNING = re.compile(r"training|\.training\.[0-9a-f]{8}\.saving")  # all that a kill can leave before it is one
+_CHUNK = 16 << 20
+
+
+class Checkpoint:
+    """The folder of one training.
+
+    Parameters
+    ----------
+    folder : path
+        Made when the first part is finished; what lies there of the same training is used.
+
+    Notes
+    -----
+    A path given to ``fit`` is removed when ``fit`` is done. A Checkpoint is kept until its :meth:`remove` is called,
+    so that the model can be saved before.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from sylvan import XRLinear
+    >>> from sylvan.runtime.checkpoint import Checkpoint
+    >>> place = pathlib.Path(tempfile.mkdtemp())
+    >>> checkpoint = Checkpoint(place / "work")
+    >>> model = XRLinear().fit(np.eye(4), np.arange(4), checkpoint=checkpoint)
+    >>> model.save(place / "model")
+    >>> checkpoint.remove()
+    >>> [path.name for path in place.iterdir()]
+    ['model']
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        path = store.folder_path(folder)
+        self.folder = Path(os.path.realpath(path))
+        self._shown = path
+        self._identity: dict[str, JSON] = {}
+        self._offered: dict[str, Callable[[], store.State]] = {}
+        self._begun = False
+        self._beginning = threading.Lock()
+        self._held: int | None = None
+
+    def exists(self) -> bool:
+        """Whether a training has left parts in the folder."""
+        return (self.folder / _IDENTITY / "manifest.json").is_file()
+
+    def open(self, identity: Mapping[str, JSON]) -> None:
+        """Say which training this is; nothing is written yet.
+
+        Raises
+        ------
+        ModelError
+            When the folder holds parts of another training, something else, or is in use by another process.
+        """
+        self._identity = dict(identity)
+        if not self.exists():
+            if self.folder.exists() and not self._is_ours():
+                raise ModelError(f"{self._shown!r} is no checkpoint of a training and is not empty: choose another.")
+            return
+        before = store.load(self.folder / _IDENTITY, mmap=False)
+        store.need_kind(before, _KIND)
+        difference = _difference(before.meta, self._identity)
+        if difference:
+            raise ModelError(
+                f"The checkpoint in {self._shown!r} is of another training: {difference}. Go on with what it was "
+                "begun with, choose another folder, or remove it."
+            )
+        self._lock()
+        self._begun = True
+
+    def _is_ours(self) -> bool:
+        """Whether the folder may be written into: it is empty, or a killed training began it."""
+        return self.folder.is_dir() and all(_BEGINNING.fullmatch(name) for name in os.listdir(self.folder))
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything is on the disk."""
+        return self._begun
+
+    def offer(self, name: str, state: Callable[[], store.State]) -> None:
+        """Write this part now if anything has been written, else together with the first that is."""
+        if self._begun:
+            self.write(name, state())
+        else:
+            self._offered[name] = state
+
+    def begin(self) -> None:
+        """Make the folder and write what was offered, unless that has been done.
+
+        Raises
+        ------
+        ModelError
+            When it can't be written.
+        """
+        with self._beginning:
+            if not self._begun:
+                self._begin()
+
+    def write(self, name: str, state: store.State) -> None:
+        """Put a part into the folder, whole or not at all.
+
+        Raises
+        ------
+        ModelError
+            When the disk is full or refuses; the parts written before are there still.
+        """
+        self.begin()
+        store.save(self.folder / name, state)
+
+    def _begin(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelError(f"The checkpoint {self._shown!r} can't be made: {error.strerror or error}.") from error
+        self._lock()
+        store.save(self.folder / _IDENTITY, store.State(_KIND, 1, meta=self._identity))
+        self._begun = True
+        for name, state in self._offered.items():
+            store.save(self.folder / name, state())
+        self._offered.clear()
+
+    def read(self, name: str) -> store.State | None:
+        """A part, every byte compared with its checksum; None when there is none, or none that is whole."""
+        if not self._begun or not (self.folder / name).is_dir():
+            return None
+        try:
+            return store.load(self.folder / name, mmap=False, verify=True)
+        except ModelError:
+            return None
+
+    def names(self, prefix: str) -> list[str]:
+        """The parts whose names begin so, in order of their names."""
+        return sorted(name for name in os.listdir(self.folder) if name.startswith(prefix)) if self._begun else []
+
+    def close(self) -> None:
+        """Let another process have the folder."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    def remove(self) -> None:
+        """Delete the folder; nothing happens when there is none, or when it isn't a checkpoint's."""
+        self.close()
+        if self.exists():
+            for name in os.listdir(self.folder):  # what says whose they are goes last
+                if name != _IDENTITY:
+                    shutil.rmtree(self.folder / name, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._begun = False
+
+    def _lock(self) -> None:
+        """Keep a second training out; the lock dies with the process."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: two trainings with one checkpoint are not kept apart
+            return
+        if self._held is None:
+            self._held = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise ModelError(f"Another training is using the checkpoint in {self._shown!r}.") from None
+        except OSError:  # some network file systems have no locks
+            pass
+
+
+def checksum(*arrays: npt.NDArray[Any] | None) -> str:
+    """A checksum of the bytes and sizes of arrays, fast enough to be taken of a whole training set."""
+    value = 0
+    for array in arrays:
+        if array is None:
+            continue
+        value = zlib.crc32(f"{array.dtype.str}{array.shape}".encode(), value)
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        for start in range(0, flat.nbytes, _CHUNK):
+            value = zlib.crc32(flat[start : start + _CHUNK], value)
+    return f"crc32:{value:08x}"
+
+
+def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> dict[str, JSON]:
+    """What tells a training from others: release, estimator, parameters, and checksums of the data.
+
+    ``data`` are matrices in any form that ``fit`` takes, vectors, or None; a LabelTree among the parameters counts by
+    its arrays.
+    """
+
+    plain: dict[str, JSON] = {}
+    for name, value in parameters.items():
+        if isinstance(value, LabelTree):
+            plain[name] = checksum(*value.child_offsets, value.leaf_labels)
+        elif isinstance(value, (tuple, list)):
+            plain[name] = list(value)
+        else:
+            plain[name] = value.item() if isinstance(value, np.generic) else value
+    found: dict[str, JSON] = {"the release of Sylvan": __version__, "the estimator": estimator}
+    for name, value in data.items():
+        if value is not None and not isinstance(value, np.ndarray):
+            matrix = validate.features(value, name=name)
+            found[f"the shape of {name}"] = [int(size) for size in matrix.shape]
+            found[name] = checksum(matrix.indptr, matrix.indices, matrix.data)
+        else:
+            found[name] = None if value is None else checksum(value)
+    return {**found, **{f"the parameter {name!r}": value for name, value in plain.items()}}
+
+
+def _difference(before: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
+    """What a sentence says of the first thing in which two trainings differ; nothing when they are one."""
+    for key in dict.fromkeys([*now, *before]):
+        old, new = before.get(key), now.get(key)
+        if old == new:
+            continue
+        checksums = (isinstance(value, str) and value.startswith("crc32:") for value in (old, new))
+        return f"{key} was another" if any(checksums) else f"{key} was {old!r} and is {new!r}"
+    return ""
+
+
+@contextlib.contextmanager
+def opened(checkpoint: Checkpoint | str | os.PathLike[str], identity: Mapping[str, JSON]) -> Any:
+    """The checkpoint while a training runs; one given as a path is removed when it ends well."""
+    found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    found.open(identity)
+    try:
+        yield found
+    finally:
+        found.close()
+    if found is not checkpoint:
+        found.remove()
+
+
+def no_checkpoint(value: Any) -> ParameterError:
+    """What is said of anything else given as ``checkpoint``."""
+    return ParameterError(f"The 'checkpoint' parameter of fit must be a path or a Checkpoint. Got {value!r} instead.")

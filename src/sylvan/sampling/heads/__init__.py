@@ -1,0 +1,1 @@
+"""Output layers that take the place of a full one."""

@@ -1,0 +1,423 @@
+"""CANE's Beam Tree: an output layer whose candidates a beam search finds, and which ranks by beam search."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.class_tree import check_class_tree
+from sylvan.indexing.tree import LabelTree
+from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
+from sylvan.sampling.heads.tree_paths import TreePaths
+from sylvan.sampling.inputs import need_floats, need_integers
+from sylvan.sampling.losses.loss import (
+    Positives,
+    check_range,
+    check_targets,
+    kept_rows,
+    no_losses,
+    positives,
+    reduced,
+)
+from sylvan.sampling.losses.outside import Selection, cane_losses, select
+from sylvan.sampling.parts import slices
+from sylvan.sampling.samplers.base import Sampler
+from sylvan.sampling.samplers.uniform import Uniform
+from sylvan.sampling.tensors import eagerly, without_gradient
+
+__all__ = ["BeamTreeHead", "BestClasses"]
+
+_MOST_ANSWERS = 1_000_000  # k beyond the number of classes only pads; what pads a gigabyte a query is a slip
+
+
+class BestClasses(NamedTuple):
+    """The best classes of each query, best first.
+
+    Attributes
+    ----------
+    classes : Tensor of int64, shape (..., k)
+        A row with fewer than k answers ends in -1.
+    scores : Tensor of float, shape (..., k)
+        Their scores, falling; minus infinity where the class is -1.
+    """
+
+    classes: Tensor
+    scores: Tensor
+
+
+class BeamTreeHead(Parameterized, nn.Module):
+    r"""Output layer whose cost for a training step grows with the logarithm of the number of classes.
+
+    Each edge of a tree over the classes has a weight vector (and a bias); the score of a class is the sum over its
+    path, :math:`s_k(x) = \sum_{e \in \mathrm{path}(k)} (\theta_e \cdot x + b_e)` (Eq. 9). For training, a beam search
+    for the features alone, without a look at the target, selects candidates :math:`C_x`; noises are drawn from the
+    other classes; and the loss is that of :class:`~sylvan.sampling.CANELoss`, whose gradients here are Eqs. (10) and
+    (11). The same beam search then ranks. Scores tend to the log-odds of the classes, as with the full softmax.
+
+    Called as ``head(features, targets)``, it gives the loss; :meth:`topk` ranks, :meth:`log_prob` tells probabilities.
+
+    Parameters
+    ----------
+    dim : int
+        Number of dimensions of the features.
+    tree : LabelTree
+        In which each class has exactly one leaf: :func:`sylvan.indexing.class_tree` makes it from the mean features of
+        the classes, :func:`sylvan.indexing.balanced_tree` from an order, such as falling frequency.
+    n_candidates : int
+        :math:`N_c`, which is also how many nodes of a layer the search for them keeps. With as many as there are
+        classes, or more, the loss is the full softmax's.
+    n_noises : int
+        :math:`N_n`.
+    noise : Sampler, optional
+        Where noises come from, as in :class:`~sylvan.sampling.CANELoss`; uniform when None.
+    bias : bool
+        Whether edges have a bias.
+    together : bool
+        An extension: the noises of a query in one sum, as in :class:`~sylvan.sampling.CANELoss`.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't left out.
+    ignore_index : int
+        The target of queries to leave out, and the filling of rows with fewer positives than others.
+
+    Attributes
+    ----------
+    edge_weights : Parameter of float32, shape (n_edges, dim)
+        Zeros at first, with which all classes are alike. An edge leads to a node from its parent; edges are numbered
+        as nodes are, layer after layer.
+    edge_biases : Parameter of float32, shape (n_edges,), or None
+    coverage : Tensor of float32, scalar
+        Share of the last batch's positives that were among their candidates. The paper's Corollary 1: as it comes near
+        1, the variance comes near the full softmax's.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or the noise is for another number of classes.
+    DataError
+        When a class of the tree has several leaves; later, when features or targets don't fit.
+
+    Notes
+    -----
+    An edge on the path of all candidates, noises and the target has gradient zero (Proposition 1) and isn't touched.
+    The gradients of the parameters are sparse, but for :meth:`log_prob` with gradients: use
+    :class:`~sylvan.sampling.RowwiseAdagrad`, Adagrad or SGD for them (:func:`~sylvan.sampling.check_optimizer` has the
+    reasons) and what you like for the network before.
+
+    A positive outside the candidates stands against candidates alone (Eq. 3), so that a tree that puts like classes
+    together pays: it decides how many targets are covered. ``state_dict`` carries the tree, and ``load_state_dict``
+    takes it over: a head made with any tree of the same shape will do.
+
+    References
+    ----------
+    L. Han, Y. Huang and T. Zhang, "Candidates vs. Noises Estimation for Large Multi-Class Classification Problem",
+    ICML 2018, section 4.2, Algorithms 2 and 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.indexing import balanced_tree
+    >>> from sylvan.sampling import BeamTreeHead, RowwiseAdagrad
+    >>> _ = torch.manual_seed(0)
+    >>> centres = torch.randn(100, 16)
+    >>> targets = torch.arange(100).repeat(20)
+    >>> features = centres[targets] + 0.1 * torch.randn(2000, 16)
+    >>> head = BeamTreeHead(16, balanced_tree(range(100), branching=10), n_candidates=9, n_noises=1)
+    >>> optimizer = RowwiseAdagrad(head.parameters(), lr=0.3)
+    >>> for batch in torch.randperm(2000).split(100):
+    ...     optimizer.zero_grad()
+    ...     head(features[batch], targets[batch]).backward()
+    ...     optimizer.step()
+    >>> best = head.topk(features, k=3)
+    >>> best.classes.shape, bool((best.classes[:, 0] == targets).float().mean() > 0.9)
+    (torch.Size([2000, 3]), True)
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        "dim": Number(int, 1),
+        "tree": Instance((LabelTree,), "a LabelTree, such as sylvan.indexing.class_tree makes"),
+        "n_candidates": Number(int, 1),
+        "n_noises": Number(int, 1, 1 << 20),
+        "noise": Instance((Sampler,), "a sampler of sylvan.sampling"),
+        "bias": Flag(),
+        "together": Flag(),
+        "reduction": Choice(("mean", "sum", "none")),
+        "ignore_index": Number(int),
+    }
+
+    def __init__(
+        self,
+        dim: int,
+        tree: LabelTree,
+        n_candidates: int = 9,
+        n_noises: int = 1,
+        noise: Sampler | None = None,
+        bias: bool = True,
+        *,
+        together: bool = False,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__()
+        self.dim = dim
+        self.tree = tree
+        self.n_candidates = n_candidates
+        self.n_noises = n_noises
+        self.bias = bias
+        self.together = together
+        self.reduction = reduction
+        self.ignore_index = ignore_index
+        self.noise = Uniform(tree.n_labels) if noise is None and isinstance(tree, LabelTree) else noise
+        self.check_params()
+        check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
+        if self._noise.n_classes != tree.n_labels:
+            raise ParameterError(
+                f"The 'noise' parameter of BeamTreeHead must draw from as many classes as the tree holds, "
+                f"{tree.n_labels}. Got {type(noise).__name__} for {self._noise.n_classes} classes instead."
+            )
+        self._paths = TreePaths(tree)
+        n_edges = self._paths.first[-1]
+        self.edge_weights = nn.Parameter(torch.zeros(n_edges, dim))
+        self.edge_biases = nn.Parameter(torch.zeros(n_edges)) if bias else None
+        self.coverage = torch.tensor(float("nan"))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.tree.n_labels
+
+    @property
+    def _noise(self) -> Sampler:
+        assert isinstance(self.noise, Sampler)
+        return self.noise
+
+    # Training.
+
+    def forward(self, features: Tensor, targets: Tensor) -> Tensor:
+        """The loss of a batch.
+
+        Parameters
+        ----------
+        features : Tensor of float, shape (..., dim)
+            Not looked at for NaN, which makes the loss NaN, as in cross-entropy.
+        targets : Tensor of int, shape (...), or (..., p) for up to p positives a query
+            ``ignore_index`` marks a query to leave out, or a place without a positive. With several distinct positives,
+            the loss is the mean of the losses that each would have alone.
+
+        Returns
+        -------
+        Tensor of float32 (float64 for float64 inputs)
+            A scalar, or for ``reduction="none"`` the shape of ``features`` without its last dimension, with zeros where
+            a query is left out.
+
+        Raises
+        ------
+        DataError
+            When something isn't a tensor, or shapes, dtypes or devices don't fit, or (looked at on the CPU only) a
+            target is neither a class nor ``ignore_index``.
+        """
+        rows, labels, kept = self._sorted_out(features, targets)
+        losses = self._losses(rows, labels) if len(rows) else no_losses(rows, self.edge_weights)
+        return reduced(losses, kept, features.shape[:-1], self.reduction)
+
+    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
+        """The loss of a batch: what calling the head gives, see :meth:`forward`."""
+        return self(features, targets)  # type: ignore[no-any-return]
+
+    @eagerly
+    def _sorted_out(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """After all checks, the features (batch, dim) and targets (batch, p) not left out, and which aren't, bool."""
+        self._check_features(features)
+        self._check_targets(features, targets)
+        return kept_rows(features, targets, self.ignore_index)
+
+    def _losses(self, features: Tensor, targets: Tensor) -> Tensor:
+        wanted = positives(targets, self.ignore_index)
+        chosen = self._select(features, wanted)
+        anything = wanted.ids[:, :1]  # what places read that hold nothing: a row that is read anyway
+        useful = chosen.is_noise
+        if not self.together:
+            useful = useful & chosen.covered.any(dim=1, keepdim=True)
+        ids = [
+            chosen.candidates.where(chosen.is_candidate, anything),
+            chosen.noises.where(useful, anything),
+            wanted.ids,
+        ]
+        scores = self._paths.chosen(features, self.edge_weights, self.edge_biases, torch.cat(ids, dim=1))
+        self.coverage = chosen.covered[wanted.present].float().mean()
+        return cane_losses(chosen, scores, wanted, together=self.together)
+
+    @without_gradient
+    def _select(self, features: Tensor, wanted: Positives) -> Selection:
+        n = self.n_candidates
+        rows, weights, biases = features.detach(), self.edge_weights.detach(), self.edge_biases
+        candidates, _ = self._paths.best(rows, weights, None if biases is None else biases.detach(), n, n)
+        self._noise.observe(wanted.ids[wanted.present])
+        return select(self._noise, self.n_noises, rows.float(), candidates, wanted.ids)
+
+    # Prediction.
+
+    @torch.no_grad()
+    def topk(self, features: Tensor, k: int, beam: int | None = None) -> BestClasses:
+        """The classes of the highest scores that a beam search finds.
+
+        Parameters
+        ----------
+        features : Tensor of float, shape (..., dim)
+            Not looked at for NaN, which makes scores NaN.
+        k : int
+            How many, in [1, 1,000,000], or up to the number of classes where there are more.
+        beam : int, optional
+            Nodes kept in each layer above the classes; ``n_candidates`` or ``k``, whichever is more, when None. With
+            as many as the layer above the classes has, no class is missed.
+
+        Returns
+        -------
+        BestClasses
+            ``classes`` and ``scores`` of the shape (..., k).
+
+        Raises
+        ------
+        DataError
+            When the features don't fit.
+        ParameterError
+            When ``k`` isn't an int in its range, or ``beam`` isn't one in [1, inf).
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sylvan.indexing import balanced_tree
+        >>> from sylvan.sampling import BeamTreeHead
+        >>> head = BeamTreeHead(2, balanced_tree([0, 1, 2], branching=2))
+        >>> with torch.no_grad():
+        ...     _ = head.edge_biases.copy_(torch.tensor([0.0, 1.0, 3.0, 1.0, 0.0]))
+        >>> head.topk(torch.zeros(1, 2), k=4)
+        BestClasses(classes=tensor([[ 0,  1,  2, -1]]), scores=tensor([[3., 2., 1., -inf]]))
+        """
+        self._check_features(features)
+        _check_count("k", k, max(self.n_classes, _MOST_ANSWERS))
+        beam = max(k, self.n_candidates) if beam is None else beam
+        _check_count("beam", beam)
+        rows = features.reshape(-1, self.dim)
+        wide = torch.promote_types(torch.promote_types(rows.dtype, self.edge_weights.dtype), torch.float32)
+        classes = torch.full((len(rows), k), -1, dtype=torch.int64, device=rows.device)
+        scores = torch.full((len(rows), k), -torch.inf, dtype=wide, device=rows.device)
+        for part in slices(len(rows), self._widest(beam)):
+            found = self._paths.best(rows[part], self.edge_weights, self.edge_biases, beam, k)
+            m = found[0].shape[1]
+            classes[part, :m], scores[part, :m] = found
+        outer = features.shape[:-1]
+        return BestClasses(classes.reshape(*outer, k), scores.reshape(*outer, k))
+
+    def log_prob(self, features: Tensor, exact: bool = True, beam: int | None = None) -> Tensor:
+        """Log-probabilities of all classes.
+
+        Parameters
+        ----------
+        features : Tensor of float, shape (..., dim)
+        exact : bool
+            The softmax over all classes, with gradients (dense ones). Else, without, over the classes that a beam
+            search finds; all others get minus infinity.
+        beam : int, optional
+            Nodes kept in each layer, and classes in the end, when not exact; ``n_candidates`` when None.
+
+        Returns
+        -------
+        Tensor of float32 (float64 for float64 inputs), shape (..., n_classes)
+
+        Raises
+        ------
+        DataError
+            When the features don't fit.
+        ParameterError
+            When ``exact`` isn't True or False, or ``beam`` isn't an int in [1, inf).
+        """
+        self._check_features(features)
+        if not Flag().accepts(exact):
+            raise ParameterError(f"The 'exact' parameter of BeamTreeHead must be True or False. Got {exact!r} instead.")
+        rows = features.reshape(-1, self.dim)
+        if exact:
+            found = self._paths.all_classes(rows, self.edge_weights, self.edge_biases).log_softmax(dim=1)
+        else:
+            beam = self.n_candidates if beam is None else beam
+            _check_count("beam", beam)
+            best = self.topk(rows, min(beam, self.n_classes), beam=beam)
+            found = torch.full((len(rows), self.n_classes + 1), -torch.inf, dtype=best.scores.dtype, device=rows.device)
+            # Places without a class write minus infinity into a column that is dropped.
+            places = best.classes.where(best.classes >= 0, self.n_classes)
+            found = found.scatter(1, places, best.scores.log_softmax(dim=1))[:, :-1]
+        return found.reshape(*features.shape[:-1], self.n_classes)
+
+    def class_embeddings(self) -> tuple[Tensor, Tensor | None]:
+        """Class embeddings (n_classes, dim) and biases (n_classes,) of a plain output layer with the same scores.
+
+        With gradients. ``features @ embeddings.T + biases`` are the scores of all classes; other losses, such as
+        :class:`~sylvan.sampling.FullSoftmaxLoss` for a perplexity in little memory, and adaptive samplers take both.
+        """
+        biases = self.edge_biases
+        return self._paths.class_rows(self.edge_weights), None if biases is None else self._paths.class_rows(biases)
+
+    # Checks.
+
+    def _widest(self, beam: int) -> int:
+        """Scores that a beam search holds at once for a query, about."""
+        sizes = np.diff(self._paths.first)
+        return int(max(min(size, 8 * beam * fan) for size, fan in zip(sizes, self._paths.fan_outs, strict=True)))
+
+    def _check_features(self, features: Tensor) -> None:
+        need_floats(features, "The features given to BeamTreeHead")
+        if features.dim() < 2 or features.shape[-1] != self.dim:
+            raise DataError(
+                f"The features given to BeamTreeHead must have the shape (..., {self.dim}), at least two dimensions. "
+                f"Got {tuple(features.shape)} instead."
+            )
+        if features.device != self.edge_weights.device:
+            raise DataError(
+                f"The features given to BeamTreeHead are on {features.device}, its weights on "
+                f"{self.edge_weights.device}: move one of them with to(device)."
+            )
+
+    def _check_targets(self, features: Tensor, targets: Tensor) -> None:
+        need_integers(targets, "The targets of BeamTreeHead, class numbers,")
+        check_targets(targets, features.shape[:-1], owner="BeamTreeHead")
+        if targets.device != features.device:
+            raise DataError(
+                f"The targets of BeamTreeHead must be on the device of the features, {features.device}. "
+                f"Got {targets.device} instead."
+            )
+        check_range(
+            targets, self.n_classes, self.ignore_index, owner="BeamTreeHead", numbered="like the labels of its tree"
+        )
+
+    # What state_dict holds beside the parameters.
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The tree (:meth:`torch.nn.Module.get_extra_state`)."""
+        offsets = [torch.tensor(layer) for layer in self.tree.child_offsets]
+        return {"child_offsets": offsets, "leaf_labels": torch.tensor(self.tree.leaf_labels)}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take over the tree that :meth:`get_extra_state` told."""
+        if not isinstance(state, dict) or not {"child_offsets", "leaf_labels"} <= state.keys():
+            raise DataError("This state isn't that of a BeamTreeHead: it holds no tree.")
+        offsets = tuple(layer.cpu().numpy() for layer in state["child_offsets"])
+        labels = state["leaf_labels"].cpu().numpy()
+        tree = LabelTree(offsets, labels, len(labels))
+        if tree.layer_sizes != self.tree.layer_sizes:
+            raise DataError(
+                f"This state is that of a BeamTreeHead with a tree of {tree.layer_sizes} nodes in its layers, but the "
+                f"tree of this one has {self.tree.layer_sizes}: make it with a tree of the same shape."
+            )
+        self.tree = tree
+        self._paths = TreePaths(tree).to(self.edge_weights.device)
+
+
+def _check_count(name: str, value: object, most: int | None = None) -> None:
+    allowed = Number(int, 1) if most is None else Number(int, 1, most)
+    if not allowed.accepts(value):
+        raise ParameterError(
+            f"The {name!r} parameter of BeamTreeHead must be {allowed.describe()}. Got {value!r} instead."
+        )

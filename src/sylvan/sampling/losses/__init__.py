@@ -1,0 +1,1 @@
+"""Losses trained with sampled classes, and the full softmax beside them."""

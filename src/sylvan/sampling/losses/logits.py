@@ -1,0 +1,206 @@
+"""Scores of chosen classes: what every sampled loss computes instead of all scores."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal, sparse_rows
+from sylvan.sampling.tensors import eagerly
+
+__all__ = ["class_logits"]
+
+# Rows are gathered a few queries at a time into a buffer of this many numbers, so that what was gathered is still in
+# the cache when it is multiplied, and memory doesn't grow with batch * m * dim. A GPU wants bigger portions.
+_BUFFER = {"cpu": 1 << 19}
+_DEVICE_BUFFER = 1 << 26
+
+
+@eagerly
+def class_logits(
+    queries: Tensor, table: Tensor, ids: Tensor, bias: Tensor | None = None, *, own: Tensor | None = None
+) -> Tensor:
+    """Inner products of queries with the embeddings of chosen classes, in float32.
+
+    The gradient of ``table`` (and of ``bias``) is a sparse tensor when it is a leaf, so that neither backward nor
+    an optimiser that understands sparse gradients touches rows of classes that weren't chosen; it is coalesced: each
+    chosen class once, in ascending order, with the sum over its places in ``ids``. A table that was computed from
+    something else (one that isn't a leaf) gets a dense gradient of its whole size, because what comes before it in
+    the graph may not understand a sparse one.
+
+    Half-precision inputs are multiplied in float32, inside ``torch.autocast`` too: reading the rows takes the time
+    here, not multiplying them. Gradients of the gradient aren't available. ``torch.compile`` leaves this function as
+    it is, because compiled graphs don't carry sparse gradients.
+
+    Parameters
+    ----------
+    queries : Tensor of float, shape (batch, dim)
+    table : Tensor of float, shape (n_classes, dim)
+    ids : Tensor of int64, shape (batch, m), or (m,) when the batch shares the classes
+    bias : Tensor of float, shape (n_classes,), optional
+    own : Tensor of int64, shape (batch, p), optional
+        Further classes, each query's own, beside ``ids`` of the shape (m,): their scores come in front, and the table
+        gets one gradient for both.
+
+    Returns
+    -------
+    Tensor of float32, or float64 when ``queries`` or ``table`` is, shape (batch, m), or (batch, p + m)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling.losses.logits import class_logits
+    >>> table = torch.nn.Parameter(torch.eye(4))
+    >>> scores = class_logits(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), table, torch.tensor([[3, 1, 3]]))
+    >>> scores.tolist()
+    [[4.0, 2.0, 4.0]]
+    >>> scores.sum().backward()
+    >>> table.grad.is_sparse, table.grad.coalesce().indices().tolist()
+    (True, [[1, 3]])
+    """
+    if ids.dim() == 1:
+        own = ids.new_empty(len(queries), 0) if own is None else own
+        scores = _SharedScores.apply(queries, table, own, ids, table.is_leaf)  # type: ignore[no-untyped-call]
+    else:
+        scores = _ChosenScores.apply(queries, table, ids, table.is_leaf)  # type: ignore[no-untyped-call]
+    if bias is None:
+        return cast(Tensor, scores)
+    if own is None or own.numel() == 0:
+        return cast(Tensor, scores + _ChosenBias.apply(bias, ids, bias.is_leaf))  # type: ignore[no-untyped-call]
+    both = _ChosenBias.apply(bias, torch.cat([own.reshape(-1), ids]), bias.is_leaf)  # type: ignore[no-untyped-call]
+    theirs = both[own.numel() :].expand(len(own), -1)
+    return cast(Tensor, scores + torch.cat([both[: own.numel()].view(own.shape), theirs], dim=1))
+
+
+class _ChosenScores(torch.autograd.Function):
+    """Scores of each query's own classes; backward reads the chosen rows again instead of keeping them."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, table: Tensor, ids: Tensor, sparse: bool) -> Tensor:
+        ctx.save_for_backward(queries, table, ids)
+        ctx.sparse = sparse
+        with torch.autocast(queries.device.type, enabled=False):
+            return _scores(_widened(queries, table), table, ids)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        queries, table, ids = ctx.saved_tensors
+        of_queries = of_table = None
+        with torch.autocast(queries.device.type, enabled=False):
+            wide = _widened(queries, table)
+            if ctx.needs_input_grad[0]:
+                of_queries = _gradient_of_queries(slope, table, ids).to(queries.dtype)
+            if ctx.needs_input_grad[1]:
+                bags = bags_of_equal(ids.reshape(-1))
+                weights = slope.reshape(-1).index_select(0, bags.order)
+                rows = bag_sums(wide, bags.order // max(1, ids.shape[1]), bags.starts, weights)
+                of_table = _of_whole(bags.values, rows.to(table.dtype), table, ctx.sparse)
+        return of_queries, of_table, None, None
+
+
+class _SharedScores(torch.autograd.Function):
+    """Scores of each query's own classes (batch, p) beside those of classes that the batch shares (m,)."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, table: Tensor, own: Tensor, ids: Tensor, sparse: bool) -> Tensor:
+        ctx.save_for_backward(queries, table, own, ids)
+        ctx.sparse = sparse
+        with torch.autocast(queries.device.type, enabled=False):
+            wide = _widened(queries, table)
+            shared = wide @ table.index_select(0, ids).to(wide.dtype).t()
+            return torch.cat([_scores(wide, table, own), shared], dim=1) if own.shape[1] else shared
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        queries, table, own, ids = ctx.saved_tensors
+        batch, p = own.shape
+        of_queries = of_table = None
+        with torch.autocast(queries.device.type, enabled=False):
+            wide = _widened(queries, table)
+            of_own, of_shared = slope[:, :p], slope[:, p:]
+            if ctx.needs_input_grad[0]:
+                of_queries = of_shared @ table.index_select(0, ids).to(slope.dtype)
+                of_queries += _gradient_of_queries(of_own, table, own)
+                of_queries = of_queries.to(queries.dtype)
+            if ctx.needs_input_grad[1]:
+                # One table of terms: the queries, for the classes of their own, and the shared classes' sums.
+                terms = torch.cat([wide, of_shared.t() @ wide])
+                places = torch.arange(batch, device=ids.device).repeat_interleave(p)
+                places = torch.cat([places, torch.arange(batch, len(terms), device=ids.device)])
+                weights = torch.cat([of_own.reshape(-1), torch.ones_like(ids, dtype=slope.dtype)])
+                bags = bags_of_equal(torch.cat([own.reshape(-1), ids]))
+                rows = bag_sums(terms, places[bags.order], bags.starts, weights[bags.order])
+                of_table = _of_whole(bags.values, rows.to(table.dtype), table, ctx.sparse)
+        return of_queries, of_table, None, None, None
+
+
+class _ChosenBias(torch.autograd.Function):
+    """Biases of chosen classes, shaped like ``ids``."""
+
+    @staticmethod
+    def forward(ctx: Any, bias: Tensor, ids: Tensor, sparse: bool) -> Tensor:
+        ctx.save_for_backward(bias, ids)
+        ctx.sparse = sparse
+        return _at_least_single(bias.index_select(0, ids.reshape(-1))).view(ids.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        bias, ids = ctx.saved_tensors
+        bags = bags_of_equal(ids.reshape(-1))
+        sums = bag_sums(slope.reshape(-1, 1), bags.order, bags.starts).squeeze(1)
+        return _of_whole(bags.values, sums.to(bias.dtype), bias, ctx.sparse), None, None
+
+
+def _scores(wide: Tensor, table: Tensor, ids: Tensor) -> Tensor:
+    """Scores of each query's own classes (batch, m), a few queries at a time."""
+    batch, m = ids.shape
+    scores = wide.new_empty(batch, m)
+    step = _queries_at_once(table, m)
+    buffer = table.new_empty(min(step, batch) * m, table.shape[1])
+    for start in range(0, batch, step):
+        chosen = ids[start : start + step]
+        rows = torch.index_select(table, 0, chosen.reshape(-1), out=buffer[: chosen.numel()])
+        few = rows.to(wide.dtype).view(len(chosen), m, table.shape[1]).transpose(1, 2)  # (few, dim, m)
+        torch.bmm(wide[start : start + step].unsqueeze(1), few, out=scores[start : start + step].unsqueeze(1))
+    return scores
+
+
+def _gradient_of_queries(slope: Tensor, table: Tensor, ids: Tensor) -> Tensor:
+    """Each query's sum of its classes' rows, weighted by ``slope`` (batch, m): float32 (batch, dim)."""
+    batch, m = ids.shape
+    if table.dtype == slope.dtype and m > 0:
+        starts = torch.arange(0, batch * m, m, device=ids.device)
+        return bag_sums(table, ids.reshape(-1), starts, slope.reshape(-1))
+    result = slope.new_empty(batch, table.shape[1])
+    step = _queries_at_once(table, m)
+    for start in range(0, batch, step):
+        chosen = ids[start : start + step]
+        rows = table.index_select(0, chosen.reshape(-1)).to(slope.dtype).view(len(chosen), m, table.shape[1])
+        result[start : start + step] = torch.bmm(slope[start : start + step].unsqueeze(1), rows).squeeze(1)
+    return result
+
+
+def _of_whole(ids: Tensor, values: Tensor, whole: Tensor, sparse: bool) -> Tensor:
+    """The gradient of ``whole`` that is ``values`` at the distinct, ascending ``ids`` and zero elsewhere."""
+    if sparse:
+        return sparse_rows(ids, values, whole.shape)
+    return torch.zeros_like(whole).index_copy_(0, ids, values)
+
+
+def _queries_at_once(table: Tensor, m: int) -> int:
+    return max(1, _BUFFER.get(table.device.type, _DEVICE_BUFFER) // max(1, m * table.shape[1]))
+
+
+def _widened(queries: Tensor, table: Tensor) -> Tensor:
+    """The queries in the dtype of the scores: float64 when either is, else float32."""
+    return queries.double() if table.dtype == torch.float64 else _at_least_single(queries)
+
+
+def _at_least_single(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.float()

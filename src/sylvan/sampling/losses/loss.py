@@ -1,0 +1,213 @@
+"""What every loss over classes has in common: shapes, ignored targets, several positives, the reduction."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from sylvan.errors import DataError
+from sylvan.params import Choice, Constraint, Number, Parameterized
+from sylvan.sampling.inputs import need_floats, need_integers
+from sylvan.sampling.tensors import eagerly
+
+__all__ = [
+    "ABSENT",
+    "LOWEST_LOG_Q",
+    "ClassLoss",
+    "Positives",
+    "check_range",
+    "check_targets",
+    "kept_rows",
+    "no_losses",
+    "positives",
+    "reduced",
+]
+
+# A logit that takes no part; finite, so that differences of two of them aren't NaN.
+ABSENT = -1e30
+# A class that a sampler never draws has the log-probability minus infinity, which would make NaN of differences; one
+# over the exponential of this one is still a float32.
+LOWEST_LOG_Q = -80.0
+
+
+class Positives(NamedTuple):
+    """The positives of queries, each once.
+
+    Attributes
+    ----------
+    ids : Tensor of int64, shape (batch, p)
+        Classes; a place that holds none repeats a positive of its row, so that it may be gathered without touching
+        anything else.
+    present : Tensor of bool, shape (batch, p)
+        Which places hold a positive; the first of each row does.
+    """
+
+    ids: Tensor
+    present: Tensor
+
+    @property
+    def shares(self) -> Tensor:
+        """Float32 (batch, p): one over the number of the row's positives where there is one, else zero."""
+        return self.mass(torch.float32)
+
+    def mass(self, dtype: torch.dtype) -> Tensor:
+        """:attr:`shares` in another dtype."""
+        return self.present.to(dtype) / self.present.sum(dim=1, keepdim=True)
+
+
+def positives(targets: Tensor, ignore_index: int) -> Positives:
+    """The distinct positives of targets (batch, p), of which every row holds at least one."""
+    present = targets != ignore_index
+    if targets.shape[1] == 1:
+        return Positives(targets, present)
+    last = torch.iinfo(targets.dtype).max
+    ascending = torch.where(present, targets, last).sort(dim=1).values
+    present = ascending != last
+    present[:, 1:] &= ascending[:, 1:] != ascending[:, :-1]
+    return Positives(torch.where(present, ascending, ascending[:, :1]), present)
+
+
+class ClassLoss(Parameterized, nn.Module):
+    """Base of every loss: checks and flattens what it is given; a loss writes ``_losses``.
+
+    Called as ``loss(queries, class_embeddings, targets, bias=None)`` like ``cross_entropy(queries @ W.T, targets)``.
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        "reduction": Choice(("mean", "sum", "none")),
+        "ignore_index": Number(int),
+    }
+
+    def __init__(self, *, reduction: str = "mean", ignore_index: int = -100) -> None:
+        super().__init__()
+        self.reduction = reduction
+        self.ignore_index = ignore_index
+
+    def forward(
+        self, queries: Tensor, class_embeddings: Tensor, targets: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """The loss of a batch.
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (..., dim)
+            Not looked at for NaN: that would take a pass over them. A NaN makes the loss NaN, as in cross-entropy.
+        class_embeddings : Tensor of float, shape (n_classes, dim)
+            The table itself, as ``nn.Embedding`` and ``nn.Linear`` have it in ``weight``.
+        targets : Tensor of int, shape (...), or (..., p) for up to p positives a query
+            ``ignore_index`` marks a query to leave out, or a place without a positive. None is refused: it stands
+            here for those who call with two arguments, as ``CrossEntropyLoss`` is called.
+        bias : Tensor of float, shape (n_classes,), optional
+
+        Returns
+        -------
+        Tensor of float32 (float64 for float64 inputs)
+            A scalar, or for ``reduction="none"`` the shape of ``queries`` without its last dimension, with zeros where
+            a query is left out. The mean is over the queries not left out, and 0 when there is none; the class table
+            then gets no gradient, which an optimiser takes for zero.
+
+        Raises
+        ------
+        DataError
+            When something isn't a tensor, shapes, dtypes or devices don't fit together, or (looked at on the CPU only,
+            where it costs next to nothing) a target is neither a class nor ``ignore_index``. On CUDA such a target ends
+            in PyTorch's own device-side assertion when its row is gathered.
+        """
+        rows, labels, kept = self._sorted_out(queries, class_embeddings, targets, bias)
+        if len(rows):
+            losses = self._losses(rows, class_embeddings, labels, bias)
+        else:
+            losses = no_losses(rows, class_embeddings)
+        return reduced(losses, kept, queries.shape[:-1], self.reduction)
+
+    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        """Loss of each query, float32 (batch,); targets (batch, p) hold at least one positive a row."""
+        raise NotImplementedError
+
+    @eagerly
+    def _sorted_out(
+        self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """After all checks, the queries (batch, dim) and targets (batch, p) not left out, and which aren't, bool."""
+        if targets is None:
+            raise DataError(
+                f"{type(self).__name__} needs targets: call it as loss(queries, class_embeddings, targets). It makes "
+                "the scores itself, so that CrossEntropyLoss's loss(scores, targets) becomes three arguments."
+            )
+        self._check(queries, table, targets, bias)
+        return kept_rows(queries, targets, self.ignore_index)
+
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
+        name = type(self).__name__
+        need_floats(queries, f"The queries given to {name}")
+        need_floats(table, f"The class embeddings given to {name}")
+        need_integers(targets, f"The targets of {name}, class numbers,")
+        if queries.dim() < 2 or table.dim() != 2 or queries.shape[-1] != table.shape[1]:
+            raise DataError(
+                f"{name} needs queries of the shape (..., dim) and class embeddings of the shape (n_classes, dim) with "
+                f"the same dim. Got {tuple(queries.shape)} and {tuple(table.shape)} instead."
+            )
+        check_targets(targets, queries.shape[:-1], owner=name)
+        if bias is not None:
+            need_floats(bias, f"The bias of {name}, one number a class,")
+            if bias.shape != table.shape[:1]:
+                raise DataError(
+                    f"The bias of {name} must have the shape ({len(table)},). Got {tuple(bias.shape)} instead."
+                )
+        devices = [str(given.device) for given in (queries, table, targets, bias) if given is not None]
+        if len(set(devices)) > 1:
+            raise DataError(
+                f"All that {name} is given must be on one device. Got queries, class embeddings, targets (and bias) "
+                f"on {', '.join(devices)}."
+            )
+        check_range(
+            targets, len(table), self.ignore_index, owner=name, numbered="like the rows of the class embeddings"
+        )
+
+
+def check_targets(targets: Tensor, outer: torch.Size, *, owner: str) -> None:
+    """Raise ``DataError`` unless targets have the shape of the queries before their last dimension, or one more."""
+    if targets.shape != outer and targets.shape[:-1] != outer:
+        raise DataError(
+            f"The targets of {owner} must have the shape {tuple(outer)}, or one dimension more for several "
+            f"positives a query. Got {tuple(targets.shape)} instead."
+        )
+
+
+def check_range(targets: Tensor, n_classes: int, ignore_index: int, *, owner: str, numbered: str) -> None:
+    """Raise ``DataError`` for a target on the CPU that is neither a class nor the ignored one."""
+    if targets.device.type != "cpu":  # to look at targets on a GPU is to wait for it; there the kernels assert
+        return
+    wrong = ((targets < 0) | (targets >= n_classes)) & (targets != ignore_index)
+    if bool(wrong.any()):
+        raise DataError(
+            f"The targets of {owner} must lie in [0, {n_classes}), {numbered}, or be the ignore_index {ignore_index}. "
+            f"Got {int(targets[wrong][0])} instead."
+        )
+
+
+def kept_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries (batch, dim) and targets (batch, p) that aren't left out, and of all which aren't, bool."""
+    flat = queries.reshape(queries.shape[:-1].numel(), queries.shape[-1])
+    p = 1 if targets.dim() < queries.dim() else targets.shape[-1]  # -1 could be anything where there is no query
+    wanted = targets.reshape(len(flat), p).long()
+    kept = (wanted != ignore_index).any(dim=1)
+    if bool(kept.all()):
+        return flat, wanted, kept
+    return flat[kept], wanted[kept], kept
+
+
+def no_losses(rows: Tensor, table: Tensor) -> Tensor:
+    """The losses of no query at all: nothing to learn from, but still a part of the graph."""
+    return rows.sum(dim=1, dtype=torch.float64 if torch.float64 in (rows.dtype, table.dtype) else torch.float32)
+
+
+def reduced(losses: Tensor, kept: Tensor, outer: torch.Size, reduction: str) -> Tensor:
+    """Losses of the queries not left out, reduced; for "none" zeros stand for the others, in the shape ``outer``."""
+    if reduction == "none":
+        if len(losses) < len(kept):
+            losses = losses.new_zeros(len(kept)).masked_scatter(kept, losses)
+        return losses.reshape(outer)
+    return losses.sum() if reduction == "sum" else losses.sum() / max(len(losses), 1)

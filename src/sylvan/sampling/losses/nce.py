@@ -1,0 +1,122 @@
+"""Noise-contrastive estimation: tell the observed class from classes drawn by a known distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sylvan.params import Constraint, Flag, Number
+from sylvan.sampling.losses.noise_loss import Contrast, MaskedNoiseLoss
+from sylvan.sampling.samplers.base import Sampler
+
+__all__ = ["NCELoss"]
+
+
+class NCELoss(MaskedNoiseLoss):
+    r"""Logistic loss of the positive against :math:`k` noise classes, with scores corrected by the noise's probability.
+
+    With scores :math:`s`, noise classes :math:`j_1 \dots j_k` of probability :math:`q` and the log-normaliser
+    :math:`\ln Z`, the loss of a query with the positive :math:`y` is
+
+    .. math:: -\ln \sigma(s_y - \ln Z - \ln k q_y) - \sum_{i=1}^k \ln \sigma(\ln k q_{j_i} + \ln Z - s_{j_i}).
+
+    In expectation its optimum over :math:`s` is :math:`s_j - \ln Z = \ln p(j \mid x)` for any :math:`q` that gives
+    every class some probability: scores come out *normalised*, no sum over classes is needed for the probability of
+    one. The nearer :math:`q` is to :math:`p` and the larger :math:`k`, the less noise in the estimate.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Where the noise comes from, commonly :class:`~sylvan.sampling.Unigram` with a power from 0.25 to 1.
+    n_samples : int
+        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
+    shared : bool
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
+    log_normalizer : float or None
+        :math:`\ln Z`. None stands for the logarithm of the class count: a table of zeros, or a fresh one without bias,
+        then means the uniform distribution, where with 0 (Mnih and Teh's choice, for a model with a bias that starts
+        low) every class would start with probability one.
+    learn_normalizer : bool
+        Learn :math:`\ln Z` from ``log_normalizer`` on, as the one parameter ``learned_log_normalizer`` of this loss:
+        give ``loss.parameters()`` to the optimizer. One number for all queries, as a bias common to all classes is.
+    accidental : {"keep", "remove"}
+        What becomes of draws that are positives of their query. The theory wants them kept: noise is noise because it
+        was drawn, whatever it hits. ``"remove"`` leaves them out of the sum.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't left out.
+    ignore_index : int
+        The target of queries to leave out, and the filling of rows with fewer positives than others.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
+
+    Notes
+    -----
+    The loss of a query with several positives is the mean of what each would have alone with the same noise. A positive
+    that the sampler never draws counts as one of probability e^-80: it is told from noise with certainty and teaches
+    nothing. Scores and probabilities are float32 (float64 for float64 inputs) under autocast too, and the gradient of
+    a class table that is a leaf is sparse.
+
+    References
+    ----------
+    .. [1] M. Gutmann and A. Hyvärinen, "Noise-Contrastive Estimation of Unnormalized Statistical Models", JMLR 2012.
+    .. [2] A. Mnih and Y. W. Teh, "A Fast and Simple Algorithm for Training Neural Probabilistic Language Models",
+       ICML 2012.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import NCELoss, Unigram
+    >>> _ = torch.manual_seed(0)
+    >>> table = torch.nn.Parameter(torch.zeros(1000, 16))
+    >>> loss = NCELoss(Unigram(1000, torch.arange(1, 1001), power=0.75), 20)
+    >>> value = loss(torch.randn(8, 16), table, torch.randint(1000, (8,)))
+    >>> value.backward()
+    >>> value.shape, table.grad.is_sparse
+    (torch.Size([]), True)
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        **MaskedNoiseLoss.constraints,
+        "log_normalizer": Number(float, optional=True),
+        "learn_normalizer": Flag(),
+    }
+    _needs_positive_log_q = True
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        n_samples: int,
+        *,
+        shared: bool = False,
+        log_normalizer: float | None = None,
+        learn_normalizer: bool = False,
+        accidental: str = "keep",
+        reduction: str = "mean",
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__(
+            sampler, n_samples, shared=shared, accidental=accidental, reduction=reduction, ignore_index=ignore_index
+        )
+        self.log_normalizer = log_normalizer
+        self.learn_normalizer = learn_normalizer
+        self.check_params()
+        if learn_normalizer:
+            self.learned_log_normalizer = nn.Parameter(torch.tensor(self._constant()))
+
+    def _constant(self) -> float:
+        return math.log(self.sampler.n_classes) if self.log_normalizer is None else float(self.log_normalizer)
+
+    def _of_each_positive(self, contrast: Contrast) -> Tensor:
+        log_normalizer = self.learned_log_normalizer if self.learn_normalizer else self._constant()
+        offset = log_normalizer + math.log(self.n_samples)
+        of_positive = F.softplus(offset + contrast.positive_log_q - contrast.positive)  # (batch, p)
+        of_noise = F.softplus(contrast.noise - offset - contrast.noise_log_q)  # (batch, n_samples)
+        of_noise = self._counting(of_noise, contrast)
+        return of_positive + of_noise.sum(dim=1, keepdim=True)

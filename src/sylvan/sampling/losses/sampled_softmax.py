@@ -1,0 +1,159 @@
+"""The sampled softmax: cross-entropy over the positive and a few drawn classes with corrected logits."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from sylvan.params import Choice, Constraint, Flag
+from sylvan.sampling.losses.logits import class_logits
+from sylvan.sampling.losses.loss import Positives, positives
+from sylvan.sampling.losses.sampled_loss import SampledLoss, accidental_hits
+from sylvan.sampling.samplers.base import Draw, Sampler
+
+__all__ = ["SampledSoftmaxLoss"]
+
+
+class SampledSoftmaxLoss(SampledLoss):
+    r"""Cross-entropy over the positives and :math:`M` drawn classes, the latters' logits corrected.
+
+    With scores :math:`o` and draws :math:`s_1 \dots s_M` of probability :math:`q`, the loss of a query with the
+    positive :math:`y` is that of Eq. (1):
+
+    .. math:: \ell' = \ln\Bigl(e^{o_y} + \sum_{k=1}^M e^{o'_k}\Bigr) - o_y,
+              \qquad o'_k = o_{s_k} - \ln(M q_{s_k}).
+
+    The sum estimates the softmax's denominator, so the loss tends to the full softmax's as :math:`M` grows, and its
+    gradient is the nearer at a given :math:`M` the nearer :math:`q` is to the softmax (Theorem 6). The positive's logit
+    isn't corrected: it is always there.
+
+    With several positives the target mass is spread evenly over the distinct ones: the last term is the mean of their
+    scores, and each stands once in the sum, as in cross-entropy with probabilities for targets.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Where the negatives come from. One that adapts must be refreshed before the first batch, and now and then.
+    n_samples : int
+        :math:`M`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
+    shared : bool
+        Draw once for the whole batch. Scores are then one matrix product, so that many more negatives cost the same;
+        they fit each query less.
+    accidental : {"remove", "paper", "keep"}
+        What becomes of a draw that is a positive of its query. ``"remove"``: left out of the sum, which then estimates
+        its part of the softmax's denominator without bias. ``"paper"``, the second case of Eq. (1): its logit stays
+        uncorrected, :math:`o_y`. The label vector, projected onto the places, then has mass on several of them; it is
+        read as summing to one, which alone gives the right-hand side that the paper prints, so a hit only adds another
+        :math:`e^{o_y}` to the sum, and the bias grows with the number of hits. ``"keep"``: corrected like any other
+        draw, so that the positive is counted about twice.
+    corrected_positive : bool
+        Take account of that the positive is never sampled: hits are left out whatever ``accidental`` says, and the
+        others are taken as draws from :math:`q` without the positives, :math:`q_j / (1 - q_y)`, of which there are as
+        many as weren't hits. See the notes.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't left out.
+    ignore_index : int
+        The target of queries to leave out, and the filling of rows with fewer positives than others.
+
+    Notes
+    -----
+    The full softmax's gradient is :math:`-(1 - p_y)\bigl[\nabla o_y - \sum_{j \ne y} \tfrac{p_j}{1 - p_y} \nabla
+    o_j\bigr]`: a weight, the probability of being wrong, and a contrast with the softmax *among the others*. Estimating
+    each from draws that aren't the positive gives a loss with a constant (ungraded) weight,
+    :math:`(1 - \hat p_y)\bigl[\ln \sum_{s_k \ne y} e^{o'_k} - o_y\bigr]`, in which the positive has no part in the sum:
+    the correction of Khrylchenko et al. Written out, its gradient equals that of :math:`\ell'` above over the positive
+    and those draws when :math:`\hat p_y = e^{o_y} / (e^{o_y} + \sum_{s_k \ne y} e^{o'_k})`. That is what
+    ``corrected_positive=True`` computes, and why its value remains an estimate of the cross-entropy. What it changes:
+    against ``"paper"`` and ``"keep"``, no hit makes the positive look more probable than it is, which matters where a
+    positive is drawn often (popular classes with a frequency sampler, negatives from the batch, good adaptive
+    samplers); against ``"remove"``, the number of hits, which is chance, no longer scales the sum: drawn from the exact
+    softmax, the loss equals the full one whatever was drawn. It asks the sampler for the probability of every positive,
+    which costs about as much as one more draw for each.
+
+    Scores, corrections and the sum are float32 (float64 for float64 inputs) under autocast too. The gradient of a
+    class table that is a leaf is sparse; see :func:`~sylvan.sampling.losses.logits.class_logits` and
+    :class:`~sylvan.sampling.RowwiseAdagrad`. Don't train the table with Adam
+    (:func:`~sylvan.sampling.check_optimizer` says why). Under ``torch.compile`` the draw and the gathering of rows
+    run as they are, and what is between them is compiled. There is no second derivative.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
+
+    References
+    ----------
+    .. [1] J. Chen et al., "Adaptive Sampled Softmax with Inverted Multi-Index", section 3.2.
+    .. [2] Y. Bengio and J.-S. Senécal, "Adaptive Importance Sampling to Accelerate Training of a Neural Probabilistic
+       Language Model", 2008.
+    .. [3] K. Khrylchenko et al., "Correcting the LogQ Correction: Revisiting Sampled Softmax for Large-Scale
+       Retrieval", arXiv 2507.09331, 2025.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import SampledSoftmaxLoss, Uniform
+    >>> _ = torch.manual_seed(0)
+    >>> table = torch.nn.Parameter(torch.randn(10_000, 16))
+    >>> loss = SampledSoftmaxLoss(Uniform(10_000), 100)
+    >>> value = loss(torch.randn(8, 16), table, torch.randint(10_000, (8,)))
+    >>> value.backward()
+    >>> value.shape, table.grad.is_sparse
+    (torch.Size([]), True)
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {
+        **SampledLoss.constraints,
+        "accidental": Choice(("paper", "remove", "keep")),
+        "corrected_positive": Flag(),
+    }
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        n_samples: int,
+        *,
+        shared: bool = False,
+        accidental: str = "remove",
+        corrected_positive: bool = False,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
+        self.accidental = accidental
+        self.corrected_positive = corrected_positive
+        self.check_params()
+
+    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        wanted = positives(targets, self.ignore_index)
+        draw = self._draw(queries, wanted)
+        p = wanted.ids.shape[1]
+        if self.shared:
+            scores = class_logits(queries, table, draw.ids, bias, own=wanted.ids)
+        else:
+            scores = class_logits(queries, table, torch.cat([wanted.ids, draw.ids], dim=1), bias)
+        ours, others = scores[:, :p], scores[:, p:]
+        hits = accidental_hits(draw.ids, wanted)
+        others = others - self._correction(queries, wanted, draw, hits)
+        if self.corrected_positive or self.accidental == "remove":
+            others = others.masked_fill(hits, -math.inf)
+        in_sum = ours if p == 1 else ours.masked_fill(~wanted.present, -math.inf)
+        total = torch.logsumexp(torch.cat([in_sum, others], dim=1), dim=1)
+        return total - (ours.squeeze(1) if p == 1 else (ours * wanted.mass(ours.dtype)).sum(dim=1))
+
+    def _correction(self, queries: Tensor, wanted: Positives, draw: Draw, hits: Tensor) -> Tensor:
+        """What to take off the drawn classes' scores, (batch, n_samples)."""
+        if not self.corrected_positive:
+            correction = draw.log_q + math.log(self.n_samples)
+            return correction if self.accidental == "keep" else correction.masked_fill(hits, 0.0)
+        others = (~hits).sum(dim=1, keepdim=True).clamp(min=1)  # (batch, 1), draws that aren't positives
+        remaining = 1.0 - self._mass_of_positives(queries, wanted)  # (batch, 1)
+        return (draw.log_q + torch.log(others / remaining)).masked_fill(hits, 0.0)
+
+    def _mass_of_positives(self, queries: Tensor, wanted: Positives) -> Tensor:
+        """Probability (batch, 1) that one draw is a positive of the query, a little below one at most."""
+        log_q = self._positive_log_q(queries, wanted)
+        return torch.where(wanted.present, log_q.exp(), 0.0).sum(dim=1, keepdim=True).clamp(max=1.0 - 1e-6)

@@ -1,0 +1,413 @@
+"""Draws from an inverted multi-index: close to the softmax, at a cost that doesn't grow with the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from sylvan.errors import ParameterError, UnsupportedError
+from sylvan.indexing.codebooks import fit_codebooks
+from sylvan.params import Flag, Number
+from sylvan.sampling.midx.cell_draws import (
+    THIN,
+    FirstStage,
+    draw_cells,
+    draw_in_stages,
+    first_stage,
+    heights_of_cells,
+    invert,
+    within,
+)
+from sylvan.sampling.midx.codeword_learning import (
+    CodewordLearner,
+    Learnable,
+    codeword_masses,
+    heaviest_codes,
+    joint_loss,
+)
+from sylvan.sampling.midx.multi_index import MultiIndex
+from sylvan.sampling.midx.multi_index_sampler import MultiIndexSampler
+from sylvan.sampling.midx.native_draws import kernel_is_there, native_draw
+from sylvan.sampling.midx.query_space import QuerySpace
+from sylvan.sampling.midx.recent_queries import RecentQueries, mean_softmax
+from sylvan.sampling.parts import blocks
+from sylvan.sampling.samplers.base import Draw
+
+__all__ = ["MIDX"]
+
+
+class MIDX(MultiIndexSampler):
+    """Draws a class with probability proportional to exp(query · the codewords that stand for its embedding).
+
+    The classes' embeddings are quantised by ``n_codebooks`` codebooks of ``n_codewords`` codewords; classes with the
+    same codewords make a cell. A draw picks a cell by the query's scores of the codewords and the number of classes
+    in the cell, then one of its classes, all alike. With two codebooks that takes, for each query, a product with
+    the codewords, O(n_codewords²) for the partition and O(n_codewords) a draw: nothing of the size of the class set.
+    With one codebook it takes O(n_codewords); with more than two, every cell that holds a class is looked at, which
+    approaches the number of classes as the codebooks grow (finer, but for small class sets only).
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, in [1, inf).
+    dim : int
+        Number of dimensions of queries and class embeddings, in [1, inf).
+    n_codewords : int
+        Codewords of each codebook, K, in [1, inf).
+    quantizer : {"rq", "pq"}
+        Residual or product quantisation; residual comes closer to the softmax.
+    n_codebooks : int
+        How many codebooks, B, in [1, 10]; at most ``dim`` for ``"pq"``.
+    class_weights : sequence, array or Tensor of real numbers, shape (n_classes,), optional
+        How much each class counts in the k-means; an extension to the paper. The square root of the class frequency
+        serves best: what is frequent is nearly alone in its cell then. All alike when None.
+    n_iterations : int
+        Lloyd iterations at most of the first refresh, in [1, inf).
+    warm_iterations : int
+        Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
+    sample_size : int, optional
+        Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
+    learnable : bool or {"refresh", "joint"}
+        Whether the codewords are learned for the queries there are, an aim that k-means doesn't know of. True is
+        ``"refresh"``: some of the queries drawn for are kept, and at each refresh the codewords are fitted to the
+        softmax of these by minimising KL(P‖Q), the cells staying those of the (weighted) k-means. ``"joint"`` is
+        the paper's way: codewords are parameters, trained beside the model by :meth:`learning_loss`; see there for
+        how it fares.
+    query_aware : bool
+        Whether the index is made for the queries there are; an extension to the paper. Some of the queries drawn for
+        are kept, and at each refresh (but the first, before any draw) three things follow from them. Classes are
+        quantised where distances tell how much scores differ from query to query, the coordinates in which the
+        queries have unit covariance. What a class scores at the mean query, and on average by what quantisation left
+        over, is its own and kept exactly, so that the classes of a cell are drawn by it instead of all alike. And
+        without ``class_weights`` each counts in the k-means by its mean probability. Costs O(dim²) a query besides, a
+        step of binary search within the cell a draw, and at each refresh a product of ``n_queries`` queries (of
+        each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
+    n_queries : int
+        How many queries ``"refresh"`` and ``query_aware`` keep and learn from, in [1, inf); their cost at each
+        refresh is a product of them with all class embeddings. Those drawn for in evaluation mode (``eval()``) are
+        not kept.
+    n_steps : int
+        Steps of L-BFGS at each refresh, in [1, inf).
+    native : bool, optional
+        Whether draws on a CPU go through Sylvan's compiled code; when None, where it is there. The same draws come
+        out of PyTorch's operations, more slowly.
+    stale_after : int, optional
+        Warn after that many draws without a refresh.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``native`` is True and the compiled code isn't there.
+    DataError
+        When the class weights are negative, not finite, all zero or not ``n_classes`` in number.
+
+    Notes
+    -----
+    Scores may be of any size: probabilities are computed relative to the largest, in float64, and once more in log
+    space for a query all of whose cells would underflow. ``refresh`` takes random numbers for the first codewords
+    (k-means++) and the sample from PyTorch's default generator.
+
+    ln d₂(P‖Q), which bounds the gradient's bias (Theorem 6 of the paper; mean over held-out queries of a language
+    model on Penn Treebank trained for 400 steps; rq, K = 32): plain k-means 2.38, weighted by the square root of
+    frequency 0.65, that learned at refresh 0.52, that trained jointly 1.18 (plain ones trained jointly: 1.24);
+    query-aware 0.25, that learned at refresh 0.21; unigram 1.42. ``benchmarks/codeword_learning.py`` measures them,
+    and pq, K = 16 and both divergences.
+
+    References
+    ----------
+    Chen et al., "Adaptive sampled softmax with inverted multi-index" (arXiv 2501.08563): Theorem 2, Eq. (6).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import MIDX
+    >>> _ = torch.manual_seed(0)
+    >>> table, queries = torch.randn(1000, 16), torch.randn(4, 16)
+    >>> sampler = MIDX(1000, 16, n_codewords=8)
+    >>> sampler.refresh(table)
+    >>> draw = sampler.sample(queries, 20)
+    >>> draw.ids.shape, torch.allclose(draw.log_q, sampler.log_prob(queries, draw.ids))
+    (torch.Size([4, 20]), True)
+    >>> float(sampler.log_prob(queries, torch.arange(1000)).exp().sum(dim=1).sub(1).abs().max()) < 1e-5
+    True
+    """
+
+    constraints: ClassVar = {
+        **MultiIndexSampler.constraints,
+        "learnable": Learnable(),
+        "query_aware": Flag(),
+        "n_queries": Number(int, 1),
+        "n_steps": Number(int, 1),
+        "native": Flag(optional=True),
+    }
+
+    def __init__(
+        self,
+        n_classes: int,
+        dim: int,
+        *,
+        n_codewords: int = 64,
+        quantizer: str = "rq",
+        n_codebooks: int = 2,
+        class_weights: Any = None,
+        n_iterations: int = 10,
+        warm_iterations: int = 2,
+        sample_size: int | None = 65_536,
+        learnable: bool | str = False,
+        query_aware: bool = False,
+        n_queries: int = 256,
+        n_steps: int = 20,
+        native: bool | None = None,
+        stale_after: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
+            class_weights=class_weights, n_iterations=n_iterations, warm_iterations=warm_iterations,
+            sample_size=sample_size, stale_after=stale_after,
+        )  # fmt: skip
+        self.learnable = learnable
+        self.query_aware = query_aware
+        self.n_queries = n_queries
+        self.n_steps = n_steps
+        self.native = native
+        self.check_params()
+        if native and not kernel_is_there():
+            raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
+        joint = learnable == "joint"
+        if joint and query_aware:
+            raise ParameterError(
+                "The 'query_aware' parameter of MIDX must be False where learnable='joint', whose codewords stand for "
+                "the embeddings as they are. Got True instead."
+            )
+        self.index = MultiIndex(
+            n_classes, dim, n_codewords, n_codebooks, quantizer, trained=joint, weighted=query_aware
+        )
+        self.space = QuerySpace(dim) if query_aware else None
+        self.recent: RecentQueries | None = None
+        self.learner: CodewordLearner | None = None
+        if query_aware or (learnable and not joint):
+            self.recent = RecentQueries(n_queries, dim)
+        if learnable and not joint:
+            self.learner = CodewordLearner(n_steps, self.index.sizes, n_codewords)
+
+    # The index.
+
+    def _refresh(self, table: Tensor) -> None:
+        if self._refreshed and self.learnable == "joint":
+            self.index.rebuild(heaviest_codes(table, self.index.codewords, self.index))
+            return
+        means = self.index.codewords if self.learner is None else self.learner.means
+        queries = table.new_zeros(0, self.dim) if self.recent is None else self.recent.sound()
+        moved, weights = table, self.weights
+        if self.space is not None and len(queries) > 1:
+            self.space.fit(queries)
+            moved = self.space.classes(table)
+            weights = mean_softmax(queries, table) if weights is None else weights
+        books = fit_codebooks(
+            moved,
+            self.n_codewords,
+            quantizer=self.quantizer,
+            n_codebooks=self.n_codebooks,
+            weights=weights,
+            start=means if self._refreshed else None,
+            n_iterations=self._iterations,
+            sample_size=self.sample_size,
+        )
+        self.index.rebuild(books.codes)
+        if self.space is not None and len(queries) > 1:
+            self.index.set_own_scores(self.space.own_scores(table, moved, books.codewords, books.codes, self.quantizer))
+        if self.learner is None:
+            self.index.set_codewords(books.codewords)
+        else:
+            seen = queries if self.space is None else self.space.queries(queries)
+            self.learner.learn(
+                self.index, books.codewords, lambda: codeword_masses(queries, table, self.index), seen, self._refreshed
+            )
+
+    def _keep(self, queries: Tensor) -> None:
+        """Note queries to learn from, but for those of an evaluation."""
+        if self.recent is not None and self.training:
+            self.recent.keep(queries)
+
+    def _scores(self, queries: Tensor) -> list[Tensor]:
+        """Each codebook's log-scores of the queries, in the coordinates that the index was made in."""
+        return self.index.log_scores(queries if self.space is None else self.space.queries(queries))
+
+    def learning_loss(self, queries: Tensor, class_embeddings: Tensor, reconstruction_weight: float = 1.0) -> Tensor:
+        """The paper's loss of codewords (section 6.2.3), to be added to the model's; for ``learnable="joint"``.
+
+        As read here: an embedding is the mixture of each codebook's codewords by the softmax of its inner products
+        with them (residual codebooks mix for what those before leave over), and from the second ``refresh`` on a
+        class goes to the cell of the codewords with the largest weights; k-means gives the first codewords. It
+        brings codewords of plain k-means nearer to the softmax, those weighted by frequency away from it, and costs
+        a full softmax a step; weighting and ``learnable="refresh"`` together come nearest (ln d₂ in the notes).
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (..., dim)
+        class_embeddings : Tensor of float, shape (n_classes, dim)
+        reconstruction_weight : float
+            Of the mean over classes of the squared distance of an embedding from its mixture of codewords; the
+            paper adds their sum, which is a weight of ``n_classes``.
+
+        Returns
+        -------
+        Tensor of float32
+            A scalar whose gradient goes to the codewords alone. It costs as much as a full softmax.
+
+        Raises
+        ------
+        UnsupportedError
+            When the codewords aren't parameters.
+        DataError
+            When queries or class embeddings have another shape or dtype.
+        NotFittedError
+            When the sampler was never refreshed.
+        """
+        if self.learnable != "joint":
+            raise UnsupportedError(
+                f"MIDX.learning_loss needs codewords that are parameters: learnable='joint'. This one has "
+                f"learnable={self.learnable!r}."
+            )
+        self._check_queries(queries)
+        self._check_table(class_embeddings, "learning_loss")
+        self._check_refreshed()
+        return joint_loss(queries, class_embeddings, self.index, reconstruction_weight)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What the base tells, and how many queries were kept to learn from."""
+        return {**super().get_extra_state(), "queries_seen": self.recent.n_seen if self.recent else 0}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """What :meth:`get_extra_state` told, taken back."""
+        super().set_extra_state(state)
+        if self.recent is not None:
+            self.recent.n_seen = int(state.get("queries_seen", 0))
+
+    # Draws for each query.
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        self._keep(queries)
+        coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
+        scores = self._scores(queries)
+        if self.n_codebooks != 2:
+            return self._draw_from_list(scores, coins)
+        counts = self.index.masses().view(self.n_codewords, self.n_codewords)
+        stage = first_stage(scores, counts)
+        kernel = self._kernel(queries)
+        if kernel is not None:
+            draw = kernel(stage, scores, self.index, coins)
+        else:
+            cells, rest = draw_in_stages(stage, counts, coins)
+            ids = self._classes(cells, rest)
+            draw = Draw(ids, self._log_q(self._cell_scores(scores, cells) - stage.partition.log()[:, None], ids))
+        thin = stage.partition < THIN
+        if bool(thin.any()):
+            again = self._draw_from_list([score[thin] for score in scores], coins[thin])
+            draw.ids[thin], draw.log_q[thin] = again.ids, again.log_q
+        return draw
+
+    def _draw_from_list(self, scores: list[Tensor], coins: Tensor) -> Draw:
+        counts = self.index.masses()
+        ids, log_q = [], []
+        for rows in blocks(len(coins), self.index.n_cells):
+            part = [score[rows] for score in scores]
+            cell_scores = self.index.cell_scores(part)
+            cells, rest, log_partition = draw_cells(cell_scores, counts, coins[rows])
+            ids.append(self._classes(cells, rest))
+            log_q.append(self._log_q(cell_scores.gather(1, cells) - log_partition[:, None], ids[-1]))
+        return Draw(torch.cat(ids), torch.cat(log_q))
+
+    def _kernel(self, queries: Tensor) -> Callable[[FirstStage, list[Tensor], MultiIndex, Tensor], Draw] | None:
+        """The compiled way to draw, where it is there, wanted and able to."""
+        return native_draw if self.native is not False and queries.is_cpu and kernel_is_there() else None
+
+    def _classes(self, cells: Tensor, rest: Tensor) -> Tensor:
+        return self.index.order[within(rest, cells, self.index.offsets, self.index.heights)].long()
+
+    def _cell_scores(self, scores: list[Tensor], cells: Tensor) -> Tensor:
+        first = scores[0].gather(1, cells // self.n_codewords).double()
+        return first + scores[1].gather(1, cells % self.n_codewords)
+
+    def _log_q(self, of_cells: Tensor, ids: Tensor) -> Tensor:
+        """Log-probabilities of classes from those of their cells, which leave out what is the classes' own."""
+        return (of_cells + self.index.own_scores[ids] if self.index.weighted else of_cells).float()
+
+    # Probabilities.
+
+    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        scores = self._scores(queries)
+        return (self.index.class_scores(scores, ids) - self._log_partition(scores)[:, None]).float()
+
+    def _log_partition(self, scores: list[Tensor]) -> Tensor:
+        """Log of the sum of exp(log-scores) over all classes, float64 (batch,)."""
+        if self.n_codebooks != 2:
+            return self._log_partition_from_list(scores)
+        stage = first_stage(scores, self.index.masses().view(self.n_codewords, self.n_codewords))
+        log_partition = stage.partition.log()
+        thin = stage.partition < THIN
+        if bool(thin.any()):
+            log_partition[thin] = self._log_partition_from_list([score[thin] for score in scores])
+        return log_partition
+
+    def _log_partition_from_list(self, scores: list[Tensor]) -> Tensor:
+        counts = self.index.masses()
+        return torch.cat(
+            [
+                heights_of_cells(self.index.cell_scores([score[rows] for score in scores]), counts)[1]
+                for rows in blocks(len(scores[0]), self.index.n_cells)
+            ]
+        )
+
+    # Draws for the whole batch: from the mean over its queries of the probabilities of cells.
+
+    def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        self._keep(queries)
+        coins = torch.rand(n, generator=generator, device=queries.device, dtype=torch.float64)
+        mixture = self._mixture(queries)
+        cells, rest = invert((mixture * self.index.masses()).cumsum(dim=0), coins)
+        ids = self._classes(cells, rest)
+        return Draw(ids, self._log_q(mixture[cells].log(), ids))
+
+    @torch.no_grad()
+    def shared_log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        """Log of the batch's mean probability of each of ``ids``, at a cost that doesn't grow with batch times ids.
+
+        See :meth:`Sampler.shared_log_prob`.
+        """
+        self._check_queries(queries)
+        rows = queries.reshape(-1, queries.shape[-1])
+        if not isinstance(ids, Tensor) or ids.dim() != 1:
+            return super().shared_log_prob(rows, ids)  # tells why not
+        self.log_prob(rows[:1], ids)  # holds the contract: shapes, dtypes, ranges
+        with torch.autocast(rows.device.type, enabled=False):
+            found = self._log_q(self._mixture(rows)[self.index.class_cells[ids].long()].log(), ids)
+        lost = torch.isinf(found)  # underflown: so rare for all of the batch that float64 hasn't a number for it
+        if bool(lost.any()):
+            found[lost] = super().shared_log_prob(rows, ids[lost])
+        return found
+
+    def _mixture(self, queries: Tensor) -> Tensor:
+        """Mean over the queries of the probability of a class of each cell whose own score is 0, float64 (n_cells,)."""
+        scores = self._scores(queries)
+        log_partition = self._log_partition(scores)
+        if self.n_codebooks != 2:
+            return self._mixture_from_list(scores, log_partition) / len(queries)
+        # Of thin queries a factor of this product would overflow.
+        whole = log_partition > -200.0
+        first = torch.where(whole[:, None], (scores[0].double() - log_partition[:, None]).exp(), 0.0)
+        total = (first.t() @ scores[1].double().exp()).flatten()
+        if not bool(whole.all()):
+            total += self._mixture_from_list([score[~whole] for score in scores], log_partition[~whole])
+        return total / len(queries)
+
+    def _mixture_from_list(self, scores: list[Tensor], log_partition: Tensor) -> Tensor:
+        empty = self.index.masses() == 0
+        total = log_partition.new_zeros(self.index.n_cells)
+        for rows in blocks(len(log_partition), self.index.n_cells):
+            cell_scores = self.index.cell_scores([score[rows] for score in scores]) - log_partition[rows, None]
+            total += cell_scores.masked_fill_(empty, -torch.inf).exp_().sum(dim=0)
+        return total

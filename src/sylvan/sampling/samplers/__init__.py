@@ -1,0 +1,1 @@
+"""Proposal distributions: how classes are drawn, and with which probability."""

@@ -1,0 +1,341 @@
+"""The contract of every sampler: draw classes for queries, with the exact log-probability of each draw."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.params import Constraint, Number, Parameterized
+from sylvan.sampling.inputs import need_floats, need_integers, need_tensor
+from sylvan.sampling.tensors import without_gradient
+
+__all__ = ["Draw", "Sampler", "StaleSamplerWarning"]
+
+
+def _full_precision(tensor: Tensor) -> torch.autocast:
+    """Out of any autocast: a probability from products in float16 wouldn't be that of the draw."""
+    return torch.autocast(tensor.device.type, enabled=False)
+
+
+class StaleSamplerWarning(UserWarning):
+    """A sampler has drawn for many steps since it last saw the class embeddings."""
+
+
+class Draw(NamedTuple):
+    """Classes drawn, with repetition, and the log-probability of each.
+
+    Attributes
+    ----------
+    ids : Tensor of int64, shape (..., n) like the queries, or (n,) when the draws are shared by the batch
+        The classes.
+    log_q : Tensor of float32, the shape of ``ids``
+        Natural logarithm of the probability with which one draw gives that class, exact for what was drawn.
+        For shared draws the probability is the mean of the batch's.
+    """
+
+    ids: Tensor
+    log_q: Tensor
+
+
+class Sampler(Parameterized, nn.Module):
+    """Base of every sampler: the checks, shared draws and staleness; a sampler writes ``_draw`` and ``_log_prob``.
+
+    Random numbers come from PyTorch's generator of the queries' device (``torch.manual_seed`` decides them), or
+    from the one given. The index of an adaptive sampler lives in buffers: ``to(device)`` and ``state_dict`` carry it.
+
+    Attributes
+    ----------
+    n_classes : int
+        How many classes there are; ids lie in ``[0, n_classes)``.
+    adaptive : bool
+        Whether the distribution depends on the query. An adaptive sampler must be refreshed before it draws.
+    dim : int or None
+        Number of dimensions of queries and class embeddings; None for samplers that look at neither.
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_classes": Number(int, 1),
+        "dim": Number(int, 1),
+        "stale_after": Number(int, 1, optional=True),
+    }
+    adaptive: ClassVar[bool] = False
+    dim: int | None = None
+    n_classes: int
+    stale_after: int | None
+
+    def __init__(self, n_classes: int, *, stale_after: int | None = None) -> None:
+        super().__init__()
+        self.n_classes = n_classes
+        self.stale_after = stale_after
+        self._refreshed = False
+        self._draws_since_refresh = 0
+
+    # What users call.
+
+    @without_gradient
+    def sample(
+        self, queries: Tensor, n: int, *, shared: bool = False, generator: torch.Generator | None = None
+    ) -> Draw:
+        """Draw ``n`` classes, with repetition, for every query or once for all of them.
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (..., dim)
+            One vector a query, any number of leading dimensions. Samplers that aren't adaptive look at their number
+            and device only.
+        n : int
+            Draws for each query, or in all when ``shared``.
+        shared : bool
+            Draw once for the whole batch, each time for a query of it chosen at random; ``log_q`` then belongs to
+            that mixture.
+        generator : torch.Generator, optional
+            Where random numbers come from; PyTorch's default generator when None.
+
+        Returns
+        -------
+        Draw
+            ``ids`` and ``log_q`` of the shape (..., n), or (n,) when ``shared``.
+
+        Raises
+        ------
+        ParameterError
+            When ``n`` isn't an int in [1, inf).
+        DataError
+            When ``queries`` hasn't the shape (..., dim), holds no query or isn't of a floating dtype.
+        NotFittedError
+            When the sampler is adaptive and was never refreshed.
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ParameterError(
+                f"The number of draws of {type(self).__name__}.sample must be an int in [1, inf). Got {n!r} instead."
+            )
+        self._check_queries(queries)
+        self._check_fresh()
+        rows = queries.reshape(-1, queries.shape[-1])
+        with _full_precision(rows):
+            if shared:
+                return self._draw_shared(rows, n, generator)
+            ids, log_q = self._draw(rows, n, generator)
+        outer = queries.shape[:-1]
+        return Draw(ids.reshape(*outer, n), log_q.reshape(*outer, n))
+
+    @without_gradient
+    def log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        """Log-probability that one draw for each query gives each of ``ids``.
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (..., dim)
+        ids : Tensor of int, shape (..., m), or (m,) for the same classes for every query
+
+        Returns
+        -------
+        Tensor of float32, shape (..., m)
+            Minus infinity for a class that is never drawn.
+
+        Raises
+        ------
+        DataError
+            When the shapes or dtypes don't fit, or an id isn't in [0, n_classes).
+        NotFittedError
+            When the sampler is adaptive and was never refreshed.
+        """
+        self._check_queries(queries)
+        self._check_refreshed()
+        outer = queries.shape[:-1]
+        self._check_ids(ids, outer)
+        rows = queries.reshape(-1, queries.shape[-1])
+        wide = ids.expand(len(rows), -1) if ids.dim() == 1 else ids.reshape(len(rows), -1)
+        with _full_precision(rows):
+            return self._log_prob(rows, wide.long()).reshape(*outer, ids.shape[-1])
+
+    @without_gradient
+    def shared_log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        """Log of the batch's mean probability of each of ``ids`` (m,): what ``sample(shared=True)`` draws from.
+
+        Parameters
+        ----------
+        queries : Tensor of float, shape (..., dim)
+        ids : Tensor of int, shape (m,)
+
+        Returns
+        -------
+        Tensor of float32, shape (m,)
+
+        Raises
+        ------
+        DataError
+            As :meth:`log_prob`, and when ``ids`` has more than one dimension.
+        """
+        need_tensor(ids, f"The ids given to {type(self).__name__}.shared_log_prob")
+        if ids.dim() != 1:
+            raise DataError(
+                f"The ids given to {type(self).__name__}.shared_log_prob must have the shape (m,). "
+                f"Got {tuple(ids.shape)} instead."
+            )
+        self._check_queries(queries)
+        rows = queries.reshape(-1, queries.shape[-1])
+        if not self.adaptive:
+            return self.log_prob(rows[:1], ids)[0]
+        return torch.logsumexp(self.log_prob(rows, ids), dim=0) - math.log(len(rows))
+
+    @without_gradient
+    def refresh(self, class_embeddings: Tensor) -> None:
+        """Take note of the class embeddings as they are now; samplers that aren't adaptive check the shape only.
+
+        Parameters
+        ----------
+        class_embeddings : Tensor of float, shape (n_classes, dim)
+
+        Raises
+        ------
+        DataError
+            When it isn't a tensor, its shape, dtype or (of an adaptive sampler's) device doesn't fit, or a value isn't
+            finite.
+        """
+        self._check_table(class_embeddings, "refresh")
+        table = class_embeddings.detach()
+        if self.adaptive:
+            for buffer in self.buffers():
+                if buffer.device != table.device:
+                    raise DataError(
+                        f"The class embeddings given to {type(self).__name__}.refresh are on {table.device}, its index "
+                        f"on {buffer.device}: move it there with sampler.to({str(table.device)!r}), once."
+                    )
+            if not bool(torch.isfinite(table).all()):
+                raise DataError(
+                    f"The class embeddings given to {type(self).__name__}.refresh must be finite; "
+                    "there is a NaN or an infinity among them."
+                )
+        with _full_precision(table):
+            self._refresh(table)
+        self._refreshed = True
+        self._draws_since_refresh = 0
+
+    def observe(self, targets: Tensor) -> None:
+        """Told by a loss, before it draws, which classes the batch is about, shape (batch,); most don't listen."""
+
+    # What a sampler writes. Queries are checked; ids have the shape (batch, m).
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        raise NotImplementedError
+
+    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _refresh(self, table: Tensor) -> None:
+        """Rebuild the index from the class embeddings; called under ``no_grad`` with a detached table."""
+
+    def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        if not self.adaptive:
+            ids, log_q = self._draw(queries[:1], n, generator)
+            return Draw(ids[0], log_q[0])
+        rows = torch.randint(len(queries), (n,), generator=generator, device=queries.device)
+        ids = self._draw(queries[rows], 1, generator).ids[:, 0]
+        return Draw(ids, self.shared_log_prob(queries, ids))
+
+    # Checks.
+
+    def _check_queries(self, queries: Tensor) -> None:
+        name = type(self).__name__
+        need_tensor(queries, f"The queries given to {name}")
+        wrong = queries.dim() < 2 or queries.shape[:-1].numel() == 0
+        if wrong or (self.dim is not None and queries.shape[-1] != self.dim):
+            raise DataError(
+                f"The queries given to {name} must have the shape (..., {self.dim or 'dim'}), at least two dimensions "
+                f"and one query. Got {tuple(queries.shape)} instead."
+            )
+        need_floats(queries, f"The queries given to {name}")
+
+    def _check_table(self, table: Tensor, method: str) -> None:
+        what = f"The class embeddings given to {type(self).__name__}.{method}"
+        need_floats(table, what)
+        if table.dim() != 2 or len(table) != self.n_classes or (self.dim is not None and table.shape[1] != self.dim):
+            raise DataError(
+                f"{what} must have the shape ({self.n_classes}, {self.dim or 'dim'}). Got {tuple(table.shape)} instead."
+            )
+
+    def _check_ids(self, ids: Tensor, outer: torch.Size) -> None:
+        name = type(self).__name__
+        need_integers(ids, f"The ids given to {name}.log_prob")
+        if ids.dim() != 1 and ids.shape[:-1] != outer:
+            shape = ", ".join(str(size) for size in outer)
+            raise DataError(
+                f"The ids given to {name}.log_prob must have the shape ({shape}, m), like the queries, or (m,). "
+                f"Got {tuple(ids.shape)} instead."
+            )
+        if ids.device.type != "cpu" or ids.numel() == 0:
+            return  # to look at ids on a GPU is to wait for it; there the kernels assert
+        low, high = (int(end) for end in torch.aminmax(ids))
+        if low < 0 or high >= self.n_classes:
+            raise DataError(
+                f"The ids given to {name}.log_prob must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
+            )
+
+    def _check_refreshed(self) -> None:
+        if self.adaptive and not self._refreshed:
+            raise NotFittedError(
+                f"This {type(self).__name__} has never seen the class embeddings. "
+                "Call refresh(class_embeddings) before the first draw, and again as they change."
+            )
+
+    def _check_fresh(self) -> None:
+        self._check_refreshed()
+        if not self.adaptive or self.stale_after is None:
+            return
+        self._draws_since_refresh += 1
+        if self._draws_since_refresh == self.stale_after + 1:
+            warnings.warn(
+                f"This {type(self).__name__} has drawn {self.stale_after:,} times since its last refresh; its "
+                "probabilities may be far from the softmax's by now. Call refresh(class_embeddings) more often, or "
+                "raise stale_after.",
+                StaleSamplerWarning,
+                stacklevel=5,
+            )
+
+    # What a module does to its buffers.
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sampler:
+        """Move to another device, but keep the precision: ``half()`` of a model mustn't bend the probabilities."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            result = fn(tensor)
+            return result if result.dtype == tensor.dtype else tensor.to(result.device)
+
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Take back what ``state_dict`` gave (:meth:`torch.nn.Module.load_state_dict`).
+
+        Raises
+        ------
+        DataError
+            When the state is that of another sampler, or of one with other parameters.
+        """
+        try:
+            return super().load_state_dict(state_dict, strict=strict, assign=assign)
+        except RuntimeError as error:
+            faults = " ".join(line.strip() for line in str(error).splitlines()[1:3])
+            raise DataError(
+                f"This state isn't one of {type(self).__name__} with these parameters (n_classes={self.n_classes}"
+                f"{'' if self.dim is None else f', dim={self.dim}'}, ...): make it with the parameters of the sampler "
+                f"that was saved. {faults}"
+            ) from error
+
+    # What state_dict holds beside the buffers.
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Whether and how long ago the sampler was refreshed (:meth:`torch.nn.Module.get_extra_state`)."""
+        return {"refreshed": self._refreshed, "draws_since_refresh": self._draws_since_refresh}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """What :meth:`get_extra_state` told, taken back."""
+        self._refreshed = bool(state["refreshed"])
+        self._draws_since_refresh = int(state["draws_since_refresh"])

@@ -1,0 +1,89 @@
+"""Draws from one fixed distribution over classes in constant time each: Walker's alias method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["alias_table", "draw_alias"]
+
+
+def alias_table(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The table of the alias method, built without a loop over classes.
+
+    One cell a class: a draw picks a cell uniformly, then the cell's own class with probability ``threshold``, else
+    its ``alias``. Cells of classes below the mean are topped up, in order, from the surplus of the classes above it,
+    in order; a class whose surplus runs out within a cell is topped up itself by the next one. Which surplus a cell
+    draws on follows from the running sums of deficits and surpluses alone.
+
+    Parameters
+    ----------
+    weights : Tensor of float64, shape (n,)
+        At least 0, with a positive sum.
+
+    Returns
+    -------
+    threshold : Tensor of float64, shape (n,)
+        Exactly 0 for a class of weight 0, which is then nobody's alias either.
+    alias : Tensor of int64, shape (n,)
+
+    References
+    ----------
+    A. J. Walker, "An efficient method for generating discrete random variables with general distributions", 1977;
+    running sums in the place of its two queues as in Hübschle-Schneider and Sanders, "Parallel weighted random
+    sampling", 2019.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling.samplers.categorical import alias_table
+    >>> threshold, alias = alias_table(torch.tensor([3.0, 0.0, 0.0, 1.0], dtype=torch.float64))
+    >>> threshold.tolist(), alias.tolist()
+    ([1.0, 0.0, 0.0, 1.0], [0, 0, 0, 3])
+    """
+    n = len(weights)
+    scaled = weights * (n / weights.sum())  # mean 1
+    above = scaled >= 1
+    above[scaled.argmax()] = True  # of equal weights, each may round to just below 1
+    givers, takers = above.nonzero()[:, 0], (~above).nonzero()[:, 0]
+    threshold = scaled.clamp(max=1.0)
+    alias = torch.arange(n, device=weights.device)
+    if len(takers) == 0:
+        return torch.ones_like(scaled), alias
+    given = (scaled[givers] - 1).clamp(min=0).cumsum(0)  # surplus up to and with each giver
+    taken = (1 - scaled[takers]).cumsum(0)  # deficit up to and with each taker
+    before = torch.cat([taken.new_zeros(1), taken[:-1]])
+    alias[takers] = givers[torch.searchsorted(given, before, right=True).clamp(max=len(givers) - 1)]
+    # What the last taker that began within a giver's surplus takes beyond it, the giver owes to the next giver.
+    last = torch.searchsorted(before, given)  # how many takers began before each giver's surplus was spent
+    reached = torch.where(last > 0, taken[(last - 1).clamp(min=0)], 0.0)
+    owed = (reached - given).clamp(0, 1)
+    owed[-1] = 0.0  # nobody is left to pay; what rounding leaves there is of its own order
+    threshold[givers] = 1 - owed
+    alias[givers[:-1]] = givers[1:]
+    alias[givers[-1]] = givers[-1]
+    alias = torch.where(threshold >= 1, torch.arange(n, device=alias.device), alias)
+    return threshold, alias
+
+
+def draw_alias(
+    threshold: Tensor, alias: Tensor, shape: Sequence[int], generator: torch.Generator | None = None
+) -> Tensor:
+    """Independent draws by the table of :func:`alias_table`.
+
+    Parameters
+    ----------
+    threshold, alias : Tensor, shape (n,)
+    shape : sequence of int
+    generator : torch.Generator, optional
+
+    Returns
+    -------
+    Tensor of int64, shape ``shape``
+    """
+    device = threshold.device
+    cells = torch.randint(len(threshold), tuple(shape), generator=generator, device=device)
+    coins = torch.rand(tuple(shape), generator=generator, device=device, dtype=torch.float64)
+    return torch.where(coins < threshold[cells], cells, alias[cells])
