@@ -21,12 +21,14 @@ using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// A new NumPy array that owns the values.
+// A new NumPy array, and one that owns the values of a vector.
 template <typename T>
-nb::object to_array(std::vector<T>&& values) {
+using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+template <typename T>
+Array<T> to_array(std::vector<T>&& values) {
   auto* owned = new std::vector<T>(std::move(values));
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
+  return Array<T>(owned->data(), {owned->size()}, owner);
 }
 
 void bind_base(nb::module_& m);

@@ -72,9 +72,12 @@ void make_counters(Counters* self, int64_t n_labels, int64_t n_buckets, int64_t 
   new (self) Counters{sylvan::BucketCounters(n_labels, n_buckets, n_repetitions)};
 }
 
-nb::tuple bucket_candidates(const BucketLists& lists, Counters& workspace, In3<int32_t> chosen,
-                            In3<float> probabilities, int64_t first, int64_t last, int64_t min_votes,
-                            bool by_votes, int64_t limit, bool sorted) {
+using Candidates =
+    std::tuple<int64_t, Array<int64_t>, Array<int64_t>, Array<int32_t>, Array<int32_t>, Array<float>>;
+
+Candidates bucket_candidates(const BucketLists& lists, Counters& workspace, In3<int32_t> chosen,
+                             In3<float> probabilities, int64_t first, int64_t last, int64_t min_votes,
+                             bool by_votes, int64_t limit, bool sorted) {
   const auto n_probes = static_cast<int64_t>(chosen.shape(2));
   const int64_t width = lists.view.n_repetitions * n_probes;
   need(0 <= first && first <= last && last <= static_cast<int64_t>(chosen.shape(0)),
@@ -102,9 +105,9 @@ nb::tuple bucket_candidates(const BucketLists& lists, Counters& workspace, In3<i
     throw;
   }
   workspace.busy.clear();
-  return nb::make_tuple(fault < 0 ? fault : first + fault, to_array(std::move(found.counts)),
-                        to_array(std::move(found.touched)), to_array(std::move(found.labels)),
-                        to_array(std::move(found.votes)), to_array(std::move(found.scores)));
+  return {fault < 0 ? fault : first + fault,  to_array(std::move(found.counts)),
+          to_array(std::move(found.touched)), to_array(std::move(found.labels)),
+          to_array(std::move(found.votes)),   to_array(std::move(found.scores))};
 }
 
 std::pair<int, int64_t> least_loaded(In2<int32_t> best, std::optional<In<int32_t>> current, int64_t room,

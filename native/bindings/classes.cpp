@@ -31,9 +31,8 @@ struct Features {
   int64_t n_features = 0;
 };
 
-// The weights of a trainer, for as long as it moves them.
+// The weights of a trainer, for as long as it moves them; its tree is kept alive beside it.
 struct Trainer {
-  nb::object held;  // the tree
   Out2<float> weights;
   std::optional<Out2<float>> squares;
   const sylvan::ClassTree& tree;
@@ -145,10 +144,10 @@ void score_edges(In2<float> weights, bool by_feature, const Features& features, 
   }
 }
 
-void make_trainer(Trainer* self, nb::object tree_object, Out2<float> weights, bool by_feature,
+void make_trainer(Trainer* self, const Tree& of, Out2<float> weights, bool by_feature,
                   std::optional<Out2<float>> squares, int loss, int64_t n_candidates, int64_t n_noises,
                   double log_normalizer, float decay, float bias, uint64_t seed) {
-  const sylvan::ClassTree& tree = nb::cast<const Tree&>(tree_object).tree;
+  const sylvan::ClassTree& tree = of.tree;
   const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
   need(shape.n_weights >= 1 && shape.n_weights <= INT32_MAX, "the weights' width is out of range");
   need_shape(shape, tree.n_edges(), shape.n_weights - 1);
@@ -159,7 +158,6 @@ void make_trainer(Trainer* self, nb::object tree_object, Out2<float> weights, bo
   const sylvan::ClassOptions options{
       static_cast<sylvan::ClassLoss>(loss), n_candidates, n_noises, log_normalizer, decay, bias, seed};
   new (self) Trainer{
-      tree_object,
       weights,
       squares,
       tree,
@@ -220,7 +218,8 @@ void bind_classes(nb::module_& m) {
                       "Moves the weights of a tree's edges, example by example; of one thread at a time.")
       .def("__init__", &make_trainer, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
            nb::arg("squares").noconvert().none(), nb::arg("loss"), nb::arg("n_candidates"),
-           nb::arg("n_noises"), nb::arg("log_normalizer"), nb::arg("decay"), nb::arg("bias"), nb::arg("seed"))
+           nb::arg("n_noises"), nb::arg("log_normalizer"), nb::arg("decay"), nb::arg("bias"), nb::arg("seed"),
+           nb::keep_alive<1, 2>())
       .def("train", &train, nb::arg("features"), nb::arg("order").noconvert(), nb::arg("classes").noconvert(),
            nb::arg("row_weights").noconvert().none(), nb::arg("probabilities").noconvert().none(),
            nb::arg("sums").noconvert().none(), nb::arg("guide").noconvert().none(), nb::arg("rate"),

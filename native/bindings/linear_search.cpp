@@ -145,10 +145,10 @@ bool rank_listed(const sylvan::TreeSearch& search, const sylvan::SparseRows& que
   return rank_rows(search, query, &gate, &own);
 }
 
-void rank(nb::list layers, In<int64_t> indptr, In<int32_t> indices, In<float> values, int64_t first,
-          int64_t last, int64_t beam, const std::vector<int>& combine, float power, In<int32_t> leaf_labels,
-          int64_t n_copies, bool exponentiate, Out2<int32_t> out_labels, Out2<float> out_scores,
-          const Paths* paths, const Listed* listed) {
+void rank(const nb::typed<nb::list, Layer>& layers, In<int64_t> indptr, In<int32_t> indices, In<float> values,
+          int64_t first, int64_t last, int64_t beam, const std::vector<int>& combine, float power,
+          In<int32_t> leaf_labels, int64_t n_copies, bool exponentiate, Out2<int32_t> out_labels,
+          Out2<float> out_scores, const Paths* paths, const Listed* listed) {
   const sylvan::SparseRows query = rows_of(indptr, indices, values, first, last);
   sylvan::TreeSearch search{};
   int64_t n_nodes = 1;

@@ -1,7 +1,9 @@
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 
 #include <atomic>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,9 @@ namespace {
 
 using sylvan::Entries;
 using sylvan::TextView;
+
+using Texts = nb::typed<nb::tuple, nb::str, nb::ellipsis>;
+using Numbers = nb::typed<nb::tuple, int64_t, int64_t, int64_t, int64_t, int64_t>;  // of settings_of
 
 // Borrowed documents; `lowered` keeps alive those that had to be lower-cased by Python.
 struct Documents {
@@ -98,8 +103,8 @@ sylvan::Weighting weighting_of(const In<float>& idf, bool use_idf, bool sublinea
 // A growing vocabulary. One thread uses it at a time; a second one at once is refused, not undefined.
 class Terms {
  public:
-  nb::tuple add(nb::tuple texts, int64_t start, int64_t stop, In<uint32_t> table, bool lowercase,
-                nb::tuple numbers) {
+  std::pair<Array<uint64_t>, Array<int64_t>> add(const Texts& texts, int64_t start, int64_t stop,
+                                                 In<uint32_t> table, bool lowercase, const Numbers& numbers) {
     const Busy busy(in_use_);
     const Settings settings = settings_of(table, lowercase, numbers);
     const Documents documents = borrow(texts, start, stop, settings.lowercase);
@@ -110,10 +115,10 @@ class Terms {
       sylvan::count_documents(documents.views, settings.text, terms_, entries, indptr.data() + 1);
       entries.shrink_to_fit();
     }
-    return nb::make_tuple(to_array(std::move(entries)), to_array(std::move(indptr)));
+    return {to_array(std::move(entries)), to_array(std::move(indptr))};
   }
 
-  nb::object absorb(Terms& other) {
+  Array<int32_t> absorb(Terms& other) {
     if (&other == this) throw std::invalid_argument("a vocabulary can't absorb itself");
     const Busy busy(in_use_), other_busy(other.in_use_);
     std::vector<int32_t> map(static_cast<size_t>(other.terms_.size()));
@@ -124,7 +129,7 @@ class Terms {
     return to_array(std::move(map));
   }
 
-  nb::object document_frequencies() {
+  Array<int32_t> document_frequencies() {
     const Busy busy(in_use_);
     std::vector<int32_t> counts(static_cast<size_t>(terms_.size()));
     terms_.document_frequencies(counts.data());
@@ -138,7 +143,7 @@ class Terms {
     terms_.sort(ids.data(), static_cast<int64_t>(ids.size()));
   }
 
-  nb::tuple copy(In<int32_t> ids) {
+  std::pair<Array<uint8_t>, Array<int64_t>> copy(In<int32_t> ids) {
     const Busy busy(in_use_);
     check_ids(ids.data(), ids.size());
     const int64_t n = static_cast<int64_t>(ids.size());
@@ -150,7 +155,7 @@ class Terms {
       bytes.resize(static_cast<size_t>(offsets.back() + sylvan::slice_padding));
       terms_.copy_bytes(ids.data(), n, offsets.data(), reinterpret_cast<char*>(bytes.data()));
     }
-    return nb::make_tuple(to_array(std::move(bytes)), to_array(std::move(offsets)));
+    return {to_array(std::move(bytes)), to_array(std::move(offsets))};
   }
 
   int64_t size() const { return terms_.size(); }
@@ -180,7 +185,7 @@ class Terms {
   std::atomic_flag in_use_ = ATOMIC_FLAG_INIT;
 };
 
-int64_t first_non_text(const nb::tuple& texts) {
+int64_t first_non_text(const nb::typed<nb::tuple, nb::object, nb::ellipsis>& texts) {
   for (size_t i = 0; i < texts.size(); ++i) {
     if (!PyUnicode_Check(PyTuple_GET_ITEM(texts.ptr(), static_cast<Py_ssize_t>(i)))) {
       return static_cast<int64_t>(i);
@@ -189,7 +194,7 @@ int64_t first_non_text(const nb::tuple& texts) {
   return -1;
 }
 
-nb::object text_lengths(const nb::tuple& texts) {
+Array<int64_t> text_lengths(const Texts& texts) {
   std::vector<int64_t> lengths(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
     PyObject* text = PyTuple_GET_ITEM(texts.ptr(), static_cast<Py_ssize_t>(i));
@@ -243,9 +248,12 @@ void bind_rows(nb::module_& m) {
       nb::arg("indices").noconvert(), nb::arg("data").noconvert(), "Writes columns and weights of rows.");
 }
 
-nb::tuple transform(nb::tuple texts, int64_t start, int64_t stop, In<uint32_t> table, bool lowercase,
-                    nb::tuple numbers, In<uint8_t> bytes, In<int64_t> offsets, In<uint64_t> slots,
-                    In<float> idf, bool use_idf, bool sublinear, int norm) {
+std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(const Texts& texts, int64_t start,
+                                                                   int64_t stop, In<uint32_t> table,
+                                                                   bool lowercase, const Numbers& numbers,
+                                                                   In<uint8_t> bytes, In<int64_t> offsets,
+                                                                   In<uint64_t> slots, In<float> idf,
+                                                                   bool use_idf, bool sublinear, int norm) {
   const int64_t n_columns = static_cast<int64_t>(offsets.size()) - 1;
   if (n_columns < 0 || slots.size() == 0 || (slots.size() & (slots.size() - 1)) != 0 ||
       (use_idf && static_cast<int64_t>(idf.size()) != n_columns)) {
@@ -269,7 +277,7 @@ nb::tuple transform(nb::tuple texts, int64_t start, int64_t stop, In<uint32_t> t
                        static_cast<int64_t>(documents.views.size()), n_columns, weighting, indices.data(),
                        data.data());
   }
-  return nb::make_tuple(to_array(std::move(indptr)), to_array(std::move(indices)), to_array(std::move(data)));
+  return {to_array(std::move(indptr)), to_array(std::move(indices)), to_array(std::move(data))};
 }
 
 void bind_vocabulary(nb::module_& m) {

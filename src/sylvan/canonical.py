@@ -244,12 +244,13 @@ def compressed(
     double = needs_double(data.dtype, name) or data.dtype != _FLOAT32
     is_flag = data.dtype.kind == "b"
     offsets = np.ascontiguousarray(indptr, dtype=_INT64)
-    columns = np.ascontiguousarray(indices[:stop], dtype=_INT32 if indices.dtype == _INT32 else _INT64)
-    values = np.ascontiguousarray(data[:stop], dtype=_FLOAT64 if double else _FLOAT32)
+    index = _INT32 if indices.dtype == _INT32 else _INT64
+    columns: npt.NDArray[Any] = np.ascontiguousarray(indices[:stop], dtype=index)
+    values: npt.NDArray[Any] = np.ascontiguousarray(data[:stop], dtype=_FLOAT64 if double else _FLOAT32)
     if columns.dtype == _INT32 and values.dtype == _FLOAT32:
-        fault, _ = kernels.check_compressed(offsets, columns, values, n_columns)  # type: ignore[arg-type]
+        fault, _ = kernels.check_compressed(offsets, columns, values, n_columns)
         if fault == 0:
-            return Csr(offsets, columns, values, (n_rows, n_columns))  # type: ignore[arg-type]
+            return Csr(offsets, columns, values, (n_rows, n_columns))
     out_indptr, out_indices, out_data = (
         np.empty(n_rows + 1, _INT64),
         np.empty(stop, _INT32),
@@ -287,7 +288,7 @@ def _dense(array: npt.NDArray[Any], name: str) -> Csr:
     counts = np.zeros(n_rows, _INT64)
     parts = []
     for start in range(0, n_rows, step):
-        block = np.ascontiguousarray(array[start : start + step], dtype=as_type)
+        block: npt.NDArray[Any] = np.ascontiguousarray(array[start : start + step], dtype=as_type)
         fault, row = kernels.count_dense(block, counts[start : start + step])
         _raise_value_fault(fault, start + row, name)
         offsets = np.zeros(len(block) + 1, _INT64)
