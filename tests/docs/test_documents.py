@@ -23,7 +23,7 @@ NOT_RUN = {
         "ruff check src tests benchmarks",
         "tools/sanitize",
         "tools/build_native --profile",
-        "python benchmarks/peers.py --help",
+        "python -m benchmarks.linear.peers --help",
     ],
 }
 

@@ -60,7 +60,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 # What a kind of encoder wants whatever the preset: a bag begins with nothing, the others are pretrained. It sees the
 # words that TF-IDF has too, and knows those it was trained on all too well: long vectors of it mislead the rankers
-# (benchmarks/dense_scale.py).
+# (python -m benchmarks.transformers.dense_scale).
 KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "bag": {
         "max_length": 256, "learning_rate": 0.005, "row_learning_rate": 0.3, "label_learning_rate": 0.15,

@@ -82,7 +82,7 @@ class CANELoss(ClassLoss):
     with one noise, and positives outside the candidates, which in Eq. (3) stand against candidates alone, stand
     against noises too.
 
-    What to choose, after an epoch of an LSTM on Penn Treebank with three seeds (``benchmarks/cane.py``,
+    What to choose, after an epoch of an LSTM on Penn Treebank with three seeds (``benchmarks.sampling.cane``,
     docs/results.md): with one noise, or the losses of several averaged, perplexity stays well behind NCE and BlackOut
     with as many classes; with 20 candidates and 20 unigram noises together it is level with them. The 20 most frequent
     classes then serve as well as learned candidates.

@@ -1,0 +1,1 @@
+"""BeamTreeClassifier beside its rivals, PyTorch's softmax and Vowpal Wabbit's trees."""

@@ -1,0 +1,77 @@
+"""The command line that the benchmarks share, and the JSON that they leave."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks import CACHE, RESULTS
+from benchmarks.common import datasets, measure
+
+__all__ = ["Book", "about", "command_line", "prepared", "save", "write"]
+
+
+def command_line(what: str | None, sets: str, *, threads: int | None = 1) -> argparse.ArgumentParser:
+    """A parser with the options for sets, folders and threads (None: without that); ``sets`` are the default ones."""
+    parser = argparse.ArgumentParser(description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="data", help="folder of eurlex57k/ and gutenberg/")
+    parser.add_argument("--sets", default=sets)
+    if threads is not None:
+        parser.add_argument("--threads", type=int, default=threads)
+    parser.add_argument("--cache", default=str(CACHE), help="where prepared sets are kept")
+    parser.add_argument("--results", default=str(RESULTS), help="folder of the JSON files")
+    return parser
+
+
+def prepared(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    """Each set that the command line asks for, and the folder of its matrices."""
+    for name in options.sets.split(","):
+        yield name, datasets.prepare(name, Path(options.data), Path(options.cache))
+
+
+def about() -> dict[str, Any]:
+    """When and on what machine."""
+    return {"date": datetime.date.today().isoformat(), "machine": measure.processor()}
+
+
+def save(path: Path, record: dict[str, Any]) -> None:
+    """Writes a JSON file; it appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(f".{os.getpid()}")
+    beside.write_text(json.dumps(record, indent=1) + "\n")
+    os.replace(beside, path)
+
+
+def write(kind: str, set_name: str, options: argparse.Namespace, **figures: Any) -> None:
+    """Writes ``results/KIND-SET.json``: the figures, of what set, when and on what machine."""
+    record = {"set": set_name, **about(), "threads": getattr(options, "threads", 1), **figures}
+    save(Path(options.results) / f"{kind}-{set_name}.json", record)
+
+
+class Book:
+    """The JSON of one table or figure: its finished rows, written anew after each; a row that is there stays."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = threading.Lock()
+        self.runs: list[dict[str, Any]] = []
+        if self.path.exists():
+            self.runs = json.loads(self.path.read_text())["runs"]
+
+    def find(self, run: dict[str, Any]) -> dict[str, Any] | None:
+        """The record of such a row, if it was done."""
+        return next((record for record in self.runs if all(record.get(name) == run[name] for name in run)), None)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a record in, and write everything; what another process wrote meanwhile is kept."""
+        with self.lock:
+            if self.path.exists():
+                self.runs = json.loads(self.path.read_text())["runs"]
+            self.runs.append(record)
+            save(self.path, {**about(), "runs": self.runs})

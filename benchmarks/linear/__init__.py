@@ -1,0 +1,1 @@
+"""Linear models on sparse features: XRLinear beside libpecos, omikuji, napkinXC and fastText."""

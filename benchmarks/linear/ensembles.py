@@ -1,0 +1,138 @@
+"""Ensembles from raw text: what joining several models gives, and what it takes; JSON out.
+
+``python -m benchmarks.linear.ensembles --data DIR --sets eurlex57k,gutenberg --python PEER_PYTHON``. Every recipe is
+what a user can type: an :class:`~sylvan.Ensemble` of text models whose weights were chosen beforehand on rows that are
+not test rows (the development part of eurlex57k; a tenth of gutenberg's training rows, drawn with seed 0). Each is
+trained from raw texts in a process of its own, on one thread, vectorisers included; the test rows are ranked once.
+libpecos's one model is trained and ranked in the same run, from finished features, as in ``peers.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import datasets, measure, process, records
+from benchmarks.linear import peers
+
+Record = dict[str, Any]
+PAPER = {"negatives": "paper", "combine": "paper"}
+WORDS = {"min_df": 2, "sublinear_tf": True}
+PAIRS = {**WORDS, "ngrams": (1, 2)}
+FREQUENT = {**PAIRS, "max_features": 120_000}
+CHARACTERS = {**WORDS, "analyzer": "char_wb", "ngrams": (4, 4)}
+LOOSE = {"tolerance": 0.4, "max_iterations": 5}  # of several trees, each may be solved less exactly
+# A member: parameters of its vectoriser, and of XRLinear (or None for a NeighborRanker); then the weights.
+Member = tuple[dict[str, Any], dict[str, Any] | None]
+RECIPES: dict[str, dict[str, tuple[list[Member], list[float]]]] = {
+    "eurlex57k": {
+        "words": ([(WORDS, {})], [1]),
+        "words, three trees": ([(WORDS, {"n_trees": 3})], [1]),
+        "words, as in the paper": ([(WORDS, PAPER)], [1]),
+        "frequent pairs, as in the paper": ([(FREQUENT, PAPER)], [1]),
+        "two trees of words, one of frequent pairs, as in the paper, loosely solved": (
+            [(WORDS, {"n_trees": 2, **PAPER, **LOOSE}), (FREQUENT, {**PAPER, **LOOSE})], [0.5, 0.5],
+        ),
+        "words and frequent pairs, as in the paper": ([(WORDS, PAPER), (FREQUENT, PAPER)], [0.5, 0.5]),
+        "the same with neighbours": ([(WORDS, PAPER), (FREQUENT, PAPER), (WORDS, None)], [0.47, 0.47, 0.06]),
+    },
+    "gutenberg": {
+        "words": ([(WORDS, {})], [1]),
+        "words, three trees": ([(WORDS, {"n_trees": 3})], [1]),
+        "words and pairs": ([(PAIRS, {})], [1]),
+        "characters": ([(CHARACTERS, {})], [1]),
+        "words and pairs, characters, neighbours": (
+            [(PAIRS, {}), (CHARACTERS, {}), (CHARACTERS, None)], [0.78, 0.20, 0.03],
+        ),
+        "two trees each of words and pairs and of characters, loosely solved; neighbours": (
+            [(PAIRS, {"n_trees": 2, **LOOSE}), (CHARACTERS, {"n_trees": 2, **LOOSE}), (CHARACTERS, None)],
+            [0.53, 0.45, 0.03],
+        ),
+        "three trees of words and pairs, two of characters, loosely solved; neighbours": (
+            [(PAIRS, {"n_trees": 3, **LOOSE}), (CHARACTERS, {"n_trees": 2, **LOOSE}), (CHARACTERS, None)],
+            [0.63, 0.34, 0.03],
+        ),
+    },
+}  # fmt: skip
+
+
+def build(members: list[Member], weights: list[float]) -> Any:
+    """The recipe as a model over texts."""
+    from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
+
+    made = [
+        TextModel(
+            TfidfVectorizer(n_jobs=1, **vectorizer),
+            NeighborRanker(n_jobs=1) if params is None else XRLinear(n_jobs=1, **params),
+        )
+        for vectorizer, params in members
+    ]
+    return made[0] if len(made) == 1 else Ensemble(made, weights=weights, n_jobs=1)
+
+
+def one(job: Record) -> Record:
+    """Train and rank one recipe in this process."""
+    from sylvan import metrics
+
+    source, recipe = Path(job["source"]), job["recipe"]
+    texts, labels = datasets.read_jsonl(source / "train.jsonl.xz")
+    test_texts, test_labels = datasets.read_jsonl(source / "test.jsonl.xz")
+    model = build(*RECIPES[job["set"]][recipe])
+    with measure.Clock() as fit:
+        model.fit(texts, labels)
+    truth = model.vocabulary_.encode(test_labels, unknown="ignore")
+    known = truth.getnnz(axis=1) > 0
+    kept = [text for text, keep in zip(test_texts, known, strict=True) if keep]
+    with measure.Clock() as rank:
+        top = model.rank(kept, k=5)
+    model.save(Path(job["scratch"]) / "model")
+    size = measure.folder_bytes(Path(job["scratch"]) / "model") / 1e6
+    found = {f"P@{k}": 100 * value for k, value in metrics.precision(truth[known], top, at=(1, 3, 5)).items()}
+    return {
+        "recipe": recipe, **found, "train_cpu_s": fit.cpu, "train_wall_s": fit.wall,
+        "rank_cpu_ms": 1000 * rank.cpu / len(kept), "model_mb": size,
+    }  # fmt: skip
+
+
+def peer(folder: Path, pythons: list[str]) -> Record | None:
+    """libpecos's one model: seconds of training from finished features, and its precision."""
+    found = peers.find("libpecos", pythons)
+    if found is None:
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        job = {"contender": "libpecos", "set": str(folder), "threads": 1, "model": str(Path(scratch) / "model")}
+        trained = peers.run(found["python"], job | {"step": "train"})
+        ranked = peers.run(found["python"], job | {"step": "rank", "rounds": 1})
+    return {
+        "recipe": f"libpecos {found['version']}, words, one tree, training from finished features",
+        **{name: ranked[name] for name in ("P@1", "P@3", "P@5") if name in ranked},
+        "train_cpu_s": trained.get("cpu_s"), "train_wall_s": trained.get("wall_s"), "model_mb": trained.get("model_mb"),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Runs what the command line asks for; the JSON is written anew after each recipe."""
+    if process.served(one):
+        return
+    parser = records.command_line(__doc__, "eurlex57k,gutenberg", threads=None)
+    parser.add_argument("--recipes", default="", help="only those whose names hold one of these words (comma)")
+    parser.add_argument("--python", action="append", default=[], help="an interpreter that has libpecos")
+    options = parser.parse_args()
+    for set_name, folder in records.prepared(options):
+        wanted = [word for word in options.recipes.split(",") if word]
+        names = [name for name in RECIPES[set_name] if not wanted or any(word in name for word in wanted)]
+        beside = peer(folder, options.python) if options.python else None
+        recipes: list[Record] = [] if beside is None else [beside]
+        for name in names:
+            members, weights = RECIPES[set_name][name]
+            job = {"source": str(Path(options.data) / set_name), "set": set_name, "recipe": name}
+            run = process.run(sys.executable, "benchmarks.linear.ensembles", job)
+            recipes.append({"recipe": name, **run, "weights": weights if len(members) > 1 else None})
+            process.say(f"{set_name} {recipes[-1]}")
+            records.write("ensembles", set_name, options, recipes=recipes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Writes docs/results.md, and the tables in README.md and docs/sampling.md, from the JSON files in results/.
+
+``python -m benchmarks.report [--results DIR] [--out docs/results.md] [--readme README.md]``
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks import RESULTS, ROOT
+from benchmarks.beam_tree.tables import beam_tree_section
+from benchmarks.irli.tables import irli_section
+from benchmarks.report.linear import linear_sections
+from benchmarks.report.peers import peers_sections, summary
+from benchmarks.report.sampling import codewords_section, output_layer_section, output_layer_summary
+from benchmarks.sampling.cane_tables import cane_section
+from benchmarks.sampling.tables import sampling_section
+from benchmarks.transformers.tables import transformers_section
+
+INTRO = (
+    "Written by `python -m benchmarks.report` from the files in `benchmarks/results/`; how each figure is taken "
+    "stands in `benchmarks/README.md`. All contenders use branching 16, leaves of up to 100 labels, beam 10 and "
+    "teacher-forcing negatives (TFN), one tree each, on the same features. Figures are medians; a ratio says how "
+    "many times better Sylvan is than the best peer of that row (libpecos alone for model size, memory and raw "
+    "text), and where it is below 1 Sylvan is behind. Every raw value is in the JSON."
+)
+SECTIONS = (
+    peers_sections, linear_sections, transformers_section, irli_section, sampling_section, codewords_section,
+    beam_tree_section, cane_section, output_layer_section,
+)  # fmt: skip
+
+
+def document(folder: Path) -> str:
+    """The whole of docs/results.md."""
+    lines = ["# Results", "", INTRO]
+    for section in SECTIONS:
+        lines += section(folder)
+    return "\n".join(lines) + "\n"
+
+
+def with_table(text: str, table: str, name: str = "results") -> str:
+    """A document with the table between its markers."""
+    begin, end = f"<!-- {name}:begin -->\n", f"\n<!-- {name}:end -->"
+    head, _, rest = text.partition(begin)
+    _, found, tail = rest.partition(end)
+    return f"{head}{begin}{table}{end}{tail}" if found else text
+
+
+def main() -> None:
+    """Writes the documents."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results.md")
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
+    parser.add_argument("--sampling", type=Path, default=ROOT / "docs" / "sampling.md")
+    options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(document(options.results), encoding="utf-8")
+    tables = ((options.readme, "results", summary), (options.sampling, "output-layer", output_layer_summary))
+    for path, name, table in tables:
+        if path.exists():
+            path.write_text(with_table(path.read_text("utf-8"), table(options.results), name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,333 @@
+"""The sections of docs/results.md on linear models beside those of ``peers.py``: one for each benchmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import markdown
+
+__all__ = ["NAMES", "by_order", "linear_sections"]
+
+NAMES = {
+    "sylvan": "Sylvan",
+    "libpecos": "libpecos",
+    "omikuji": "omikuji",
+    "napkinxc": "napkinXC",
+    "fasttext": "fastText",
+}
+ORDER = ("eurlex57k", "gutenberg", "synthetic", "synthetic-large")
+MEMORY = (
+    "What training adds to the memory that the process holds by itself (pages of mapped files, which the system can "
+    "take back, not counted), one thread, defaults; limits are parts of the peak without one. Every model is the same, "
+    "to the bit. A limit is refused when the largest cluster has no room under it."
+)
+LEAST_ROWS = 20  # that a precision is shown for
+CLOSE = 1e-4  # between scores that count as tied, as in importers.py
+Record = dict[str, Any]
+# Yu, Zhong, Zhang, Chang & Dhillon (2022), Table 6: Prec@1/3/5 by trees and branching. The random clusters of
+# Eurlex-4K stand in Section 6.4, which doesn't say how many trees.
+ABLATION_PAPER = {
+    "Eurlex-4K": {
+        (3, 2): "81.47/69.13/57.87", (3, 8): "81.79/69.30/58.04", (3, 32): "82.07/69.61/58.23",
+        (1, 32): "82.48/68.83/57.61",
+    },
+    "Wiki10-31K": {
+        (3, 2): "84.19/72.57/63.39", (3, 8): "84.40/72.87/64.09", (3, 32): "84.55/73.02/64.24",
+        (1, 32): "84.14/72.85/64.09",
+    },
+    "Wiki-500K": {
+        (3, 2): "68.44/49.28/38.58", (3, 8): "68.27/49.19/38.50", (3, 32): "68.12/49.07/38.39",
+        (1, 32): "66.60/47.67/37.19",
+    },
+}  # fmt: skip
+ABLATION_RANDOM = {"Eurlex-4K": "79.3/67.1/55.9"}
+ABLATION = (
+    "By `python -m benchmarks.linear.ablation`, as in Section 6.4 of PECOS: P@1/3/5 by the number of trees T and the "
+    "branching B, with TFN, beam 10 and leaves of up to 100 labels (the paper gives no leaf size; these give its "
+    "depths). CPU seconds of all threads, one run. The paper's figures stand beside ours as it prints them; they are "
+    "of **other sets** (its Eurlex-4K has 15,449 training rows and 3,956 labels), so what compares is how a column "
+    "changes from line to line, not one column with another. Where the paper has no figure there is a dash; its "
+    "random clusters are reported without a number of trees."
+)
+
+
+def by_order(folder: Path, prefix: str) -> list[Record]:
+    """The JSON files ``PREFIX-SET.json`` in the order of ``ORDER``."""
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{prefix}-*.json"))]
+    return sorted(found, key=lambda record: ORDER.index(record["set"]) if record["set"] in ORDER else len(ORDER))
+
+
+def linear_sections(folder: Path) -> list[str]:
+    """What the benchmarks of linear models measured, where they ran."""
+    kinds = {
+        "defaults": defaults_section,
+        "constraints": constraints_section,
+        "importers": importers_section,
+        "memory": memory_section,
+        "neighbors": neighbors_section,
+        "ensembles": ensembles_section,
+        "calibration": calibration_section,
+        "plan": plan_section,
+        "ablation": ablation_section,
+    }
+    found = {kind: by_order(folder, kind) for kind in kinds}
+    return [line for kind, section in kinds.items() if found[kind] for line in section(found[kind])]
+
+
+def defaults_section(records: list[Record]) -> list[str]:
+    """What ``defaults.py`` measured, a table a set."""
+    head = "| setting | fit, CPU-s | model, MB | batch, CPU-ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |"
+    lines = ["", "## Which defaults", "", "One thread; everything else at its default."]
+    for record in records:
+        rows = []
+        for run in record["runs"]:
+            settings = ", ".join(f"{key}={value}" for key, value in run["settings"].items()) or "defaults"
+            costs = [f"{run['cpu_s']:.2f}", f"{run['model_mb']:.1f}", f"{run['cpu_ms_per_row']:.4f}"]
+            rows.append([settings, *costs, f"{run['p50_ms']:.4f}", markdown.at(run, "P"), markdown.at(run, "PSP")])
+        lines += ["", f"### {record['set']}", "", *markdown.table(head, rows)]
+    return lines
+
+
+def constraints_section(records: list[Record]) -> list[str]:
+    """What ``constraints.py`` measured, a table a set."""
+    lines = [
+        "", "## Constraints", "",
+        "Random labels are allowed: the same for all rows, or for each row its own, a true label among them. CPU "
+        "time beside the unconstrained top 5, one thread; precision among the allowed labels, over the rows with "
+        "a true one (not shown for fewer than 20). The naive way ranks more labels with the same beam, drops those "
+        "that are not allowed; the exhaustive ranking, filtered, is what there is to reach.",
+    ]  # fmt: skip
+    for record in records:
+        lines += [
+            "", f"### {record['set']}, constrained", "",
+            f"{record['labels']:,} labels; unconstrained: {record['batch_ms']:.4f} CPU-ms a row in a batch, "
+            f"{record['single_ms']:.4f} alone.", "",
+            *_constraints_table(record),
+        ]  # fmt: skip
+    return lines
+
+
+def _constraints_table(record: Record) -> list[str]:
+    head = (
+        "| allowed | for | rows | batch | one query | P@1/5 | naive: labels ranked | naive: batch | naive: P@1/5 | "
+        "naive: answers of 5 | exhaustive: P@1/5 |"
+    )
+    rows = []
+    for run in record["runs"]:
+        naive, exhaustive = run["naive"], run["exhaustive"]
+        precision = [
+            f"{found['P@1']:.1f}/{found['P@5']:.1f}" if found["rows"] >= LEAST_ROWS else "–"
+            for found in (run, naive, exhaustive)
+        ]
+        answers = f"{naive['answers']:.1f}" if naive["rows"] >= LEAST_ROWS else "–"
+        batch, naive_batch = run["batch_ms"] / record["batch_ms"], naive["batch_ms"] / record["batch_ms"]
+        rows.append([
+            f"{100 * run['share']:g}%", run["who"], f"{run['rows']:,}", f"{batch:.2f}×",
+            f"{run['single_ms'] / record['single_ms']:.2f}×", precision[0], f"{naive['k']:,}",
+            f"{naive_batch:.2f}×", precision[1], answers, precision[2],
+        ])  # fmt: skip
+    return markdown.table(head, rows)
+
+
+def neighbors_section(records: list[Record]) -> list[str]:
+    """What ``neighbors.py`` measured, three tables a set."""
+    lines = [
+        "",
+        "## Neighbours and rare labels",
+        "",
+        "In percent, by `python -m benchmarks.linear.neighbors`. The weight of the neighbours in the mean with a model "
+        "was chosen on a tenth of the training rows. Head, torso and tail hold a third of the training positives each; "
+        "R@5 is the share of a row's true labels of the slice that are among five answers.",
+    ]
+    for record in records:
+        lines += ["", f"### {record['set']}", "", *_neighbors_tables(record)]
+    return lines
+
+
+def _neighbors_tables(record: Record) -> list[str]:
+    """Costs, rankings, ways of favouring rare labels."""
+    keys = (("cpu_s", 2), ("peak_mb", 0), ("model_mb", 1), ("cpu_ms_per_row", 4), ("p50_ms", 4))
+    costs = [
+        [name, *(f"{cost[key]:.{digits}f}" if key in cost else "–" for key, digits in keys)]
+        for name, cost in record["costs"].items()
+    ]
+    means = [[run["model"], str(run.get("weight", "–")), *_tail_cells(run, "F1")] for run in record["rankings"]]
+    tails = [
+        [run["calibration"] or "as they are", run["way"], *_tail_cells(run, "P", "R", "F1")] for run in record["tails"]
+    ]
+    measures = "P@1/3/5 | PSP@1/3/5 | macro-{}@5 | head/torso/tail R@5 |"
+    spent = "| | fit, CPU-s | peak memory, MB | model, MB | batch, CPU-ms a row | one query p50, ms |"
+    return [
+        *markdown.table(spent, costs),
+        "", *markdown.table(f"| | weight of the neighbours | {measures.format('F1')}", means),
+        "", *markdown.table(f"| XRLinear, scores | ordered by | {measures.format('P/R/F1')}", tails),
+    ]  # fmt: skip
+
+
+def _tail_cells(run: Record, *macro: str) -> list[str]:
+    """The last cells of a row of :func:`_neighbors_tables`."""
+    groups = [[f"macro-{name}@5" for name in macro], [f"{name} R@5" for name in ("head", "torso", "tail")]]
+    means = ["/".join(f"{run[key]:.2f}" for key in group) for group in groups]
+    return [markdown.at(run, "P"), markdown.at(run, "PSP"), *means]
+
+
+def memory_section(records: list[Record]) -> list[str]:
+    """What ``memory.py`` measured; times against the first row's, which are of the same machine and day."""
+    lines = ["", "## Memory limits and resuming", "", MEMORY]
+    for record in records:
+        rows, whole = [], record["runs"][0]["cpu_s"]
+        for run in record["runs"]:
+            limit = f"{run['limit'] / 1e6:.0f}" if "limit" in run else "–"
+            spent = ["refused |"]  # an empty cell
+            if "refused" not in run:
+                spent = [f"{run['peak'] / 1e6:.0f}", f"{run['cpu_s'] / whole:.2f}×"]
+            rows.append([run["setting"], limit, *spent])
+        table = markdown.table("| training | limit, MB | peak, MB | CPU time |", rows)
+        lines += ["", f"### {record['set']}", "", *table]
+    return lines
+
+
+def importers_section(records: list[Record]) -> list[str]:
+    """What ``importers.py`` measured, a table a set; times where they were taken."""
+    lines = [
+        "",
+        "## Imported models",
+        "",
+        "A model of each library, trained by it with the settings above and imported, beside the library itself on "
+        "the same test rows (`python -m benchmarks.linear.importers`). Equal: rows whose first five labels are the "
+        f"same in the same order; or tied: where they differ, their scores do by less than {CLOSE}. Scores apart: the "
+        "largest difference of a label's score.",
+    ]
+    for record in records:
+        lines += ["", f"### {record['set']}", "", *_importers_table(record)]
+    return lines
+
+
+def _importers_table(record: Record) -> list[str]:
+    head = "| model | weights | equal, % | or tied, % | scores apart | P@1/3/5 | MB | batch, ms a row | one query, ms |"
+    rows = []
+
+    def add(title: str, weights: str, answers: list[str], run: Record, size: float) -> None:
+        times = (f"{run[key]:.4f}" if key in run else "–" for key in ("ms_per_row", "p50_ms"))
+        rows.append([title, weights, *answers, markdown.at(run, "P"), f"{size:.1f}", *times])
+
+    for name, found in record["libraries"].items():
+        if "missing" in found:
+            rows.append([NAMES[name], "missing | | | | | | |"])
+            continue
+        add(f"{NAMES[name]} {found['version']}", "its own", ["| |"], found["theirs"], found["their_mb"])
+        for dtype in ("float32", "uint8"):
+            run = found[dtype]
+            equal = [f"{100 * run['rows_equal']:.2f}", f"{100 * run['rows_equal_or_tied']:.2f}"]
+            add("imported", dtype, [*equal, f"{run['scores_apart_most']:.1g}"], run, run["model_mb"])
+    return markdown.table(head, rows)
+
+
+def ensembles_section(records: list[Record]) -> list[str]:
+    """What ``ensembles.py`` measured, a table a set."""
+    lines = [
+        "",
+        "## Ensembles",
+        "",
+        "By `python -m benchmarks.linear.ensembles`, on one thread, from raw texts to a trained model, vectorisers "
+        "included (libpecos: from finished features, whose time is left out). Words, pairs of words and characters "
+        "are n-grams 1, 1 to 2 (frequent: 120,000 of them), and runs of 4 characters within words; neighbours are a "
+        "`NeighborRanker` on characters (eurlex57k: on words). Weights were chosen on rows that are neither trained "
+        "on nor tested.",
+    ]
+    for record in records:
+        rows = []
+        for run in record["recipes"]:
+            if "error" in run:
+                continue
+            weights = "–" if not run.get("weights") else "/".join(f"{weight:.2f}" for weight in run["weights"])
+            ranking = f"{run['rank_cpu_ms']:.3f}" if "rank_cpu_ms" in run else "–"
+            costs = [f"{run['train_cpu_s']:.2f}", ranking, f"{run['model_mb']:.1f}"]
+            rows.append([run["recipe"], weights, markdown.at(run, "P"), *costs])
+        head = "| | weights | P@1/3/5 | training, CPU-s | ranking, CPU-ms a row | model, MB |"
+        lines += ["", f"### {record['set']}", "", *markdown.table(head, rows)]
+    return lines
+
+
+def calibration_section(records: list[Record]) -> list[str]:
+    """What ``calibration.py`` measured, two tables a set."""
+    lines = [
+        "",
+        "## Probabilities and when to stop",
+        "",
+        "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE in 15 bins of equal width. "
+        "The factor is the CPU time of training over that without calibration, of models trained in turns.",
+    ]
+    for record in records:
+        methods, rules = [], []
+        for run in record["calibrations"]:
+            measures = ("/".join(f"{value:.2f}" for value in run[key]) for key in ("ece", "P"))
+            methods.append([run["method"] or "none", *measures, f"{run['cpu_s']:.2f}", f"{run['factor']:.2f}"])
+        for name, found in record["rules"].items():
+            rules.append([name, *(f"{found[key]:.2f}" for key in ("precision", "recall", "f1", "row_f1", "labels"))])
+        heads = (
+            "| calibration | ECE@1/3/5 | P@1/3/5 | training, CPU-s | factor |",
+            "| isotonic, answered with | precision | recall | F1 | mean F1 of the rows | labels a row |",
+        )
+        lines += ["", f"### {record['set']}", "", *markdown.table(heads[0], methods)]
+        lines += ["", *markdown.table(heads[1], rules)]
+    return lines
+
+
+def plan_section(records: list[Record]) -> list[str]:
+    """What ``plan.py`` measured: estimated beside measured."""
+    lines = [
+        "",
+        "## Plans",
+        "",
+        "By `python -m benchmarks.linear.plan`, on one thread: what `model.plan` says before the work, then what the "
+        "training took; peak memory is all that the process held, data and libraries included.",
+        "",
+    ]
+    rows = []
+    for record in records:
+        for run in record["runs"]:
+            plan, fit = run["plan"], run["fit"]
+            cells = (
+                f"{plan[key]:.{digits}f} → {fit[key]:.{digits}f} ({100 * (plan[key] / fit[key] - 1):+.0f}%)"
+                for key, digits in (("seconds", 1), ("peak_mb", 0), ("model_mb", 1))
+            )
+            rows.append([record["set"], run["settings"], f"{plan['took_s']:.2f}", *cells])
+    head = "| set | settings | the plan itself, CPU-s | training, CPU-s | peak memory, MB | model, MB |"
+    return [*lines, *markdown.table(head, rows)]
+
+
+def ablation_section(records: list[Record]) -> list[str]:
+    """What ``ablation.py`` measured, beside the figures of the paper."""
+    heads = [f"{r['set']}: depth | P@1/3/5 | training, CPU-s | ranking, CPU-s" for r in records]
+    heads += [f"paper's {name}" for name in ABLATION_PAPER]
+    found = [{_key(run): run for run in record["runs"]} for record in records]
+    keys = dict.fromkeys(key for runs in found for key in runs)
+    rows = []
+    for key in sorted(keys, key=lambda key: (key[2], -key[0], key[1])):
+        n_trees, branching, random = key
+        cells = [cell for runs in found for cell in _cells(runs.get(key))]
+        cells += [_published(name, key) for name in ABLATION_PAPER]
+        rows.append([str(n_trees), str(branching), "random" if random else "PIFA", *cells])
+    table = markdown.table(["T", "B", "clusters", *heads], rows)
+    return ["", "## Branching, trees and clusters", "", ABLATION, "", *table]
+
+
+def _published(name: str, key: tuple[int, int, bool]) -> str:
+    """What the paper prints of a set."""
+    n_trees, branching, random = key
+    if random:
+        return ABLATION_RANDOM.get(name, "–") if n_trees == 1 else "–"
+    return ABLATION_PAPER[name].get((n_trees, branching), "–")
+
+
+def _key(run: Record) -> tuple[int, int, bool]:
+    return run["n_trees"], run["branching"], run.get("clustering") == "random"
+
+
+def _cells(run: Record | None) -> list[str]:
+    if run is None:
+        return ["–"] * 4
+    return [str(run["depth"]), markdown.at(run, "P"), f"{run['train_cpu_s']:.2f}", f"{run['rank_cpu_s']:.2f}"]

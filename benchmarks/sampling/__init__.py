@@ -1,0 +1,1 @@
+"""Softmax over many classes: samplers and losses, CANE's language models, the output layer's costs."""

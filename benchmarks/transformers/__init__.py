@@ -1,0 +1,1 @@
+"""Encoders of texts: XRTransformer and XTransformer beside XRLinear and libpecos's XR-Transformer."""

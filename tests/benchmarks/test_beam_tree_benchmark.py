@@ -1,0 +1,145 @@
+"""What benchmarks.beam_tree plans, prepares, and makes of finished rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from benchmarks.beam_tree import contenders, plan, sets, tables, vw, worker
+
+
+def tuned(contender: str, optimizer: str, marks: dict[float, list[float]], **more: Any) -> dict[str, Any]:
+    """A finished row of tuning on clinc150: for each rate, what was right after half an epoch and at last."""
+    points = [{"rate": rate, "marks": [[0.5, half], [1.0, 0.0], [5.0, last]]} for rate, (half, last) in marks.items()]
+    return {"set": "clinc150", "contender": contender, "optimizer": optimizer, "epochs": 5, "seed": 0,
+            "points": points, **more}  # fmt: skip
+
+
+def trained(contender: str, rate: float, right: float, seed: int = 0, optimizer: str = "adagrad") -> dict[str, Any]:
+    """A finished training on clinc150."""
+    return {
+        "set": "clinc150", "contender": contender, "optimizer": optimizer, "rate": rate, "seed": seed, "epochs": 50,
+        "accuracy": right, "exact": right, "among_five": 99.0, "log_loss": 0.5, "n_classes": 150, "n_features": 9,
+        "rows_trained": 100, "rows_tested": 10, "left_out": 3, "tree_s": 0.5,
+        "curve": [{"epoch": 1.0, "cpu_s": 1.0, "accuracy": right, "coverage": 97.0}],
+        "training": {"cpu_s": 50.0, "wall_s": 50.0, "peak_mb": 80.0},
+        "ranking": {"ms_per_row": 0.2, "cpu_ms_per_row": 0.1, "p50_ms": 0.05},
+    }  # fmt: skip
+
+
+def test_rates_are_chosen_by_the_rule_and_the_lower_of_equals() -> None:
+    marks = {0.1: [50.0, 91.0], 0.3: [60.0, 90.0], 1.0: [60.0, 80.0]}
+    book = [tuned("CANE-9v1", "adagrad", marks)]
+    assert plan.chosen(book, "clinc150", "CANE-9v1", "adagrad", "half", rows=None) == {"rate": 0.3}
+    assert plan.chosen(book, "clinc150", "CANE-9v1", "adagrad", "long", rows=None) == {"rate": 0.1}
+    assert plan.chosen(book, "clinc150", "CANE-9v1", "sgd", "half", rows=None) is None
+    assert plan.chosen(book, "clinc150", "CANE-9v1", "adagrad", "half", rows=100) is None
+
+
+def test_a_rate_that_was_refused_is_not_chosen() -> None:
+    book = [tuned("softmax", "sgd", {1.0: [70.0, 80.0], 30.0: [75.0, 0.0]})]
+    book[0]["points"][1]["error"] = "out of bounds"
+    assert plan.chosen(book, "clinc150", "softmax", "sgd", "half", rows=None) == {"rate": 1.0}
+
+
+def test_lomtree_is_chosen_from_all_its_sizes() -> None:
+    choices = contenders.choices("VW-LOMTree", balanced=True)
+    book = [tuned("VW-LOMTree", "vw", {1.0: [10.0 * at, 20.0 * at]}, **choice) for at, choice in enumerate(choices)]
+    found = plan.chosen(book, "clinc150", "VW-LOMTree", "vw", "half", rows=None)
+    assert found == {"nodes": 4, "swap_resistance": 64, "rate": 1.0}
+    assert plan.chosen(book[1:], "clinc150", "VW-LOMTree", "vw", "half", rows=None) is None
+
+
+def test_trainings_wait_for_their_rate() -> None:
+    assert {row["contender"] for row in plan.planned("accuracy", [], seeds=[0])} == {"BeamTreeClassifier"}
+    book = [tuned("HSM", "adagrad", {0.1: [50.0, 91.0], 0.3: [60.0, 90.0]})]
+    rows = [row for row in plan.planned("accuracy", book, seeds=[0, 1]) if row["contender"] == "HSM"]
+    assert [(row["rate"], row["seed"]) for row in rows] == [(0.3, 0), (0.3, 1), (0.1, 0)]
+
+
+def test_every_row_of_tuning_and_speed_is_planned_once() -> None:
+    for part in ("tuning", "speed"):
+        rows = plan.planned(part, [], seeds=[0])
+        assert rows
+        assert all(sum(plan.same(row, other) for other in rows) == 1 for row in rows)
+        assert all(plan.describe(row) for row in rows)
+
+
+def test_goals_are_judged_by_the_paper_s_rule() -> None:
+    marks = {0.1: [50.0, 91.0], 0.3: [60.0, 90.0]}
+    rights = {"CANE-9v1": 90.0, "softmax": 90.4, "NCE-10": 80.0, "HSM": 90.5}
+    runs = {
+        "tuning": [tuned(name, "adagrad", marks) for name in rights],
+        "accuracy": [trained(name, 0.3, right + seed, seed) for name, right in rights.items() for seed in (0, 1)],
+        "speed": [],
+    }
+    runs["accuracy"].append(trained("CANE-9v1", 0.1, 12.0))  # of the other rule
+    text = "\n".join(tables.section("accuracy", runs))
+    assert "| CANE-9v1 | adagrad | 0.3 | 90.50 ± 0.71 |" in text
+    assert "| beside softmax | adagrad | at least -0.5 | -0.40 | reached |" in text
+    assert "| beside NCE-10 | adagrad | above 0 | +10.00 | reached |" in text
+    assert "| beside HSM | adagrad | above 0 | -0.50 | missed |" in text
+    assert "| CANE-9v1 | adagrad | 0.1 | 12.00 | 0.500 | at the end of the rates |" not in text  # 0.03 was tried too
+    assert "100 training rows of 9 features, 10 test rows (3 left out)" in text
+    assert "97.00" in text and "0.1000 / 0.0500" in text
+
+
+def test_speed_is_told_beside_the_softmax() -> None:
+    def row(contender: str, n_classes: int, step: float, rank: float) -> dict[str, Any]:
+        ranking = {"cpu_ms_per_row": rank, "p50_ms": 2 * rank}
+        return {"contender": contender, "optimizer": "adagrad", "n_classes": n_classes, "step_us": step,
+                "ranking": ranking, "tree_s": 1.5}  # fmt: skip
+
+    runs = {"tuning": [], "accuracy": [], "speed": [
+        row("CANE-9v1", 1_000, 10.0, 0.01), row("softmax", 1_000, 60.0, 0.1),
+        row("CANE-9v1", 10_000, 20.0, 0.02), row("softmax", 10_000, 400.0, 0.5),
+    ]}  # fmt: skip
+    text = "\n".join(tables.section("speed", runs))
+    assert "| 1,000 classes, softmax | at least 5 | 6.0 | reached |" in text
+    assert "| 10,000 classes, softmax | at least 30 | 20.0 | missed |" in text
+    assert "| softmax, in a batch | at least 20 | 25.0 | reached |" in text
+    assert "1.50 (1,000), 1.50 (10,000)" in text
+
+
+def test_made_classes_lie_in_groups() -> None:
+    X, y, X_test, y_test = sets.made(100, 400, 50, noise=0.1)
+    assert X.shape == (400, 128) and X_test.shape == (50, 128)
+    assert np.bincount(y).tolist() == [4] * 100
+    centres = np.array([X[y == label].mean(axis=0) for label in range(100)])
+    apart = np.linalg.norm(centres[:, None] - centres[None], axis=2)
+    near = np.sort(apart, axis=1)
+    assert near[:, 9].max() < near[:, 10].min()  # nine others of its group, then a gap
+    assert (apart[y_test[0]].argmin()) == y_test[0]
+    again = sets.made(100, 400, 50, noise=0.1)
+    np.testing.assert_array_equal(again[0], X)
+
+
+def test_a_prepared_set_has_the_training_rows_classes_and_unit_length(tmp_path: Path) -> None:
+    X = sp.csr_matrix(np.array([[2.0, 0.0], [0.0, 4.0], [2.0, 0.0], [4.0, 0.0]], np.float32))
+    sets._write(tmp_path, "some", X, np.array(["b", "a", "b", "a"]), X, np.array(["z", "a", "0", "b"]))
+    found = sets.load(tmp_path)
+    assert found.n_classes == 2 and found.left_out == 2
+    assert found.y.tolist() == [1, 0, 1, 0] and found.y_test.tolist() == [0, 1]
+    assert found.X.power(2).sum() == pytest.approx(4.0)
+    part = sets.split(found, share=0.25)
+    assert part.X.shape == (3, 2) and part.X_test.shape == (1, 2) and part.n_classes == 2
+
+
+def test_rows_are_shown_in_another_order_each_epoch_and_the_first_in_halves() -> None:
+    parts = list(worker.passes(10, 2, seed=0, halved=True))
+    assert [(mark, len(rows)) for mark, rows in parts] == [(0.5, 5), (1.0, 5), (2.0, 10)]
+    assert sorted(np.concatenate([parts[0][1], parts[1][1]]).tolist()) == list(range(10))
+    assert parts[2][1].tolist() != np.concatenate([parts[0][1], parts[1][1]]).tolist()
+
+
+def test_vw_text_counts_classes_from_one(tmp_path: Path) -> None:
+    X = np.array([[0.5, 0.0], [0.25, -1.0]], np.float32)
+    vw.write(tmp_path / "dense", X, np.array([0, 1]))
+    vw.write(tmp_path / "sparse", sp.csr_matrix(X), np.array([0, 1]))
+    assert (tmp_path / "dense").read_text() == "1 | 0:0.5 1:0\n2 | 0:0.25 1:-1\n"
+    assert (tmp_path / "sparse").read_text() == "1 | 0:0.5\n2 | 0:0.25 1:-1\n"
+    assert vw.bits("ect", 2, 2) < vw.bits("recall_tree", 2, 2) <= vw.MOST_BITS

@@ -1,0 +1,86 @@
+"""What benchmarks.irli plans, computes, and makes of finished rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.irli import plan, points, sets, tables
+
+
+def point(recall: float, candidates: float, **more: Any) -> dict[str, Any]:
+    return {"recall": recall, "candidates": candidates, "scoring": 256.0, **more}
+
+
+def row(contender: str, points: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    shared = {"set": "title-vectors", "contender": contender, "seed": 0, "queries": 10, "vectors": 25_600}
+    build = {"wall_s": 1.0, "peak_mb": 100.0}
+    sizes = {"dimensions": 96, "index_mb": 12.0, "vectors_mb": 10.0, "build": build}
+    return {**shared, **sizes, "points": points, **more}
+
+
+def both(recall: float, candidates: float, **more: Any) -> list[dict[str, Any]]:
+    """The same point by each order."""
+    return [point(recall, candidates, by=by, increments=1000.0, probes=8, **more) for by in
+            ("probability", "votes", "min_votes")]  # fmt: skip
+
+
+def test_candidates_at_a_recall_lie_between_the_settings_around_it() -> None:
+    found = [point(0.85, 100.0), point(0.95, 300.0), point(0.9, 400.0), point(0.99, 900.0)]
+    assert points.at_recall(found)["candidates"] == pytest.approx(200.0)
+    assert points.at_recall(found, 0.5)["candidates"] == 100.0
+    assert points.at_recall(found, 0.995) is None
+    assert [one["candidates"] for one in points.frontier(found)] == [100.0, 300.0, 900.0]
+
+
+def test_compressed_codes_count_as_work() -> None:
+    few, many = point(0.95, 10.0, codes=2000.0, work=510.0), point(0.95, 50.0, codes=100.0, work=75.0)
+    assert points.at_recall([few, many]) is many
+
+
+def test_goals_compare_with_ivf_and_k_means() -> None:
+    runs = [
+        row("ivf", [point(0.9, 1000.0, ms=0.1)], n_buckets=256),
+        row("ivf", [point(0.9, 1200.0, ms=0.2)], n_buckets=64),
+        row("kmeans", both(0.9, 400.0), n_buckets=256, n_repetitions=16),
+        row("irli", both(0.9, 300.0, ms=0.25, p50_ms=0.3), n_buckets=256, n_repetitions=16, hidden=128,
+            load_deviation=0.5),
+    ]  # fmt: skip
+    text = "\n".join(tables.section("neighbors", runs))
+    assert "| candidates by probability, of IVF's | at most 0.35 | 0.30 | reached |" in text
+    assert "| candidates by probability, of R k-means' | below 1 | 0.75 | reached |" in text
+    assert "| load deviation, of the mean load | below 1% | 0.50% | reached |" in text
+    assert "| milliseconds of a query, of IVF's | at most 3 | 2.5 | reached |" in text
+    assert "with 256 buckets it computes 1,256 distances" in text
+
+
+def test_seeds_are_averaged() -> None:
+    runs = [row("ivf", [point(0.9, count)], n_buckets=256, seed=seed) for seed, count in enumerate((100.0, 104.0))]
+    assert "| IVF | 256 | 102 ± 3 |" in "\n".join(tables.section("neighbors", runs))
+
+
+def test_what_a_hundred_million_vectors_take_is_told_from_the_largest_row() -> None:
+    parts = {"scoring_ms": 0.1, "counting_ms": 0.2, "ranking_ms": 0.05, "increments": 50_000.0, "candidates": 500.0}
+    ours = row("irli", both(0.9, 500.0, level=0.9, ms=0.4), base=10**6, n_buckets=1024, n_repetitions=16, hidden=128,
+               parts=parts, repartition={"affinity_s": 60.0, "placing_s": 4.0})  # fmt: skip
+    text = "\n".join(tables.section("scaling", [ours]))
+    assert "| 1,000,000 | 1,024 | IRLI (R = 16, hidden 128) |" in text
+    assert "Each machine has 12,500,000 vectors" in text and "| vectors | 4.8 GB |" in text
+
+
+def test_places_of_neighbours_and_the_exact_ones() -> None:
+    rng = np.random.default_rng(0)
+    base, queries = rng.normal(size=(500, 8)).astype(np.float32), rng.normal(size=(20, 8)).astype(np.float32)
+    naive = np.argsort(np.linalg.norm(queries[:, None] - base, axis=2), axis=1)[:, :10]
+    found = sets.exact(base, queries, 10, "euclidean")
+    assert (found == naive).all()
+    assert sets.recall(found[:, ::-1], naive) == 1.0 and sets.recall(found[:, :5], naive) == 0.5
+
+
+def test_a_row_is_found_again_only_by_the_same_settings() -> None:
+    for part in plan.PLANS:
+        rows = plan.planned(part)
+        assert rows and all(sum(plan.same(one, other) for other in rows) == 1 for one in rows)
+        assert all(set(one) <= {*plan.KEYS, "seed"} for one in rows)

@@ -1,0 +1,101 @@
+"""What benchmarks.sampling plans and makes of finished rows, and what it does beside training."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import ROOT
+from benchmarks.common import records
+from benchmarks.sampling import cane_epochs, cane_tables, codeword_learning, contenders, figures
+from sylvan.neural import LSTMEncoder
+
+
+def run(contender: str, seed: int, *values: float, coverage: float | None = None) -> dict[str, Any]:
+    return {
+        "task": "language-model", "set": "ptb", "model": "lstm", "hidden": 64, "embedding": 64, "n_layers": 1,
+        "batch_size": 40, "contender": contender, "seed": seed, "table_learning_rate": 0.4, "tuned": 100,
+        "epochs": len(values), "curve": [{"epoch": at + 1, "perplexity": value} for at, value in enumerate(values)],
+        "test": values[-1] - 5, "coverage": coverage,
+    }  # fmt: skip
+
+
+def test_a_longer_training_takes_the_place_of_a_shorter_one(tmp_path: Path) -> None:
+    runs = [
+        run("nce-40", 0, 160.0, 150.0), run("nce-40", 0, 160.0, 150.0, 140.0), run("nce-40", 1, 162.0, 152.0, 142.0),
+        run("full", 0, 150.0, 130.0), run("cane-tree-40", 0, 180.0, coverage=0.6),
+    ]  # fmt: skip
+    lines = cane_tables.epochs_table(runs)
+    assert lines[3] == "| full softmax, chunked | 0.4 | 1 | 150.0 | 130.0 | – | 125.0 | – |"
+    assert lines[4] == "| NCE, 40 unigram | 0.4 | 2 | 161.0 ± 1.4 | 151.0 ± 1.4 | 141.0 ± 1.4 | 136.0 ± 1.4 | – |"
+    assert lines[5].endswith("| 0.4 | 1 | 180.0 | – | – | 175.0 | 0.60 |") and len(lines) == 6
+    assert cane_tables.epochs_section(tmp_path) == []
+    about = {"date": "2020-02-02", "machine": {"cpu": "a processor", "cores": 2}}
+    (tmp_path / "cane_epochs.json").write_text(json.dumps({**about, "runs": runs}))
+    section = cane_tables.epochs_section(tmp_path)
+    assert lines[4] in section and "after 100 steps" in " ".join(section) and section[-1].startswith("a processor")
+    runs.append(run("blackout-40", 0, 160.0, 144.0))
+    (tmp_path / "cane_epochs.json").write_text(json.dumps({**about, "runs": runs}))
+    assert "one uniform noise, it isn't: +28.7% beside the better rival's perplexity, +40.0%" in " ".join(
+        cane_tables.epochs_section(tmp_path)
+    )
+    pytest.importorskip("matplotlib")
+    assert [path.suffix for path in cane_tables.draw(runs, tmp_path)] == [".svg"]
+
+
+def test_rows_are_there_with_as_many_epochs(tmp_path: Path) -> None:
+    rows = cane_epochs.planned(argparse.Namespace(seeds=[0, 1], contenders=["nce-40", "full"]))
+    assert [(row["contender"], row["seed"]) for row in rows] == [("nce-40", 0), ("full", 0), ("nce-40", 1), ("full", 1)]
+    (tmp_path / "book.json").write_text(json.dumps({"runs": [run("nce-40", 0, 3.0, 2.0), run("nce-40", 0, 3.0)]}))
+    book = records.Book(tmp_path / "book.json")
+    assert [cane_epochs.longest(row, book) for row in rows] == [2, 0, 0, 0]
+    with pytest.raises(SystemExit):
+        cane_epochs.command_line(["--contenders", "nce-4"])
+
+
+def test_every_contender_can_be_drawn() -> None:
+    planned = {name for plan in contenders.PLANS.values() for name in plan["contenders"]}
+    assert planned <= set(contenders.CONTENDERS) and set(contenders.CONTENDERS) == set(figures.COLOURS)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="locks of a POSIX system")
+def test_a_run_is_free_again_when_its_process_was_killed(tmp_path: Path) -> None:
+    from benchmarks.sampling import cane
+
+    lock = tmp_path / "run.lock"
+    code = (
+        "import time; from benchmarks.sampling import cane; from pathlib import Path\n"
+        f"with cane.claimed(Path({str(lock)!r})) as free: print(free, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "True\n"
+        with cane.claimed(lock) as free:
+            assert not free
+        other.kill()
+        other.wait()
+    with cane.claimed(lock) as free:
+        assert free
+
+
+def test_adagrad_trains_the_words_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, list[Any]] = {}
+    for name in ("Adam", "Adagrad"):
+        kind = getattr(torch.optim, name)
+
+        def make(parameters: Any, name: str = name, kind: Any = kind, **more: Any) -> Any:
+            given[name] = list(parameters)
+            return kind(given[name], **more)
+
+        monkeypatch.setattr(torch.optim, name, make)
+    encoder, table = LSTMEncoder(30, 6, 5), torch.nn.Parameter(torch.randn(30, 5))
+    codeword_learning.train(encoder, table, torch.arange(30).repeat(40), steps=1)
+    assert [id(one) for one in given["Adagrad"]] == [id(encoder.inputs.weight), id(table)]
+    assert len(given["Adam"]) == len(list(encoder.parameters())) - 1

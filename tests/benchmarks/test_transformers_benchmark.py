@@ -1,0 +1,188 @@
+"""What benchmarks.transformers plans, prepares, and makes of finished rows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from benchmarks import ROOT
+from benchmarks.common import measure
+from benchmarks.transformers import plan, sets, tables
+
+
+def row(contender: str, p5: float, spent: float, **more: Any) -> dict[str, Any]:
+    shared = {"set": "eurlex57k", "rows": 100, "tests": 50, "contender": contender, "seed": 0}
+    figures = {f"{name}@{k}": p5 for name in ("P", "R", "PSP") for k in (1, 3, 5, 10)}
+    return {
+        **shared,
+        **figures,
+        "build": {"cpu_s": spent, "wall_s": spent + 1},
+        "ms_per_row": 1.0,
+        "p50_ms": 2.0,
+        "model_mb": 3.0,
+        **more,
+    }
+
+
+def tuned(contender: str, p5: float, spent: float, **more: Any) -> dict[str, Any]:
+    return row(contender, p5, spent, **{"tokens": 8, "batch": 4, "steps": 60, "precision": "bf16", **more})
+
+
+GROUP = ("eurlex57k", 100, 50)
+FROZEN = {"tokens": 8}
+
+
+def test_no_training_time_where_vectors_were_another_rows() -> None:
+    runs = [row("frozen", 50.0, 2.0, **FROZEN), row("frozen", 51.0, 1.0, **FROZEN, settings={"threshold": 0.1})]
+    assert [run["train_s"] for run in tables.of_group(runs, GROUP)] == [2.0, None]
+    assert "| – |" in "\n".join(tables.section(runs)) and "| – |" not in "\n".join(tables.section(runs[:1]))
+
+
+def test_an_ensembles_time_is_its_members() -> None:
+    members = [tuned("xr-transformer", 60.0, 10.0 + seed, seed=seed) for seed in (0, 1, 2)]
+    joined = tuned("xr-transformer", 62.0, 0.0, seeds=[0, 1, 2])
+    del joined["seed"], joined["build"]
+    found = next(run for run in tables.of_group([joined, *members], GROUP) if "seeds" in run)
+    assert found["train_s"] == 33.0 and tables.title(found).endswith("3 models")
+    found = next(run for run in tables.of_group([joined, *members[:2]], GROUP) if "seeds" in run)
+    assert found["train_s"] is None
+
+
+def test_goals_compare_what_is_alike() -> None:
+    paper = {"negatives": "paper", "combine": "paper", "threshold": 0.05}
+    runs = [
+        row("xr-linear", 50.0, 1.0), row("xr-linear", 50.7, 1.0, settings=paper),
+        row("frozen", 51.5, 1.0, **FROZEN, ranker=paper), tuned("xr-transformer", 52.0, 20.0),
+        tuned("libpecos-xr-transformer", 51.0, 40.0), tuned("x-transformer", 51.8, 20.0),
+        tuned("x-transformer", 52.5, 120.0, steps=360),
+    ]  # fmt: skip
+    said = "\n".join(tables.goals(runs, GROUP))
+    assert "+1.50 points of P@5 against TF-IDF alone at its defaults (wanted +1.00)" in said
+    assert "+0.80 points of P@5 against TF-IDF alone with the same rankers (wanted +1.00: missed)" in said
+    assert "Fine-tuned against frozen: +0.50 points of P@5 (wanted more)." in said
+    assert "+1.00 points of P@5 (wanted more) in 0.50 of its training time (wanted at most 1)" in said
+    assert "X-Transformer is as good in 6.00 of the time (" in said and "wanted 5 times its time)." in said
+    said = "\n".join(tables.goals(runs[:-1], GROUP))
+    assert "60 steps, against XR-Transformer: -0.20 points of P@5 and -0.20 of P@1 in 1.00 of its time." in said
+    assert "isn't as good in 1.0 times the time" in said and "not shown, for want of a longer training)." in said
+    near = [*runs[:-2], tuned("x-transformer", 51.95, 18.0)]
+    assert (
+        "as good in 0.90 of the time" in (said := "\n".join(tables.goals(near, GROUP)))
+        and "5 times its time: missed" in said
+    )
+    longer = [*runs[:-2], tuned("x-transformer", 51.0, 120.0)]
+    said = "\n".join(tables.goals(longer, GROUP))
+    assert "isn't as good in 6.0 times the time" in said and "wanted 5 times its time)." in said
+    slower = [*runs[:4], tuned("libpecos-xr-transformer", 53.0, 10.0)]
+    said = "\n".join(tables.goals(slower, GROUP))
+    assert "-1.00 points of P@5 (wanted more: missed) in 2.00 of its training time (wanted at most 1: missed)" in said
+
+
+def test_more_seeds_are_told_of() -> None:
+    one = [row("frozen", 50.0, 1.0, **FROZEN), tuned("xr-transformer", 50.1, 20.0)]
+    assert "seeds" not in "\n".join(tables.goals(one, GROUP))
+    joined = tuned("xr-transformer", 51.0, 0.0, seeds=[0, 1])
+    said = "\n".join(tables.goals([*one, joined], GROUP))
+    assert "2 fine-tuned models together: +1.00 points against one frozen." in said
+    more = [row("frozen", 50.2, 1.0, **FROZEN, seed=1), tuned("xr-transformer", 50.5, 20.0, seed=1)]
+    frozen = row("frozen", 50.4, 0.0, **FROZEN, seeds=[0, 1])
+    said = "\n".join(tables.goals([*one, *more, joined, frozen], GROUP))
+    assert "in the mean of 2 and 2 seeds: +0.20 points." in said
+    assert "2 fine-tuned models together: +1.00 points against one frozen, +0.60 against 2." in said
+
+
+def test_scales_are_the_means_of_seeds(tmp_path: Path) -> None:
+    assert tables.scales(tmp_path) == []
+    runs = [{"0.0": {f"P@{k}": 10.0 * k + seed for k in (1, 3, 5)}} for seed in (0, 1)]
+    book = {"encoder": None, "frozen": False, "preset": "tiny", "rows": 1200, "held": 30, "runs": runs}
+    (tmp_path / "dense_scale-tiny.json").write_text(json.dumps(book))
+    text = "\n".join(tables.scales(tmp_path))
+    assert "the bag of words trained, preset tiny" in text and "1,200 rows to learn from, the mean of 2 seeds" in text
+    assert "| 0.0 | 10.50/30.50/50.50 |" in text
+
+
+def test_what_was_not_timed_is_said_so() -> None:
+    run = row("frozen", 50.0, 2.0, **FROZEN, settings={"dense_scale": 2.0})
+    del run["ms_per_row"], run["p50_ms"]
+    (line,) = [line for line in tables.section([run]) if line.startswith("| XR-Linear on [TF-IDF")]
+    assert line.endswith("| – | – | – | 3 |") and "dense_scale=2.0" in line
+    assert "ms" not in tables.main_figure(run)
+
+
+def test_parts_have_tables_of_their_own() -> None:
+    whole = row("xr-linear", 60.0, 1.0)
+    del whole["rows"], whole["tests"]
+    text = "\n".join(tables.section([row("xr-linear", 50.0, 1.0), whole]))
+    assert text.index("### eurlex57k, all texts") < text.index("### eurlex57k, 100 training texts and 50 test texts")
+
+
+def test_rows_are_found_again_and_quick_ones_are_apart() -> None:
+    rows, small = (plan.planned(["eurlex57k", "gutenberg"], quick=quick) for quick in (False, True))
+    for found in (rows, small):
+        assert all(sum(plan.same(one, other) for other in found) == 1 for one in found)
+    assert not any(plan.same(one, other) for one in rows for other in small)
+    for one in rows:  # an ensemble's members are rows
+        assert all(any(plan.same(member, other) for other in rows) for member in plan.members(one))
+    assert {one["contender"] for one in rows} == set(plan.TITLES)
+
+
+def test_linear_rows_have_the_rankers_of_the_preset() -> None:
+    from sylvan.models.transformer.presets import PRESETS
+
+    assert dict(PRESETS["base"]["ranker"]) == plan.RANKER
+
+
+def test_part_of_a_set(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    n, words = 30, [f"word{at} shared common{at % 3} common{at % 3}" for at in range(30)]
+    Y = sp.csr_matrix(np.eye(10, dtype=np.float32)[np.arange(n) % 10])
+    for name in ("train", "test"):
+        (whole / f"{name}.txt").write_text("".join(text + "\n" for text in words), encoding="utf-8")
+        sp.save_npz(whole / f"Y.{name[:2]}{'n' if name == 'train' else 't'}.npz", Y)
+    sp.save_npz(whole / "Y.trn.npz", Y)
+    sp.save_npz(whole / "Y.tst.npz", Y)
+    part = sets.subset(whole, 6, 5, tmp_path / "cache")
+    texts, labels = sets.lines(part / "train.txt"), sets.label_lists(part)
+    found, held = sets.matrix(part, "Y.trn"), sets.matrix(part, "Y.tst")
+    assert len(texts) == len(labels) == found.shape[0] == sets.matrix(part, "X.trn").shape[0] == 6
+    assert set(np.diff(held.indptr)) == {1} and held.shape == (5, found.shape[1])
+    assert np.bincount(found.indices, minlength=found.shape[1]).min() == 1
+    by_text = {words[at]: at % 10 for at in range(n)}
+    known = sorted({by_text[text] for text in texts})
+    assert [known[int(one)] for (one,) in labels] == [by_text[text] for text in texts]
+    tests = sets.lines(part / "test.txt")
+    assert [known[at] for at in held.indices] == [by_text[text] for text in tests]
+    assert sets.subset(whole, 6, 5, tmp_path / "cache") == part and sets.subset(whole, None, None, tmp_path) == whole
+
+
+def test_recall_is_of_a_rows_own_labels() -> None:
+    Y = sp.csr_matrix(np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], dtype=np.float32))
+    top = np.array([[0, 3, 1], [3, -1, -1], [0, 1, 2]])
+    assert measure.recall(top, Y, at=(1, 3)) == {"R@1": 25.0, "R@3": 50.0}
+
+
+def test_the_package_of_the_same_name_is_not_hidden() -> None:
+    pytest.importorskip("transformers")
+    code = "import benchmarks.transformers.sets, transformers; print(transformers.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip()[0].isdigit()
+
+
+def test_the_figure_shows_every_contender(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert set(tables.LOOKS) == set(plan.TITLES)
+    runs = [row("xr-linear", 50.0, 1.0), tuned("xr-transformer", 52.0, 20.0)]
+    written = tables.draw(runs, tmp_path / "transformers")
+    assert [path.suffix for path in written] == [".svg"]
+    text = written[0].read_text("utf-8")
+    assert "XR-Transformer" in text and "X-Transformer," not in text
+    assert tables.draw(runs[:1], tmp_path / "one") == []
