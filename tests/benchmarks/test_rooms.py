@@ -42,6 +42,16 @@ def test_modules_can_be_imported(name: str) -> None:
         pytest.skip(f"no {error.name}")
 
 
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_what_is_taken_of_sylvan_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):  # inside functions too, which no other test may run
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sylvan":
+            module = importlib.import_module(str(node.module))
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+
+
 def test_imports_point_down() -> None:
     for path in FILES:
         room = path.relative_to(ROOT / "benchmarks").parts[0]

@@ -113,8 +113,8 @@ class MIDX(MultiIndexSampler):
     ln d₂(P‖Q), which bounds the gradient's bias (Theorem 6 of the paper; mean over held-out queries of a language
     model on Penn Treebank trained for 400 steps; rq, K = 32): plain k-means 2.38, weighted by the square root of
     frequency 0.65, that learned at refresh 0.52, that trained jointly 1.18 (plain ones trained jointly: 1.24);
-    query-aware 0.25, that learned at refresh 0.21; unigram 1.42. ``benchmarks.sampling.codeword_learning`` measures them,
-    and pq, K = 16 and both divergences.
+    query-aware 0.25, that learned at refresh 0.21; unigram 1.42. ``benchmarks.sampling.codeword_learning`` measures
+    them, and pq, K = 16 and both divergences.
 
     References
     ----------
