@@ -28,11 +28,11 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
 
     from sylvan import XRLinear, data
     from sylvan.errors import MemoryLimitError
-    from sylvan.ranking import workspace
+    from sylvan.runtime import checkpointed
     from sylvan.runtime.machine import private_bytes
 
     X, Y = data.load_npz_pair(job["set"])
-    workspace.SECONDS = job.get("seconds", workspace.SECONDS)
+    checkpointed.SECONDS = job.get("seconds", checkpointed.SECONDS)
     ctypes.CDLL(None).malloc_trim(0)  # what reading left behind is no part of what training takes
     before, peak, done = private_bytes(), [0], threading.Event()
 

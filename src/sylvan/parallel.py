@@ -12,10 +12,21 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sylvan.errors import ParameterError
 
-__all__ = ["Progress", "exit_on_interrupt", "map_parallel", "progress", "quiet", "resolve_jobs", "split_ranges"]
+__all__ = [
+    "Progress",
+    "Scratch",
+    "exit_on_interrupt",
+    "map_parallel",
+    "progress",
+    "quiet",
+    "resolve_jobs",
+    "scratch",
+    "split_ranges",
+]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -93,6 +104,41 @@ def quiet(on: bool = True) -> Iterator[None]:
         _state.quiet = before
 
 
+class Scratch:
+    """Arrays that one thread uses again from one piece of work to the next; they grow and never shrink."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+
+    def take(self, name: str, size: int, dtype: Any, fill: int | None = None) -> npt.NDArray[Any]:
+        """An array of at least ``size`` numbers, with whatever was left in it; new ones hold ``fill``."""
+        array = self._arrays.get(name)
+        if array is None or array.size < size:
+            array = np.empty(size, dtype) if fill is None else np.full(size, fill, dtype)
+            self._arrays[name] = array
+        return array
+
+    def clear(self) -> None:
+        """Let the arrays go."""
+        self._arrays.clear()
+
+
+def scratch() -> Scratch:
+    """The arrays of this thread for as long as :func:`map_parallel` runs; new ones outside of it."""
+    found = getattr(_state, "scratch", None)
+    return Scratch() if found is None else found
+
+
+@contextmanager
+def _with_scratch() -> Iterator[None]:
+    before = getattr(_state, "scratch", None)
+    _state.scratch = Scratch()
+    try:
+        yield
+    finally:
+        _state.scratch = before
+
+
 def map_parallel(
     work: Callable[[_Item], _Result],
     items: Sequence[_Item],
@@ -112,7 +158,7 @@ def map_parallel(
     n_jobs : int
         Number of threads; 1 runs in the caller's own.
     costs : sequence of float, optional
-        Estimated cost of each item: the dearest is started first, and progress is counted in cost.
+        Estimated cost of each item: the most expensive is started first, and progress is counted in cost.
     description : str, optional
         Title of a progress bar; none is drawn without it.
 
@@ -127,9 +173,10 @@ def map_parallel(
     total = float(sum(costs)) if costs is not None else len(items)
     with progress(description, total) if description else _no_progress() as bar:
         if n_jobs == 1 or len(items) <= 1:
-            for i in order:
-                results[i] = work(items[i])
-                bar.update(costs[i] if costs is not None else 1)
+            with _with_scratch():
+                for i in order:
+                    results[i] = work(items[i])
+                    bar.update(costs[i] if costs is not None else 1)
         else:
             _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
     return results
@@ -203,14 +250,15 @@ def _run_threads(
 
     def run() -> None:
         try:
-            while not stop.is_set():
-                with lock:
-                    i = next(todo, None)
-                if i is None:
-                    return
-                results[i] = work(items[i])
-                with lock:
-                    bar.update(costs[i] if costs is not None else 1)
+            with _with_scratch():
+                while not stop.is_set():
+                    with lock:
+                        i = next(todo, None)
+                    if i is None:
+                        return
+                    results[i] = work(items[i])
+                    with lock:
+                        bar.update(costs[i] if costs is not None else 1)
         except BaseException as error:  # the first error of any kind ends the work and is raised below
             errors.append(error)
             stop.set()

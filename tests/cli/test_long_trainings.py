@@ -16,15 +16,15 @@ from sylvan import data
 from sylvan.cli import app
 from sylvan.cli.app import Session
 from sylvan.errors import DataError
-from sylvan.ranking import workspace
+from sylvan.runtime import checkpointed
 
 # Runs the command with blocks of a few clusters, and ends the process by a signal before it writes part number N.
 CHILD = """
 import os, sys
 from sylvan import store
 from sylvan.cli import main
-from sylvan.ranking import workspace
-workspace.BLOCK_BYTES, at, sent = 3000, int(sys.argv[1]), int(sys.argv[2])
+from sylvan.runtime import checkpointed
+checkpointed.BLOCK_BYTES, at, sent = 3000, int(sys.argv[1]), int(sys.argv[2])
 save, count = store.save, iter(range(10**6))
 def counting(*arguments):
     if next(count) == at:
@@ -92,7 +92,7 @@ def test_within_a_limit(files: Any, call: Any, tmp_path: Path, monkeypatch: pyte
     assert too_little.code == 1 and too_little.err.startswith("Error: memory_limit is 1.0 MB, but ")
     wrong = call(*words, "--model", str(tmp_path / "none"), "--memory-limit", "much")
     assert wrong.code == 2 and "The '--memory-limit' parameter must be a number of bytes" in wrong.err
-    monkeypatch.setattr(workspace, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     full = call(*words, "--model", str(tmp_path / "none"), "--checkpoint", "/dev/null/work")
     assert full.code != 0 and full.err.startswith("Error: The checkpoint '/dev/null/work' can't be made")
 

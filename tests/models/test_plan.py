@@ -16,8 +16,8 @@ import sylvan
 from sylvan import NeighborRanker, TextModel, XRLinear, data
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
 from sylvan.models.xr import plan as plans
-from sylvan.models.xr import training as xr_training
-from sylvan.models.xr.plan import Phase, Plan, shown_seconds
+from sylvan.models.xr import xr_linear
+from sylvan.runtime.plan import Phase, Plan, shown_seconds
 
 SOURCE = str(Path(sylvan.__file__).parents[1])
 # What a process says of itself: a plan, or the peak of memory and the size of the model after training.
@@ -87,7 +87,7 @@ def test_texts_have_a_plan() -> None:
 def too_small(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> None:
     """The machine has ``n_bytes`` left."""
     monkeypatch.setattr(plans, "available_bytes", lambda: n_bytes)
-    monkeypatch.setattr(xr_training, "available_bytes", lambda: n_bytes)
+    monkeypatch.setattr(xr_linear, "available_bytes", lambda: n_bytes)
 
 
 def test_training_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

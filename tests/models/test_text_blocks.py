@@ -11,7 +11,7 @@ import pytest
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.errors import DataError
-from sylvan.ranking import workspace
+from sylvan.runtime import checkpointed
 
 TRAIN, TEST = data.load_sample()
 TEXTS, LABELS = list(TRAIN.texts[:600]), list(TRAIN.labels[:600])
@@ -44,7 +44,7 @@ def test_the_same_model(size: int, params: dict[str, Any]) -> None:
 
 
 def test_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "private_bytes", lambda _: 0)
+    monkeypatch.setattr(checkpointed, "private_bytes", lambda _: 0)
     assert same(make().fit_blocks(blocks(100), memory_limit="10MB"), make().fit(TEXTS, LABELS))
 
 

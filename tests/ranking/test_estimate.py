@@ -25,7 +25,7 @@ def books() -> tuple[validate.Csr, validate.Csr]:
 def trained_and_estimated(
     X: validate.Csr, Y: validate.Csr, tree: LabelTree, weight: Any = None, **params: Any
 ) -> tuple[Any, RankerEstimate]:
-    training = XRLinear(n_jobs=1, **params)._training(tree.depth, 0, 1)
+    training = XRLinear(n_jobs=1, **params).tree_training(tree.depth, 0)
     return train_rankers(X, Y, tree, training, weight)[0], estimate_ranker(X, Y, tree, training, weight)
 
 

@@ -17,8 +17,9 @@ from ranking.interruptions import SETTINGS, bits, training_set
 import sylvan
 from sylvan import XRLinear
 from sylvan.errors import MemoryLimitError, ParameterError
-from sylvan.ranking import workspace
-from sylvan.runtime.memory import Gate, laid_out_bytes, parse_bytes, shown_bytes
+from sylvan.ranking.sizes import laid_out_bytes
+from sylvan.runtime import checkpointed
+from sylvan.runtime.memory import Gate, parse_bytes, shown_bytes
 from sylvan.store import ScratchFiles
 
 X, Y = training_set()
@@ -28,8 +29,8 @@ X, Y = training_set()
 def test_a_limit_changes_no_bit(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = bits(XRLinear(**SETTINGS[settings]).fit(X, Y), tmp_path / "whole")
     taken = 10**9
-    monkeypatch.setattr(workspace, "private_bytes", lambda _: taken)
-    monkeypatch.setattr(workspace, "LEAST_BLOCK", 2000)
+    monkeypatch.setattr(checkpointed, "private_bytes", lambda _: taken)
+    monkeypatch.setattr(checkpointed, "LEAST_BLOCK", 2000)
     for n_jobs, free in ((1, 10**5), (3, 10**5), (2, 10**9)):
         model = XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, memory_limit=taken + free)
         assert bits(model, tmp_path / f"{n_jobs}") == expected
@@ -39,7 +40,7 @@ def test_a_limit_changes_no_bit(settings: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_limit_without_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "private_bytes", lambda _: 5 * 10**8)
+    monkeypatch.setattr(checkpointed, "private_bytes", lambda _: 5 * 10**8)
     with pytest.raises(
         MemoryLimitError,
         match=r"memory_limit is 400.0 MB, but 500.0 MB are taken already and .* needs about .* more: allow at least 50",

@@ -16,7 +16,8 @@ from ranking.interruptions import SETTINGS, bits, killed, training_set
 
 from sylvan import LabelTree, XRLinear, store
 from sylvan.errors import ModelError, ParameterError
-from sylvan.ranking import linear, workspace
+from sylvan.ranking import linear
+from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store import write
 
@@ -27,7 +28,7 @@ X, Y = training_set()
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every few clusters are a block of their own."""
-    monkeypatch.setattr(workspace, "BLOCK_BYTES", 6000)
+    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 6000)
 
 
 def dying(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, at: int, die: Callable[[], None]) -> None:
@@ -99,7 +100,7 @@ def test_interrupted_while_solving(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    place = (workspace, "FinishedInBlocks", 0) if settings == "one layer" else (linear, "_solve_cluster", 2)
+    place = (checkpointed, "Checkpointed", 0) if settings == "one layer" else (linear, "_solve_cluster", 2)
     for _ in range(3):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             dying(patch, *place, interrupt)
@@ -115,7 +116,7 @@ def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_time_alone_makes_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     checkpoint = Checkpoint(tmp_path / "work")
     XRLinear(**SETTINGS["tfn"]).fit(X, Y, checkpoint=checkpoint)
     assert len(os.listdir(tmp_path / "work")) > 10 and checkpoint.exists()
@@ -126,7 +127,7 @@ def test_time_alone_makes_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def begun(folder: Path, monkeypatch: pytest.MonkeyPatch, **params: Any) -> Checkpoint:
     """A checkpoint with parts of a training."""
-    monkeypatch.setattr(workspace, "BLOCK_BYTES", 6000)
+    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 6000)
     checkpoint = Checkpoint(folder)
     XRLinear(**{**SETTINGS["man"], **params}).fit(X, Y, checkpoint=checkpoint)
     return checkpoint
@@ -156,7 +157,7 @@ def test_another_training_is_refused(other: str, tmp_path: Path, monkeypatch: py
 
 def test_another_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(tmp_path / "work", monkeypatch)
-    monkeypatch.setattr("sylvan.__version__", "99.0.0")
+    monkeypatch.setattr("sylvan.runtime.checkpoint.__version__", "99.0.0")
     with pytest.raises(ModelError, match=r"the release of Sylvan was '.*' and is '99.0.0'"):
         XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=tmp_path / "work")
 
@@ -205,7 +206,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     (tmp_path / "file").write_text("")
     with pytest.raises(ModelError, match=r"The checkpoint .* can't be made: Not a directory"):
         XRLinear().fit(X, Y, checkpoint=tmp_path / "file" / "work")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from reference import linear_reference as reference
 from sylvan import validate
-from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, solve_layers
+from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, cluster_jobs
+from sylvan.runtime import Runner
 from sylvan.weights import ClusterRows
 
 LOSSES = ["squared_hinge", "hinge", "logistic"]
@@ -26,19 +27,6 @@ def layer_problem(
     return LayerProblem(offsets.astype(np.int64), validate.labels(values), starts, flat, weighted=relevance is not None)
 
 
-class Solved:
-    """Keeps what is solved."""
-
-    def __init__(self) -> None:
-        self.clusters: dict[int, ClusterRows] = {}
-
-    def has(self, layer: int, cluster: int) -> bool:
-        return False
-
-    def put(self, layer: int, cluster: int, rows: ClusterRows) -> None:
-        self.clusters[cluster] = rows
-
-
 def dense_answer(
     X: np.ndarray, problem: LayerProblem, options: LinearOptions, **more: object
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -51,15 +39,12 @@ def dense_answers(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Those with all rows, then those without each set of rows held out."""
     folds = Folds.of([np.array(rows, np.int32) for rows in held_out], len(X))
-    solved, *without = [Solved() for _ in range(1 + len(held_out))]
-    solve_layers(
-        validate.features(X), {0: problem}, options, solved, folds=folds, without=without, **more  # type: ignore[arg-type]
-    )
-    return [dense(X, problem, one) for one in (solved, *without)]
+    n_jobs = int(more.pop("n_jobs", 1))  # type: ignore[call-overload]
+    jobs = cluster_jobs(validate.features(X), problem, 0, options, folds=folds, **more)  # type: ignore[arg-type]
+    return [dense(X, problem, solutions) for solutions in zip(*Runner(n_jobs).run(jobs), strict=True)]
 
 
-def dense(X: np.ndarray, problem: LayerProblem, solved: Solved) -> tuple[np.ndarray, np.ndarray]:
-    solutions = [solved.clusters[cluster] for cluster in sorted(solved.clusters)]
+def dense(X: np.ndarray, problem: LayerProblem, solutions: Sequence[ClusterRows]) -> tuple[np.ndarray, np.ndarray]:
     n_nodes = int(problem.child_offsets[-1])
     W, b = np.zeros((X.shape[1], n_nodes)), np.zeros(n_nodes)
     for cluster, solution in enumerate(solutions):

@@ -302,7 +302,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.cli.holdout import keep_figures, open_held_out
     from sylvan.cli.io.inputs import TextInput, open_input
     from sylvan.cli.shown.report import folder_size
-    from sylvan.models.xr.plan import need_plan
+    from sylvan.models.text import need_plan
     from sylvan.store import check_target
 
     source = open_input(given["train"], given, part="trn")

@@ -18,7 +18,7 @@ from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Number
 from sylvan.validate import Csr
 
-__all__ = ["pifa", "pifa_lf", "pifa_rows", "pii", "spectral"]
+__all__ = ["embedding_bytes", "pifa", "pifa_lf", "pifa_rows", "pii", "spectral"]
 
 _TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
 
@@ -100,6 +100,15 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
     check_number("max_features_per_label", max_features_per_label, Number(int, 1, optional=True))
     rows = pifa_rows(*validate.pair(X, Y), max_features_per_label, resolve_jobs(n_jobs))
     return sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: int = 1024) -> int:
+    """PIFA at its peak: each label's values, and the labels' rows beside them.
+
+    ``n_entries`` is how many feature values the rows of all labels hold together, ``n_label_entries`` the number of
+    entries of Y. A label keeps ``most`` values; labels that share columns need less than is counted.
+    """
+    return 8 * min(n_entries, n_labels * most) + 16 * n_label_entries + 40 * n_labels
 
 
 def pifa_rows(

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError
+from sylvan.runtime.job import Arrays, Packing
 
 if TYPE_CHECKING:
     from sylvan.indexing.clustering import Embeddings
@@ -303,6 +304,19 @@ class LabelTree:
         if fault:
             raise ModelError(f"{state.where or 'The model'!r} does not hold a label tree: {fault}.")
         return cls(tuple(offsets), leaf_labels, n_labels)
+
+
+def _pack(tree: LabelTree) -> dict[str, npt.NDArray[Any]]:
+    return {**tree.to_state().arrays, "n_labels": np.array([tree.n_labels])}
+
+
+def _unpack(arrays: Arrays) -> LabelTree:
+    sizes, others = arrays.get("n_labels", np.zeros(0)), {n: a for n, a in arrays.items() if n != "n_labels"}
+    meta: dict[str, store.JSON] = {"depth": len(arrays) - 2, "n_labels": int(sizes[0]) if sizes.size else 0}
+    return LabelTree.from_state(store.State(_KIND, 1, meta=meta, arrays=others))
+
+
+TREE: Packing[LabelTree] = Packing(_pack, _unpack)
 
 
 def find_fault(

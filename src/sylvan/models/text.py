@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from sylvan import store
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import NamedTopK, names_for
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.text_labels import LabelNumbers, encode_labels, scratch_for, texts_of
-from sylvan.models.xr.plan import Plan, text_plan
 from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint, Instance
+from sylvan.runtime.machine import resident_bytes
+from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.store import State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
 
-__all__ = ["NamedTopK", "TextModel"]
+__all__ = ["NamedTopK", "TextModel", "need_plan"]
 
 _KIND = "text-model"
 
@@ -272,6 +275,30 @@ class TextModel(TextEstimator):
         joined = cls(vectorizer, model)
         joined._join(vocabulary)
         return joined
+
+
+def need_plan(model: Any) -> None:
+    """Say that a model's training can't be estimated, if that is so.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if not hasattr(model, "plan"):
+        raise ParameterError(
+            f"{type(model).__name__} has no plan: only trainings of XRLinear and BeamTreeClassifier can be estimated."
+        )
+
+
+def text_plan(vectorizer: Any, model: Any, texts: list[str], vocabulary: Any, Y: Any, options: dict[str, Any]) -> Plan:
+    """The plan of a text model: its features are made by a copy of the vectoriser, the rest is its model's plan."""
+    need_plan(model)
+    vectorizer, before = copy.copy(vectorizer), resident_bytes()
+    with timed(resolve_jobs(vectorizer.n_jobs)) as clock:
+        X = vectorizer.fit_transform(texts)
+    phase = Phase("features", clock.seconds, max(0, resident_bytes() - before))
+    plan: Plan = model.plan(X, Y, **options, **names_for(model, vocabulary))
+    return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))
 
 
 store.register(_KIND, TextModel.from_state)

@@ -18,9 +18,10 @@ from sylvan.canonical import Csr, take_rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import cluster_rows, layer_positives
 from sylvan.parallel import progress
-from sylvan.ranking.linear import LayerProblem, solve_layers
+from sylvan.ranking.linear import LayerProblem, cluster_jobs
+from sylvan.ranking.sizes import LANES, beam_bytes, csr_bytes, laid_out_bytes, rows_bytes, solved_bytes, solver_bytes
 from sylvan.ranking.training import TreeTraining
-from sylvan.runtime.memory import LANES, beam_bytes, csr_bytes, laid_out_bytes, rows_bytes, solved_bytes, solver_bytes
+from sylvan.runtime import Runner
 from sylvan.weights import ClusterRows, block_bits
 
 __all__ = ["RankerEstimate", "estimate_ranker"]
@@ -38,8 +39,8 @@ class LayerEstimate:
     Attributes
     ----------
     n_clusters : int
-    seconds, dearest : float
-        Of one thread, for all clusters and for the dearest of them.
+    seconds, longest : float
+        Of one thread, for all clusters and for the most expensive of them.
     n_weights, n_rows : float
         Weights, and features that have any, over all clusters.
     known, solver, laid_out : int
@@ -50,7 +51,7 @@ class LayerEstimate:
 
     n_clusters: int
     seconds: float
-    dearest: float
+    longest: float
     n_weights: float
     n_rows: float
     known: int
@@ -90,9 +91,9 @@ class RankerEstimate:
     def seconds(self) -> float:
         """With the threads of the training, on a machine that does nothing else."""
         if self.together:
-            dearest = max(layer.dearest for layer in self.layers)
-            return self.prepared + max(sum(layer.seconds for layer in self.layers) / self.n_jobs, dearest)
-        return self.prepared + sum(max(layer.seconds / self.n_jobs, layer.dearest) for layer in self.layers)
+            longest = max(layer.longest for layer in self.layers)
+            return self.prepared + max(sum(layer.seconds for layer in self.layers) / self.n_jobs, longest)
+        return self.prepared + sum(max(layer.seconds / self.n_jobs, layer.longest) for layer in self.layers)
 
     @property
     def model_bytes(self) -> int:
@@ -123,21 +124,6 @@ class RankerEstimate:
         return float(kept / total) if total else 1.0
 
 
-class _Solved:
-    """Takes what is solved."""
-
-    def __init__(self) -> None:
-        self.found: list[ClusterRows] = []
-
-    def has(self, layer: int, cluster: int) -> bool:
-        """Everything is to be solved."""
-        return False
-
-    def put(self, layer: int, cluster: int, rows: ClusterRows) -> None:
-        """Keep it."""
-        self.found.append(rows)
-
-
 @dataclass(frozen=True)
 class _Sample:
     """What solving a part of a cluster showed, for the whole cluster."""
@@ -155,6 +141,7 @@ def estimate_ranker(
     tree: LabelTree,
     training: TreeTraining,
     sample_weight: npt.NDArray[np.float32] | None = None,
+    n_jobs: int = 1,
 ) -> RankerEstimate:
     """Time, memory and size of :func:`~sylvan.ranking.training.train_rankers`, for a small part of its time.
 
@@ -171,7 +158,7 @@ def estimate_ranker(
             bar.update()
     searched = any(estimator.searched(t) for t in range(tree.depth))
     beams = beam_bytes(features.shape[0], training.beam) if searched else 0
-    return RankerEstimate(tuple(layers), not searched, training.n_jobs, prepared, beams)
+    return RankerEstimate(tuple(layers), not searched, n_jobs, prepared, beams)
 
 
 class _Estimator:
@@ -267,18 +254,16 @@ class _Estimator:
         # the top layer alone: elsewhere an empty row more keeps it from that.
         features, positives = (_taken(matrix, rows, t > 0) for matrix in (self.features, self.positives[t]))
         at, own = np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int32)
-        problems = {
-            number: LayerProblem(children, positives, at, own, weighted=self.weighted)
-            for number, children in enumerate(groups)
-        }
+        problems = [LayerProblem(children, positives, at, own, weighted=self.weighted) for children in groups]
         weight = self.sample_weight
         if weight is not None:
             weight = np.append(weight[rows], np.float32(1))[: features.shape[0]]
-        solved = _Solved()
         start = time.thread_time()  # of the processor, whatever else it does meanwhile
-        solve_layers(features, problems, self.training.linear, solved, sample_weight=weight)
+        linear = self.training.linear
+        jobs = [cluster_jobs(features, one, n, linear, sample_weight=weight) for n, one in enumerate(problems)]
+        solved = [sets[0] for sets in Runner().run([job for (job,) in jobs])]
         seconds = time.thread_time() - start
-        return seconds, solved.found, len(np.unique(features.indices))
+        return seconds, solved, len(np.unique(features.indices))
 
     def _with_negatives(self, t: int, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """The cluster's own rows (unless negatives are ``"man"``) and as many as a search would bring."""

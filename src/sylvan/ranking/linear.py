@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.errors import ModelError
 from sylvan.indexing.rows import row_squares
-from sylvan.parallel import map_parallel
-from sylvan.runtime.memory import LANES, Gate, solver_bytes
+from sylvan.parallel import scratch
+from sylvan.ranking.sizes import LANES, solver_bytes
+from sylvan.runtime.job import Arrays, Job, Packing
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
 
-__all__ = ["LOSSES", "Collector", "Folds", "LayerProblem", "LinearOptions", "solve_layers"]
+__all__ = ["LOSSES", "Folds", "LayerProblem", "LinearOptions", "cluster_jobs"]
 
 LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
 
@@ -67,16 +68,6 @@ class LayerProblem:
     weighted: bool = False
 
 
-class Collector(Protocol):
-    """Where solved clusters go."""
-
-    def has(self, layer: int, cluster: int) -> bool:
-        """Whether this cluster needn't be solved any more."""
-
-    def put(self, layer: int, cluster: int, rows: ClusterRows) -> None:
-        """Take a solved cluster, from any thread."""
-
-
 @dataclass(frozen=True)
 class Folds:
     """Rows to be held out, fold by fold.
@@ -100,89 +91,88 @@ class Folds:
         return cls(len(folds), of_row) if len(folds) else cls()
 
 
-@dataclass
-class _Scratch:
-    """Arrays that one thread uses again from cluster to cluster; they grow and never shrink."""
-
-    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-
-    def take(self, name: str, size: int, dtype: type, fill: int | None = None) -> npt.NDArray[Any]:
-        array = self.arrays.get(name)
-        if array is None or array.size < size:
-            array = np.empty(size, dtype) if fill is None else np.full(size, fill, dtype)
-            self.arrays[name] = array
-        return array
-
-
-def solve_layers(
+def cluster_jobs(
     features: Csr,
-    problems: Mapping[int, LayerProblem],
+    problem: LayerProblem,
+    layer: int,
     options: LinearOptions,
-    finished: Collector,
     *,
     folds: Folds | None = None,
-    without: Sequence[Collector] = (),
     sample_weight: npt.NDArray[np.float32] | None = None,
-    gate: Gate | None = None,
-    n_jobs: int = 1,
-    description: str | None = None,
-) -> None:
-    """Solve every cluster of the given layers, the dearest first; the answer doesn't depend on ``n_jobs``.
+) -> list[Job[list[ClusterRows]]]:
+    """One job for each cluster of a layer: all its children's models, with all rows and then without each fold.
 
-    Layers that are known together (with teacher-forced negatives, all of them) share one list of work, so that
-    the single cluster of the top layer keeps one thread busy while the others go on below it.
+    Layers that are known together (with teacher-forced negatives, all of them) are best run as one list, so that the
+    single cluster of the top layer keeps one thread busy while the others go on below it.
 
     Parameters
     ----------
-    problems : mapping of int to LayerProblem
-        The layers by their numbers.
-    finished : Collector
-        Takes each solved cluster, and knows those that need no solving.
+    problem : LayerProblem
+    layer : int
+        Its number, which the seeds depend on.
     folds : Folds, optional
-        Rows to be held out: each cluster is solved without those of each fold too.
-    without : sequence of Collector
-        One a fold, for what is solved without it.
-    gate : Gate, optional
-        Lets only as many clusters be in work as there is memory for.
+        Rows to be held out: each cluster is solved without those of each fold too, from where the solution with all
+        rows lies, at a part of the cost.
     """
     folds = Folds() if folds is None else folds
-    collectors = (finished, *without)
-    entries = np.diff(features.indptr)
-    norms = row_squares(features.indptr, features.data).astype(np.float32)
-    tasks: list[tuple[int, int, int]] = []
-    costs: list[float] = []
-    for t, problem in problems.items():
-        weighted = problem.weighted or sample_weight is not None
-        for cluster in range(len(problem.child_offsets) - 1):
-            if all(collector.has(t, cluster) for collector in collectors):
-                continue
-            rows = problem.rows[problem.row_offsets[cluster] : problem.row_offsets[cluster + 1]]
-            n_children = int(problem.child_offsets[cluster + 1] - problem.child_offsets[cluster])
-            n_entries = int(entries[rows].sum())
-            n_columns = features.shape[1]
-            used = min(n_entries, n_columns)
-            size = solver_bytes(len(rows), n_entries, used, n_columns, n_children, weighted, len(collectors))
-            tasks.append((t, cluster, size))
-            costs.append(float(n_entries + len(rows)) * -(-n_children // LANES) + 1.0)
-    if gate is not None:
-        gate.need(max((n_bytes for *_, n_bytes in tasks), default=0))
-    local = threading.local()
+    n_columns, n_sets = features.shape[1], 1 + folds.count
+    weighted = problem.weighted or sample_weight is not None
+    n_rows, n_children = np.diff(problem.row_offsets), np.diff(problem.child_offsets)
+    before = np.concatenate(([0], np.cumsum(np.diff(features.indptr)[problem.rows])))
+    n_entries = before[problem.row_offsets[1:]] - before[problem.row_offsets[:-1]]
+    costs = (n_entries + n_rows) * -(-n_children // LANES) + 1.0
+    shared = {
+        "features": features, "norms": row_squares(features.indptr, features.data).astype(np.float32),
+        "problem": problem, "options": options, "sample_weight": sample_weight, "folds": folds,
+    }  # fmt: skip
+    packings = {int(n): Packing(_pack, partial(_unpack, n_sets, int(n))) for n in np.unique(n_children)}
+    sizes = zip(n_rows.tolist(), n_entries.tolist(), n_children.tolist(), costs.tolist(), strict=True)
+    return [
+        Job(
+            f"layer{layer}.cluster{cluster}",
+            _solve_cluster,
+            {**shared, "cluster": cluster, "seed": (options.seed * 1_000_003 + layer) * 1_000_003 + cluster},
+            cost,
+            solver_bytes(rows, entries, min(entries, n_columns), n_columns, children, weighted, n_sets),
+            packings[children],
+            "solving the largest cluster",
+        )
+        for cluster, (rows, entries, children, cost) in enumerate(sizes)
+    ]
 
-    def solve(task: tuple[int, int, int]) -> None:
-        t, cluster, n_bytes = task
-        if not hasattr(local, "scratch"):
-            local.scratch = _Scratch()
-        seed = (options.seed * 1_000_003 + t) * 1_000_003 + cluster
-        work = (features, norms, problems[t], cluster, options, sample_weight, seed, folds)
-        with contextlib.nullcontext() if gate is None else gate.hold(n_bytes):
-            sets = _solve_cluster(*work, local.scratch)
-            if gate is not None and n_bytes * n_jobs > gate.capacity // 4:  # too much to sit on while others wait
-                local.scratch = _Scratch()
-        for collector, solved in zip(collectors, sets, strict=True):
-            if not collector.has(t, cluster):
-                collector.put(t, cluster, solved)
 
-    map_parallel(solve, tasks, n_jobs, costs=costs, description=description)
+_ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
+
+
+def _pack(sets: list[ClusterRows]) -> dict[str, npt.NDArray[Any]]:
+    """The rows of all sets, one behind the other, and where each set ends."""
+    found = {
+        name: np.concatenate([getattr(each, name) for each in sets]) for name in (*_ROWS, *_ENTRIES, "intercepts")
+    }
+    return {**found, "ends": np.cumsum([(len(each.features), len(each.children)) for each in sets], axis=0)}
+
+
+def _unpack(n_sets: int, n_children: int, arrays: Arrays) -> list[ClusterRows]:
+    """What :func:`_pack` gave, verified as far as laying it out needs it."""
+    types = dict.fromkeys((*_ROWS, "children"), np.int32) | {"weights": np.float32, "intercepts": np.float32}
+    ends = arrays.get("ends", np.zeros(0, np.int64))
+    whole = ends.shape == (n_sets, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
+    sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if whole else {}
+    sizes["intercepts"] = n_sets * n_children
+    if not whole or any(
+        name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
+        for name, dtype in types.items()
+    ):
+        raise ModelError("A stored cluster is damaged: its arrays don't agree.")
+    begins = np.concatenate((np.zeros((1, 2), np.int64), ends))
+    sets = []
+    for number in range(n_sets):
+        rows, entries = (slice(int(begins[number, i]), int(begins[number + 1, i])) for i in (0, 1))
+        intercepts = arrays["intercepts"][number * n_children : (number + 1) * n_children]
+        features, lengths = (arrays[name][rows] for name in _ROWS)
+        children, weights = (arrays[name][entries] for name in _ENTRIES)
+        sets.append(ClusterRows(features, lengths, children, weights, intercepts))
+    return sets
 
 
 def _solve_cluster(
@@ -194,7 +184,6 @@ def _solve_cluster(
     sample_weight: npt.NDArray[np.float32] | None,
     seed: int,
     folds: Folds,
-    scratch: _Scratch,
 ) -> list[ClusterRows]:
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the kept weights.
 
@@ -207,15 +196,15 @@ def _solve_cluster(
         intercepts = np.full(last - first, -1, np.float32)
         nobody = ClusterRows(nothing, nothing, nothing, nothing.astype(np.float32), intercepts)
         return [nobody] * (1 + folds.count)
-    n_columns = features.shape[1]
+    reused, n_columns = scratch(), features.shape[1]
     n_entries = int((features.indptr[rows + 1] - features.indptr[rows]).sum())
     if len(rows) == features.shape[0]:  # every row: its features are numbered well enough as they are
         begin, local_ids, used = features.indptr[:-1], features.indices, np.arange(n_columns, dtype=np.int32)
     else:
-        local_ids = scratch.take("local", n_entries, np.int32)
-        begin = scratch.take("begin", len(rows), np.int64)[: len(rows)]
-        used = scratch.take("used", min(n_entries, n_columns), np.int32)
-        numbers = scratch.take("numbers", n_columns, np.int32, fill=-1)
+        local_ids = reused.take("local", n_entries, np.int32)
+        begin = reused.take("begin", len(rows), np.int64)[: len(rows)]
+        used = reused.take("used", min(n_entries, n_columns), np.int32)
+        numbers = reused.take("numbers", n_columns, np.int32, fill=-1)
         n_used = kernels.renumber_features(features.indptr, features.indices, rows, numbers, local_ids, begin, used)
         used = used[:n_used]
     n_sets = 1 + folds.count
@@ -225,9 +214,9 @@ def _solve_cluster(
     for start in range(first, last, LANES):
         n_children = min(LANES, last - start)
         n_floats = kernels.solver_scratch_floats(len(rows), len(used), LANES, folds.count)
-        memory = scratch.take("solver", n_floats, np.float32)
+        memory = reused.take("solver", n_floats, np.float32)
         room = len(used) * n_children * n_sets
-        feature, child, weight = (scratch.take(name, room, dtype) for name, dtype in _TRIPLE)
+        feature, child, weight = (reused.take(name, room, dtype) for name, dtype in _TRIPLE)
         kernels.solve_group(
             features.indptr, features.data, norms, rows, local_ids, begin, len(used),
             problem.positives.indptr, problem.positives.indices,

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
-from sylvan.matching import beam as matching
+from sylvan.matching.beam import Beam, next_beam, root_beam
 from sylvan.matching.negatives import cluster_rows, layer_positives
-from sylvan.ranking.finished import Finished
-from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, solve_layers
+from sylvan.parallel import map_parallel
+from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, cluster_jobs
+from sylvan.ranking.sizes import beam_bytes, csr_bytes, pairing_bytes
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.ranking.workspace import Workspace
-from sylvan.runtime.memory import beam_bytes, csr_bytes, pairing_bytes
+from sylvan.runtime import Job, Packing, Results, Runner
+from sylvan.runtime.job import Arrays
 from sylvan.validate import Csr
-from sylvan.weights import ClusterWeights
+from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
 __all__ = ["TreeTraining", "train_rankers"]
 
@@ -38,7 +37,6 @@ class TreeTraining:
     beam: int
     linear: LinearOptions
     weight_dtype: str
-    n_jobs: int
 
 
 def train_rankers(
@@ -47,146 +45,159 @@ def train_rankers(
     tree: LabelTree,
     training: TreeTraining,
     sample_weight: npt.NDArray[np.float32] | None = None,
-    held_out: Sequence[npt.NDArray[np.int32]] = (),
+    holdout: Sequence[npt.NDArray[np.int32]] = (),
     *,
-    work: Workspace | None = None,
-    prefix: str = "tree0",
+    runner: Runner | None = None,
     known: Mapping[int, ClusterWeights] | None = None,
 ) -> list[TreeRanker]:
-    """Phases 2 and 3: each layer's rows, then its rankers.
+    """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers.
 
-    The first ranker is trained on all rows. One more follows for each set of ``held_out`` rows (row ids), which teach
-    it nothing: a cluster's solution with all rows is where the one without them begins, at a part of the cost.
+    The first ranker is trained on all rows. One more follows for each set of ``holdout`` rows (row ids), trained
+    without them: a cluster's solution with all rows is where the one without them begins, at a part of the cost.
 
-    ``work`` says where finished parts go, under names that begin with ``prefix``; without it they stay in memory.
     ``known`` are weights of layers that were learned elsewhere and are taken as they are.
     """
-    work = Workspace() if work is None else work
-    names = [prefix, *(f"fold{fold}{prefix}" for fold in range(len(held_out)))]
-    finished = [
-        work.finished(name, tree, features.shape[1], training.weight_dtype, training.n_jobs) for name in names
+    runner, known = Runner() if runner is None else runner, known or {}
+    folds = Folds.of(holdout, features.shape[0])
+    positives = runner.share(runner.one(_positives_job(tree, labels)))
+    weighted = bool((labels.data != 1).any())
+    sets: list[list[ClusterWeights]] = [[] for _ in range(1 + folds.count)]
+    beam, reached = root_beam(features.shape[0]), 0
+    for stage in _stages(training.negatives, known):
+        if stage[0] in known:
+            for layers in sets:
+                layers.append(known[stage[0]])
+            continue
+        problems = {}
+        for t in stage:
+            nodes = None
+            if t and training.negatives[t] != "tfn":  # the matcher's own choice: follow the beam down to here
+                for above in range(reached, t):
+                    beam = runner.one(_beam_job(features, sets[0][above], beam, above, training, runner.n_jobs))
+                nodes, reached = beam[0], t
+            row_offsets, rows = runner.share(runner.one(_rows_job(t, tree, training, positives, nodes)))
+            problems[t] = LayerProblem(tree.child_offsets[t], positives[t], row_offsets, rows, weighted=weighted)
+        jobs = {
+            t: cluster_jobs(features, problem, t, training.linear, folds=folds, sample_weight=sample_weight)
+            for t, problem in problems.items()
+        }
+        solved = runner.run([job for t in stage for job in jobs[t]], _description(stage, tree.depth))
+        for layers, found in zip(sets, _laid_out(solved, stage, tree, features, training, folds, runner), strict=True):
+            layers += found
+    return [TreeRanker(tree, layers) for layers in sets]
+
+
+def _stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights]) -> list[list[int]]:
+    """Layers that can be solved together, as none of them learns from a search through another.
+
+    With teacher-forced negatives in all layers but the first, whose one cluster takes every row, that is all of them.
+    """
+    stages: list[list[int]] = []
+    for t, scheme in enumerate(negatives):
+        if t and scheme == "tfn" and t not in known and t - 1 not in known:
+            stages[-1].append(t)
+        else:
+            stages.append([t])
+    return stages
+
+
+def _description(stage: Sequence[int], depth: int) -> str:
+    if len(stage) == depth:
+        return "Training"
+    which = f"layer {stage[0] + 1}" if len(stage) == 1 else f"layers {stage[0] + 1} to {stage[-1] + 1}"
+    return f"Training {which} of {depth}"
+
+
+# ---------------------------------------- what comes before the rankers, as jobs
+
+
+def _positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
+    """The nodes that each row is a positive of, layer by layer (line 3)."""
+    size = csr_bytes(labels.shape[0], labels.nnz) * tree.depth + pairing_bytes(labels.nnz)
+    inputs = {"tree": tree, "labels": labels}
+    return Job("positives", layer_positives, inputs, peak_bytes=size, title="sorting the labels")
+
+
+def _rows_job(
+    t: int, tree: LabelTree, training: TreeTraining, positives: Sequence[Csr], nodes: npt.NDArray[np.int32] | None
+) -> Job[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
+    """The rows of layer t's clusters (line 4), ``nodes`` being the beam above it."""
+    parents = positives[t - 1] if t else None
+    n_pairs = (0 if parents is None else parents.nnz) + (0 if nodes is None else nodes.size)
+    inputs = {
+        "negatives": training.negatives[t], "parents": parents, "beam": nodes,
+        "n_clusters": len(tree.child_offsets[t]) - 1, "n_rows": positives[t].shape[0],
+    }  # fmt: skip
+    title = f"gathering the rows of layer {t + 1}"
+    return Job(f"layer{t}.rows", cluster_rows, inputs, peak_bytes=pairing_bytes(n_pairs), title=title)
+
+
+def _beam_job(
+    features: Csr, weights: ClusterWeights, above: Beam, t: int, training: TreeTraining, n_jobs: int
+) -> Job[Beam]:
+    """The clusters that each training row reaches below layer t (line 7)."""
+    inputs = {
+        "features": features, "weights": weights, "above": above, "width": training.beam,
+        "combine": training.combines[t], "n_jobs": n_jobs,
+    }  # fmt: skip
+    size = beam_bytes(features.shape[0], training.beam)
+    title = "searching the training rows' clusters"
+    return Job(f"layer{t}.beam", next_beam, inputs, peak_bytes=size, packing=_BEAM, title=title)
+
+
+def _pack_beam(beam: Beam) -> Arrays:
+    return {"nodes": beam[0], "scores": beam[1]}
+
+
+def _unpack_beam(arrays: Arrays) -> Beam:
+    nodes, scores = arrays.get("nodes"), arrays.get("scores")
+    if nodes is None or scores is None or nodes.shape != scores.shape or nodes.dtype != np.int32:
+        raise ModelError("A stored beam is damaged: its nodes and scores don't agree.")
+    return np.array(nodes), np.array(scores)  # the search asks for arrays that could be written to
+
+
+_BEAM: Packing[Beam] = Packing(_pack_beam, _unpack_beam)
+
+
+# ---------------------------------------- what comes after them
+
+
+def _laid_out(
+    solved: Results[list[ClusterRows]],
+    stage: Sequence[int],
+    tree: LabelTree,
+    features: Csr,
+    training: TreeTraining,
+    folds: Folds,
+    runner: Runner,
+) -> list[list[ClusterWeights]]:
+    """The layers of a stage from its solved clusters, which are let go: with all rows, then without each fold."""
+    n_sets = 1 + folds.count
+    widths = [len(tree.child_offsets[t]) - 1 for t in stage]
+    place = [(t, c) for t, width in enumerate(widths) for c in range(width)]
+    sizes = [[np.zeros(width, ClusterRows.SIZES) for width in widths] for _ in range(n_sets)]
+    for number, sets in solved.scan():
+        t, c = place[number]
+        for n, rows in enumerate(sets):
+            sizes[n][t][c] = rows.sizes()
+    layouts = [
+        [
+            Layout(sizes[n][i], tree.child_offsets[t], features.shape[1], training.weight_dtype, runner.zeros)
+            for i, t in enumerate(stage)
+        ]
+        for n in range(n_sets)
     ]
-    layers = _Layers(features, labels, tree, training, sample_weight, held_out, work, prefix, finished, known or {})
-    try:
-        # Every layer's rows are known beforehand.
-        if not known and all(scheme == "tfn" for scheme in training.negatives[1:]):
-            return [TreeRanker(tree, found) for found in layers.together()]
-        return [TreeRanker(tree, found) for found in layers.one_by_one()]
-    except BaseException:
-        with contextlib.suppress(ModelError):  # that the disk is full as well would hide what went wrong first
-            layers.flush()
-        raise
 
+    def lay(numbers: Sequence[int]) -> None:
+        for number, sets in solved.drain(numbers):
+            t, c = place[number]
+            for n, rows in enumerate(sets):
+                layouts[n][t].place(c, rows)
 
-class _Layers:
-    """The layers of one tree while they are trained."""
-
-    def __init__(
-        self,
-        features: Csr,
-        labels: Csr,
-        tree: LabelTree,
-        training: TreeTraining,
-        sample_weight: npt.NDArray[np.float32] | None,
-        held_out: Sequence[npt.NDArray[np.int32]],
-        work: Workspace,
-        prefix: str,
-        finished: Sequence[Finished],
-        known: Mapping[int, ClusterWeights],
-    ) -> None:
-        self.known = known
-        self.features, self.tree, self.training, self.sample_weight = features, tree, training, sample_weight
-        self.folds = Folds.of(held_out, features.shape[0])
-        self.work, self.prefix, self.finished = work, prefix, finished
-        self.weighted = bool((labels.data != 1).any())
-        n_rows = features.shape[0]
-        work.need(csr_bytes(n_rows, labels.nnz) * tree.depth + pairing_bytes(labels.nnz), "sorting the labels")
-        self.positives = [self._kept(nodes) for nodes in layer_positives(tree, labels)]
-        work.release()
-
-    def _kept(self, nodes: Csr) -> Csr:
-        keep = self.work.keep
-        return Csr(keep(nodes.indptr), keep(nodes.indices), keep(nodes.data), nodes.shape)
-
-    def problem(self, t: int, nodes: npt.NDArray[np.int32] | None) -> LayerProblem:
-        """The rows of layer t's clusters, ``nodes`` being the beam above it."""
-        offsets, n_rows = self.tree.child_offsets[t], self.features.shape[0]
-        above = self.positives[t - 1] if t else None
-        if above is not None:
-            n_pairs = above.nnz + (0 if nodes is None else nodes.size)
-            self.work.need(pairing_bytes(n_pairs), f"gathering the rows of layer {t + 1}")
-        row_offsets, rows = cluster_rows(self.training.negatives[t], above, nodes, len(offsets) - 1, n_rows)
-        row_offsets, rows = self.work.keep(row_offsets), self.work.keep(rows)
-        self.work.release()
-        return LayerProblem(offsets, self.positives[t], row_offsets, rows, weighted=self.weighted)
-
-    def solve(self, problems: dict[int, LayerProblem], description: str) -> None:
-        """Whatever isn't finished of these layers."""
-        finished, *without = self.finished
-        solve_layers(
-            self.features, problems, self.training.linear, finished, folds=self.folds, without=without,
-            sample_weight=self.sample_weight, gate=self.work.gate, n_jobs=self.training.n_jobs, description=description,
-        )  # fmt: skip
-        self.flush()
-
-    def flush(self) -> None:
-        """Bring what is solved to safety."""
-        for finished in self.finished:
-            finished.flush()
-
-    def complete(self, t: int) -> bool:
-        """Whether nothing of layer t has to be solved any more."""
-        return all(finished.complete(t) for finished in self.finished)
-
-    def together(self) -> list[list[ClusterWeights]]:
-        """All layers as one list of work; those of all rows first, then those without each fold."""
-        todo = [t for t in range(self.tree.depth) if not self.complete(t)]
-        self.solve({t: self.problem(t, None) for t in todo}, "Training")
-        return [finished.lay_out(range(self.tree.depth)) for finished in self.finished]
-
-    def one_by_one(self) -> list[list[ClusterWeights]]:
-        """Each layer on what the search through those above it finds."""
-        sets: list[list[ClusterWeights]] = [[] for _ in self.finished]
-        beams = _Beams(self, sets[0])
-        for t in range(self.tree.depth):
-            if t in self.known:
-                for layers in sets:
-                    layers.append(self.known[t])
-                continue
-            if not self.complete(t):
-                self.solve({t: self.problem(t, beams.above(t)[0])}, f"Training layer {t + 1} of {self.tree.depth}")
-            for layers, finished in zip(sets, self.finished, strict=True):
-                layers += finished.lay_out([t])
-        return sets
-
-
-class _Beams:
-    """The clusters that each training row reaches; one that a checkpoint holds isn't searched for again."""
-
-    def __init__(self, training: _Layers, layers: Sequence[ClusterWeights]) -> None:
-        self._of, self._layers = training, layers
-        self._last: tuple[int, matching.Beam] = (0, matching.root_beam(training.features.shape[0]))
-
-    def above(self, t: int) -> matching.Beam:
-        """The beam that layer t's clusters are taken from."""
-        if self._last[0] != t:
-            found = self._of.work.part(f"{self._of.prefix}.beam{t}", lambda: self._search(t), _pack, self._unpack)
-            self._last = (t, found)
-        return self._last[1]
-
-    def _search(self, t: int) -> matching.Beam:
-        training, features = self._of.training, self._of.features
-        self._of.work.need(beam_bytes(features.shape[0], training.beam), "searching the training rows' clusters")
-        above = self.above(t - 1)
-        combine = training.combines[t - 1]
-        return matching.next_beam(features, self._layers[t - 1], above, training.beam, combine, training.n_jobs)
-
-    def _unpack(self, state: store.State) -> matching.Beam:
-        n_nodes = max(self._of.tree.layer_sizes)
-        nodes = store.need_range(state, "nodes", -1, n_nodes - 1, np.int32, (self._of.features.shape[0], None))
-        scores = store.need_array(state, "scores", np.float32, nodes.shape)
-        return nodes.copy(), scores.copy()  # what was loaded can't be written to, which the search asks of its arrays
-
-
-def _pack(beam: matching.Beam) -> store.State:
-    return store.State("training-beam", 1, arrays={"nodes": beam[0], "scores": beam[1]})
+    if solved.in_memory:
+        ends = [0, *np.cumsum(widths).tolist()]
+        map_parallel(lay, [range(*ends[i : i + 2]) for i in range(len(widths))], runner.n_jobs)
+    else:
+        lay(range(len(solved)))
+    runner.release()
+    return [[layout.finish() for layout in layers] for layers in layouts]

@@ -1,1 +1,19 @@
-"""What every training runs on: checkpoints, memory limits, the machine."""
+"""What every training runs on: jobs, and runners on threads, within memory, beside a checkpoint."""
+
+from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.checkpointed import Checkpointed, opened_runner
+from sylvan.runtime.job import ARRAY, Job, Once, Packing
+from sylvan.runtime.runner import Results, Runner, WithinMemory
+
+__all__ = [
+    "ARRAY",
+    "Checkpoint",
+    "Checkpointed",
+    "Job",
+    "Once",
+    "Packing",
+    "Results",
+    "Runner",
+    "WithinMemory",
+    "opened_runner",
+]

@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import ModelError, ParameterError
-from sylvan.indexing import LabelTree
 from sylvan.store import JSON
 from sylvan.version import __version__
 
@@ -211,14 +210,14 @@ def checksum(*arrays: npt.NDArray[Any] | None) -> str:
 def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> dict[str, JSON]:
     """What tells a training from others: release, estimator, parameters, and checksums of the data.
 
-    ``data`` are matrices in any form that ``fit`` takes, vectors, or None; a LabelTree among the parameters counts by
-    its arrays.
+    ``data`` are matrices in any form that ``fit`` takes, vectors, or None; a model among the parameters, such as
+    a LabelTree, counts by its arrays.
     """
 
     plain: dict[str, JSON] = {}
     for name, value in parameters.items():
-        if isinstance(value, LabelTree):
-            plain[name] = checksum(*value.child_offsets, value.leaf_labels)
+        if hasattr(value, "to_state"):
+            plain[name] = checksum(*value.to_state().arrays.values())
         elif isinstance(value, (tuple, list)):
             plain[name] = list(value)
         else:
@@ -248,6 +247,8 @@ def _difference(before: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
 @contextlib.contextmanager
 def opened(checkpoint: Checkpoint | str | os.PathLike[str], identity: Mapping[str, JSON]) -> Any:
     """The checkpoint while a training runs; one given as a path is removed when it ends well."""
+    if not isinstance(checkpoint, (str, os.PathLike, Checkpoint)):
+        raise no_checkpoint(checkpoint)
     found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     found.open(identity)
     try:

@@ -32,10 +32,10 @@ from sylvan.models.beam_tree.training import (
     go_on,
     learn,
 )
-from sylvan.models.xr.plan import Plan
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
 from sylvan.ranking.class_training import LOSSES, OPTIMIZERS
+from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
 
 __all__ = ["BeamTreeClassifier"]

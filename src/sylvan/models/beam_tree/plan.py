@@ -17,11 +17,13 @@ from sylvan.models.beam_tree.training import (
     training_of,
     zero_weights,
 )
-from sylvan.models.xr.plan import TREE_BYTES, Phase, Plan, timed
 from sylvan.parallel import quiet, resolve_jobs
 from sylvan.runtime.machine import available_bytes, resident_bytes
+from sylvan.runtime.plan import Phase, Plan, timed
 
 __all__ = ["plan_training"]
+
+_TREE_BYTES = 16  # of a finished tree and the class counts, a class
 
 _SHOWN = 300  # rows at first; as many again and again until the time is enough to tell
 _ENOUGH_SECONDS = 0.2
@@ -53,7 +55,7 @@ def plan_training(model: Any, examples: Examples) -> Plan:
     return Plan(
         sum(phase.seconds for phase in phases),
         now + max(phase.peak_bytes for phase in phases),
-        weight + TREE_BYTES * examples.n_classes,
+        weight + _TREE_BYTES * examples.n_classes,
         None if available is None else now + available,
         tuple(phases),
         ("fewer features", *(("optimizer='sgd', half as much",) if weight > each else ())),

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sylvan.errors import ModelError
-from sylvan.ranking.workspace import SECONDS
 from sylvan.runtime import checkpoint as checkpoints
 from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.checkpointed import SECONDS
 
 __all__ = ["kept_rounds"]
 

@@ -26,11 +26,11 @@ from sylvan.models.transformer.kept_parts import KeptParts
 from sylvan.models.transformer.presets import CONSTRAINTS
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.words import spoken_of
-from sylvan.models.xr.plan import Plan
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint
 from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
-from sylvan.ranking.workspace import SECONDS
 from sylvan.runtime import checkpoint as checkpoints
 from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.checkpointed import SECONDS
 
 __all__ = ["KeptParts", "kept_parts"]
 

@@ -11,11 +11,13 @@ import numpy as np
 from sylvan import validate
 from sylvan.canonical import beside, take_rows
 from sylvan.errors import DataError, MemoryLimitError
+from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.features import dense_features
-from sylvan.models.xr.plan import Phase, Plan, rankers_plan, state_bytes, timed
+from sylvan.ranking.sizes import csr_bytes, solver_bytes
 from sylvan.runtime.machine import available_bytes, resident_bytes
-from sylvan.runtime.memory import csr_bytes, embedding_bytes, shown_bytes, solver_bytes
+from sylvan.runtime.memory import shown_bytes
+from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
@@ -344,8 +346,5 @@ def _rankers(training: TransformerTraining, tree: Any, terms: Any, n_dense: int)
     features = beside(take_rows(terms, rows), noise)
     ranker = training.ranker(None if training.model._own_trees else tree)
     weight = None if training.weight is None else validate.sample_weight(training.weight[rows], len(rows))
-    folds = 0 if ranker.calibration is None else ranker.calibration_folds
-    plan = rankers_plan(
-        ranker, features, labels, [(tree, ranker.seed)] * ranker.n_trees, weight, training.jobs, (), folds
-    )
+    plan = ranker.plan(features, labels, weight, trees=[tree] * ranker.n_trees)
     return plan, len(rows) / max(n_rows, 1)

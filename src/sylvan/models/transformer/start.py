@@ -12,6 +12,7 @@ from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
 from sylvan.ranking.linear import LinearOptions
 from sylvan.ranking.training import TreeTraining, train_rankers
+from sylvan.runtime import Runner
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
@@ -69,11 +70,11 @@ class LinearStart:
         above = upper_tree(self.tree, layer)
         options = LinearOptions(cost=self.cost, threshold=0.0, seed=self.seed)
         words = ["tfn"] * layer + ["tfn+man"]
-        training = TreeTraining(words, [_COMBINE] * above.depth, self.beam, options, "float32", self.n_jobs)
+        training = TreeTraining(words, [_COMBINE] * above.depth, self.beam, options, "float32")
         features = take_rows(dense_rows(embeddings), self.learned)
         positives = take_rows(self._labels(layer), self.learned)
         weight = None if self.row_weight is None else self.row_weight[self.learned]
-        return train_rankers(features, positives, above, training, weight)[0].layers
+        return train_rankers(features, positives, above, training, weight, runner=Runner(self.n_jobs))[0].layers
 
     def _labels(self, layer: int) -> Csr:
         """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""

@@ -22,12 +22,10 @@ from sylvan.models.transformer.features import dense_features, engine_of, joined
 from sylvan.models.transformer.kept_parts import KeptParts, kept_parts
 from sylvan.models.transformer.plan import estimate, memory_words, on_gpu, plan_of, refuse_beyond_memory
 from sylvan.models.transformer.words import spoken_of
-from sylvan.models.xr.plan import Plan
-from sylvan.models.xr.training import XRTraining
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.workspace import Workspace
 from sylvan.runtime.checkpoint import Checkpoint, checksum, identity_of
+from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
@@ -148,8 +146,7 @@ class TransformerTraining:
     def _index(self, terms: Csr) -> LabelTree:
         """The tree by the labels' texts, before anything is known of the encoder's vectors."""
         one = XRLinear(**{**self.plain.get_params(deep=False), "n_trees": 1})
-        ((tree, _),) = XRTraining(one, terms, self.labels, self.weight, None, None)._trees(Workspace())
-        return tree
+        return one.index(terms, self.labels)[0]
 
     def check_layers(self, tree: LabelTree | None, encoder: TextEncoder) -> None:
         """See that what was given layer by layer has as many as the tree: before, not after, hours of work.
@@ -165,7 +162,7 @@ class TransformerTraining:
         sizes = layer_plan(self.labels.shape[1], ranker.branching, ranker.max_leaf)
         depth = len(sizes) if given is None else given.depth
         for name in ("negatives", "combine"):
-            ranker._per_layer(name, depth)
+            ranker.per_layer(name, depth)
         if not self.model.frozen and tree is not None:
             settings = presets.deep_settings(self.model, presets.kind_of(encoder))
             settings.check(len(self.model._trained_layers(tree)))

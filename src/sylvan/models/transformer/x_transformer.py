@@ -16,7 +16,6 @@ from sylvan.models.transformer.estimator import TransformerEstimator
 from sylvan.models.transformer.kept_parts import KeptParts
 from sylvan.models.transformer.presets import CONSTRAINTS, Unused
 from sylvan.models.transformer.training import TransformerTraining
-from sylvan.models.xr.training import fit_below
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Constraint
 from sylvan.validate import Csr
@@ -186,7 +185,8 @@ class XTransformer(TransformerEstimator):
             first = training.vectorizer.n_terms_
             known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
         labels, weight = training.labels.to_scipy(), training.weight
-        return fit_below(training.ranker(tree), features, labels, weight, known, kept.inner("ranker"), force)
+        ranker = training.ranker(tree)
+        return ranker.fit(features, labels, weight, layers=known, checkpoint=kept.inner("ranker"), force=force)
 
 
 def _once_each(offsets: _Ints, labels: npt.NDArray[np.int32], n_labels: int) -> tuple[_Ints, npt.NDArray[np.int32]]:

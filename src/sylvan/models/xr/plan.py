@@ -1,173 +1,28 @@
-"""A plan before work: how long a training will take, how much memory, how large the model; and what would fit."""
+"""What training an XRLinear will take: time, memory, the size of the model; and what would take less."""
 
 from __future__ import annotations
 
-import copy
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.indexing import LabelTree
-from sylvan.models.label_names import names_for
-from sylvan.parallel import resolve_jobs
 from sylvan.ranking.estimate import RankerEstimate, estimate_ranker
+from sylvan.ranking.training import TreeTraining
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.memory import shown_bytes
-from sylvan.store import State
+from sylvan.runtime.plan import Phase, Plan
 from sylvan.validate import Csr
 
-__all__ = ["Phase", "Plan", "need_plan", "rankers_plan", "shown_seconds", "text_plan", "timed"]
+__all__ = ["rankers_plan"]
 
 TREE_BYTES = 16  # of a finished tree and the label counts, a label
 AGAIN = 0.3  # of a training's time, to solve it again without the rows that calibrate it
 DEEP = 100  # max_leaf of a tree that is as deep as pays
 
 
-@dataclass(frozen=True)
-class Phase:
-    """One phase of a training: its seconds, and the bytes that it adds at its worst to what was there before."""
-
-    name: str
-    seconds: float
-    peak_bytes: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a training is expected to take.
-
-    Attributes
-    ----------
-    seconds : float
-        Until the model is trained, from features in memory (from texts in memory for a text model).
-    peak_bytes : int
-        Most memory that the process will hold, the data and what it holds already included.
-    model_bytes : int
-        Size of the saved model.
-    available_bytes : int or None
-        Memory that the process could hold on this machine now; None where the system doesn't tell.
-    phases : tuple of Phase
-    offers : tuple of str
-        What would take less memory, and how much less; the most harmless first.
-    """
-
-    seconds: float
-    peak_bytes: int
-    model_bytes: int
-    available_bytes: int | None
-    phases: tuple[Phase, ...] = ()
-    offers: tuple[str, ...] = ()
-
-    @property
-    def fits(self) -> bool:
-        """Whether the machine has the memory, as far as is known."""
-        return self.available_bytes is None or self.peak_bytes <= self.available_bytes
-
-    def check(self) -> None:
-        """Refuse to go on without the memory.
-
-        Raises
-        ------
-        MemoryLimitError
-            With the numbers and with what would fit.
-        """
-        if not self.fits and self.available_bytes is not None:
-            raise MemoryLimitError(
-                f"Training would take about {shown_bytes(self.peak_bytes)} of memory, but there are only "
-                f"{shown_bytes(self.available_bytes)}. What takes less: {'; '.join(self.offers) or 'fewer rows'}. "
-                "Or go on regardless with force=True (--force)."
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain values."""
-        return {**asdict(self), "fits": self.fits}
-
-    def text(self) -> str:
-        """The plan as a few lines for a terminal."""
-        width = max([len(phase.name) for phase in self.phases] + [12])
-        lines = [
-            f"{phase.name:<{width}}  {shown_seconds(phase.seconds):>9}  +{shown_bytes(phase.peak_bytes)} of memory"
-            for phase in self.phases
-        ]
-        lines += [
-            f"{'time':<{width}}  {shown_seconds(self.seconds):>9}",
-            f"{'peak memory':<{width}}  {shown_bytes(self.peak_bytes):>9}",
-            f"{'saved model':<{width}}  {shown_bytes(self.model_bytes):>9}",
-        ]
-        if self.available_bytes is not None:
-            verdict = "enough" if self.fits else "too little"
-            lines.append(f"{'available':<{width}}  {shown_bytes(self.available_bytes):>9}, which is {verdict}")
-        if not self.fits:
-            lines += ["What takes less:", *(f"  - {offer}" for offer in self.offers)]
-        return "\n".join(lines)
-
-    def after(self, phase: Phase, model_bytes: int) -> Plan:
-        """The plan with a phase before it, whose part of the model takes ``model_bytes``."""
-        return replace(
-            self,
-            seconds=self.seconds + phase.seconds,
-            model_bytes=self.model_bytes + model_bytes,
-            phases=(phase, *self.phases),
-        )
-
-
-def state_bytes(state: State) -> int:
-    """What the arrays of a state and of its parts take on disk."""
-    return sum(array.nbytes for array in state.arrays.values()) + sum(map(state_bytes, state.parts.values()))
-
-
-def need_plan(model: Any) -> None:
-    """Say that a model's training can't be foretold, if that is so.
-
-    Raises
-    ------
-    ParameterError
-    """
-    if not hasattr(model, "plan"):
-        raise ParameterError(
-            f"{type(model).__name__} has no plan: only trainings of XRLinear and BeamTreeClassifier can be foretold."
-        )
-
-
-def text_plan(vectorizer: Any, model: Any, texts: list[str], vocabulary: Any, Y: Any, options: dict[str, Any]) -> Plan:
-    """The plan of a text model: its features are made by a copy of the vectoriser, the rest is its model's plan."""
-    need_plan(model)
-    vectorizer, before = copy.copy(vectorizer), resident_bytes()
-    with timed(resolve_jobs(vectorizer.n_jobs)) as clock:
-        X = vectorizer.fit_transform(texts)
-    phase = Phase("features", clock.seconds, max(0, resident_bytes() - before))
-    plan: Plan = model.plan(X, Y, **options, **names_for(model, vocabulary))
-    return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))
-
-
-def shown_seconds(seconds: float) -> str:
-    """A time as people say it: ``"4.2 s"``, ``"12 min"``, ``"3.5 h"``."""
-    if seconds < 90:
-        return f"{seconds:.1f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
-@dataclass
-class timed:
-    """A block of code and the seconds that all its threads computed, as if the machine did nothing else."""
-
-    n_jobs: int = 1
-    seconds: float = field(default=0.0, init=False)
-
-    def __enter__(self) -> timed:
-        self._start = time.process_time()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds = (time.process_time() - self._start) / self.n_jobs
-
-
 def rankers_plan(
-    model: Any, features: Csr, labels: Csr, trees: Sequence[tuple[LabelTree, int]], sample_weight: Any,
+    model: Any, features: Csr, labels: Csr, trees: Sequence[LabelTree], training: TreeTraining, sample_weight: Any,
     n_jobs: int, before: Sequence[Phase] = (), n_folds: int = 0,
 ) -> Plan:  # fmt: skip
     """The plan of an XRLinear whose trees are made: each tree is taken to be like the first.
@@ -176,16 +31,16 @@ def rankers_plan(
     ----------
     model : XRLinear
         Not fitted; its parameters are what is planned.
-    trees : sequence of (LabelTree, int)
-        Each with its seed.
+    trees : sequence of LabelTree
+    training : TreeTraining
+        How the rankers of the first are trained.
     before : sequence of Phase
         What was done already.
     n_folds : int
         How many more models are solved beside this one to calibrate it, and let go of when they have ranked their rows.
     """
     now, available = resident_bytes(), available_bytes()
-    tree, seed = trees[0]
-    estimate = estimate_ranker(features, labels, tree, model._training(tree.depth, seed, n_jobs), sample_weight)
+    estimate = estimate_ranker(features, labels, trees[0], training, sample_weight, n_jobs)
     n_trees, own = len(trees), TREE_BYTES * labels.shape[1]
     each = estimate.model_bytes + own
     peak = (n_trees - 1) * each + estimate.peak_bytes() + own  # when the last tree is trained

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.errors import ModelError, ParameterError
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.explanation import TreeVote, tree_votes
 from sylvan.explain.paths import Names
 from sylvan.indexing import LabelTree
-from sylvan.indexing.choice import EMBEDDINGS
 from sylvan.indexing.rows import unit_rows
 from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
-from sylvan.matching.negatives import NEGATIVES
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
-from sylvan.models.xr.plan import Plan
-from sylvan.models.xr.training import XRTraining
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS
+from sylvan.models.holdout import calibrated, folds_for
+from sylvan.models.xr.params import XRParameters
+from sylvan.models.xr.plan import rankers_plan
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
-from sylvan.ranking.calibrate import METHODS, Calibrator, falling
+from sylvan.ranking.calibrate import Calibrator, falling
 from sylvan.ranking.ensemble import mean_score
-from sylvan.ranking.linear import LOSSES, LinearOptions
-from sylvan.ranking.tail import Tail, tail_of
-from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.tail import tail_of
+from sylvan.ranking.training import train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime import Checkpoint, Runner, opened_runner
+from sylvan.runtime.checkpoint import identity_of
+from sylvan.runtime.machine import available_bytes
+from sylvan.runtime.plan import Phase, Plan, timed
 from sylvan.topk import TopK
 from sylvan.validate import Csr
-from sylvan.weights import WEIGHT_DTYPES, ClusterWeights
+from sylvan.weights import ClusterWeights
 
 __all__ = ["XRLinear"]
 
-# What the paper settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions"): for the
-# layers above the last, and for the last.
-PAPER = {"negatives": ("tfn", "tfn+man"), "combine": ("l3_hinge", "ranker")}
 KIND = "xr-linear"
+# A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
+# rankers of smaller ones have never been seen to fill the rest.
+LARGE = 1 / 16
 
 
-class XRLinear(Estimator):
+class XRLinear(XRParameters):
     """Extreme multilabel ranking with a tree of linear models.
 
     Labels are clustered into a balanced tree; a linear model for each node, trained on the rows that reach its
@@ -135,95 +137,7 @@ class XRLinear(Estimator):
     [0, 1]
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "branching": Number(int, 2),
-        "max_leaf": Number(int, 1),
-        "beam": Number(int, 1, validate.MAX_COLUMNS),
-        "negatives": PerLayer((*NEGATIVES, "paper")),
-        "loss": Choice(tuple(LOSSES)),
-        "cost": Number(float, 0, open_low=True),
-        "positive_cost": Number(float, 0, open_low=True),
-        "negative_cost": Number(float, 0, open_low=True),
-        "bias": Number(float, 0),
-        "normalize": Flag(),
-        "tolerance": Number(float, 0, open_low=True),
-        "max_iterations": Number(int, 1, 2**31 - 1),
-        "threshold": Number(float, 0),
-        "max_weights_per_label": Number(int, 1, optional=True),
-        "weight_dtype": Choice(WEIGHT_DTYPES),
-        "combine": PerLayer((*matching.COMBINES, "paper")),
-        "embedding": Choice(EMBEDDINGS),
-        "clustering": Choice(("spherical", "kmeans", "random")),
-        "overlap": Number(int, 1),
-        "alpha": Number(float, 0, 1),
-        "n_trees": Number(int, 1, 1000),
-        "tree": Instance((LabelTree,), "a LabelTree", optional=True),
-        "calibration": Choice(METHODS, optional=True),
-        "calibration_folds": Number(int, 1, 100),
-        "tail": Tail(),
-        "n_jobs": Jobs(optional=True),
-        "seed": Number(int, 0, 2**31 - 1),
-    }
-
     rankers_: list[TreeRanker]
-
-    def __init__(
-        self,
-        branching: int = 16,
-        max_leaf: int = 100,
-        beam: int = 10,
-        negatives: str | list[str] = "tfn",
-        loss: str = "squared_hinge",
-        cost: float = 1.0,
-        positive_cost: float = 1.0,
-        negative_cost: float = 1.0,
-        bias: float = 1.0,
-        normalize: bool = False,
-        tolerance: float = 0.1,
-        max_iterations: int = 10,
-        threshold: float = 0.1,
-        max_weights_per_label: int | None = None,
-        weight_dtype: str = "uint8",
-        combine: str | list[str] = "l3_hinge",
-        embedding: str = "pifa",
-        clustering: str = "spherical",
-        overlap: int = 1,
-        alpha: float = 0.5,
-        n_trees: int = 1,
-        tree: LabelTree | None = None,
-        calibration: str | None = None,
-        calibration_folds: int = 1,
-        tail: str | None = None,
-        n_jobs: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.branching = branching
-        self.max_leaf = max_leaf
-        self.beam = beam
-        self.negatives = negatives
-        self.loss = loss
-        self.cost = cost
-        self.positive_cost = positive_cost
-        self.negative_cost = negative_cost
-        self.bias = bias
-        self.normalize = normalize
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.threshold = threshold
-        self.max_weights_per_label = max_weights_per_label
-        self.weight_dtype = weight_dtype
-        self.combine = combine
-        self.embedding = embedding
-        self.clustering = clustering
-        self.overlap = overlap
-        self.alpha = alpha
-        self.n_trees = n_trees
-        self.tree = tree
-        self.calibration = calibration
-        self.calibration_folds = calibration_folds
-        self.tail = tail
-        self.n_jobs = n_jobs
-        self.seed = seed
 
     def fit(
         self,
@@ -233,9 +147,11 @@ class XRLinear(Estimator):
         *,
         label_features: Any = None,
         label_embeddings: Any = None,
+        layers: Mapping[int, ClusterWeights] | None = None,
         memory_limit: int | str | None = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         force: bool = False,
+        runner: Runner | None = None,
     ) -> XRLinear:
         """Build the tree and train its rankers.
 
@@ -250,6 +166,8 @@ class XRLinear(Estimator):
             For ``embedding="pifa_lf"``, in the feature space of X.
         label_embeddings : sparse matrix or array of shape (L, m), optional
             Embeddings to cluster the labels by, instead of ``embedding``.
+        layers : mapping of int to ClusterWeights, optional
+            Weights of layers of a given ``tree`` that were learned elsewhere and are taken as they are.
         memory_limit : int or str, optional
             Bytes that the process may take, X and Y included, or text such as ``"4GB"``: training then works in parts
             and puts what is finished into files, to the same bits. Pages of mapped files don't count.
@@ -258,6 +176,8 @@ class XRLinear(Estimator):
             Nothing is written in the first minute; a path is removed when ``fit`` is done.
         force : bool, default False
             Train even where :meth:`plan` says that the machine hasn't got the memory.
+        runner : Runner, optional
+            Who runs the training's jobs, instead of threads of this process; see :mod:`sylvan.runtime`.
 
         Raises
         ------
@@ -271,13 +191,55 @@ class XRLinear(Estimator):
         ModelError
             When ``checkpoint`` is another training's, or can't be written.
         """
-        training = XRTraining(self, X, Y, sample_weight, label_features, label_embeddings)
-        rankers, calibrator = training.run(memory_limit, checkpoint, force)
-        self._keep_names(X, training.vocabulary)
-        return self._join(rankers, training.features, training.labels, calibrator)
+        features, labels, vocabulary, weight = self._training_set(X, Y, sample_weight)
+        about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
+        folds = folds_for(self.calibration, self.calibration_folds, features.shape[0], weight)
+
+        def identity() -> dict[str, Any]:
+            parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
+            data = {"X": features, "Y": labels, "sample_weight": weight, **about_labels}
+            return identity_of(type(self).__name__, parameters, **data)
+
+        with opened_runner(
+            self.n_jobs, runner=runner, memory_limit=memory_limit, checkpoint=checkpoint, identity=identity,
+            input_bytes=features.nbytes + labels.nbytes,
+        ) as run:  # fmt: skip
+            trees = self.build_trees(features, labels, run, **about_labels)
+            if memory_limit is None and not force:
+                self._refuse_beyond_memory(features, labels, trees, weight)
+            found = [
+                train_rankers(
+                    features, labels, tree, self.tree_training(tree.depth, seed), weight, folds,
+                    runner=run.within(f"tree{at}"), known=layers,
+                )
+                for at, (tree, seed) in enumerate(zip(trees, self.seeds(), strict=True))
+            ]  # fmt: skip
+            rankers, *without = (list(each) for each in zip(*found, strict=True))
+            fold_models = [copy.copy(self)._fitted(each, features, labels, None) for each in without]
+            calibrator = calibrated(self.calibration, fold_models, folds, features, labels, weight)
+        self._keep_names(X, vocabulary)
+        return self._fitted(rankers, features, labels, calibrator)
+
+    def index(
+        self, X: Any, Y: Any, *, label_features: Any = None, label_embeddings: Any = None, runner: Runner | None = None
+    ) -> list[LabelTree]:
+        """Phase 1 alone: the trees that :meth:`fit` would train rankers for, one for each of ``n_trees``.
+
+        Parameters and errors as in :meth:`fit`.
+        """
+        features, labels, _, _ = self._training_set(X, Y, None)
+        run = Runner(self.n_jobs) if runner is None else runner
+        return self.build_trees(features, labels, run, label_features, label_embeddings)
 
     def plan(
-        self, X: Any, Y: Any, sample_weight: Any = None, *, label_features: Any = None, label_embeddings: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        label_features: Any = None,
+        label_embeddings: Any = None,
+        trees: Sequence[LabelTree] | None = None,
     ) -> Plan:
         """What ``fit`` with the same arguments would take: time, memory and the size of the model.
 
@@ -285,7 +247,7 @@ class XRLinear(Estimator):
         the rest is estimated. This takes a quarter of the training's time where that is a second, and a few hundredths
         where it is hours. Nothing of the model changes.
 
-        Parameters and errors as in :meth:`fit`.
+        Parameters and errors as in :meth:`fit`; ``trees`` are taken, where given, instead of building them.
 
         Returns
         -------
@@ -300,9 +262,45 @@ class XRLinear(Estimator):
         >>> plan.fits, plan.model_bytes < 10_000
         (True, True)
         """
-        return XRTraining(self, X, Y, sample_weight, label_features, label_embeddings).plan()
+        features, labels, _, weight = self._training_set(X, Y, sample_weight)
+        phases: list[Phase] = []
+        if trees is None:
+            with timed(resolve_jobs(self.n_jobs)) as clock:
+                trees = self.build_trees(features, labels, Runner(self.n_jobs), label_features, label_embeddings)
+            name = "tree" if len(trees) == 1 else "trees"
+            phases = [Phase(name, clock.seconds, self.index_bytes(features, labels))]
+        return self._plan(features, labels, trees, weight, phases)
 
-    def _join(self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None) -> XRLinear:
+    # ---------------------------------------- the phases
+
+    def _training_set(
+        self, X: Any, Y: Any, sample_weight: Any
+    ) -> tuple[Csr, Csr, Vocabulary | None, npt.NDArray[np.float32] | None]:
+        """Parameters and data, verified: features, labels, the labels' names, weights of rows."""
+        self.check_params()
+        features, labels, vocabulary = self._training_pair(X, Y)
+        if labels.nnz == 0:
+            raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
+        if self.tree is not None and self.n_trees > 1:
+            raise ParameterError(
+                f"The 'n_trees' parameter of XRLinear must be 1 beside a given tree. Got {self.n_trees} instead."
+            )
+        return self._scaled(features), labels, vocabulary, validate.sample_weight(sample_weight, features.shape[0])
+
+    def _plan(
+        self, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any, before: Sequence[Phase] = ()
+    ) -> Plan:
+        folds = 0 if self.calibration is None else self.calibration_folds
+        training, jobs = self.tree_training(trees[0].depth, self.seeds()[0]), resolve_jobs(self.n_jobs)
+        return rankers_plan(self, features, labels, trees, training, weight, jobs, before, folds)
+
+    def _refuse_beyond_memory(self, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any) -> None:
+        """Raise a MemoryLimitError before hours of work rather than be killed after them."""
+        available = available_bytes()
+        if available is not None and features.nbytes + labels.nbytes > LARGE * available:
+            self._plan(features, labels, trees, weight).check()
+
+    def _fitted(self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None) -> XRLinear:
         self.rankers_, self.calibrator_ = rankers, calibrator
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
@@ -320,35 +318,6 @@ class XRLinear(Estimator):
         """The weights of the first tree's layers."""
         self._need_fit("layers_")
         return self.rankers_[0].layers
-
-    def _training(self, depth: int, seed: int, jobs: int) -> TreeTraining:
-        """How the rankers of one tree are trained."""
-        names = (
-            "loss", "cost", "positive_cost", "negative_cost", "bias", "tolerance", "max_iterations", "threshold",
-            "max_weights_per_label",
-        )  # fmt: skip
-        linear = LinearOptions(**{name: getattr(self, name) for name in names}, seed=seed)
-        return TreeTraining(
-            self._per_layer("negatives", depth), self._per_layer("combine", depth), self.beam, linear,
-            self.weight_dtype, jobs,
-        )  # fmt: skip
-
-    def _per_layer(self, name: str, depth: int) -> list[str]:
-        """A parameter that is one word or one a layer, as one a layer."""
-        value = getattr(self, name)
-        if isinstance(value, str):
-            words = [value] * depth
-        elif len(value) == depth:
-            words = list(value)
-        else:
-            raise ParameterError(
-                f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
-            )
-        above, last = PAPER[name]
-        words = [(last if t == depth - 1 else above) if word == "paper" else word for t, word in enumerate(words)]
-        if name == "combine":
-            matching.hinge_power(words)
-        return words
 
     def rank(
         self, X: Any, k: int = 10, *, beam: int | None = None, tail: str | None = None, allowed: Any = None,
@@ -399,12 +368,12 @@ class XRLinear(Estimator):
     def _rank_tree(
         self, ranker: TreeRanker, features: Csr, k: int, beam: int, labels: LabelFilter | None, jobs: int
     ) -> TopK:
-        combines = self._per_layer("combine", ranker.tree.depth)
+        combines = self.per_layer("combine", ranker.tree.depth)
         return ranker.rank(features, k, beam=beam, combines=combines, labels=labels, n_jobs=jobs, description="Ranking")
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         beam = self.beam if options.get("beam") is None else options["beam"]
-        combines = [self._per_layer("combine", ranker.tree.depth) for ranker in self.rankers_]
+        combines = [self.per_layer("combine", ranker.tree.depth) for ranker in self.rankers_]
         bound = self._bounded if len(self.rankers_) > 1 else None
         return tree_votes(self.rankers_, combines, self._scaled(row), label, beam, top, names, bound)
 
@@ -413,7 +382,7 @@ class XRLinear(Estimator):
             return np.clip(top.scores, 0, 1)
         bounded = self._bounded(top.scores)
         # Margins beyond 1 are all sure, and still in an order.
-        return falling(bounded) if self._per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
+        return falling(bounded) if self.per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
 
     def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The scores of one tree brought into [0, 1].
@@ -422,7 +391,7 @@ class XRLinear(Estimator):
         Eq. 13's measure, while their sigmoids would lie close together, and a mean of several trees would go by the
         labels that are low everywhere.
         """
-        combines = self._per_layer("combine", self.tree_.depth)
+        combines = self.per_layer("combine", self.tree_.depth)
         if combines[-1] != "ranker":
             return np.clip(scores, 0, 1)
         if self.loss == "logistic":
@@ -468,7 +437,7 @@ class XRLinear(Estimator):
         model._names_from_parts(state)
         for name in ("negatives", "combine"):
             for ranker in model.rankers_:
-                model._per_layer(name, ranker.tree.depth)
+                model.per_layer(name, ranker.tree.depth)
         return model
 
 

@@ -1,0 +1,255 @@
+"""The runner that stores finished results in a checkpoint and skips the jobs that it has results of."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, TypeVar
+
+from sylvan.errors import ModelError, ParameterError
+from sylvan.runtime.blocks import block_names, block_state, read_block
+from sylvan.runtime.checkpoint import Checkpoint, opened
+from sylvan.runtime.job import Arrays, Job
+from sylvan.runtime.machine import private_bytes
+from sylvan.runtime.memory import parse_bytes
+from sylvan.runtime.runner import Results, Runner, WithinMemory, Wrapper
+from sylvan.store import JSON
+
+__all__ = ["Checkpointed", "opened_runner"]
+
+SECONDS = 60.0  # a checkpoint is at most so far behind, and a shorter training writes none
+BLOCK_BYTES = 64 << 20
+LEAST_BLOCK = 1 << 20
+WAITING_SHARE = 1 / 16  # of the memory that is free under a limit, for results that wait to be written
+OBJECT_BYTES = 160  # that Python takes for an array itself
+_BLOCK = "block"
+_Result = TypeVar("_Result")
+
+
+class Checkpointed(Wrapper):
+    """Stores finished results and skips the jobs that it has results of.
+
+    Parameters
+    ----------
+    inner : Runner
+        Runs the others.
+    checkpoint : Checkpoint
+        Open.
+    block_bytes : int
+        Results of about so many bytes are written together.
+    spill : bool
+        Let results lie in the checkpoint until they are asked for, instead of in memory.
+
+    Notes
+    -----
+    Which results come into one block, and in which order, depends on time and threads; each has its job's name.
+    """
+
+    def __init__(
+        self, inner: Runner, checkpoint: Checkpoint, block_bytes: int | None = None, spill: bool = False
+    ) -> None:
+        super().__init__(inner)
+        self._checkpoint, self._spill = checkpoint, spill
+        self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
+        self._block_of: dict[str, str] = {}  # of each job whose result is stored
+        self._waiting: dict[str, Arrays] = {}
+        self._bytes, self._due = 0, time.monotonic() + SECONDS
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._number = 0
+        for block in checkpoint.names(_BLOCK):
+            self._number = int(block.removeprefix(_BLOCK)) + 1
+            for name in self._names_in(block):
+                self._block_of[name] = block
+
+    def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
+        results: Results[_Result] = _Stored(self, jobs) if self._spill else Results([None] * len(jobs))  # type: ignore[list-item]
+        done = set()
+        for number, result in self.stored(jobs):
+            done.add(number)
+            if not self._spill:
+                results[number] = result
+        todo = [number for number in range(len(jobs)) if number not in done]
+
+        def deliver(at: int, result: _Result) -> None:
+            number = todo[at]
+            packing = jobs[number].packing
+            if packing is not None:
+                self._put(jobs[number].name, packing.pack(result))
+            if packing is None or not self._spill:
+                results[number] = result
+
+        self.inner.stream([jobs[number] for number in todo], deliver, description)
+        self.flush()
+        return results
+
+    def one(self, job: Job[_Result]) -> _Result:
+        for _, result in self.stored([job]):
+            return result
+        result = self.inner.one(job)
+        if job.packing is not None:
+            self._put(job.name, job.packing.pack(result))
+        return result
+
+    def folder(self, name: str) -> str | None:
+        self._checkpoint.begin()
+        return os.fspath(self._checkpoint.folder / name)
+
+    def flush(self) -> None:
+        """Write what waits, if anything has been written before; a short training leaves no trace."""
+        if self._checkpoint.begun:
+            with self._lock:
+                batch = self._take()
+            self._write(batch)
+
+    def _put(self, name: str, arrays: Arrays) -> None:
+        """Let a result wait until a block is full, or has waited long enough, and is written."""
+        with self._lock:
+            self._waiting[name] = arrays
+            self._bytes += sum(array.nbytes + OBJECT_BYTES for array in arrays.values())
+            full = self._bytes >= self._block_bytes or time.monotonic() >= self._due
+            batch = self._take() if full else {}
+        self._write(batch)
+
+    def _take(self) -> dict[str, Arrays]:
+        """What waits; the caller holds the lock."""
+        batch, self._waiting, self._bytes = self._waiting, {}, 0
+        return batch
+
+    def _write(self, batch: dict[str, Arrays]) -> None:
+        """Blocks of results with the same fields; threads that come with further ones wait here, not to pile up."""
+        if not batch:
+            return
+        alike: dict[tuple[Any, ...], list[tuple[str, Arrays]]] = {}
+        for name, arrays in batch.items():
+            alike.setdefault(tuple((field, arrays[field].dtype.str) for field in sorted(arrays)), []).append(
+                (name, arrays)
+            )
+        del batch
+        with self._writing:
+            for results in alike.values():
+                block = f"{_BLOCK}{self._number:06d}"
+                self._checkpoint.write(block, block_state(results))
+                self._number += 1
+                self._block_of.update((name, block) for name, _ in results)
+                results.clear()
+            self._due = time.monotonic() + SECONDS
+            self.inner.release()
+
+    def stored(self, jobs: Sequence[Job[_Result]]) -> Iterator[tuple[int, _Result]]:
+        """The results that are stored or wait, with their jobs' numbers, block by block."""
+        numbers = {job.name: number for number, job in enumerate(jobs) if job.packing is not None}
+        wanted = numbers.keys()
+        blocks = dict.fromkeys(self._block_of[name] for name in wanted if name in self._block_of)
+        waiting = [(name, self._waiting[name]) for name in wanted if name in self._waiting]
+        for source in (*(self._read(block) for block in blocks), waiting):
+            for name, arrays in source:
+                packing = jobs[numbers[name]].packing if name in numbers else None
+                if packing is not None:
+                    with suppress(ModelError):
+                        yield numbers[name], packing.unpack(arrays)
+            self.inner.release()
+
+    def _read(self, block: str) -> Iterator[tuple[str, Arrays]]:
+        """The results of a block; none when it isn't whole."""
+        state = self._checkpoint.read(block)
+        if state is not None:
+            with suppress(ModelError):
+                yield from read_block(state)
+
+    def _names_in(self, block: str) -> list[str]:
+        state = self._checkpoint.read(block)
+        if state is not None:
+            with suppress(ModelError):
+                return block_names(state)
+        return []
+
+
+class _Stored(Results[_Result]):
+    """Results that lie in a checkpoint; those of jobs without a packing in memory."""
+
+    in_memory = False
+
+    def __init__(self, runner: Checkpointed, jobs: Sequence[Job[_Result]]) -> None:
+        super().__init__([None] * len(jobs))  # type: ignore[list-item]
+        self._runner, self._jobs = runner, jobs
+
+    def scan(self) -> Iterator[tuple[int, _Result]]:
+        found = 0
+        for number, job in enumerate(self._jobs):
+            if job.packing is None:
+                found += 1
+                yield number, self[number]
+        for number, result in self._runner.stored(self._jobs):
+            found += 1
+            yield number, result
+        if found < len(self):
+            raise ModelError(f"{len(self) - found} results of this training are no longer whole in its checkpoint.")
+
+    def drain(self, numbers: Sequence[int]) -> Iterator[tuple[int, _Result]]:
+        wanted = set(numbers)
+        return ((number, result) for number, result in self.scan() if number in wanted)
+
+
+@contextmanager
+def opened_runner(
+    n_jobs: int | None = 1,
+    *,
+    runner: Runner | None = None,
+    memory_limit: int | str | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    identity: Callable[[], Mapping[str, JSON]] = dict,
+    input_bytes: int = 0,
+) -> Iterator[Runner]:
+    """The runner of one training, made of what ``fit`` was given and cleared up behind it.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Threads.
+    runner : Runner, optional
+        One that was made elsewhere; it is used as it is, and then nothing else may be given.
+    memory_limit : int or str, optional
+        As :func:`~sylvan.runtime.memory.parse_bytes` takes it; results then lie in a temporary folder, or in the
+        checkpoint.
+    checkpoint : Checkpoint or path, optional
+        A path is removed when the training ends well.
+    identity : callable
+        Gives what tells this training from others.
+    input_bytes : int
+        What features and labels take, for systems that don't tell what a process holds.
+
+    Raises
+    ------
+    ParameterError, ModelError
+        When the limit is no amount of memory, or the checkpoint is another training's.
+    """
+    if runner is not None:
+        if memory_limit is not None or checkpoint is not None:
+            raise ParameterError("Beside a 'runner', fit takes no 'memory_limit' and no 'checkpoint': it has its own.")
+        yield runner
+        return
+    limit = None if memory_limit is None else parse_bytes(memory_limit)
+    with ExitStack() as stack:
+        made: Runner = Runner(n_jobs)
+        found: Checkpoint | None = None
+        if checkpoint is not None:
+            found = stack.enter_context(opened(checkpoint, identity()))
+        elif limit is not None:
+            found = Checkpoint(os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="sylvan-")), "work"))
+        block_bytes = BLOCK_BYTES
+        if limit is not None and found is not None:
+            place = next(path for path in (found.folder, *found.folder.parents) if path.is_dir())
+            made = within = WithinMemory(made, limit, private_bytes(input_bytes), os.fspath(place))
+            block_bytes = min(block_bytes, max(LEAST_BLOCK, int(within.free * WAITING_SHARE)))
+        if found is not None:
+            made = Checkpointed(made, found, block_bytes, spill=limit is not None)
+        try:
+            yield made
+        except BaseException:
+            with suppress(ModelError):  # that the disk is full as well would hide what went wrong first
+                made.flush()
+            raise

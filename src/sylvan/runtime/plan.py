@@ -1,0 +1,130 @@
+"""A plan before work: how long a training will take, how much memory, how large the model; and what would fit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from sylvan.errors import MemoryLimitError
+from sylvan.runtime.memory import shown_bytes
+from sylvan.store import State
+
+__all__ = ["Phase", "Plan", "shown_seconds", "state_bytes", "timed"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a training: its seconds, and the bytes that it adds at its worst to what was there before."""
+
+    name: str
+    seconds: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a training is expected to take.
+
+    Attributes
+    ----------
+    seconds : float
+        Until the model is trained, from features in memory (from texts in memory for a text model).
+    peak_bytes : int
+        Most memory that the process will hold, the data and what it holds already included.
+    model_bytes : int
+        Size of the saved model.
+    available_bytes : int or None
+        Memory that the process could hold on this machine now; None where the system doesn't tell.
+    phases : tuple of Phase
+    offers : tuple of str
+        What would take less memory, and how much less; the most harmless first.
+    """
+
+    seconds: float
+    peak_bytes: int
+    model_bytes: int
+    available_bytes: int | None
+    phases: tuple[Phase, ...] = ()
+    offers: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether the machine has the memory, as far as is known."""
+        return self.available_bytes is None or self.peak_bytes <= self.available_bytes
+
+    def check(self) -> None:
+        """Refuse to go on without the memory.
+
+        Raises
+        ------
+        MemoryLimitError
+            With the numbers and with what would fit.
+        """
+        if not self.fits and self.available_bytes is not None:
+            raise MemoryLimitError(
+                f"Training would take about {shown_bytes(self.peak_bytes)} of memory, but there are only "
+                f"{shown_bytes(self.available_bytes)}. What takes less: {'; '.join(self.offers) or 'fewer rows'}. "
+                "Or go on regardless with force=True (--force)."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {**asdict(self), "fits": self.fits}
+
+    def text(self) -> str:
+        """The plan as a few lines for a terminal."""
+        width = max([len(phase.name) for phase in self.phases] + [12])
+        lines = [
+            f"{phase.name:<{width}}  {shown_seconds(phase.seconds):>9}  +{shown_bytes(phase.peak_bytes)} of memory"
+            for phase in self.phases
+        ]
+        lines += [
+            f"{'time':<{width}}  {shown_seconds(self.seconds):>9}",
+            f"{'peak memory':<{width}}  {shown_bytes(self.peak_bytes):>9}",
+            f"{'saved model':<{width}}  {shown_bytes(self.model_bytes):>9}",
+        ]
+        if self.available_bytes is not None:
+            verdict = "enough" if self.fits else "too little"
+            lines.append(f"{'available':<{width}}  {shown_bytes(self.available_bytes):>9}, which is {verdict}")
+        if not self.fits:
+            lines += ["What takes less:", *(f"  - {offer}" for offer in self.offers)]
+        return "\n".join(lines)
+
+    def after(self, phase: Phase, model_bytes: int) -> Plan:
+        """The plan with a phase before it, whose part of the model takes ``model_bytes``."""
+        return replace(
+            self,
+            seconds=self.seconds + phase.seconds,
+            model_bytes=self.model_bytes + model_bytes,
+            phases=(phase, *self.phases),
+        )
+
+
+def state_bytes(state: State) -> int:
+    """What the arrays of a state and of its parts take on disk."""
+    return sum(array.nbytes for array in state.arrays.values()) + sum(map(state_bytes, state.parts.values()))
+
+
+def shown_seconds(seconds: float) -> str:
+    """A time as people say it: ``"4.2 s"``, ``"12 min"``, ``"3.5 h"``."""
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+@dataclass
+class timed:
+    """A block of code and the seconds that all its threads computed, as if the machine did nothing else."""
+
+    n_jobs: int = 1
+    seconds: float = field(default=0.0, init=False)
+
+    def __enter__(self) -> timed:
+        self._start = time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = (time.process_time() - self._start) / self.n_jobs
