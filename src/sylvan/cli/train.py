@@ -289,10 +289,10 @@ def _preset_of_texts(model: Any) -> dict[str, Any]:
 
 
 def _tree(folder: str) -> Any:
-    import sylvan
     from sylvan.indexing import LabelTree
+    from sylvan.store.registry import load
 
-    tree = sylvan.load(folder)
+    tree = load(folder)
     if not isinstance(tree, LabelTree):
         raise ParameterError(f"--tree takes a saved LabelTree, but {folder} holds a {type(tree).__name__}.")
     return tree

@@ -1,0 +1,190 @@
+"""The package as its sources say it is: which file imports which, and which private names it takes of others."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sylvan
+
+SOURCE = Path(sylvan.__file__).parent
+
+# From the ground up; a package may import those below it and, where that makes no circle, those of its own layer.
+LAYERS: list[list[str]] = [
+    ["version", "errors", "lazy", "params", "topk"],
+    ["_native"],
+    ["kernels", "parallel"],
+    ["canonical", "validate", "label_filter"],
+    ["store", "weights"],
+    ["runtime"],
+    ["data", "text", "metrics"],
+    ["indexing"],
+    ["matching"],
+    ["ranking"],
+    ["explain"],
+    ["sampling", "neural"],
+    ["models"],
+    ["tasks"],
+    ["importers", "distributed", "tune", "serve", "annif"],
+    ["cli"],
+    ["__main__"],
+]
+LAYER = {name: height for height, names in enumerate(LAYERS) for name in names}
+
+# Private names that don't belong to a module of Sylvan: of named tuples, of the standard library and of PyTorch.
+FOREIGN_PRIVATES = {"_asdict", "_replace", "_exit", "_version", "_indices", "_values"}
+
+
+@dataclass
+class Module:
+    """One file: its name with dots, its tree, what it imports, and the members of its classes."""
+
+    path: Path
+    name: str
+    tree: ast.Module
+    imports: set[str] = field(default_factory=set)  # of this package, in functions and under TYPE_CHECKING too
+    names: dict[str, str] = field(default_factory=dict)  # a name in this file: where it comes from, with dots
+    members: set[str] = field(default_factory=set)
+
+    @property
+    def where(self) -> str:
+        """The path inside the package, as a reader writes it."""
+        return self.path.relative_to(SOURCE).as_posix()
+
+    @property
+    def package(self) -> str:
+        """The package or module straight under ``sylvan``; empty for ``sylvan`` itself."""
+        return self.name.partition(".")[2].partition(".")[0]
+
+    @property
+    def room(self) -> str:
+        """What a reader sees of the file's package: the folder inside it, or else the file."""
+        parts = self.name.split(".")
+        return ".".join(parts[:3]) if len(parts) > 3 else self.name
+
+
+def name_of(path: Path) -> str:
+    parts = list(path.relative_to(SOURCE.parent).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def files() -> list[Path]:
+    found = sorted(SOURCE.rglob("*.py"))
+    assert len(found) > 10
+    return found
+
+
+@functools.cache
+def modules() -> Mapping[str, Module]:
+    """Every module of the package by its name."""
+    result = {}
+    for path in files():
+        tree = ast.parse(path.read_text("utf-8"))
+        result[name_of(path)] = Module(path, name_of(path), tree)
+    for module in result.values():
+        _read_imports(module, {*result, "sylvan._native"})
+        module.members = set(_members(module.tree))
+    return result
+
+
+def _read_imports(module: Module, known: set[str]) -> None:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                assert alias.name != "sylvan", f"{module.where} imports the package's face"
+                if alias.name.split(".")[0] == "sylvan":
+                    module.imports.add(alias.name)
+                    module.names[alias.asname or "sylvan"] = alias.name if alias.asname else "sylvan"
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module.where} imports relatively"
+            for alias in node.names if (node.module or "").split(".")[0] == "sylvan" else ():
+                whole = f"{node.module}.{alias.name}"
+                module.imports.add(whole if whole in known else str(node.module))
+                module.names[alias.asname or alias.name] = whole
+
+
+def _members(tree: ast.Module) -> Iterator[str]:
+    """Names that the classes of a file give a value to: methods, fields, attributes of ``self``."""
+    for node in ast.walk(tree):
+        for one in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield one.name
+            for target in one.targets if isinstance(one, ast.Assign) else (getattr(one, "target", None),):
+                if isinstance(target, ast.Name):
+                    yield target.id
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node.value):
+            yield node.attr
+
+
+def _is_own(value: ast.AST) -> bool:
+    """Whether it is ``self``, ``cls``, ``super()`` or ``type(self)``."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("super", "type"):
+        return all(_is_own(argument) for argument in value.args)
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
+
+
+def edges(level: str) -> dict[str, set[str]]:
+    """Who imports whom: ``"file"``, ``"room"`` (a folder inside a package, or else a file) or ``"package"``."""
+    known = modules()
+    result: dict[str, set[str]] = {}
+    for module in known.values():
+        for name in module.imports:
+            target = known.get(name)
+            ends = [module.name, name]
+            if level == "room":
+                ends = [module.room, target.room if target else name]
+            elif level == "package":
+                ends = [module.package, target.package if target else name.partition(".")[2]]
+            if ends[0] != ends[1]:
+                result.setdefault(ends[0], set()).add(ends[1])
+    return result
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The sets of nodes that reach one another, each sorted."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            new = set(graph.get(todo.pop(), ())) - seen
+            seen |= new
+            todo += new
+        return seen
+
+    reach = {node: reached(node) for node in graph}
+    tied = {node: sorted(other for other in reach[node] if node in reach.get(other, ())) for node in graph}
+    return sorted({tuple(names): names for names in tied.values() if names}.values())
+
+
+def _inherited(module: Module) -> set[str]:
+    """Members of the ancestors of a file's classes: a class may use what it inherits, of any object."""
+    known = modules()
+    result: set[str] = set()
+    for node in ast.walk(module.tree):
+        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+            base = base.value if isinstance(base, ast.Subscript) else base
+            place, _, _ = module.names.get(ast.unparse(base), "").rpartition(".")
+            if place in known and place != module.name:
+                result |= known[place].members | _inherited(known[place])
+    return result
+
+
+def foreign_privates(module: Module) -> set[str]:
+    """Private names that a file takes of others: imported, or asked of an object whose class isn't in the file."""
+    allowed = module.members | _inherited(module) | FOREIGN_PRIVATES
+    result = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sylvan":
+            result |= {alias.name for alias in node.names if _is_private(alias.name) and alias.name != "_native"}
+        elif isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node.value):
+            of_module = isinstance(node.value, ast.Name) and module.names.get(node.value.id) in modules()
+            result |= {node.attr} - (FOREIGN_PRIVATES if of_module else allowed)
+    return result
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))

@@ -1,0 +1,113 @@
+"""What a reader relies on: imports point downwards, nothing makes a circle, and private names stay private."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from house import LAYER, LAYERS, SOURCE, circles, edges, foreign_privates, modules
+
+# What doesn't hold the rules yet. These lists may only become shorter: what holds them has to be struck out.
+UPWARD_LEFT: set[tuple[str, str]] = {("runtime/checkpoint.py", "sylvan.indexing")}
+CIRCLES_LEFT: dict[str, list[list[str]]] = {
+    "package": [],
+    "room": [
+        ["sylvan.cli.app", "sylvan.cli.completion", "sylvan.cli.io", "sylvan.cli.options"],
+        ["sylvan.explain.explanation", "sylvan.explain.page", "sylvan.explain.text"],
+        ["sylvan.indexing.clustering", "sylvan.indexing.overlap", "sylvan.indexing.taxonomy", "sylvan.indexing.tree"],
+        ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
+        ["sylvan.sampling", "sylvan.sampling.by_name"],
+        ["sylvan.sampling.midx", "sylvan.sampling.samplers"],
+    ],
+    "file": [
+        ["sylvan.cli.app", "sylvan.cli.completion", "sylvan.cli.options"],
+        ["sylvan.explain.explanation", "sylvan.explain.page", "sylvan.explain.text"],
+        ["sylvan.indexing.clustering", "sylvan.indexing.overlap", "sylvan.indexing.taxonomy", "sylvan.indexing.tree"],
+        ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
+        ["sylvan.models.transformer.plan", "sylvan.models.transformer.training"],
+        ["sylvan.models.xr.training", "sylvan.models.xr.xr_linear"],
+        ["sylvan.sampling", "sylvan.sampling.by_name"],
+    ],
+}
+PRIVATES_LEFT: dict[str, set[str]] = {
+    "models/text_examples.py": {"_feature_name", "_text_features"},
+
+    "models/beam_tree/changes.py": {"_bias", "_branching", "_classes", "_grown", "_is_fitted", "_loss"},
+    "models/beam_tree/state.py": {
+        "_bias", "_branching", "_classes", "_dense", "_grown", "_loss", "_names_from_parts", "_names_to_parts", "_step",
+    },
+
+    "models/transformer/plan.py": {"_index", "_own_trees", "_planned_sizes", "_shaped", "_terms", "_trained_layers"},
+    "models/transformer/presets.py": {"_own_trees"},
+    "models/transformer/state.py": {
+        "_encoder", "_fields_from_state", "_fields_to_meta", "_held", "_join", "_ranker_as_fitted",
+    },
+    "models/transformer/training.py": {
+        "_own_trees", "_per_layer", "_ranked", "_shaped", "_trained_layers", "_trees",
+    },
+
+    "models/xr/plan.py": {"_training"},
+    "models/xr/training.py": {"_join", "_scaled", "_training", "_training_pair"},
+}  # fmt: skip
+
+
+def test_every_package_has_its_layer() -> None:
+    for module in modules().values():
+        assert module.name == "sylvan" or module.package in LAYER, f"{module.where} has no place in LAYERS"
+    assert len(LAYER) == sum(map(len, LAYERS))
+
+
+def test_imports_point_downwards() -> None:
+    upward = set()
+    for module in modules().values():
+        for name in module.imports if module.name != "sylvan" else ():  # the package's face names everything
+            package = name.partition(".")[2].partition(".")[0]
+            assert package in LAYER, f"{module.where} imports {name}, which has no place in LAYERS"
+            if LAYER[package] > LAYER[module.package]:
+                upward.add((module.where, name))
+    assert upward <= UPWARD_LEFT, f"these import what is above them: {upward - UPWARD_LEFT}"
+    assert upward == UPWARD_LEFT, f"strike out of this test, these point downwards: {UPWARD_LEFT - upward}"
+
+
+@pytest.mark.parametrize("level", ["package", "room", "file"])
+def test_imports_make_no_circle(level: str) -> None:
+    """Of packages, of the rooms inside them, and of files; imports for type hints alone count as well."""
+    found, left = circles(edges(level)), CIRCLES_LEFT[level]
+    new, gone = [one for one in found if one not in left], [one for one in left if one not in found]
+    assert not new, f"these import each other: {new}"
+    assert not gone, f"strike out of this test, these make no circle: {gone}"
+
+
+def test_private_names_are_used_by_their_own_file_alone() -> None:
+    """A class may also use what it inherits; a function that works on a model's privates belongs into the model."""
+    used = {(module.where, name) for module in modules().values() for name in foreign_privates(module)}
+    left = {(where, name) for where, names in PRIVATES_LEFT.items() for name in names}
+    assert used <= left, f"these use private names of others: {sorted(used - left)}"
+    assert used == left, f"strike out of this test, these use them no more: {sorted(left - used)}"
+
+
+def test_one_importer_of_native_code() -> None:
+    for module in modules().values():
+        if module.name != "sylvan.kernels":
+            assert not any(name.startswith("sylvan._native") for name in module.imports), module.where
+            assert "_native" not in module.path.read_text("utf-8"), module.where
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"import sys; {statement}; import json; print(json.dumps(sorted(sys.modules)))"
+    path = os.pathsep.join([str(SOURCE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    return set(json.loads(result.stdout.splitlines()[-1]))
+
+
+def test_importing_sylvan_loads_only_numpy_scipy_and_the_standard_library() -> None:
+    before = loaded_by("import numpy, scipy.sparse, numpy.lib.format")
+    new = loaded_by("import sylvan") - before
+    tops = {name.split(".")[0] for name in new}
+    assert tops <= {"sylvan", "numpy", *sys.stdlib_module_names}, tops
+    heavy = {"multiprocessing", "asyncio", "unittest", "http", "email", "xml", "sqlite3", "tkinter", "distutils"}
+    assert not heavy & tops, heavy & tops
