@@ -11,7 +11,7 @@ import pytest
 from house import LAYER, LAYERS, SOURCE, circles, edges, foreign_privates, modules
 
 # What doesn't hold the rules yet. These lists may only become shorter: what holds them has to be struck out.
-UPWARD_LEFT: set[tuple[str, str]] = {("runtime/checkpoint.py", "sylvan.indexing")}
+UPWARD_LEFT: set[tuple[str, str]] = set()
 CIRCLES_LEFT: dict[str, list[list[str]]] = {
     "package": [],
     "room": [
@@ -28,7 +28,6 @@ CIRCLES_LEFT: dict[str, list[list[str]]] = {
         ["sylvan.indexing.clustering", "sylvan.indexing.overlap", "sylvan.indexing.taxonomy", "sylvan.indexing.tree"],
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
         ["sylvan.models.transformer.plan", "sylvan.models.transformer.training"],
-        ["sylvan.models.xr.training", "sylvan.models.xr.xr_linear"],
         ["sylvan.sampling", "sylvan.sampling.by_name"],
     ],
 }
@@ -45,12 +44,7 @@ PRIVATES_LEFT: dict[str, set[str]] = {
     "models/transformer/state.py": {
         "_encoder", "_fields_from_state", "_fields_to_meta", "_held", "_join", "_ranker_as_fitted",
     },
-    "models/transformer/training.py": {
-        "_own_trees", "_per_layer", "_ranked", "_shaped", "_trained_layers", "_trees",
-    },
-
-    "models/xr/plan.py": {"_training"},
-    "models/xr/training.py": {"_join", "_scaled", "_training", "_training_pair"},
+    "models/transformer/training.py": {"_own_trees", "_ranked", "_shaped", "_trained_layers"},
 }  # fmt: skip
 
 
