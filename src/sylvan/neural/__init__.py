@@ -12,23 +12,23 @@ from sylvan.lazy import lazy_names, need_torch
 need_torch("sylvan.neural")
 
 if TYPE_CHECKING:
-    from sylvan.neural.loop.checkpoint import load_tree as load_tree
-    from sylvan.neural.loop.checkpoint import save_tree as save_tree
-    from sylvan.neural.loop.clip import clip_gradients as clip_gradients
+    from sylvan.neural.loop.checkpoint import load_best as load_best
     from sylvan.neural.loop.convergence import draw_convergence as draw_convergence
     from sylvan.neural.loop.engine import Engine as Engine
+    from sylvan.neural.loop.gradients import clip_gradients as clip_gradients
     from sylvan.neural.loop.history import History as History
-    from sylvan.neural.loop.keeping import load_best as load_best
-    from sylvan.neural.loop.refresh import RefreshSchedule as RefreshSchedule
+    from sylvan.neural.loop.schedule import RefreshSchedule as RefreshSchedule
     from sylvan.neural.loop.schedule import WarmupSchedule as WarmupSchedule
+    from sylvan.neural.loop.state_tree import load_tree as load_tree
+    from sylvan.neural.loop.state_tree import save_tree as save_tree
     from sylvan.neural.loop.training import Job as Job
     from sylvan.neural.loop.training import train as train
-    from sylvan.neural.sequence.bag_encoder import BagEncoder as BagEncoder
     from sylvan.neural.sequence.causal_transformer import CausalTransformer as CausalTransformer
     from sylvan.neural.sequence.gru4rec import GRU4Rec as GRU4Rec
     from sylvan.neural.sequence.lstm import LSTMEncoder as LSTMEncoder
     from sylvan.neural.sequence.sasrec import SASRec as SASRec
     from sylvan.neural.sequence.sequence_encoder import SequenceEncoder as SequenceEncoder
+    from sylvan.neural.text.bag_encoder import BagEncoder as BagEncoder
     from sylvan.neural.text.bag_text_encoder import BagTextEncoder as BagTextEncoder
     from sylvan.neural.text.embedding import embed as embed
     from sylvan.neural.text.encoder_source import open_encoder as open_encoder
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
 
 # Where each public name lives; a module is loaded when a name of it is first asked for.
 _PLACES = {
-    "BagEncoder": "sequence.bag_encoder",
+    "BagEncoder": "text.bag_encoder",
     "BagTextEncoder": "text.bag_text_encoder",
     "CausalTransformer": "sequence.causal_transformer",
-    "clip_gradients": "loop.clip",
+    "clip_gradients": "loop.gradients",
     "draw_convergence": "loop.convergence",
     "embed": "text.embedding",
     "Engine": "loop.engine",
     "GRU4Rec": "sequence.gru4rec",
     "History": "loop.history",
     "Job": "loop.training",
-    "load_best": "loop.keeping",
-    "load_tree": "loop.checkpoint",
+    "load_best": "loop.checkpoint",
+    "load_tree": "loop.state_tree",
     "LSTMEncoder": "sequence.lstm",
     "open_encoder": "text.encoder_source",
-    "RefreshSchedule": "loop.refresh",
+    "RefreshSchedule": "loop.schedule",
     "SASRec": "sequence.sasrec",
-    "save_tree": "loop.checkpoint",
+    "save_tree": "loop.state_tree",
     "SentenceEncoder": "text.sentence_encoder",
     "SequenceEncoder": "sequence.sequence_encoder",
     "TextEncoder": "text.text_encoder",

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from sylvan import metrics, validate
 from sylvan.errors import DataError
 from sylvan.indexing import pifa
-from sylvan.neural.loop.refresh import RefreshSchedule
+from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
-from sylvan.neural.sequence.bag_encoder import BagEncoder
+from sylvan.neural.text.bag_encoder import BagEncoder
 from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
 from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
 from sylvan.tasks.checksum import checksum_of_matrices

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.neural.loop.refresh import RefreshSchedule
+from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
 from sylvan.neural.sequence.causal_transformer import CausalTransformer
 from sylvan.neural.sequence.lstm import LSTMEncoder

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
-from sylvan.neural.loop.refresh import RefreshSchedule
+from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.sampling import (
     BeamTreeHead,
     CANELoss,

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from sylvan.errors import DataError
+from sylvan.neural.loop.checkpoint import results_of
 from sylvan.neural.loop.convergence import draw_convergence
 from sylvan.neural.loop.history import to_json, write_json
-from sylvan.neural.loop.keeping import results_of
 from sylvan.neural.loop.training import Job, train
 
 __all__ = ["run_task"]

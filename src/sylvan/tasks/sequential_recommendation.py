@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sylvan.data import SequenceData
 from sylvan.errors import DataError
-from sylvan.neural.loop.refresh import RefreshSchedule
+from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
 from sylvan.neural.sequence.gru4rec import GRU4Rec
 from sylvan.neural.sequence.sasrec import SASRec

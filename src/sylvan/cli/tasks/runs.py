@@ -17,8 +17,8 @@ from sylvan.cli.app import Session
 from sylvan.cli.options import complain, read_settings
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import RefreshSchedule
+from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint
 from sylvan.neural.loop.history import write_json
-from sylvan.neural.loop.keeping import Keeper, has_checkpoint
 from sylvan.neural.loop.training import Job
 from sylvan.parallel import quiet
 from sylvan.sampling import HarmfulOptimizerWarning, StaleSamplerWarning
@@ -160,7 +160,7 @@ def _guard(session: Session, folders: Sequence[str], given: dict[str, Any]) -> N
 def _check_checkpoints(job: Job, seeds: Sequence[int], folders: Sequence[str]) -> None:
     """Refuse to go on with another training, in whichever folder it lies."""
     for seed, folder in zip(seeds, folders, strict=True):
-        Keeper(folder).check({**job.settings(), "seed": seed})
+        TrainingFolder(folder).check({**job.settings(), "seed": seed})
 
 
 def _save_nothing(given: dict[str, Any]) -> None:

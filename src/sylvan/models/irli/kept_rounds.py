@@ -25,7 +25,7 @@ class _KeptRounds:
         self.checkpoint, self.started = checkpoint, time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        from sylvan.neural.loop.checkpoint import state_tree
+        from sylvan.neural.loop.state_tree import state_tree
 
         state = self.checkpoint.read(_PART)
         if state is None:
@@ -37,7 +37,7 @@ class _KeptRounds:
         return found
 
     def save(self, tree: dict[str, Any]) -> None:
-        from sylvan.neural.loop.checkpoint import tree_state
+        from sylvan.neural.loop.state_tree import tree_state
 
         if self.checkpoint.begun or time.monotonic() - self.started >= SECONDS:
             self.checkpoint.write(_PART, tree_state(tree, kind=_KIND))

@@ -22,11 +22,11 @@ from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
 from sylvan.models.transformer.layer_job import DeepLayerJob, LayerData
 from sylvan.models.transformer.settings import DeepSettings
 from sylvan.models.transformer.start import LinearStart
-from sylvan.neural.loop.checkpoint import load_tree, save_tree
+from sylvan.neural.loop.checkpoint import has_checkpoint
 from sylvan.neural.loop.engine import AsItIs, Engine
-from sylvan.neural.loop.finite import finite
+from sylvan.neural.loop.gradients import finite
 from sylvan.neural.loop.history import History, to_json
-from sylvan.neural.loop.keeping import has_checkpoint
+from sylvan.neural.loop.state_tree import load_tree, save_tree
 from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder

@@ -1,171 +1,175 @@
-"""Nested values with tensors in them as a folder of :mod:`sylvan.store`: arrays and JSON, nothing pickled.
-
-``state_dict`` of modules and optimisers, generators and positions are dicts and lists of tensors and plain values.
-The tensors become the folder's arrays; around them stands JSON, in which what JSON has no word for is an object with
-one key that begins with ``$``.
-"""
+"""The folder of a training: its last checkpoint, its best model and its results."""
 
 from __future__ import annotations
 
-import math
 import os
+import platform
+import shutil
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import nn
 
 from sylvan import store
-from sylvan.errors import ModelError, ParameterError
-from sylvan.store import JSON
+from sylvan.errors import ModelError
+from sylvan.neural.loop.history import History, to_json, write_json
+from sylvan.neural.loop.state_tree import load_tree, save_tree
+from sylvan.version import __version__
 
-__all__ = ["load_tree", "save_tree", "state_tree", "tree_state"]
+__all__ = ["TrainingFolder", "has_checkpoint", "load_best", "results_of"]
 
-# What NumPy has no type for, or a store none, travels as the bits of something that both have.
-_CARRIERS = {torch.bfloat16: torch.int16, torch.bool: torch.uint8}
-_DTYPES = {
-    str(dtype).partition(".")[2]: dtype
-    for dtype in (
-        torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-        torch.bfloat16, torch.float16, torch.float32, torch.float64,
-    )
-}  # fmt: skip
-_SMALL = 2**62  # ints beyond it are written as text
+_CHECKPOINT, _BEST, _RESULTS = "checkpoint", "best", "results.json"
+_KINDS = {_CHECKPOINT: "neural-checkpoint", _BEST: "neural-model"}
 
 
-def save_tree(folder: str | os.PathLike[str], tree: Any, *, kind: str, params: dict[str, JSON] | None = None) -> None:
-    """Write nested dicts, lists and tuples of tensors, arrays and plain values, whole or not at all.
+def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
+    """Whether a training has left a checkpoint in its folder."""
+    return os.path.isfile(os.path.join(store.folder_path(folder), _CHECKPOINT, "manifest.json"))
+
+
+def load_best(folder: str | os.PathLike[str], module: nn.Module) -> None:
+    """Put the best model of a training that wrote to ``folder`` into ``module``.
 
     Parameters
     ----------
     folder : path
-    tree : Any
-        Of None, bool, int, float (infinities and NaN too), str, tensors, arrays, and lists, tuples and dicts (with keys
-        that are str or int) of these.
-    kind : str
-        What this is, asked for again by :func:`load_tree`.
-    params : dict, optional
-        Plain values that stand in the manifest for people to read.
+        What :func:`~sylvan.neural.train` or ``sylvan task`` was given.
+    module : nn.Module
+        The ``module`` of a job that was made with the same settings.
 
     Raises
     ------
-    ParameterError
-        When ``tree`` holds anything else.
     ModelError
-        When the folder can't be written; what was there before is then still there.
+        When no best model lies there, it is damaged, or it is of another network.
 
     Examples
     --------
     >>> import tempfile, torch
-    >>> from sylvan.neural import load_tree, save_tree
-    >>> folder = tempfile.mkdtemp()
-    >>> save_tree(folder, {"weights": torch.ones(2), "step": 3}, kind="example")
-    >>> load_tree(folder, kind="example")
-    {'weights': tensor([1., 1.]), 'step': 3}
+    >>> from sylvan.neural import load_best
+    >>> load_best(tempfile.mkdtemp(), torch.nn.Linear(2, 2))
+    Traceback (most recent call last):
+    ...
+    sylvan.errors.ModelError: ... holds no best model of a training.
     """
-    store.save(folder, tree_state(tree, kind=kind, params=params))
+    path = os.path.join(store.folder_path(folder), _BEST)
+    if not os.path.isfile(os.path.join(path, "manifest.json")):
+        raise ModelError(f"{os.fspath(folder)!r} holds no best model of a training.")
+    try:
+        module.load_state_dict(load_tree(path, kind=_KINDS[_BEST]))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(
+            f"The best model in {os.fspath(folder)!r} is of another network than this one: {reason}"
+        ) from error
 
 
-def tree_state(tree: Any, *, kind: str, params: dict[str, JSON] | None = None) -> store.State:
-    """What :func:`save_tree` writes, for those who write it themselves; parameters and errors as there."""
-    arrays: dict[str, npt.NDArray[np.generic]] = {}
-    packed = _pack(tree, arrays, "")
-    return store.State(kind, 1, params=params or {}, meta={"tree": packed}, arrays=arrays)
+class TrainingFolder:
+    """The folder of one training: its checkpoint, best model and results; without one the best model stays in memory.
 
-
-def load_tree(folder: str | os.PathLike[str], *, kind: str) -> Any:
-    """What :func:`save_tree` wrote; tensors are copies in the memory of the CPU.
+    Parameters
+    ----------
+    folder : path or None
+    writes : bool, default True
+        False for a process that only reads what another one writes.
 
     Raises
     ------
     ModelError
-        When the folder is missing, damaged, or of another kind.
+        When checkpoints can't be written there.
     """
-    return state_tree(store.load(folder, mmap=False), kind=kind)
+
+    def __init__(self, folder: str | os.PathLike[str] | None, writes: bool = True) -> None:
+        self.folder = None if folder is None else store.folder_path(folder)
+        self.writes = writes
+        self._best: dict[str, Any] | None = None
+        if self.folder is not None and writes:
+            for name in _KINDS:
+                store.check_target(self._path(name))
+
+    def _path(self, name: str) -> str:
+        assert self.folder is not None
+        return os.path.join(self.folder, name)
+
+    def clear(self) -> None:
+        """Remove what an earlier training left."""
+        if self.folder is None or not self.writes:
+            return
+        for name in _KINDS:
+            if os.path.isfile(os.path.join(self._path(name), "manifest.json")):
+                shutil.rmtree(self._path(name))
+
+    def save(self, tree: dict[str, Any], identity: Mapping[str, Any]) -> None:
+        """Replace the checkpoint."""
+        if self.writes:
+            save_tree(self._path(_CHECKPOINT), tree, kind=_KINDS[_CHECKPOINT], params=to_json(dict(identity)))
+
+    def check(self, identity: Mapping[str, Any]) -> bool:
+        """Whether there is a checkpoint to go on from.
+
+        Raises
+        ------
+        ModelError
+            When it is damaged, or of a training with other settings.
+        """
+        if self.folder is None or not has_checkpoint(self.folder):
+            return False
+        before = store.load(self._path(_CHECKPOINT)).params
+        now = to_json(dict(identity))
+        for name in sorted({*before, *now}):
+            if before.get(name) != now.get(name):
+                raise ModelError(
+                    f"The checkpoint in {self.folder!r} is of another training: there {name!r} is "
+                    f"{before.get(name)!r}, here {now.get(name)!r}. Go on with what it was begun with, or choose "
+                    "another folder."
+                )
+        return True
+
+    def load(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The checkpoint, or None where there is none; see :meth:`check`."""
+        if not self.check(identity):
+            return None
+        tree: dict[str, Any] = load_tree(self._path(_CHECKPOINT), kind=_KINDS[_CHECKPOINT])
+        return tree
+
+    def save_best(self, module: nn.Module, entry: dict[str, Any]) -> None:
+        """Take ``module`` as it is now for the best model."""
+        if self.folder is not None:
+            if self.writes:
+                save_tree(self._path(_BEST), module.state_dict(), kind=_KINDS[_BEST], params=to_json(entry))
+            return
+        copied = module.state_dict()
+        self._best = {name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in copied.items()}
+
+    def restore_best(self, module: nn.Module) -> None:
+        """Put the best model's values into ``module``; they stay as they are where there is none."""
+        if self.folder is None:
+            if self._best is not None:
+                module.load_state_dict(self._best)
+        elif os.path.isfile(os.path.join(self._path(_BEST), "manifest.json")):
+            load_best(self.folder, module)
+
+    def write_results(self, settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> None:
+        """Write ``results.json``."""
+        if self.folder is not None and self.writes:
+            os.makedirs(self.folder, exist_ok=True)
+            write_json(self._path(_RESULTS), results_of(settings, limits, history))
 
 
-def state_tree(state: store.State, *, kind: str) -> Any:
-    """What :func:`tree_state` made; errors as those of :func:`load_tree`."""
-    store.need_kind(state, kind)
-    if "tree" not in state.meta:
-        raise ModelError(f"{state.where!r} is damaged: its manifest holds no 'tree'.")
-    return _unpack(state.meta["tree"], state)
+def results_of(settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> dict[str, Any]:
+    """What ``results.json`` holds: settings, limits, the history, versions."""
+    return {"settings": dict(settings), "training": dict(limits), **history.as_dict(), "versions": _versions()}
 
 
-def _pack(value: Any, arrays: dict[str, npt.NDArray[np.generic]], at: str) -> JSON:
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int):
-        return value if -_SMALL < value < _SMALL else {"$int": str(value)}
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": str(value)}
-    if isinstance(value, Tensor):
-        return {"$tensor": [_add(arrays, _array_of(value, at)), str(value.dtype).partition(".")[2]]}
-    if isinstance(value, np.ndarray):
-        return {"$array": _add(arrays, value)}
-    if isinstance(value, list):
-        return [_pack(item, arrays, f"{at}[{i}]") for i, item in enumerate(value)]
-    if isinstance(value, tuple):
-        return {"$tuple": [_pack(item, arrays, f"{at}[{i}]") for i, item in enumerate(value)]}
-    if isinstance(value, dict):
-        if not all(isinstance(key, str | int) for key in value):
-            raise ParameterError(f"Keys in a checkpoint must be str or int; there are others at {at or 'its top'}.")
-        items = {key: _pack(item, arrays, f"{at}[{key!r}]") for key, item in value.items()}
-        if all(isinstance(key, str) and not key.startswith("$") for key in items):
-            return items
-        return {"$dict": [[key, item] for key, item in items.items()]}
-    raise ParameterError(
-        f"A checkpoint holds numbers, texts, tensors, arrays, and lists and dicts of these. Got a "
-        f"{type(value).__name__} at {at or 'its top'} instead."
-    )
+def _versions() -> dict[str, Any]:
 
-
-def _add(arrays: dict[str, npt.NDArray[np.generic]], array: npt.NDArray[np.generic]) -> str:
-    name = f"a{len(arrays)}"
-    arrays[name] = array
-    return name
-
-
-def _array_of(tensor: Tensor, at: str) -> npt.NDArray[np.generic]:
-    if tensor.layout != torch.strided or tensor.dtype not in _DTYPES.values():
-        raise ParameterError(
-            f"A checkpoint holds dense tensors of ints, floats or truth values. Got a {tensor.layout} tensor of "
-            f"{tensor.dtype} at {at or 'its top'} instead."
-        )
-    plain = tensor.detach().cpu().contiguous()
-    if plain.dtype in _CARRIERS:
-        plain = plain.view(_CARRIERS[plain.dtype])
-    array: npt.NDArray[np.generic] = plain.numpy()
-    return array
-
-
-def _unpack(value: JSON, state: store.State) -> Any:
-    if isinstance(value, list):
-        return [_unpack(item, state) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) != 1 or not next(iter(value)).startswith("$"):
-        return {key: _unpack(item, state) for key, item in value.items()}
-    ((word, inner),) = value.items()
-    try:
-        return _unpack_marked(word, inner, state)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{state.where!r} is damaged: {word} {inner!r} is nothing that a checkpoint holds.") from error
-
-
-def _unpack_marked(word: str, inner: Any, state: store.State) -> Any:
-    if word == "$tensor":
-        name, written = inner
-        array = state.arrays[name]
-        # A copy, because the store's arrays can't be written to; of the same shape, which copies of scalars lose.
-        tensor = torch.from_numpy(np.array(array, order="C").reshape(array.shape))
-        dtype = _DTYPES[written]
-        return tensor.view(dtype) if dtype in _CARRIERS else tensor.to(dtype)
-    if word == "$array":
-        return np.array(state.arrays[inner])
-    if word == "$tuple":
-        return tuple(_unpack(item, state) for item in inner)
-    if word == "$dict":
-        return {key: _unpack(item, state) for key, item in inner}
-    return {"$int": int, "$float": float}[word](inner)
+    return {
+        "sylvan": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }

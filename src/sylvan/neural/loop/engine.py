@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
-from sylvan.neural.loop.clip import clip_gradients
+from sylvan.neural.loop.gradients import clip_gradients
 from sylvan.neural.loop.processes import Alone, find_processes
 from sylvan.params import Choice, Constraint, Number, Parameterized
 

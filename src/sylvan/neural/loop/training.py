@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from sylvan.errors import DataError, ModelError
+from sylvan.neural.loop.checkpoint import TrainingFolder
 from sylvan.neural.loop.engine import AsItIs, Engine
-from sylvan.neural.loop.finite import finite
+from sylvan.neural.loop.gradients import finite
 from sylvan.neural.loop.history import History
-from sylvan.neural.loop.keeping import Keeper
 from sylvan.neural.loop.memory import memory_sentences
 from sylvan.neural.loop.randomness import own_seed, random_state, set_random_state, untouched_randomness
 from sylvan.parallel import Progress, progress, quiet
@@ -237,7 +237,7 @@ def train(
     engine = AsItIs(job.module) if engine is None else engine
     with memory_sentences("Training", str(engine.device), _REMEDY), quiet(not engine.is_main):
         engine.place(job.module)
-        return _Run(job, limits, Keeper(folder, writes=engine.is_main), engine, on_entry).run(resume, on_start)
+        return _Run(job, limits, TrainingFolder(folder, writes=engine.is_main), engine, on_entry).run(resume, on_start)
 
 
 _REMEDY = (
@@ -253,11 +253,11 @@ class _Run:
         self,
         job: Job,
         limits: _Limits,
-        keeper: Keeper,
+        files: TrainingFolder,
         engine: Engine,
         on_entry: Callable[[dict[str, Any]], None] | None,
     ) -> None:
-        self.job, self.limits, self.keeper, self.engine, self.on_entry = job, limits, keeper, engine, on_entry
+        self.job, self.limits, self.files, self.engine, self.on_entry = job, limits, files, engine, on_entry
         self.history = History(job.metric, job.larger_is_better)
         self.epoch = self.within = self.step = self.stale = self.n_losses = 0
         self.loss: Tensor = torch.zeros((), dtype=torch.float64)  # sum since the last entry, on the losses' device
@@ -271,10 +271,10 @@ class _Run:
         restored = self.engine.everyone(resume and self._restore())
         if len(set(restored)) > 1:
             raise ModelError(
-                f"Not every process sees the checkpoint in {self.keeper.folder!r}: they must share a folder."
+                f"Not every process sees the checkpoint in {self.files.folder!r}: they must share a folder."
             )
         if not restored[0]:
-            self.keeper.clear()
+            self.files.clear()
         if on_start is not None and self.engine.is_main:
             on_start()
         self.engine.wait()
@@ -397,7 +397,7 @@ class _Run:
             better, history.stopped = False, "diverged"  # whatever it measures, it isn't a model any more
         elif better or (self.job.later_of_equals and history.as_good(value)):
             history.best = entry
-            self.keeper.keep_best(self.job.module, entry)
+            self.files.save_best(self.job.module, entry)
         if better:
             self.stale = 0
         elif counts:
@@ -413,7 +413,7 @@ class _Run:
     def _save(self) -> None:
         self.history.seconds = self._seconds()
         self.saved = time.monotonic()
-        if self.keeper.folder is None:
+        if self.files.folder is None:
             return
         tree: dict[str, Any] = {
             "module": self.job.module.state_dict(),
@@ -430,13 +430,13 @@ class _Run:
             tree["engine"] = self.engine.state()
         if self.engine.n_processes > 1:
             tree["processes"] = self.engine.everyone({name: tree[name] for name in _OWN})
-        self.keeper.save(tree, self._identity())
-        self.keeper.write_results(self.job.settings(), vars(self.limits), self.history)
+        self.files.save(tree, self._identity())
+        self.files.write_results(self.job.settings(), vars(self.limits), self.history)
         self.engine.wait()
 
     def _restore(self) -> bool:
         """Take the checkpoint in, if there is one."""
-        tree = self.keeper.load(self._identity())
+        tree = self.files.load(self._identity())
         if tree is None:
             return False
         self.job.module.load_state_dict(tree["module"])
@@ -460,10 +460,10 @@ class _Run:
         """Put the best model into the module, and measure it on the test part."""
         history = self.history
         self.engine.wait()
-        self.keeper.restore_best(self.job.module)
+        self.files.restore_best(self.job.module)
         self.engine.place(self.job.module)  # of several processes the main one's best is everyone's
         if history.best is not None:
             with untouched_randomness(), torch.no_grad():
                 self.job.module.eval()
                 history.test = self.engine.agree(self.job.evaluate("test"))
-        self.keeper.write_results(self.job.settings(), vars(self.limits), history)
+        self.files.write_results(self.job.settings(), vars(self.limits), history)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sylvan import store
 from sylvan.errors import ModelError, NotFittedError, ParameterError
-from sylvan.neural.sequence.bag_encoder import BagEncoder
+from sylvan.neural.text.bag_encoder import BagEncoder
 from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
 from sylvan.neural.text.hugging_face import reason_of
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
