@@ -1,11 +1,9 @@
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
-#include <stdexcept>
 #include <tuple>
 
 #include "bindings/bindings.hpp"
-#include "io/cbor.hpp"
 #include "io/readers.hpp"
 
 namespace {
@@ -99,14 +97,4 @@ void bind_io(nb::module_& m) {
         nb::arg("values").noconvert(), nb::arg("label_offsets").noconvert(), nb::arg("labels").noconvert(),
         nb::arg("label_weights").noconvert(), nb::arg("weighted_labels"), nb::arg("lowest_feature"),
         nb::arg("out").noconvert(), "Writes rows [first, last) as lines; the number of bytes written.");
-  m.def(
-      "cbor_numbers",
-      [](In<uint8_t> bytes, int64_t at, Out<double> out) {
-        const auto n_bytes = static_cast<int64_t>(bytes.size());
-        if (at < 0 || at > n_bytes) throw std::invalid_argument("at must lie within the bytes");
-        nb::gil_scoped_release release;
-        return sylvan::cbor_numbers(bytes.data(), n_bytes, at, out.data(), static_cast<int64_t>(out.size()));
-      },
-      nb::arg("bytes").noconvert(), nb::arg("at"), nb::arg("out").noconvert(),
-      "Fill out with CBOR numbers from byte `at` on; where the next item begins, or -1 - where it stopped.");
 }

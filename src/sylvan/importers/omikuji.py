@@ -53,7 +53,7 @@ def from_omikuji(
     Raises
     ------
     ModelError
-        When a file is missing or damaged, or doesn't fit the others.
+        When a file is missing or damaged, or doesn't fit the others; or without cbor2 (``pip install "sylvan[cbor]"``).
     ParameterError
         For another ``weight_dtype``, or an ``n_labels`` below a label of a tree.
 
