@@ -1,27 +1,73 @@
-"""Declared parameters: an estimator lists its constraints once, and one message form reports every breach."""
+"""Declared parameters: a field says a parameter's type, range and default once; all else is derived from it.
+
+A class with parameters derives from :class:`Parameterized`, stands under ``@parameterized``, and has one field for each
+of them, in the order of its constructor; what they mean stands in its docstring alone::
+
+    @parameterized
+    class Ranker(Estimator):
+        branching: Annotated[int, Range(2)] = 16
+        loss: Annotated[str, Choice(LOSSES)] = "hinge"
+        max_weights: Annotated[int | None, Range(1)] = None  # None is allowed where the type says so
+        normalize: bool = False  # True or False
+        tree: LabelTree | None = None  # an object of that class
+        inner: Estimator = fresh(XRLinear)  # nothing, or None: a new XRLinear
+        counts: Any = None  # no range: checked by whoever uses it
+        seed: Seed = 0  # a type with its range that many classes share
+
+        weights_: list[Weights] = fitted()  # no parameter: ``fit`` sets it
+
+What is derived: ``__init__``, which only assigns, ``help()`` and ``inspect.signature``; ``constraints``, by which
+``check_params``, the command line and configuration files go; ``get_params``, ``set_params`` and ``repr``. Fields below
+``_: KW_ONLY`` (of :mod:`dataclasses`) are given by name only. A subclass under ``@parameterized`` has its bases' fields
+first; one that it declares again keeps its place, with the new default and range. A field without a default must be
+given. ``__post_init__``, where there is one, is called once everything is assigned; a ``torch.nn.Module`` (named after
+``Parameterized`` among the bases) is initialised before. Types must be importable when the ranges are first asked for,
+so not under ``if TYPE_CHECKING``.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import numbers
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 
 from sylvan.errors import ParameterError
 
-__all__ = ["Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLayer"]
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:  # typing has it from Python 3.11 on, and only type checkers read it
+        return lambda decorator: decorator
+
+
+__all__ = [
+    "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLayer",
+    "Range", "Seed", "Threads", "check_value", "fitted", "fresh", "parameterized",
+]  # fmt: skip
 
 _Self = TypeVar("_Self", bound="Parameterized")
+_Class = TypeVar("_Class", bound="type[Parameterized]")
+_T = TypeVar("_T")
 
 
+# ------------------------------------------------------------------------------------------------ ranges
+
+
+@dataclass(frozen=True)
 class Constraint:
     """One allowed range; subclasses say what it is in words and whether a value lies in it."""
 
-    optional: bool = False
+    optional: bool = dataclasses.field(default=False, kw_only=True)
 
     def accepts(self, value: Any) -> bool:
         """Whether ``value`` is allowed (``None`` is decided by ``optional`` before this is asked)."""
@@ -29,6 +75,9 @@ class Constraint:
 
     def describe(self) -> str:
         """The allowed range in words, to follow "must be"."""
+        return self._words() + (" or None" if self.optional else "")
+
+    def _words(self) -> str:
         raise TypeError("Constraint is abstract.")
 
     def parse(self, text: str) -> Any:
@@ -40,18 +89,24 @@ class Constraint:
     def _parse(self, text: str) -> Any:
         raise ValueError("can only be set from Python")
 
+    def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
+        """This range for a field of one of the types ``kinds``, or None as well where it's ``optional``."""
+        return dataclasses.replace(self, optional=True) if optional else self
+
 
 @dataclass(frozen=True)
-class Number(Constraint):
-    """A finite int or float in a range; ``low`` and ``high`` are allowed themselves unless ``open_low``."""
+class Range(Constraint):
+    """A finite number from ``low`` to ``high``, both allowed unless ``open_low``; or a ``word``, where one is given."""
 
-    kind: type
     low: float | None = None
     high: float | None = None
-    optional: bool = False
     open_low: bool = False
+    word: str | None = None
+    kind: type = float  # of the field: int or float
 
     def accepts(self, value: Any) -> bool:
+        if isinstance(value, str) and self.word is not None:
+            return value == self.word
         if isinstance(value, bool):
             return False
         if self.kind is int:
@@ -67,33 +122,35 @@ class Number(Constraint):
         article = "an int" if self.kind is int else "a float"
         left = "(-inf" if self.low is None else f"{'(' if self.open_low else '['}{self.low}"
         right = "inf)" if self.high is None else f"{self.high}]"
-        return f"{article} in {left}, {right}" + (" or None" if self.optional else "")
+        word = "" if self.word is None else f", or {self.word!r}"
+        return f"{article} in {left}, {right}" + (" or None" if self.optional else "") + word
 
     def _parse(self, text: str) -> Any:
-        return self.kind(text)
+        return text if text == self.word else self.kind(text)
+
+    def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
+        if int not in kinds and float not in kinds:
+            raise TypeError("Range is for a field of type int or float")
+        return dataclasses.replace(self, optional=optional, kind=int if int in kinds else float)
 
 
-@dataclass(frozen=True)
-class NumberOr(Number):
-    """A number as :class:`Number` has it, or one word, such as "auto"."""
+def Number(
+    kind: type, low: float | None = None, high: float | None = None, optional: bool = False, open_low: bool = False
+) -> Range:
+    """A range of numbers of ``kind`` outside of a field, which would say its type itself."""
+    return Range(low, high, open_low, kind=kind, optional=optional)
 
-    word: str = "auto"
 
-    def accepts(self, value: Any) -> bool:
-        return value == self.word if isinstance(value, str) else super().accepts(value)
-
-    def describe(self) -> str:
-        return f"{super().describe()}, or {self.word!r}"
-
-    def _parse(self, text: str) -> Any:
-        return text if text == self.word else super()._parse(text)
+def NumberOr(
+    kind: type, low: float | None = None, high: float | None = None, *, open_low: bool = False, word: str = "auto"
+) -> Range:
+    """A number as :func:`Number` has it, or one word, such as "auto"."""
+    return Range(low, high, open_low, word, kind)
 
 
 @dataclass(frozen=True)
 class Jobs(Constraint):
     """A number of threads: an int from 1, or -1 for every core."""
-
-    optional: bool = False
 
     def accepts(self, value: Any) -> bool:
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -110,34 +167,28 @@ class Jobs(Constraint):
 class Choice(Constraint):
     """One of a few words."""
 
-    options: tuple[str, ...]
-    optional: bool = False
+    options: Collection[str]
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, str) and value in self.options
 
-    def describe(self) -> str:
-        words = ", ".join(repr(option) for option in self.options)
-        return f"one of {words}" + (" or None" if self.optional else "")
+    def _words(self) -> str:
+        return f"one of {', '.join(repr(option) for option in self.options)}"
 
     def _parse(self, text: str) -> Any:
         return text
 
 
 @dataclass(frozen=True)
-class PerLayer(Constraint):
+class PerLayer(Choice):
     """One of a few words for every layer of a tree, or a list of them from the top layer to the last."""
-
-    options: tuple[str, ...]
-    optional: bool = False
 
     def accepts(self, value: Any) -> bool:
         words = value if isinstance(value, (list, tuple)) else [value]
-        return len(words) > 0 and all(isinstance(word, str) and word in self.options for word in words)
+        return len(words) > 0 and all(super(PerLayer, self).accepts(word) for word in words)
 
-    def describe(self) -> str:
-        words = ", ".join(repr(option) for option in self.options)
-        return f"one of {words}, or a list of them, one a layer" + (" or None" if self.optional else "")
+    def _words(self) -> str:
+        return f"{super()._words()}, or a list of them, one a layer"
 
     def _parse(self, text: str) -> Any:
         return text.split(",") if "," in text else text
@@ -147,13 +198,11 @@ class PerLayer(Constraint):
 class Flag(Constraint):
     """True or False."""
 
-    optional: bool = False
-
     def accepts(self, value: Any) -> bool:
         return isinstance(value, bool)
 
-    def describe(self) -> str:
-        return "True or False" + (" or None" if self.optional else "")
+    def _words(self) -> str:
+        return "True or False"
 
     def _parse(self, text: str) -> Any:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -164,23 +213,220 @@ class Flag(Constraint):
 
 @dataclass(frozen=True)
 class Instance(Constraint):
-    """An object of one of the given classes, described in words."""
+    """An object of one of the given classes, described in words; a field says the classes by its type."""
 
-    classes: tuple[type, ...]
-    words: str
-    optional: bool = False
+    classes: tuple[type, ...] = ()
+    words: str = ""
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, self.classes)
 
-    def describe(self) -> str:
-        return self.words + (" or None" if self.optional else "")
+    def _words(self) -> str:
+        return self.words
+
+    def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
+        classes = tuple(typing.get_origin(kind) or kind for kind in kinds)
+        names = [kind.__name__ for kind in classes]
+        words = self.words or " or ".join(f"an {name}" if name[0] in "AEIOU" else f"a {name}" for name in names)
+        return Instance(classes, words, optional=optional)
+
+
+Seed = Annotated[int, Range(0, 2**31 - 1)]
+Threads = Annotated[int | None, Jobs()]
+
+
+def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") -> None:
+    """Hold the parameter ``name`` (of ``owner``, a class) to its range.
+
+    Raises
+    ------
+    ParameterError
+        When ``value`` is out of it, with the range and the value received.
+    """
+    if constraint.optional if value is None else constraint.accepts(value):
+        return
+    whose = f" of {owner}" if owner else ""
+    raise ParameterError(f"The {name!r} parameter{whose} must be {constraint.describe()}. Got {value!r} instead.")
+
+
+# ------------------------------------------------------------------------------------------------ fields
+
+
+def fitted(default: Any = dataclasses.MISSING, *, init: Literal[False] = False) -> Any:
+    """A field that is no parameter but set later, by ``fit`` say; a default is that of the class."""
+    if default is dataclasses.MISSING:
+        return dataclasses.field(init=False)
+    return dataclasses.field(default=default, init=False)
+
+
+def fresh(default_factory: Callable[[], _T], *, kw_only: bool = False) -> _T:
+    """A parameter that is a new ``default_factory()`` where it's None or not given."""
+    return cast(_T, dataclasses.field(default=None, kw_only=kw_only, metadata={"fresh": default_factory}))
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(fitted, fresh))
+def parameterized(cls: _Class) -> _Class:
+    """Make a class's fields its parameters; the module's docstring says how they are written.
+
+    Raises
+    ------
+    TypeError
+        When a field is no parameter and doesn't say so, or the constructor can't be made; ``constraints`` raises it
+        for types without a range.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Parameterized)):
+        raise TypeError(f"@parameterized is for subclasses of Parameterized. Got {cls!r} instead.")
+    for base in cls.__mro__[: cls.__mro__.index(Parameterized)]:
+        if "__init__" in vars(base) and not hasattr(vars(base)["__init__"], "of_fields"):
+            raise TypeError(
+                f"{base.__name__}.__init__ would never run: {cls.__name__} is under @parameterized, which writes it. "
+                "Declare its parameters as fields, and put what else it does into __post_init__."
+            )
+    dataclass(init=False, eq=False, repr=False, match_args=False)(cls)
+    own = inspect.get_annotations(cls)
+    given = [field for field in dataclasses.fields(cast(Any, cls)) if field.init]
+    for field in given:
+        if field.name in own and (field.name.startswith("_") or field.name.endswith("_")):
+            raise TypeError(
+                f"{cls.__name__}.{field.name} isn't named as a parameter: if fit sets it, write "
+                f"'{field.name}: {field.type} = fitted()'."
+            )
+        if field.name in vars(cls):
+            delattr(cls, field.name)  # the constructor has the default; an object without the parameter has none
+    cls.__init__ = _constructor(cls, given)  # type: ignore[method-assign]
+    return cls
+
+
+def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:
+    """An ``__init__`` that assigns the fields, with the signature of one that is written out."""
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    late = False
+    for field in sorted(fields, key=lambda field: bool(field.kw_only)):
+        if field.default_factory is not dataclasses.MISSING:
+            raise TypeError(f"{cls.__name__}.{field.name} has a default_factory: write fresh(...) instead.")
+        required = field.default is dataclasses.MISSING
+        if required and late and not field.kw_only:
+            raise TypeError(f"{cls.__name__}.{field.name} has no default, but fields before it have one.")
+        late = late or not required
+        kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = inspect.Parameter.empty if required else field.default
+        annotation = _plain_type(cls, field.type)
+        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=annotation))
+    signature = inspect.Signature(parameters, return_annotation="None")
+    factories = {field.name: field.metadata["fresh"] for field in fields if "fresh" in field.metadata}
+    after = cls.__mro__[cls.__mro__.index(Parameterized) + 1 : -1]
+    is_module = any("__init__" in vars(base) for base in after)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            given = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        given.apply_defaults()
+        if is_module:
+            super(Parameterized, self).__init__()
+        for name, value in given.arguments.items():
+            if name != "self":
+                setattr(self, name, factories[name]() if value is None and name in factories else value)
+        if hasattr(self, "__post_init__"):
+            self.__post_init__()
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    __init__.of_fields = True  # type: ignore[attr-defined]
+    return __init__
+
+
+def _plain_type(cls: type, written: Any) -> str:
+    """A field's type as signatures show it: without the range."""
+    kind = written
+    if isinstance(written, str):
+        if written.startswith("Annotated["):
+            depth, start = 0, len("Annotated[")
+            for place in range(start, len(written)):
+                depth += (written[place] in "([{") - (written[place] in ")]}")
+                if written[place] == "," and depth == 0:
+                    return written[start:place]
+        kind = getattr(sys.modules[cls.__module__], written, None)  # a type with its range under one name, as Seed
+        if typing.get_origin(kind) is not Annotated:
+            return written
+    kind = kind.__origin__ if typing.get_origin(kind) is Annotated else kind
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _constraint_of(hint: Any) -> Constraint | None:
+    """The range that a field's resolved type declares; None for none."""
+    marks, kinds = [], []
+    waiting = [hint]
+    while waiting:
+        part = waiting.pop(0)
+        if typing.get_origin(part) is Annotated:
+            marks += [mark for mark in part.__metadata__ if isinstance(mark, Constraint)]
+            waiting.append(part.__origin__)
+        elif typing.get_origin(part) in (typing.Union, types.UnionType):
+            waiting += typing.get_args(part)
+        else:
+            kinds.append(part)
+    optional = type(None) in kinds
+    kinds = [kind for kind in kinds if kind is not type(None)]
+    if len(marks) > 1:
+        raise TypeError("two ranges are declared")
+    if marks:
+        return marks[0].of_types(kinds, optional)
+    if kinds == [bool]:
+        return Flag(optional=optional)
+    if kinds and all(kind in (int, float, str) for kind in kinds):
+        raise TypeError("no range is declared: write Annotated[type, Range(...)] or Choice(...), or Any where none is")
+    known = all(isinstance(kind, type) and kind.__module__ not in ("builtins", "typing") for kind in kinds)
+    return Instance().of_types(kinds, optional) if kinds and known else None
+
+
+class _Constraints:
+    """``constraints`` of a class: the ranges of its fields, worked out when they are first asked for."""
+
+    def __get__(self, instance: Any, owner: type) -> Mapping[str, Constraint]:
+        known: dict[str, Constraint] | None = vars(owner).get("_constraints")
+        if known is None:
+            known = {}
+            for base in reversed(owner.__mro__):
+                if isinstance(vars(base).get("constraints"), Mapping):  # ranges declared without fields
+                    known |= vars(base)["constraints"]
+                elif "__dataclass_fields__" in vars(base):
+                    known |= _own_constraints(base)
+            setattr(owner, "_constraints", known)  # noqa: B010  # no attribute that type checkers should offer
+        return known
+
+
+def _own_constraints(cls: type) -> dict[str, Constraint]:
+    """The ranges of the fields that the class itself declares."""
+    names = {field.name for field in dataclasses.fields(cls) if field.init}
+    own = {name: hint for name, hint in inspect.get_annotations(cls).items() if name in names}
+    holder = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
+    try:
+        hints = typing.get_type_hints(holder, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"The types of {cls.__name__}'s parameters can't be read: {error}. Import it where the module runs, not "
+            "under TYPE_CHECKING."
+        ) from error
+    known = {}
+    for name, hint in hints.items():
+        try:
+            constraint = _constraint_of(hint)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}.{name}: {error}.") from error
+        if constraint is not None:
+            known[name] = constraint
+    return known
+
+
+# ------------------------------------------------------------------------------------------------ what has parameters
 
 
 class Parameterized:
-    """Base of everything with parameters: ``__init__`` only assigns, ``constraints`` declares the ranges."""
+    """Base of everything with parameters, which :func:`parameterized` reads from the fields of its subclasses."""
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {}
+    constraints: ClassVar[Mapping[str, Constraint]] = cast(Any, _Constraints())
 
     @classmethod
     def parameter_names(cls) -> list[str]:
@@ -227,17 +473,8 @@ class Parameterized:
             For the first parameter out of its range, with the range and the value received.
         """
         for name in names if names is not None else self.parameter_names():
-            constraint = self.constraints.get(name)
-            if constraint is None:
-                continue
-            value = getattr(self, name)
-            if value is None and constraint.optional:
-                continue
-            if value is None or not constraint.accepts(value):
-                raise ParameterError(
-                    f"The {name!r} parameter of {type(self).__name__} must be {constraint.describe()}. "
-                    f"Got {value!r} instead."
-                )
+            if name in self.constraints:
+                check_value(name, getattr(self, name), self.constraints[name], type(self).__name__)
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
 from sylvan.models.transformer.settings import DeepSettings
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
+from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer, Range
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.tail import Tail
 from sylvan.text import TfidfVectorizer
@@ -90,7 +90,7 @@ _DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
 class _Encoder(Constraint):
     """A folder, a name, or a TextEncoder, which is told by its methods lest PyTorch be loaded to ask."""
 
-    optional: bool = True
+    optional: bool = field(default=True, kw_only=True)
 
     def accepts(self, value: Any) -> bool:
         if isinstance(value, (str, os.PathLike)):
@@ -108,7 +108,7 @@ class _Encoder(Constraint):
 
 @dataclass(frozen=True)
 class _Path(Constraint):
-    optional: bool = True
+    optional: bool = field(default=True, kw_only=True)
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
@@ -136,8 +136,8 @@ class _Device(Constraint):
 class _EachLayer(Constraint):
     """A number for every layer, or a list of them, one a layer."""
 
-    number: Number
-    optional: bool = True
+    number: Range
+    optional: bool = field(default=True, kw_only=True)
 
     def accepts(self, value: Any) -> bool:
         values = value if isinstance(value, (list, tuple)) else [value]
@@ -159,7 +159,7 @@ class Unused(Constraint):
     """
 
     why: str
-    optional: bool = True
+    optional: bool = field(default=True, kw_only=True)
 
     def accepts(self, value: Any) -> bool:
         return False
@@ -173,8 +173,7 @@ class Unused(Constraint):
 
 def _of_deep(name: str) -> Constraint:
     """The range that DeepSettings gives a parameter, or None for the preset's."""
-    found: Constraint = replace(DeepSettings.constraints[name], optional=True)  # type: ignore[type-var]
-    return found
+    return replace(DeepSettings.constraints[name], optional=True)
 
 
 CONSTRAINTS: Mapping[str, Constraint] = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
 from sylvan.models.base import Estimator
-from sylvan.params import Choice, Constraint, Flag, Instance, Jobs, Number, PerLayer
+from sylvan.params import Choice, PerLayer, Range, Seed, Threads, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.linear import LOSSES, LinearOptions
 from sylvan.ranking.tail import Tail
@@ -33,96 +32,37 @@ __all__ = ["XRParameters"]
 PAPER = {"negatives": ("tfn", "tfn+man"), "combine": ("l3_hinge", "ranker")}
 
 
+@parameterized
 class XRParameters(Estimator):
     """Base of XRLinear, whose documentation describes each parameter."""
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "branching": Number(int, 2),
-        "max_leaf": Number(int, 1),
-        "beam": Number(int, 1, validate.MAX_COLUMNS),
-        "negatives": PerLayer((*NEGATIVES, "paper")),
-        "loss": Choice(tuple(LOSSES)),
-        "cost": Number(float, 0, open_low=True),
-        "positive_cost": Number(float, 0, open_low=True),
-        "negative_cost": Number(float, 0, open_low=True),
-        "bias": Number(float, 0),
-        "normalize": Flag(),
-        "tolerance": Number(float, 0, open_low=True),
-        "max_iterations": Number(int, 1, 2**31 - 1),
-        "threshold": Number(float, 0),
-        "max_weights_per_label": Number(int, 1, optional=True),
-        "weight_dtype": Choice(WEIGHT_DTYPES),
-        "combine": PerLayer((*matching.COMBINES, "paper")),
-        "embedding": Choice(EMBEDDINGS),
-        "clustering": Choice(("spherical", "kmeans", "random")),
-        "overlap": Number(int, 1),
-        "alpha": Number(float, 0, 1),
-        "n_trees": Number(int, 1, 1000),
-        "tree": Instance((LabelTree,), "a LabelTree", optional=True),
-        "calibration": Choice(METHODS, optional=True),
-        "calibration_folds": Number(int, 1, 100),
-        "tail": Tail(),
-        "n_jobs": Jobs(optional=True),
-        "seed": Number(int, 0, 2**31 - 1),
-    }
-
-    def __init__(
-        self,
-        branching: int = 16,
-        max_leaf: int = 100,
-        beam: int = 10,
-        negatives: str | list[str] = "tfn",
-        loss: str = "squared_hinge",
-        cost: float = 1.0,
-        positive_cost: float = 1.0,
-        negative_cost: float = 1.0,
-        bias: float = 1.0,
-        normalize: bool = False,
-        tolerance: float = 0.1,
-        max_iterations: int = 10,
-        threshold: float = 0.1,
-        max_weights_per_label: int | None = None,
-        weight_dtype: str = "uint8",
-        combine: str | list[str] = "l3_hinge",
-        embedding: str = "pifa",
-        clustering: str = "spherical",
-        overlap: int = 1,
-        alpha: float = 0.5,
-        n_trees: int = 1,
-        tree: LabelTree | None = None,
-        calibration: str | None = None,
-        calibration_folds: int = 1,
-        tail: str | None = None,
-        n_jobs: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.branching = branching
-        self.max_leaf = max_leaf
-        self.beam = beam
-        self.negatives = negatives
-        self.loss = loss
-        self.cost = cost
-        self.positive_cost = positive_cost
-        self.negative_cost = negative_cost
-        self.bias = bias
-        self.normalize = normalize
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.threshold = threshold
-        self.max_weights_per_label = max_weights_per_label
-        self.weight_dtype = weight_dtype
-        self.combine = combine
-        self.embedding = embedding
-        self.clustering = clustering
-        self.overlap = overlap
-        self.alpha = alpha
-        self.n_trees = n_trees
-        self.tree = tree
-        self.calibration = calibration
-        self.calibration_folds = calibration_folds
-        self.tail = tail
-        self.n_jobs = n_jobs
-        self.seed = seed
+    branching: Annotated[int, Range(2)] = 16
+    max_leaf: Annotated[int, Range(1)] = 100
+    beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
+    negatives: Annotated[str | list[str], PerLayer((*NEGATIVES, "paper"))] = "tfn"
+    loss: Annotated[str, Choice(tuple(LOSSES))] = "squared_hinge"
+    cost: Annotated[float, Range(0, open_low=True)] = 1.0
+    positive_cost: Annotated[float, Range(0, open_low=True)] = 1.0
+    negative_cost: Annotated[float, Range(0, open_low=True)] = 1.0
+    bias: Annotated[float, Range(0)] = 1.0
+    normalize: bool = False
+    tolerance: Annotated[float, Range(0, open_low=True)] = 0.1
+    max_iterations: Annotated[int, Range(1, 2**31 - 1)] = 10
+    threshold: Annotated[float, Range(0)] = 0.1
+    max_weights_per_label: Annotated[int | None, Range(1)] = None
+    weight_dtype: Annotated[str, Choice(WEIGHT_DTYPES)] = "uint8"
+    combine: Annotated[str | list[str], PerLayer((*matching.COMBINES, "paper"))] = "l3_hinge"
+    embedding: Annotated[str, Choice(EMBEDDINGS)] = "pifa"
+    clustering: Annotated[str, Choice(("spherical", "kmeans", "random"))] = "spherical"
+    overlap: Annotated[int, Range(1)] = 1
+    alpha: Annotated[float, Range(0, 1)] = 0.5
+    n_trees: Annotated[int, Range(1, 1000)] = 1
+    tree: LabelTree | None = None
+    calibration: Annotated[str | None, Choice(METHODS)] = None
+    calibration_folds: Annotated[int, Range(1, 100)] = 1
+    tail: Annotated[str | None, Tail()] = None
+    n_jobs: Threads = None
+    seed: Seed = 0
 
     def tree_training(self, depth: int, seed: int) -> TreeTraining:
         """How the rankers of one tree are trained."""

@@ -1,0 +1,161 @@
+"""Parameters are declared once: what `@parameterized` derives from the fields of a class."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from typing import Annotated, Any
+
+import pytest
+import torch
+from torch import nn
+
+from sylvan.errors import ParameterError
+from sylvan.params import (
+    KW_ONLY,
+    Choice,
+    Flag,
+    Instance,
+    Parameterized,
+    Range,
+    Seed,
+    Threads,
+    fitted,
+    fresh,
+    parameterized,
+)
+
+
+@parameterized
+class Base(Parameterized):
+    width: Annotated[int, Range(1)]
+    share: Annotated[float | None, Range(0, 1, open_low=True)] = None
+    way: Annotated[str, Choice(("up", "down"))] = "up"
+    fast: bool = False
+    seed: Seed = 0
+    _: KW_ONLY
+    anything: Any = None
+
+    weights_: list[float] = fitted()
+    name_: str = fitted("none")
+
+
+@parameterized
+class Derived(Base):
+    way: Annotated[str, Choice(("down", "left"))] = "down"
+    base: Base | None = None
+    rounds: Annotated[int | str, Range(1, word="auto")] = "auto"
+    inner: Base = fresh(lambda: Base(7))
+    n_jobs: Threads = None
+
+
+@parameterized
+class Network(Parameterized, nn.Module):
+    layer: nn.Module
+    dim: Annotated[int, Range(1)] = 2
+
+    def __post_init__(self) -> None:
+        self.check_params()
+        self.further = nn.Linear(self.dim, self.dim)
+
+
+def test_the_constructor_assigns_and_its_signature_says_types_and_defaults() -> None:
+    made = Base(3, 0.5, fast=True)
+    assert (made.width, made.share, made.way, made.fast, made.seed, made.anything) == (3, 0.5, "up", True, 0, None)
+    assert not hasattr(made, "weights_")
+    assert made.name_ == "none"
+    assert str(inspect.signature(Base)).replace("'", "") == (
+        "(width: int, share: float | None = None, way: str = up, fast: bool = False, seed: int = 0, *, "
+        "anything: Any = None) -> None"
+    )
+    with pytest.raises(TypeError, match=r"Base.__init__\(\) got an unexpected keyword argument 'depth'"):
+        Base(3, depth=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"Base.__init__\(\) missing a required argument: 'width'"):
+        Base()  # type: ignore[call-arg]
+
+
+def test_a_subclass_has_its_bases_parameters_first_and_may_override_them() -> None:
+    assert Derived.parameter_names() == [
+        "width", "share", "way", "fast", "seed", "base", "rounds", "inner", "n_jobs", "anything",
+    ]  # fmt: skip
+    assert Derived(1).way == "down"
+    assert Derived.constraints["way"] == Choice(("down", "left"))
+    assert Base.constraints["way"] == Choice(("up", "down"))
+    assert Derived(1).inner.width == 7
+    assert Derived(1, inner=None).inner is not Derived(1).inner  # type: ignore[arg-type]
+    Derived(1).check_params()
+
+
+def test_ranges_follow_from_types() -> None:
+    known = Derived.constraints
+    assert known["width"] == Range(1, kind=int)
+    assert known["share"] == Range(0, 1, open_low=True, kind=float, optional=True)
+    assert known["fast"] == Flag()
+    assert known["base"] == Instance((Base,), "a Base", optional=True)
+    assert known["rounds"].describe() == "an int in [1, inf), or 'auto'"
+    assert known["n_jobs"].describe() == "an int in [1, inf), or -1 or None for every core"
+    assert "anything" not in known
+    with pytest.raises(ParameterError, match=r"The 'width' parameter of Base must be an int in \[1, inf\). Got 0 inst"):
+        Base(0).check_params()
+    with pytest.raises(ParameterError, match=r"'seed' parameter of Base must be an int in \[0, 2147483647\]. Got None"):
+        Base(1, seed=None).check_params()  # type: ignore[arg-type]
+
+
+def test_copies_and_pickles_are_as_of_any_object() -> None:
+    made = Derived(2, inner=Base(5))
+    made.weights_ = [1.0]
+    for again in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert repr(again) == repr(made) == "Derived(width=2, inner=Base(width=5))"
+        assert again.weights_ == [1.0]
+        assert again != made
+
+
+def test_a_module_takes_modules_as_parameters() -> None:
+    layer = nn.Linear(1, 1)
+    network = Network(layer, dim=3)
+    assert [name for name, _ in network.named_children()] == ["layer", "further"]
+    assert network.get_params() == {"layer": layer, "dim": 3}
+    assert isinstance(network.further.weight, torch.Tensor)
+
+
+def test_misuse_says_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"Bare.width: no range is declared: write Annotated\[type, Range"):
+
+        @parameterized
+        class Bare(Parameterized):
+            width: int = 1
+
+        Bare.constraints  # noqa: B018
+
+    with pytest.raises(TypeError, match=r"Fit.rows_ isn't named as a parameter: if fit sets it, write 'rows_: int ="):
+
+        @parameterized
+        class Fit(Parameterized):
+            rows_: int
+
+    with pytest.raises(TypeError, match=r"Own.__init__ would never run: Own is under @parameterized"):
+
+        @parameterized
+        class Own(Parameterized):
+            def __init__(self) -> None:
+                pass
+
+    with pytest.raises(TypeError, match=r"Late.depth has no default, but fields before it have one"):
+
+        @parameterized
+        class Late(Base):
+            fast: bool = False
+            width: Annotated[int, Range(1)] = 1
+            depth: Annotated[int, Range(1)]  # type: ignore[misc]
+
+    with pytest.raises(TypeError, match=r"Word.way: Range is for a field of type int or float"):
+
+        @parameterized
+        class Word(Parameterized):
+            way: Annotated[str, Range(1)] = "up"
+
+        Word.constraints  # noqa: B018
+
+    with pytest.raises(TypeError, match=r"@parameterized is for subclasses of Parameterized"):
+        parameterized(dict)  # type: ignore[type-var]
