@@ -236,7 +236,7 @@ def test_an_ensemble_goes_on_where_it_was_interrupted(weights: Any, tmp_path: Pa
     assert not (tmp_path / "work").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(ModelError, match="is no checkpoint of an ensemble and is not empty"):
+    with pytest.raises(ModelError, match="is no checkpoint of a training and is not empty"):
         ensemble().fit(texts, labels, checkpoint=tmp_path / "mine")
     with pytest.raises(ParameterError, match="'checkpoint' parameter of fit must be a path or a Checkpoint"):
         ensemble().fit(texts, labels, checkpoint=3)

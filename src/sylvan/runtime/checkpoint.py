@@ -13,7 +13,7 @@ import re
 import shutil
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,9 @@ class Checkpoint:
     ['model']
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], _outer: Checkpoint | None = None) -> None:
         path = store.folder_path(folder)
+        self._outer = _outer
         self.folder = Path(os.path.realpath(path))
         self._shown = path
         self._identity: dict[str, JSON] = {}
@@ -68,6 +69,10 @@ class Checkpoint:
         self._begun = False
         self._beginning = threading.Lock()
         self._held: int | None = None
+
+    def inner(self, name: str) -> Checkpoint:
+        """The checkpoint of a training that is a part of this one, in a folder within; this one begins with it."""
+        return Checkpoint(self.folder / name, self)
 
     def exists(self) -> bool:
         """Whether a training has left parts in the folder."""
@@ -137,6 +142,8 @@ class Checkpoint:
         store.save(self.folder / name, state)
 
     def _begin(self) -> None:
+        if self._outer is not None:
+            self._outer.begin()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -245,20 +252,36 @@ def _difference(before: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
 
 
 @contextlib.contextmanager
-def opened(checkpoint: Checkpoint | str | os.PathLike[str], identity: Mapping[str, JSON]) -> Any:
-    """The checkpoint while a training runs; one given as a path is removed when it ends well."""
+def opened(
+    checkpoint: Checkpoint | str | os.PathLike[str] | None, identity: Callable[[], Mapping[str, JSON]]
+) -> Iterator[Checkpoint | None]:
+    """The checkpoint while a training runs, or None; one given as a path is removed when it ends well.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint or path, optional
+    identity : callable
+        Gives what tells this training from others; not asked without a checkpoint.
+
+    Raises
+    ------
+    ParameterError
+        When ``checkpoint`` is something else.
+    ModelError
+        When it is another training's.
+    """
+    if checkpoint is None:
+        yield None
+        return
     if not isinstance(checkpoint, (str, os.PathLike, Checkpoint)):
-        raise no_checkpoint(checkpoint)
+        raise ParameterError(
+            f"The 'checkpoint' parameter of fit must be a path or a Checkpoint. Got {checkpoint!r} instead."
+        )
     found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    found.open(identity)
+    found.open(identity())
     try:
         yield found
     finally:
         found.close()
     if found is not checkpoint:
         found.remove()
-
-
-def no_checkpoint(value: Any) -> ParameterError:
-    """What is said of anything else given as ``checkpoint``."""
-    return ParameterError(f"The 'checkpoint' parameter of fit must be a path or a Checkpoint. Got {value!r} instead.")

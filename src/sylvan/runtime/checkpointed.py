@@ -237,7 +237,7 @@ def opened_runner(
         made: Runner = Runner(n_jobs)
         found: Checkpoint | None = None
         if checkpoint is not None:
-            found = stack.enter_context(opened(checkpoint, identity()))
+            found = stack.enter_context(opened(checkpoint, identity))
         elif limit is not None:
             found = Checkpoint(os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="sylvan-")), "work"))
         block_bytes = BLOCK_BYTES

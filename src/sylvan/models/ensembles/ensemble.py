@@ -15,7 +15,6 @@ from sylvan.explain import explanation as explaining
 from sylvan.explain.explanation import Explanation, TreeVote
 from sylvan.explain.paths import Names
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.ensembles.member_checkpoints import MemberCheckpoints
 from sylvan.models.ensembles.members import (
     LabelIds,
     Weights,
@@ -37,6 +36,7 @@ from sylvan.models.text_labels import encode_labels
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Instance, Jobs, Number, Parameterized
 from sylvan.ranking.ensemble import WAYS, fit_weights, join
+from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 from sylvan.store.registry import rebuild
 from sylvan.topk import TopK
 from sylvan.validate import Csr
@@ -227,13 +227,30 @@ class Ensemble(Estimator):
             n_rows = X.shape[0]
         if sample_weight is not None:
             options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
-        kept = MemberCheckpoints(options.pop("checkpoint", None))
-        fitted = [fresh(m).fit(X, Y, **kept.beside(options, f"member{at}")) for at, m in enumerate(self.members)]
-        weights = self._given_weights() if self.weights != "fit" else self._blind_weights(X, Y, n_rows, options, kept)
-        kept.remove()
+        with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
+            fitted = self._fit_members(X, Y, options, checkpoint, "member")
+            if self.weights == "fit":
+                weights = self._weights_by_holdout(X, Y, n_rows, options, checkpoint)
+            else:
+                weights = self._given_weights()
         self._adopt(fitted, weights)
         self._keep_names(given, self.vocabulary_)
         return self
+
+    def _identity(self) -> dict[str, Any]:
+        """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
+        kinds = ", ".join(type(member).__name__ for member in self.members)
+        return identity_of(type(self).__name__, {"members": kinds, "fits weights": self.weights == "fit"})
+
+    def _fit_members(
+        self, X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str
+    ) -> list[Estimator]:
+        """Fresh members, trained; each with a checkpoint of its own inside that of all."""
+        fitted = []
+        for at, member in enumerate(self.members):
+            own = {} if checkpoint is None else {"checkpoint": checkpoint.inner(f"{name}{at}")}
+            fitted.append(fresh(member).fit(X, Y, **options, **own))
+        return fitted
 
     def _check_members(self) -> None:
         members = self.members
@@ -257,8 +274,8 @@ class Ensemble(Estimator):
         shares: _Weights = given / given.sum()
         return shares
 
-    def _blind_weights(
-        self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], kept: MemberCheckpoints
+    def _weights_by_holdout(
+        self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], checkpoint: Checkpoint | None
     ) -> _Weights:
         """Weights that suit rows which the members haven't seen."""
         equal = np.full(len(self.members), 1 / len(self.members))
@@ -266,17 +283,16 @@ class Ensemble(Estimator):
         folds = held_out_folds(n_rows, 1, weight) if len(self.members) > 1 else []
         if not folds:
             return equal
-        held = folds[0]
-        rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), held)
-        if not has_labels(take(Y, rest)) or not has_labels(take(Y, held)):
+        holdout = folds[0]
+        rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), holdout)
+        if not has_labels(take(Y, rest)) or not has_labels(take(Y, holdout)):
             return equal
         part = dict(options) if weight is None else {**options, "sample_weight": weight[rest]}
-        X_rest, Y_rest = take(X, rest), take(Y, rest)
-        blind = [fresh(m).fit(X_rest, Y_rest, **kept.beside(part, f"blind{at}")) for at, m in enumerate(self.members)]
+        trained = self._fit_members(take(X, rest), take(Y, rest), part, checkpoint, "holdout")
         joined = Ensemble.of_fitted(
-            blind, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs
+            trained, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs
         )
-        joined.fit_weights(take(X, held), take(Y, held))
+        joined.fit_weights(take(X, holdout), take(Y, holdout))
         return joined.weights_
 
     def fit_weights(self, X: Any, Y: Any) -> Ensemble:

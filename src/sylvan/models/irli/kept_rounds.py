@@ -63,10 +63,5 @@ def kept_rounds(
     ModelError
         When it is another training's.
     """
-    if checkpoint is None:
-        yield None
-        return
-    if not isinstance(checkpoint, (str, os.PathLike, Checkpoint)):
-        raise checkpoints.no_checkpoint(checkpoint)
-    with checkpoints.opened(checkpoint, identity()) as found:
-        yield _KeptRounds(found)
+    with checkpoints.opened(checkpoint, identity) as found:
+        yield None if found is None else _KeptRounds(found)

@@ -23,18 +23,6 @@ __all__ = ["KeptParts", "kept_parts"]
 _KIND = "training-array"
 
 
-class _Inner(Checkpoint):
-    """The checkpoint of one phase, in the folder of the whole: that begins when this does."""
-
-    def __init__(self, outer: Checkpoint, name: str) -> None:
-        super().__init__(outer.folder / name)
-        self._outer = outer
-
-    def _begin(self) -> None:
-        self._outer.begin()
-        super()._begin()
-
-
 class KeptParts:
     """Parts of a checkpoint; without one, everything is made and nothing kept.
 
@@ -111,7 +99,7 @@ class KeptParts:
 
     def inner(self, name: str) -> Checkpoint | None:
         """A checkpoint within, for a phase that takes one."""
-        return None if self._checkpoint is None else _Inner(self._checkpoint, name)
+        return None if self._checkpoint is None else self._checkpoint.inner(name)
 
 
 @contextlib.contextmanager
@@ -144,11 +132,9 @@ def kept_parts(
     if checkpoint is None:
         yield KeptParts(None)
         return
-    if not isinstance(checkpoint, (str, os.PathLike, Checkpoint)):
-        raise checkpoints.no_checkpoint(checkpoint)
     if not writes:
         folder = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         yield KeptParts(None, folder.folder, everyone)
         return
-    with checkpoints.opened(checkpoint, identity()) as found:
+    with checkpoints.opened(checkpoint, identity) as found:
         yield KeptParts(found, everyone=everyone)
