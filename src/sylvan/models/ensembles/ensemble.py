@@ -18,7 +18,7 @@ from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.ensembles.members import (
     LabelIds,
     Weights,
-    fresh,
+    fit_members,
     has_labels,
     joined_names,
     member_filters,
@@ -228,7 +228,7 @@ class Ensemble(Estimator):
         if sample_weight is not None:
             options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
         with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
-            fitted = self._fit_members(X, Y, options, checkpoint, "member")
+            fitted = fit_members(self.members, X, Y, options, checkpoint, "member")
             if self.weights == "fit":
                 weights = self._weights_by_holdout(X, Y, n_rows, options, checkpoint)
             else:
@@ -241,16 +241,6 @@ class Ensemble(Estimator):
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
         kinds = ", ".join(type(member).__name__ for member in self.members)
         return identity_of(type(self).__name__, {"members": kinds, "fits weights": self.weights == "fit"})
-
-    def _fit_members(
-        self, X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str
-    ) -> list[Estimator]:
-        """Fresh members, trained; each with a checkpoint of its own inside that of all."""
-        fitted = []
-        for at, member in enumerate(self.members):
-            own = {} if checkpoint is None else {"checkpoint": checkpoint.inner(f"{name}{at}")}
-            fitted.append(fresh(member).fit(X, Y, **options, **own))
-        return fitted
 
     def _check_members(self) -> None:
         members = self.members
@@ -288,7 +278,7 @@ class Ensemble(Estimator):
         if not has_labels(take(Y, rest)) or not has_labels(take(Y, holdout)):
             return equal
         part = dict(options) if weight is None else {**options, "sample_weight": weight[rest]}
-        trained = self._fit_members(take(X, rest), take(Y, rest), part, checkpoint, "holdout")
+        trained = fit_members(self.members, take(X, rest), take(Y, rest), part, checkpoint, "holdout")
         joined = Ensemble.of_fitted(
             trained, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs
         )

@@ -21,6 +21,7 @@ from sylvan.label_filter import LabelFilter
 from sylvan.models.base import Estimator
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.params import Constraint, Parameterized
+from sylvan.runtime import Checkpoint
 
 __all__ = [
     "LabelIds",
@@ -77,6 +78,17 @@ def fresh(model: _Fresh) -> _Fresh:
         if name in model.__dict__:
             setattr(made, name, getattr(model, name))
     return made
+
+
+def fit_members(
+    members: Sequence[Estimator], X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str
+) -> list[Estimator]:
+    """Fresh members, trained; each with a checkpoint of its own inside that of all."""
+    fitted: list[Estimator] = []
+    for at, member in enumerate(members):
+        own = {} if checkpoint is None else {"checkpoint": checkpoint.inner(f"{name}{at}")}
+        fitted.append(fresh(member).fit(X, Y, **options, **own))
+    return fitted
 
 
 def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
