@@ -213,7 +213,7 @@ class Flag(Constraint):
 
 @dataclass(frozen=True)
 class Instance(Constraint):
-    """An object of one of the given classes, described in words; a field says the classes by its type."""
+    """An object of one of the classes, by default those of the field's type, described in words."""
 
     classes: tuple[type, ...] = ()
     words: str = ""
@@ -225,7 +225,7 @@ class Instance(Constraint):
         return self.words
 
     def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
-        classes = tuple(typing.get_origin(kind) or kind for kind in kinds)
+        classes = self.classes or tuple(typing.get_origin(kind) or kind for kind in kinds)
         names = [kind.__name__ for kind in classes]
         words = self.words or " or ".join(f"an {name}" if name[0] in "AEIOU" else f"a {name}" for name in names)
         return Instance(classes, words, optional=optional)

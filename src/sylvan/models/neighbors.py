@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from sylvan.explain.explanation import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Constraint, Jobs, Number
+from sylvan.params import Range, Threads, fitted, parameterized
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.ranking.votes import LabelRows
 from sylvan.topk import TopK
@@ -26,6 +26,7 @@ __all__ = ["NeighborRanker"]
 KIND = "neighbor-ranker"
 
 
+@parameterized
 class NeighborRanker(Estimator):
     """Ranks labels by the votes of the most similar training rows; keeps these rows, and needs no training.
 
@@ -76,23 +77,13 @@ class NeighborRanker(Estimator):
     [[1.0, 0.444]]
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "n_neighbors": Number(int, 1, MOST_ANSWERS),
-        "power": Number(float, 0, 1000),
-        "tail": Tail(),
-        "n_jobs": Jobs(optional=True),
-    }
+    n_neighbors: Annotated[int, Range(1, MOST_ANSWERS)] = 30
+    power: Annotated[float, Range(0, 1000)] = 5.0
+    tail: Annotated[str | None, Tail()] = None
+    n_jobs: Threads = None
 
-    index_: NeighborIndex
-    row_labels_: LabelRows
-
-    def __init__(
-        self, n_neighbors: int = 30, power: float = 5.0, tail: str | None = None, n_jobs: int | None = None
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.power = power
-        self.tail = tail
-        self.n_jobs = n_jobs
+    index_: NeighborIndex = fitted()
+    row_labels_: LabelRows = fitted()
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> NeighborRanker:
         """Keep the rows and their labels.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
 from sylvan import store
 from sylvan.data import Vocabulary
@@ -15,7 +15,7 @@ from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.text_labels import LabelNumbers, encode_labels, scratch_for, texts_of
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Constraint, Instance
+from sylvan.params import Instance, fresh, parameterized
 from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.store import State
@@ -28,6 +28,7 @@ __all__ = ["NamedTopK", "TextModel", "need_plan"]
 _KIND = "text-model"
 
 
+@parameterized
 class TextModel(TextEstimator):
     """A vectoriser and a model that together go from strings to strings.
 
@@ -62,17 +63,8 @@ class TextModel(TextEstimator):
     [['Baking']]
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "vectorizer": Instance((TfidfVectorizer,), "a TfidfVectorizer"),
-        "model": Instance((Estimator,), "an estimator of Sylvan over matrices"),
-    }
-
-    vectorizer: TfidfVectorizer
-    model: Estimator
-
-    def __init__(self, vectorizer: TfidfVectorizer | None = None, model: Estimator | None = None) -> None:
-        self.vectorizer = TfidfVectorizer() if vectorizer is None else vectorizer
-        self.model = XRLinear() if model is None else model
+    vectorizer: TfidfVectorizer = fresh(TfidfVectorizer)
+    model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(XRLinear)
 
     def inner(self) -> Estimator:
         """The model over matrices that ranks the features of texts: ``model``."""

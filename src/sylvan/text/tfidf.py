@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +16,13 @@ from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Choice, Flag, Jobs, Number, Parameterized
+from sylvan.params import Choice, Constraint, Parameterized, Range, Threads, parameterized
 from sylvan.text.characters import character_table
-from sylvan.text.constraints import DocumentShare, NgramRange
 from sylvan.text.counting import Rows, Scan, TermCounter, chunks
 from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, join
 from sylvan.text.terms import Terms
 
-__all__ = ["TfidfVectorizer"]
+__all__ = ["DocumentShare", "NgramRange", "TfidfVectorizer"]
 
 KIND = "tfidf-vectorizer"
 _ANALYZERS = ("word", "char", "char_wb")
@@ -31,8 +32,53 @@ _TRANSFORM_PARAMS = (
     "ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "n_jobs"
 )  # fmt: skip
 _NO_IDF = np.zeros(0, dtype=np.float32)
+_MAX_N = 1000
 
 
+@dataclass(frozen=True)
+class NgramRange(Constraint):
+    """The shortest and the longest n-gram: a pair of ints, the first not above the second."""
+
+    def accepts(self, value: Any) -> bool:
+        if not isinstance(value, (tuple, list)) or len(value) != 2:
+            return False
+        if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in value):
+            return False
+        return 1 <= int(value[0]) <= int(value[1]) <= _MAX_N
+
+    def describe(self) -> str:
+        return f"a pair of ints (shortest, longest) with 1 <= shortest <= longest <= {_MAX_N}"
+
+    def _parse(self, text: str) -> Any:
+        parts = text.strip("()[] ").replace("-", ",").split(",")
+        low, high = int(parts[0]), int(parts[-1])
+        if len(parts) > 2:
+            raise ValueError("not one or two ints")
+        return (low, high)
+
+
+@dataclass(frozen=True)
+class DocumentShare(Constraint):
+    """A number of documents as an int, or a share of all documents as a float."""
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return False
+        if isinstance(value, numbers.Integral):
+            return int(value) >= 1
+        return isinstance(value, numbers.Real) and 0.0 <= float(value) <= 1.0
+
+    def describe(self) -> str:
+        return "an int in [1, inf), a number of documents, or a float in [0.0, 1.0], a share of them"
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+
+
+@parameterized
 class TfidfVectorizer(Parameterized):
     """Texts to a sparse matrix of TF-IDF weights, natively and on several threads.
 
@@ -91,51 +137,19 @@ class TfidfVectorizer(Parameterized):
     ((2, 7), ['aus', 'aus köln', 'aus turku', 'grüße', 'grüße aus', 'köln', 'turku'])
     """
 
-    constraints: ClassVar = {
-        "ngrams": NgramRange(),
-        "analyzer": Choice(_ANALYZERS),
-        "min_df": DocumentShare(),
-        "max_df": DocumentShare(),
-        "max_features": Number(int, 1, optional=True),
-        "sublinear_tf": Flag(),
-        "smooth_idf": Flag(),
-        "use_idf": Flag(),
-        "norm": Choice(("l1", "l2"), optional=True),
-        "lowercase": Flag(),
-        "min_token_length": Number(int, 1),
-        "cjk": Choice(_CJK),
-        "n_jobs": Jobs(optional=True),
-    }
-
-    def __init__(
-        self,
-        ngrams: tuple[int, int] = (1, 1),
-        analyzer: str = "word",
-        min_df: float = 1,
-        max_df: float = 1.0,
-        max_features: int | None = None,
-        sublinear_tf: bool = False,
-        smooth_idf: bool = True,
-        use_idf: bool = True,
-        norm: str | None = "l2",
-        lowercase: bool = True,
-        min_token_length: int = 2,
-        cjk: str = "bigrams",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.ngrams = ngrams
-        self.analyzer = analyzer
-        self.min_df = min_df
-        self.max_df = max_df
-        self.max_features = max_features
-        self.sublinear_tf = sublinear_tf
-        self.smooth_idf = smooth_idf
-        self.use_idf = use_idf
-        self.norm = norm
-        self.lowercase = lowercase
-        self.min_token_length = min_token_length
-        self.cjk = cjk
-        self.n_jobs = n_jobs
+    ngrams: Annotated[tuple[int, int], NgramRange()] = (1, 1)
+    analyzer: Annotated[str, Choice(_ANALYZERS)] = "word"
+    min_df: Annotated[float, DocumentShare()] = 1
+    max_df: Annotated[float, DocumentShare()] = 1.0
+    max_features: Annotated[int | None, Range(1)] = None
+    sublinear_tf: bool = False
+    smooth_idf: bool = True
+    use_idf: bool = True
+    norm: Annotated[str | None, Choice(("l1", "l2"))] = "l2"
+    lowercase: bool = True
+    min_token_length: Annotated[int, Range(1)] = 2
+    cjk: Annotated[str, Choice(_CJK)] = "bigrams"
+    n_jobs: Threads = None
 
     # ------------------------------------------------------------------------------------------ fitting
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ from sylvan.models.label_names import rows_of_names
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.models.text_labels import encode_labels
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Instance, Jobs, Number, Parameterized
+from sylvan.params import Choice, Instance, Parameterized, Range, Threads, fitted, parameterized
 from sylvan.ranking.ensemble import WAYS, fit_weights, join
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 from sylvan.store.registry import rebuild
@@ -50,6 +50,7 @@ _Fresh = TypeVar("_Fresh", bound=Parameterized)
 _Self = TypeVar("_Self", bound="Ensemble")
 
 
+@parameterized
 class Ensemble(Estimator):
     """Several models of any kind that rank together: over the same matrices, or over the same texts.
 
@@ -98,35 +99,17 @@ class Ensemble(Estimator):
     [['Baking']]
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "members": Instance((list, tuple), "a list of estimators of Sylvan"),
-        "how": Choice(WAYS),
-        "weights": Weights(),
-        "candidates": Number(int, 1, MOST_ANSWERS),
-        "votes": Number(int, 1, MOST_ANSWERS),
-        "n_jobs": Jobs(optional=True),
-    }
+    members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
+    how: Annotated[str, Choice(WAYS)] = "score"
+    weights: Annotated[Sequence[float] | str | None, Weights()] = None
+    candidates: Annotated[int, Range(1, MOST_ANSWERS)] = 100
+    votes: Annotated[int, Range(1, MOST_ANSWERS)] = 10
+    n_jobs: Threads = None
 
-    weights_: _Weights
-    _ids: LabelIds
-    text_fields_: tuple[str, ...] = ("text",)
-    labels_field_: str = "labels"
-
-    def __init__(
-        self,
-        members: Sequence[Estimator],
-        how: str = "score",
-        weights: Sequence[float] | str | None = None,
-        candidates: int = 100,
-        votes: int = 10,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.members = members
-        self.how = how
-        self.weights = weights
-        self.candidates = candidates
-        self.votes = votes
-        self.n_jobs = n_jobs
+    weights_: _Weights = fitted()
+    _ids: LabelIds = fitted()
+    text_fields_: tuple[str, ...] = fitted(("text",))
+    labels_field_: str = fitted("labels")
 
     @classmethod
     def of_fitted(cls, members: Sequence[Estimator], weights: Sequence[float] | None = None, **params: Any) -> Ensemble:

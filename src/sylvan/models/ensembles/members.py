@@ -46,8 +46,6 @@ _Fresh = TypeVar("_Fresh", bound=Parameterized)
 class Weights(Constraint):
     """None, "fit", or a list of numbers."""
 
-    optional = True
-
     def accepts(self, value: Any) -> bool:
         if isinstance(value, str):
             return value == "fit"
