@@ -16,7 +16,6 @@ CIRCLES_LEFT: dict[str, list[list[str]]] = {
     "package": [],
     "room": [
         ["sylvan.cli.app", "sylvan.cli.completion", "sylvan.cli.io", "sylvan.cli.options"],
-        ["sylvan.explain.explanation", "sylvan.explain.page", "sylvan.explain.text"],
         ["sylvan.indexing.clustering", "sylvan.indexing.overlap", "sylvan.indexing.taxonomy", "sylvan.indexing.tree"],
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
         ["sylvan.sampling", "sylvan.sampling.by_name"],
@@ -24,7 +23,6 @@ CIRCLES_LEFT: dict[str, list[list[str]]] = {
     ],
     "file": [
         ["sylvan.cli.app", "sylvan.cli.completion", "sylvan.cli.options"],
-        ["sylvan.explain.explanation", "sylvan.explain.page", "sylvan.explain.text"],
         ["sylvan.indexing.clustering", "sylvan.indexing.overlap", "sylvan.indexing.taxonomy", "sylvan.indexing.tree"],
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
         ["sylvan.models.transformer.plan", "sylvan.models.transformer.training"],

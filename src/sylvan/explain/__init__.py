@@ -1,1 +1,1 @@
-"""Why a model gives an answer: records of the reasons, as text and as a page."""
+"""Why a model gives a label to a row: records of the paths and features, as data, as text and as a page."""

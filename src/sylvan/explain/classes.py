@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.explain.paths import LeafPath, Names, Step, WeighedFeature
+from sylvan.explain.paths import node_place, strongest_features
+from sylvan.explain.records import LeafPath, Names, Step, TreeVote
 from sylvan.indexing.naming import node_title
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.validate import Csr
 
-__all__ = ["explain_class"]
+__all__ = ["class_notes", "class_votes", "explain_class"]
 
 Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+
+
+def class_votes(
+    weights: ClassWeights, row: Csr, label: int, beam: int, top: int, names: Names, *, loss: str, bias: float
+) -> tuple[TreeVote, ...]:
+    """The one tree's vote, whose score is the class's own: the sum of its path."""
+    path, enough = explain_class(
+        weights, row, label, beam=beam, bias=bias, log_probabilities=loss == "hsm", top=top, names=names
+    )
+    return (TreeVote(0, path.score, path.reached, beam, enough, (path,)),)
+
+
+def class_notes(loss: str) -> tuple[str, ...]:
+    """What to know when a path's score and the ranking's aren't the same."""
+    if loss == "hsm":
+        return ()
+    return ("A path adds up to the class's score; the ranking's is the logarithm of its share among all reached.",)
 
 
 def explain_class(
@@ -52,7 +72,7 @@ def explain_class(
         nodes, scores = searched[layer]
         node, last = edge - first, layer == tree.depth - 1
         so_far += float(moves[edge])
-        beam_place = _place(nodes, node) if opened else None
+        beam_place = node_place(nodes, node) if opened else None
         kept = opened and (last or (beam_place is not None and beam_place <= beam))
         steps.append(
             Step(
@@ -62,19 +82,19 @@ def explain_class(
                 score=float(own[edge]),
                 intercept=float(weights.weights[edge, -1]) * bias,
                 so_far=so_far,
-                place=_place(siblings[0], node) or len(siblings[0]),
+                place=node_place(siblings[0], node) or len(siblings[0]),
                 n_siblings=len(siblings[0]),
                 opened=opened,
                 beam_place=beam_place,
                 n_candidates=len(nodes) if opened else None,
                 kept=kept,
                 floor=float(scores[beam - 1]) if opened and not last and len(nodes) > beam else None,
-                **_weighed(weights, row, edge, top, names),  # type: ignore[arg-type]
+                **_weighed(weights, row, edge, top, names),
             )
         )
         parent, opened = node, kept
     path = LeafPath(leaf, tuple(steps))
-    places = [_place(nodes, step.node) for (nodes, _), step in zip(everything[:-1], steps, strict=False)]
+    places = [node_place(nodes, step.node) for (nodes, _), step in zip(everything[:-1], steps, strict=False)]
     return path, None if path.reached else max((place for place in places if place), default=1)
 
 
@@ -117,27 +137,8 @@ def _search(weights: ClassWeights, moves: npt.NDArray[np.float64], beam: int) ->
     return found
 
 
-def _place(nodes: npt.NDArray[np.int64], node: int) -> int | None:
-    at = np.flatnonzero(nodes == node)
-    return int(at[0]) + 1 if at.size else None
-
-
-def _weighed(
-    weights: ClassWeights, row: Csr, edge: int, top: int, names: Names
-) -> dict[str, tuple[WeighedFeature, ...] | int | float]:
-    """The strongest features for and against an edge, how many there are, and the sum of those left out."""
-    own, values = weights.weights[edge, row.indices].astype(np.float64), row.data.astype(np.float64)
-    parts = own * values
-    order = np.lexsort((row.indices, -np.abs(parts)))
-    signs = [[i for i in order.tolist() if sign * parts[i] > 0][:top] for sign in (1, -1)]
-    listed = [
-        tuple(
-            WeighedFeature(int(row.indices[i]), names.feature(int(row.indices[i])), float(values[i]), float(own[i]))
-            for i in chosen
-        )
-        for chosen in signs
-    ]
-    weighed = int(np.count_nonzero(own))
-    rest = float(parts.sum() - sum(parts[i] for chosen in signs for i in chosen))
-    left_out = weighed > sum(map(len, signs))
-    return {"positive": listed[0], "negative": listed[1], "n_weighed": weighed, "rest": rest if left_out else 0.0}
+def _weighed(weights: ClassWeights, row: Csr, edge: int, top: int, names: Names) -> dict[str, Any]:
+    """The strongest features for and against an edge, how many there are, and the sum of the others."""
+    own = weights.weights[edge, row.indices]
+    used = own != 0
+    return strongest_features(row.indices[used], row.data[used], own[used], top, names)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sylvan.explain.explanation import Explanation, check_count
-from sylvan.explain.paths import LeafPath, Step, WeighedFeature
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import check_count
+from sylvan.explain.records import LeafPath, Step, WeighedFeature
 
 __all__ = ["MEANING", "gathered"]
 

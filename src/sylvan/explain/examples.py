@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError
-from sylvan.explain.explanation import Example, excerpt
+from sylvan.explain.records import Example, excerpt
 from sylvan.validate import Csr
 
 __all__ = ["check_ranker", "nearest_examples", "nearest_rows", "strongest", "with_excerpts"]

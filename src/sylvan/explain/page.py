@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape as _escape
 
-from sylvan.explain.explanation import Explanation, TreeVote
-from sylvan.explain.paths import Step, WeighedFeature
+from sylvan.explain.records import Findings, Step, TreeVote, WeighedFeature
 from sylvan.explain.text import example_words, number, printable, remarks, step_words, tree_words, verdict
 
 __all__ = ["as_page"]
@@ -53,7 +52,7 @@ def escape(text: str) -> str:
     return _escape(printable(text), quote=True)
 
 
-def as_page(explanations: Sequence[Explanation]) -> str:
+def as_page(explanations: Sequence[Findings]) -> str:
     """One page of all explanations, in their order."""
     title = ", ".join(found.name for found in explanations[:3])
     parts = [_HEAD.format(title=escape(f"Explanation: {title}"))]
@@ -63,7 +62,7 @@ def as_page(explanations: Sequence[Explanation]) -> str:
     return "".join(parts)
 
 
-def _section(found: Explanation) -> Iterator[str]:
+def _section(found: Findings) -> Iterator[str]:
     yield f"<h1>{escape(found.name)}</h1>\n<p>{escape(verdict(found).capitalize())}.</p>\n"
     if found.excerpt is not None:
         yield f"<blockquote>{escape(found.excerpt)}</blockquote>\n"

@@ -7,138 +7,43 @@ computed from the stored weights, and adds up to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import ModelError
+from sylvan.explain.records import LeafPath, Names, Step, TreeVote, WeighedFeature
 from sylvan.indexing.naming import node_title
 from sylvan.matching import beam as matching
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["LeafPath", "Names", "Step", "WeighedFeature", "beam_that_reaches", "explain_paths"]
-
-
-@dataclass(frozen=True)
-class Names:
-    """What features and labels are called, and how often training saw each label."""
-
-    feature: Callable[[int], str] = "feature {}".format
-    label: Callable[[int], str] = "label {}".format
-    counts: npt.NDArray[Any] | None = None
-
-
-@dataclass(frozen=True)
-class WeighedFeature:
-    """One feature of the row in one node's linear model.
-
-    Attributes
-    ----------
-    feature : int
-    name : str
-    value : float
-        In the row.
-    weight : float
-        In the model of the node.
-    """
-
-    feature: int
-    name: str
-    value: float
-    weight: float
-
-    @property
-    def contribution(self) -> float:
-        """What it adds to the node's score: value times weight."""
-        return self.value * self.weight
-
-
-@dataclass(frozen=True)
-class Step:
-    """One node of a path.
-
-    Attributes
-    ----------
-    layer, node : int
-        Layers count from 0, the root's children; nodes as in :class:`~sylvan.LabelTree`.
-    title : str
-        The node's most frequent labels.
-    score, intercept : float
-        The node's own score: the features' contributions and the intercept.
-    so_far : float
-        The score of the path down to here, as the beam compares it: with the product rules in [0, 1].
-    place, n_siblings : int
-        The node's place, from 1, among the children of its parent, by ``so_far``.
-    opened : bool
-        Whether the beam reached the node's parent, so that the node was scored at all.
-    beam_place, n_candidates : int or None
-        The node's place among all that were scored in this layer, and how many they were.
-    kept : bool
-        Whether the beam went on from here; in the last layer, whether it was reached.
-    floor : float or None
-        ``so_far`` of the last node that the beam kept, where it had to leave some out.
-    positive, negative : tuple of WeighedFeature
-        Those that weighed most, the strongest first.
-    n_weighed : int
-        Features of the row that the node's model has a weight for.
-    rest : float
-        The sum of the contributions that are not listed.
-    """
-
-    layer: int
-    node: int
-    title: str
-    score: float
-    intercept: float
-    so_far: float
-    place: int
-    n_siblings: int
-    opened: bool
-    beam_place: int | None
-    n_candidates: int | None
-    kept: bool
-    floor: float | None
-    positive: tuple[WeighedFeature, ...]
-    negative: tuple[WeighedFeature, ...]
-    n_weighed: int
-    rest: float
-
-
-@dataclass(frozen=True)
-class LeafPath:
-    """The way from the root to one leaf of a label.
-
-    Attributes
-    ----------
-    leaf : int
-    steps : tuple of Step
-        One a layer.
-    """
-
-    leaf: int
-    steps: tuple[Step, ...]
-
-    @property
-    def score(self) -> float:
-        """What ranking gives the leaf when the beam reaches it."""
-        return self.steps[-1].so_far
-
-    @property
-    def reached(self) -> bool:
-        """Whether the beam reaches the leaf."""
-        return self.steps[-1].opened
-
-    @property
-    def lost_at(self) -> int | None:
-        """The layer in which the path fell out of the beam; None when the leaf is reached."""
-        return next((step.layer for step in self.steps if not step.kept), None)
-
+__all__ = ["beam_that_reaches", "explain_paths", "node_place", "strongest_features", "tree_votes"]
 
 Candidates = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+
+
+def tree_votes(
+    rankers: Sequence[TreeRanker],
+    combines: Sequence[Sequence[str]],
+    row: Csr,
+    label: int,
+    beam: int,
+    top: int,
+    names: Names,
+    bound: Callable[[Any], Any] | None,
+) -> tuple[TreeVote, ...]:
+    """What each tree says of a label; ``bound`` brings a tree's scores to where the mean takes them."""
+    votes = []
+    for number, (ranker, combine) in enumerate(zip(rankers, combines, strict=True)):
+        paths = explain_paths(ranker, row, label, beam=beam, combines=combine, top=top, names=names)
+        best = paths[0]
+        score = best.score if bound is None else float(bound(np.array([best.score], np.float32))[0])
+        enough = None if best.reached else beam_that_reaches(ranker, row, best, combine)
+        votes.append(TreeVote(number, score, best.reached, beam, enough, paths))
+    return tuple(votes)
 
 
 def explain_paths(
@@ -176,7 +81,7 @@ def beam_that_reaches(ranker: TreeRanker, row: Csr, path: LeafPath, combines: Se
     """A beam that is wide enough to reach the leaf: the path's worst place when every node of a layer competes."""
     inner = ranker.tree.depth - 1
     everything = _search(ranker, row, max(ranker.tree.layer_sizes), combines, inner)
-    places = [_place(candidates, step.node) for candidates, step in zip(everything, path.steps, strict=False)]
+    places = [node_place(candidates[0], step.node) for candidates, step in zip(everything, path.steps, strict=False)]
     return max((place for place in places if place is not None), default=1)
 
 
@@ -200,9 +105,9 @@ def _search(
     return found
 
 
-def _place(candidates: Candidates, node: int) -> int | None:
-    """The place of a node, from 1."""
-    at = np.flatnonzero(candidates[0] == node)
+def node_place(nodes: npt.NDArray[Any], node: int) -> int | None:
+    """The place of a node among those that are sorted, from 1."""
+    at = np.flatnonzero(nodes == node)
     return int(at[0]) + 1 if len(at) else None
 
 
@@ -234,10 +139,10 @@ def _steps(
     for layer, node in enumerate(ranker.tree.path(leaf)):
         weights, combine, candidates = ranker.layers[layer], combines[layer], searched[layer]
         siblings = _children(row, weights, cluster, above, combine)
-        place = _place(siblings, node)
+        place = node_place(siblings[0], node)
         own = _score_of(_children(row, weights, cluster, 0.0, "ranker"), node)
         above = _score_of(siblings, node)
-        beam_place = _place(candidates, node) if opened else None
+        beam_place = node_place(candidates[0], node) if opened else None
         last, full = layer == depth - 1, len(candidates[0]) > beam
         kept = opened and (last or (beam_place is not None and beam_place <= beam))
         steps.append(
@@ -264,14 +169,12 @@ def _steps(
 
 def _score_of(candidates: Candidates, node: int) -> float:
     """A node's score; NaN when a damaged model gave it none."""
-    place = _place(candidates, node)
+    place = node_place(candidates[0], node)
     return float("nan") if place is None else float(candidates[1][place - 1])
 
 
-def _weighed(
-    row: Csr, weights: ClusterWeights, cluster: int, node: int, top: int, names: Names
-) -> dict[str, Any]:
-    """The strongest features for and against a node, how many there are, and the sum of those left out."""
+def _weighed(row: Csr, weights: ClusterWeights, cluster: int, node: int, top: int, names: Names) -> dict[str, Any]:
+    """The strongest features for and against a node, how many there are, and the sum of the others."""
     try:
         rows = weights.cluster(cluster)
         mine = rows.children == node - int(weights.child_offsets[cluster])
@@ -279,19 +182,22 @@ def _weighed(
     except (ValueError, IndexError) as error:
         raise ModelError(f"The weights of cluster {cluster} in this model are damaged: {error}.") from error
     at = np.searchsorted(row.indices, features)
-    found = at < row.nnz
-    found[found] = row.indices[at[found]] == features[found]
-    features, values, own = features[found], row.data[at[found]].astype(np.float64), rows.weights[mine][found]
-    parts = values * own
-    # By magnitude; among equals the lower feature, so that the list is the same every time.
-    order = np.lexsort((features, -np.abs(parts)))
-    signs = [[i for i in order.tolist() if sign * parts[i] > 0][:top] for sign in (1, -1)]
+    known = at < row.nnz
+    known[known] = row.indices[at[known]] == features[known]
+    return strongest_features(features[known], row.data[at[known]], rows.weights[mine][known], top, names)
+
+
+def strongest_features(
+    features: npt.NDArray[Any], values: npt.NDArray[Any], weights: npt.NDArray[Any], top: int, names: Names
+) -> dict[str, Any]:
+    """The ``top`` features a sign that add most to a score, as fields of a Step: the lower feature among equals."""
+    parts = values.astype(np.float64) * weights
+    order = np.lexsort((features, -np.abs(parts))).tolist()
+    signs = [[i for i in order if sign * parts[i] > 0][:top] for sign in (1, -1)]
     listed = [
-        tuple(WeighedFeature(int(features[i]), names.feature(int(features[i])), float(values[i]), float(own[i]))
+        tuple(WeighedFeature(int(features[i]), names.feature(int(features[i])), float(values[i]), float(weights[i]))
               for i in chosen) for chosen in signs
     ]  # fmt: skip
     rest = float(parts.sum() - sum(parts[i] for chosen in signs for i in chosen))
-    left_out = len(parts) > sum(map(len, signs))
-    return {
-        "positive": listed[0], "negative": listed[1], "n_weighed": len(parts), "rest": rest if left_out else 0.0,
-    }  # fmt: skip
+    more = len(parts) > sum(map(len, signs))
+    return {"positive": listed[0], "negative": listed[1], "n_weighed": len(parts), "rest": rest if more else 0.0}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from sylvan.explain.explanation import Example, Explanation, TreeVote
-from sylvan.explain.paths import LeafPath, Step, WeighedFeature
+from sylvan.explain.records import Example, Findings, LeafPath, Step, TreeVote, WeighedFeature
 
 __all__ = ["as_text", "example_words", "number", "printable", "remarks", "step_words", "tree_words", "verdict"]
 
@@ -21,7 +20,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
-def verdict(found: Explanation) -> str:
+def verdict(found: Findings) -> str:
     """The answer in one sentence."""
     if found.place is not None and found.score is not None:
         likely = "" if found.probability is None else f", probability {number(found.probability)}"
@@ -29,7 +28,7 @@ def verdict(found: Explanation) -> str:
     return "not among the answers: the search doesn't reach it"
 
 
-def remarks(found: Explanation) -> tuple[str, ...]:
+def remarks(found: Findings) -> tuple[str, ...]:
     """What else there is to say, as sentences."""
     if found.n_known:
         return found.notes
@@ -69,7 +68,7 @@ def example_words(example: Example) -> str:
     return f"row {example.row:,}, similarity {number(example.similarity)}"
 
 
-def as_text(found: Explanation, width: int) -> str:
+def as_text(found: Findings, width: int) -> str:
     """The explanation for a terminal of ``width`` columns."""
     return "\n".join(part for line in _lines(found) for part in _folded(line, width))
 
@@ -80,7 +79,7 @@ def _folded(line: str, width: int) -> list[str]:
     return textwrap.wrap(line, max(width, 40), subsequent_indent=inner, break_on_hyphens=False) or [""]
 
 
-def _lines(found: Explanation) -> Iterator[str]:
+def _lines(found: Findings) -> Iterator[str]:
     yield f"{printable(found.name)}: {verdict(found)}"
     if found.excerpt is not None:
         yield f"Text: {printable(found.excerpt)}"

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
+from sylvan import store
 from sylvan.errors import NotFittedError, ParameterError
-from sylvan.explain import explanation as explaining
-from sylvan.explain.examples import nearest_examples
-from sylvan.explain.explanation import Example, Explanation, TreeVote
-from sylvan.explain.paths import Names
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import Question
+from sylvan.explain.records import Names, TreeVote
 from sylvan.models.sklearn_mixin import Habits
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
@@ -263,43 +262,12 @@ class Estimator(Habits):
             For ``allowed`` and ``denied``: what is explained is the ranking of all labels.
         """
         self._need_fit("explain")
-        explaining.refuse_filters(options)
         self._need_options(options)
-        top = explaining.check_count(top, "top")
-        row = validate.features(x, n_features=self.n_features_, owner=type(self).__name__)
-        explaining.one_row(row)
-        label_names = self.vocabulary_ if label_names is None else label_names
-        feature_names = getattr(self, "feature_names_in_", None) if feature_names is None else feature_names
-        number = explaining.find_label(label, self.n_labels_, label_names)
-        counts = getattr(self, "label_counts_", None)
-        names = explaining.names_of(feature_names, label_names, counts, self.n_features_, self.n_labels_)
-        ranking = self.rank(row, k=self.n_labels_, **options)
-        place, score = explaining.place_of(ranking, number)
-        probability = None
-        if self.calibrator_ is not None:
-            plainly = {name: value for name, value in options.items() if name != "tail"}
-            top_plainly = self.rank_plainly(row, self.n_labels_, **plainly)
-            probability = explaining.place_of(self.probabilities(top_plainly), number)[1]
-        nearest: tuple[Example, ...] = ()
-        if examples is None and hasattr(self, "nearest_with"):
-            examples = self  # a model that keeps its rows
-        if examples is not None:
-            n_examples = explaining.check_count(n_examples, "n_examples")
-            nearest = nearest_examples(row, number, examples, n_examples, names.feature, self.n_labels_)
-        return Explanation(
-            model=type(self).__name__,
-            label=number,
-            name=names.label(number),
-            place=place,
-            score=score,
-            n_labels=self.n_labels_,
-            n_features=self.n_features_,
-            n_known=row.nnz,
-            trees=self._explain_trees(row, number, top, names, **options),
-            examples=nearest,
-            probability=probability,
-            notes=(*self._explain_notes(row, number), *explaining.tail_notes(self, options)),
+        asked = Question.of(
+            self, x, label, top, options, feature_names=feature_names, label_names=label_names
         )
+        trees = self._explain_trees(asked.row, asked.label, asked.top, asked.names, **options)
+        return asked.answer(self, trees, self._explain_notes(asked.row, asked.label), examples, n_examples)
 
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
         """Sentences about a label that only this kind of model can say."""

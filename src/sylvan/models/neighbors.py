@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.examples import strongest
-from sylvan.explain.explanation import Example
+from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.parallel import resolve_jobs

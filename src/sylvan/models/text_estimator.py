@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from sylvan import store, validate
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
-from sylvan.explain import explanation as explaining
-from sylvan.explain.explanation import Example, Explanation
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import check_count, find_label
+from sylvan.explain.records import Example, excerpt
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import NamedTopK, ids_of_names
 from sylvan.models.text_examples import nearest_texts
@@ -152,16 +153,16 @@ class TextEstimator(Estimator):
         if len(texts) != 1:
             raise DataError(f"explain takes one text. Got {len(texts)} instead.")
         found = self.inner().explain(
-            self._text_features(texts), explaining.find_label(str(label), self.n_labels_, self.vocabulary_),
+            self._text_features(texts), find_label(str(label), self.n_labels_, self.vocabulary_),
             top, n_examples=n_examples, feature_names=self._feature_name, label_names=self.vocabulary_, **options,
         )  # fmt: skip
         nearest: tuple[Example, ...] = ()
         if examples is not None:
-            n_examples = explaining.check_count(n_examples, "n_examples")
+            n_examples = check_count(n_examples, "n_examples")
             nearest = nearest_texts(self, texts, found.name, examples, n_examples)
         elif found.examples:  # of a model that keeps its rows
             nearest = found.examples
-        return replace(found, excerpt=explaining.excerpt(texts[0]), examples=nearest)
+        return replace(found, excerpt=excerpt(texts[0]), examples=nearest)
 
     def _untailed(self) -> dict[str, Any]:
         return self.inner()._untailed()

@@ -8,7 +8,7 @@ import numpy as np
 
 from sylvan.errors import DataError
 from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
-from sylvan.explain.explanation import Example
+from sylvan.explain.records import Example
 from sylvan.models.base import Estimator
 from sylvan.models.text_labels import names_and_weights
 

@@ -13,14 +13,13 @@ from sylvan import store, validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
-from sylvan.explain.explanation import TreeVote
-from sylvan.explain.paths import Names
+from sylvan.explain.classes import class_notes, class_votes
+from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.beam_tree.changes import bind, rate_of, refuse_changes, told_classes
 from sylvan.models.beam_tree.classes import Classes
-from sylvan.models.beam_tree.explanation import class_notes, class_votes
 from sylvan.models.beam_tree.plan import plan_training
 from sylvan.models.beam_tree.search import rank_by_beam, rank_exactly, within_bounds
 from sylvan.models.beam_tree.settings import ClassWeight, TreeOf

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.explain import explanation as explaining
-from sylvan.explain.explanation import Explanation, TreeVote
-from sylvan.explain.paths import Names
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import find_label, place_of
+from sylvan.explain.records import Names, TreeVote
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.ensembles.members import (
     LabelIds,
@@ -405,7 +405,7 @@ class Ensemble(Estimator):
         if not self.takes_texts:
             return super().explain(x, label, top, **options)
         texts = check_texts([x] if isinstance(x, str) else x)
-        number = explaining.find_label(label, self.n_labels_, self.vocabulary_)
+        number = find_label(label, self.n_labels_, self.vocabulary_)
         name = self.vocabulary_[number]  # type: ignore[index]  # over texts, labels have names
         own = {key: value for key, value in options.items() if key not in ("examples", "n_examples")}
         shown = {key: value for key, value in options.items() if key not in own}
@@ -416,7 +416,7 @@ class Ensemble(Estimator):
                 told.append(member.explain(texts, name, top, **shown, **taken(member, own)))
         if not told:
             raise DataError(f"No member of the Ensemble that has a weight knows the label {name!r}.")
-        place, score = explaining.place_of(self.rank(texts, self.n_labels_, **own), number)
+        place, score = place_of(self.rank(texts, self.n_labels_, **own), number)
         return replace(
             told[0], model=type(self).__name__, label=number, place=place, score=score, n_labels=self.n_labels_,
             n_features=self.n_features_, n_known=sum(found.n_known for found in told),

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sylvan import validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
-from sylvan.explain.explanation import TreeVote
+from sylvan.explain.records import TreeVote
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import Estimator
 from sylvan.models.text_estimator import TextEstimator

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.explain.explanation import TreeVote, tree_votes
-from sylvan.explain.paths import Names
+from sylvan.explain.paths import tree_votes
+from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.indexing.rows import unit_rows
 from sylvan.label_filter import LabelFilter

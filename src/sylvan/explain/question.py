@@ -1,0 +1,191 @@
+"""Asking a model why it gives a label to a row: what is asked is checked, and what is found is put together."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sylvan import validate
+from sylvan.data.vocabulary import Vocabulary
+from sylvan.errors import DataError, ParameterError
+from sylvan.explain.examples import nearest_examples
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.records import Example, Names, TreeVote
+from sylvan.ranking.calibrate import Calibrator
+from sylvan.ranking.tail import tail_of
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+
+__all__ = ["Question", "check_count", "find_label", "place_of"]
+
+_EASILY_COMPARED = 20_000  # names among which every one is compared with a misspelled one
+
+
+class Ranks(Protocol):
+    """What is asked of a fitted model that explains itself."""
+
+    n_features_: int
+    n_labels_: int
+    calibrator_: Calibrator | None
+
+    @property
+    def vocabulary_(self) -> Any: ...
+
+    def rank(self, X: Any, k: int = 10) -> TopK: ...
+
+    def rank_plainly(self, X: Any, k: Any, **options: Any) -> TopK: ...
+
+    def probabilities(self, top: TopK) -> TopK: ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """Why a model gives ``label`` to ``row``; with ``top`` features a node and sign, and ``options`` of its ranking."""
+
+    row: Csr
+    label: int
+    top: int
+    names: Names
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, model: Ranks, x: Any, label: Any, top: Any, options: Mapping[str, Any], *,
+        feature_names: Any = None, label_names: Any = None,
+    ) -> Question:  # fmt: skip
+        """The question to a fitted model.
+
+        Raises
+        ------
+        DataError
+            When ``x`` is not one row of the model's features, there is no such label, or there are not as many names
+            as features or labels.
+        ParameterError
+            For ``allowed`` and ``denied``, and for a ``top`` out of range.
+        """
+        _refuse_filters(options)
+        top = check_count(top, "top")
+        row = validate.features(x, n_features=model.n_features_, owner=type(model).__name__)
+        if row.shape[0] != 1:
+            raise DataError(f"explain takes one row, as X[[7]]. X has shape ({row.shape[0]}, {row.shape[1]}).")
+        label_names = model.vocabulary_ if label_names is None else label_names
+        feature_names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+        number = find_label(label, model.n_labels_, label_names)
+        counts = getattr(model, "label_counts_", None)
+        names = _names_of(feature_names, label_names, counts, model.n_features_, model.n_labels_)
+        return cls(row, number, top, names, options)
+
+    def answer(
+        self, model: Ranks, trees: tuple[TreeVote, ...], notes: tuple[str, ...], examples: Any, n_examples: Any
+    ) -> Explanation:
+        """The explanation: the label's place, the trees' votes on it, and the nearest ``examples`` that have it."""
+        place, score = place_of(model.rank(self.row, k=model.n_labels_, **self.options), self.label)
+        probability = None
+        if model.calibrator_ is not None:
+            plainly = {name: value for name, value in self.options.items() if name != "tail"}
+            ranking = model.rank_plainly(self.row, model.n_labels_, **plainly)
+            probability = place_of(model.probabilities(ranking), self.label)[1]
+        nearest: tuple[Example, ...] = ()
+        if examples is None and hasattr(model, "nearest_with"):
+            examples = model  # it keeps its rows
+        if examples is not None:
+            n_examples = check_count(n_examples, "n_examples")
+            nearest = nearest_examples(self.row, self.label, examples, n_examples, self.names.feature, model.n_labels_)
+        return Explanation(
+            model=type(model).__name__,
+            label=self.label,
+            name=self.names.label(self.label),
+            place=place,
+            score=score,
+            n_labels=model.n_labels_,
+            n_features=model.n_features_,
+            n_known=self.row.nnz,
+            trees=trees,
+            examples=nearest,
+            probability=probability,
+            notes=(*notes, *_tail_notes(model, self.options)),
+        )
+
+
+def check_count(value: Any, name: str) -> int:
+    """``top`` and ``n_examples``."""
+    return validate.count(value, name, owner="explain", high=10_000)
+
+
+def place_of(top: TopK, label: int) -> tuple[int | None, float | None]:
+    """Place, from 1, and score of a label in the ranking of one row."""
+    at = np.flatnonzero(top.labels[0] == label)
+    return (int(at[0]) + 1, float(top.scores[0, at[0]])) if len(at) else (None, None)
+
+
+def find_label(label: Any, n_labels: int, label_names: Any = None) -> int:
+    """The id of a label that is given by name or id.
+
+    Raises
+    ------
+    DataError
+        When there is none of this name, with those that look like it, or the id is out of range.
+    """
+    if isinstance(label, str):
+        if label_names is None or callable(label_names):
+            raise DataError(f"The label must be an id in [0, {n_labels}), as this model knows no names. Got {label!r}.")
+        vocabulary = label_names if isinstance(label_names, Vocabulary) else Vocabulary(map(str, label_names))
+        found = vocabulary.get(label)
+        if found is None:
+            near = _similar(label, vocabulary)
+            guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise DataError(f"There is no label {label!r} among the {n_labels} of this model.{guess}")
+        return found
+    whole = isinstance(label, numbers.Integral) and not isinstance(label, bool | np.bool_)
+    if not whole or not 0 <= int(label) < n_labels:
+        raise DataError(f"The label must be an id in [0, {n_labels}). Got {label!r} instead.")
+    return int(label)
+
+
+def _similar(label: str, names: Sequence[str]) -> list[str]:
+    """Up to three names that look like the one that isn't there."""
+    wanted = label.casefold()
+    by_folded = {name.casefold(): name for name in names}
+    if wanted in by_folded:
+        return [by_folded[wanted]]
+    folded = list(by_folded)
+    if len(folded) > _EASILY_COMPARED:  # comparing a million names takes seconds
+        folded = [name for name in folded if name[:1] == wanted[:1]][:_EASILY_COMPARED]
+    return [by_folded[name] for name in difflib.get_close_matches(wanted, folded, n=3)]
+
+
+def _refuse_filters(options: Mapping[str, Any]) -> None:
+    """Refuse what would take labels out of the ranking."""
+    for name in ("allowed", "denied"):
+        if options.get(name) is not None:
+            raise ParameterError(f"explain looks at the ranking of all labels: it takes no {name!r}.")
+
+
+def _tail_notes(model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to know where rare labels count for more than their scores."""
+    tail = tail_of(getattr(model, "tail", None), options.get("tail"))
+    if tail is None:
+        return ()
+    return (f"With tail={tail!r} place and score are by probability times the label's gain; paths are without it.",)
+
+
+def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int, n_labels: int) -> Names:
+    """What features and labels are called, by lists of the right length, a Vocabulary, functions or nothing."""
+    given = (("feature_names", feature_names, n_features), ("label_names", label_names, n_labels))
+    found: list[Callable[[int], str]] = []
+    for what, names, n in given:
+        word = what.partition("_")[0]
+        if names is None:
+            found.append(f"{word} {{}}".format)
+        elif callable(names):
+            found.append(names)
+        else:
+            if len(names) != n:
+                raise DataError(f"{what} has {len(names)} names, but the model has {n} {word}s.")
+            found.append(lambda i, listed=names: str(listed[i]))  # type: ignore[misc]  # one list a function
+    return Names(found[0], found[1], counts)
