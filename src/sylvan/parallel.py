@@ -18,7 +18,6 @@ from sylvan.errors import ParameterError
 
 __all__ = [
     "Progress",
-    "Scratch",
     "exit_on_interrupt",
     "map_parallel",
     "progress",
@@ -104,35 +103,19 @@ def quiet(on: bool = True) -> Iterator[None]:
         _state.quiet = before
 
 
-class Scratch:
-    """Arrays that one thread uses again from one piece of work to the next; they grow and never shrink."""
+def scratch() -> dict[str, npt.NDArray[Any]]:
+    """Arrays that this thread uses again from one piece of work to the next, for as long as :func:`map_parallel` runs.
 
-    def __init__(self) -> None:
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
-
-    def take(self, name: str, size: int, dtype: Any, fill: int | None = None) -> npt.NDArray[Any]:
-        """An array of at least ``size`` numbers, with whatever was left in it; new ones hold ``fill``."""
-        array = self._arrays.get(name)
-        if array is None or array.size < size:
-            array = np.empty(size, dtype) if fill is None else np.full(size, fill, dtype)
-            self._arrays[name] = array
-        return array
-
-    def clear(self) -> None:
-        """Let the arrays go."""
-        self._arrays.clear()
-
-
-def scratch() -> Scratch:
-    """The arrays of this thread for as long as :func:`map_parallel` runs; new ones outside of it."""
-    found = getattr(_state, "scratch", None)
-    return Scratch() if found is None else found
+    What is in them is whatever the last piece left; outside of :func:`map_parallel` there are none.
+    """
+    found: dict[str, npt.NDArray[Any]] | None = getattr(_state, "scratch", None)
+    return {} if found is None else found
 
 
 @contextmanager
 def _with_scratch() -> Iterator[None]:
     before = getattr(_state, "scratch", None)
-    _state.scratch = Scratch()
+    _state.scratch = {}
     try:
         yield
     finally:

@@ -23,7 +23,9 @@ CHILD = """
 import os, sys
 from sylvan import store
 from sylvan.cli import main
+from sylvan.ranking import linear
 from sylvan.runtime import checkpointed
+linear.LEAST_COST = 1
 checkpointed.BLOCK_BYTES, at, sent = 3000, int(sys.argv[1]), int(sys.argv[2])
 save, count = store.save, iter(range(10**6))
 def counting(*arguments):

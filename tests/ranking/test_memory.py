@@ -17,6 +17,7 @@ from ranking.interruptions import SETTINGS, bits, training_set
 import sylvan
 from sylvan import XRLinear
 from sylvan.errors import MemoryLimitError, ParameterError
+from sylvan.ranking import linear
 from sylvan.ranking.sizes import laid_out_bytes
 from sylvan.runtime import checkpointed
 from sylvan.runtime.memory import Gate, parse_bytes, shown_bytes
@@ -31,6 +32,7 @@ def test_a_limit_changes_no_bit(settings: str, tmp_path: Path, monkeypatch: pyte
     taken = 10**9
     monkeypatch.setattr(checkpointed, "private_bytes", lambda _: taken)
     monkeypatch.setattr(checkpointed, "LEAST_BLOCK", 2000)
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
     for n_jobs, free in ((1, 10**5), (3, 10**5), (2, 10**9)):
         model = XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, memory_limit=taken + free)
         assert bits(model, tmp_path / f"{n_jobs}") == expected

@@ -27,8 +27,9 @@ X, Y = training_set()
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every few clusters are a block of their own."""
+    """Every cluster is a job of its own, and every few results are written together."""
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 6000)
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
 
 
 def dying(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, at: int, die: Callable[[], None]) -> None:
@@ -117,6 +118,7 @@ def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_time_alone_makes_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
     checkpoint = Checkpoint(tmp_path / "work")
     XRLinear(**SETTINGS["tfn"]).fit(X, Y, checkpoint=checkpoint)
     assert len(os.listdir(tmp_path / "work")) > 10 and checkpoint.exists()
@@ -128,6 +130,7 @@ def test_time_alone_makes_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def begun(folder: Path, monkeypatch: pytest.MonkeyPatch, **params: Any) -> Checkpoint:
     """A checkpoint with parts of a training."""
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 6000)
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
     checkpoint = Checkpoint(folder)
     XRLinear(**{**SETTINGS["man"], **params}).fit(X, Y, checkpoint=checkpoint)
     return checkpoint
@@ -207,6 +210,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
     (tmp_path / "file").write_text("")
     with pytest.raises(ModelError, match=r"The checkpoint .* can't be made: Not a directory"):
         XRLinear().fit(X, Y, checkpoint=tmp_path / "file" / "work")

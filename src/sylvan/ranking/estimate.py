@@ -18,7 +18,7 @@ from sylvan.canonical import Csr, take_rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import cluster_rows, layer_positives
 from sylvan.parallel import progress
-from sylvan.ranking.linear import LayerProblem, cluster_jobs
+from sylvan.ranking.linear import LayerProblem, block_jobs
 from sylvan.ranking.sizes import LANES, beam_bytes, csr_bytes, laid_out_bytes, rows_bytes, solved_bytes, solver_bytes
 from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Runner
@@ -260,8 +260,8 @@ class _Estimator:
             weight = np.append(weight[rows], np.float32(1))[: features.shape[0]]
         start = time.thread_time()  # of the processor, whatever else it does meanwhile
         linear = self.training.linear
-        jobs = [cluster_jobs(features, one, n, linear, sample_weight=weight) for n, one in enumerate(problems)]
-        solved = [sets[0] for sets in Runner().run([job for (job,) in jobs])]
+        jobs = [block_jobs(features, one, n, linear, sample_weight=weight) for n, one in enumerate(problems)]
+        solved = [sets[0] for (sets,) in Runner().run([job for (job,) in jobs])]
         seconds = time.thread_time() - start
         return seconds, solved, len(np.unique(features.indices))
 
@@ -277,7 +277,7 @@ class _Estimator:
 
     def _solver_bytes(self, n_rows: int, n_entries: int, n_used: int, n_children: int) -> int:
         weighted = self.weighted or self.sample_weight is not None
-        return solver_bytes(n_rows, n_entries, n_used, self.features.shape[1], n_children, weighted)
+        return int(solver_bytes(n_rows, n_entries, n_used, self.features.shape[1], n_children, weighted))
 
     def _known_bytes(self, t: int) -> int:
         positives, n_pairs = self.positives[t], len(self.rows[t][1]) + int(self._found(t) * self._n_clusters(t))

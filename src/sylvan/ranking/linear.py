@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +20,13 @@ from sylvan.runtime.job import Arrays, Job, Packing
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
 
-__all__ = ["LOSSES", "Folds", "LayerProblem", "LinearOptions", "cluster_jobs"]
+__all__ = ["LOSSES", "Block", "Folds", "LayerProblem", "LinearOptions", "block_jobs"]
 
+LEAST_COST = 1 << 17  # of a block of clusters, in entries of their rows times groups of children: a few milliseconds
 LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
+
+
+Block = list[list[ClusterRows]]  # of each cluster, the solution with all rows and those without each fold
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class Folds:
         return cls(len(folds), of_row) if len(folds) else cls()
 
 
-def cluster_jobs(
+def block_jobs(
     features: Csr,
     problem: LayerProblem,
     layer: int,
@@ -99,11 +104,12 @@ def cluster_jobs(
     *,
     folds: Folds | None = None,
     sample_weight: npt.NDArray[np.float32] | None = None,
-) -> list[Job[list[ClusterRows]]]:
-    """One job for each cluster of a layer: all its children's models, with all rows and then without each fold.
+) -> list[Job[Block]]:
+    """The clusters of a layer as jobs, small ones in blocks: all models of each, with all rows and without each fold.
 
     Layers that are known together (with teacher-forced negatives, all of them) are best run as one list, so that the
-    single cluster of the top layer keeps one thread busy while the others go on below it.
+    single cluster of the top layer keeps one thread busy while the others go on below it. Which clusters make a block
+    depends on the data alone.
 
     Parameters
     ----------
@@ -121,58 +127,85 @@ def cluster_jobs(
     before = np.concatenate(([0], np.cumsum(np.diff(features.indptr)[problem.rows])))
     n_entries = before[problem.row_offsets[1:]] - before[problem.row_offsets[:-1]]
     costs = (n_entries + n_rows) * -(-n_children // LANES) + 1.0
+    peaks = solver_bytes(n_rows, n_entries, np.minimum(n_entries, n_columns), n_columns, n_children, weighted, n_sets)
+    cuts = np.flatnonzero(np.diff(np.cumsum(costs) // LEAST_COST)) + 1
     shared = {
         "features": features, "norms": row_squares(features.indptr, features.data).astype(np.float32),
-        "problem": problem, "options": options, "sample_weight": sample_weight, "folds": folds,
+        "problem": problem, "options": options, "sample_weight": sample_weight, "folds": folds, "layer": layer,
     }  # fmt: skip
-    packings = {int(n): Packing(_pack, partial(_unpack, n_sets, int(n))) for n in np.unique(n_children)}
-    sizes = zip(n_rows.tolist(), n_entries.tolist(), n_children.tolist(), costs.tolist(), strict=True)
+    ends = [0, *cuts.tolist(), len(costs)]
     return [
         Job(
-            f"layer{layer}.cluster{cluster}",
-            _solve_cluster,
-            {**shared, "cluster": cluster, "seed": (options.seed * 1_000_003 + layer) * 1_000_003 + cluster},
-            cost,
-            solver_bytes(rows, entries, min(entries, n_columns), n_columns, children, weighted, n_sets),
-            packings[children],
+            f"layer{layer}.clusters{first}",
+            _solve_block,
+            {**shared, "clusters": range(first, last)},
+            float(costs[first:last].sum()),
+            int(peaks[first:last].max()),
+            Packing(_pack, partial(_unpack, n_sets, n_children[first:last])),
             "solving the largest cluster",
         )
-        for cluster, (rows, entries, children, cost) in enumerate(sizes)
+        for first, last in itertools.pairwise(ends)
     ]
 
 
 _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
 
 
-def _pack(sets: list[ClusterRows]) -> dict[str, npt.NDArray[Any]]:
-    """The rows of all sets, one behind the other, and where each set ends."""
+def _pack(block: Block) -> dict[str, npt.NDArray[Any]]:
+    """The rows of all clusters and sets, one behind the other, and where each ends."""
+    each = [rows for sets in block for rows in sets]
     found = {
-        name: np.concatenate([getattr(each, name) for each in sets]) for name in (*_ROWS, *_ENTRIES, "intercepts")
+        name: np.concatenate([getattr(rows, name) for rows in each]) for name in (*_ROWS, *_ENTRIES, "intercepts")
     }
-    return {**found, "ends": np.cumsum([(len(each.features), len(each.children)) for each in sets], axis=0)}
+    return {**found, "ends": np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0)}
 
 
-def _unpack(n_sets: int, n_children: int, arrays: Arrays) -> list[ClusterRows]:
+def _unpack(n_sets: int, n_children: npt.NDArray[np.int64], arrays: Arrays) -> Block:
     """What :func:`_pack` gave, verified as far as laying it out needs it."""
     types = dict.fromkeys((*_ROWS, "children"), np.int32) | {"weights": np.float32, "intercepts": np.float32}
-    ends = arrays.get("ends", np.zeros(0, np.int64))
-    whole = ends.shape == (n_sets, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
+    ends, n = arrays.get("ends", np.zeros(0, np.int64)), n_sets * len(n_children)
+    whole = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
     sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if whole else {}
-    sizes["intercepts"] = n_sets * n_children
+    sizes["intercepts"] = n_sets * int(n_children.sum())
     if not whole or any(
         name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
         for name, dtype in types.items()
     ):
-        raise ModelError("A stored cluster is damaged: its arrays don't agree.")
-    begins = np.concatenate((np.zeros((1, 2), np.int64), ends))
-    sets = []
-    for number in range(n_sets):
-        rows, entries = (slice(int(begins[number, i]), int(begins[number + 1, i])) for i in (0, 1))
-        intercepts = arrays["intercepts"][number * n_children : (number + 1) * n_children]
-        features, lengths = (arrays[name][rows] for name in _ROWS)
-        children, weights = (arrays[name][entries] for name in _ENTRIES)
-        sets.append(ClusterRows(features, lengths, children, weights, intercepts))
-    return sets
+        raise ModelError("A stored block of clusters is damaged: its arrays don't agree.")
+    parts = [np.split(arrays[name], ends[:-1, 0]) for name in _ROWS]
+    parts += [np.split(arrays[name], ends[:-1, 1]) for name in _ENTRIES]
+    parts.append(np.split(arrays["intercepts"], np.cumsum(np.repeat(n_children, n_sets))[:-1]))
+    each = [ClusterRows(*arrays_of_one) for arrays_of_one in zip(*parts, strict=True)]
+    return [each[start : start + n_sets] for start in range(0, n, n_sets)]
+
+
+def _solve_block(
+    features: Csr,
+    norms: npt.NDArray[np.float32],
+    problem: LayerProblem,
+    layer: int,
+    clusters: range,
+    options: LinearOptions,
+    sample_weight: npt.NDArray[np.float32] | None,
+    folds: Folds,
+) -> Block:
+    """Solve some clusters of a layer, one after the other."""
+    reused, seed = scratch(), (options.seed * 1_000_003 + layer) * 1_000_003
+    return [
+        _solve_cluster(features, norms, problem, cluster, options, sample_weight, seed + cluster, folds, reused)
+        for cluster in clusters
+    ]
+
+
+def _take(
+    reused: dict[str, npt.NDArray[Any]], name: str, size: int, dtype: Any, fill: int | None = None
+) -> npt.NDArray[Any]:
+    """An array of at least ``size`` numbers, with whatever was left in it; new ones hold ``fill``."""
+    array = reused.get(name)
+    if array is None or array.size < size:
+        array = np.empty(size, dtype) if fill is None else np.full(size, fill, dtype)
+        reused[name] = array
+    return array
 
 
 def _solve_cluster(
@@ -184,6 +217,7 @@ def _solve_cluster(
     sample_weight: npt.NDArray[np.float32] | None,
     seed: int,
     folds: Folds,
+    reused: dict[str, npt.NDArray[Any]],
 ) -> list[ClusterRows]:
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the kept weights.
 
@@ -196,15 +230,15 @@ def _solve_cluster(
         intercepts = np.full(last - first, -1, np.float32)
         nobody = ClusterRows(nothing, nothing, nothing, nothing.astype(np.float32), intercepts)
         return [nobody] * (1 + folds.count)
-    reused, n_columns = scratch(), features.shape[1]
+    n_columns = features.shape[1]
     n_entries = int((features.indptr[rows + 1] - features.indptr[rows]).sum())
     if len(rows) == features.shape[0]:  # every row: its features are numbered well enough as they are
         begin, local_ids, used = features.indptr[:-1], features.indices, np.arange(n_columns, dtype=np.int32)
     else:
-        local_ids = reused.take("local", n_entries, np.int32)
-        begin = reused.take("begin", len(rows), np.int64)[: len(rows)]
-        used = reused.take("used", min(n_entries, n_columns), np.int32)
-        numbers = reused.take("numbers", n_columns, np.int32, fill=-1)
+        local_ids = _take(reused, "local", n_entries, np.int32)
+        begin = _take(reused, "begin", len(rows), np.int64)[: len(rows)]
+        used = _take(reused, "used", min(n_entries, n_columns), np.int32)
+        numbers = _take(reused, "numbers", n_columns, np.int32, fill=-1)
         n_used = kernels.renumber_features(features.indptr, features.indices, rows, numbers, local_ids, begin, used)
         used = used[:n_used]
     n_sets = 1 + folds.count
@@ -214,9 +248,9 @@ def _solve_cluster(
     for start in range(first, last, LANES):
         n_children = min(LANES, last - start)
         n_floats = kernels.solver_scratch_floats(len(rows), len(used), LANES, folds.count)
-        memory = reused.take("solver", n_floats, np.float32)
+        memory = _take(reused, "solver", n_floats, np.float32)
         room = len(used) * n_children * n_sets
-        feature, child, weight = (reused.take(name, room, dtype) for name, dtype in _TRIPLE)
+        feature, child, weight = (_take(reused, name, room, dtype) for name, dtype in _TRIPLE)
         kernels.solve_group(
             features.indptr, features.data, norms, rows, local_ids, begin, len(used),
             problem.positives.indptr, problem.positives.indices,

@@ -5,6 +5,10 @@ So it can be asked before anything is made. What is not counted is what the inte
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+import numpy as np
+
 __all__ = [
     "LANES",
     "beam_bytes",
@@ -15,6 +19,8 @@ __all__ = [
     "solved_bytes",
     "solver_bytes",
 ]
+
+Sizes = TypeVar("Sizes", int, Any)
 
 LANES = 16  # labels solved side by side; one 64-byte line of weights a feature
 
@@ -40,17 +46,17 @@ def beam_bytes(n_rows: int, width: int) -> int:
 
 
 def solver_bytes(
-    n_rows: int, n_entries: int, n_used: int, n_columns: int, n_children: int, weighted: bool, n_sets: int = 1
-) -> int:
-    """What a thread holds while it solves one cluster.
+    n_rows: Sizes, n_entries: Sizes, n_used: Sizes, n_columns: int, n_children: Sizes, weighted: bool, n_sets: int = 1
+) -> Sizes:
+    """What a thread holds while it solves one cluster, or each of several.
 
     Parameters
     ----------
-    n_rows, n_entries : int
+    n_rows, n_entries : int or ndarray of int64
         The cluster's training rows and their feature values.
-    n_used, n_columns : int
+    n_used, n_columns : likewise
         Different features among these; features of the whole matrix.
-    n_children : int
+    n_children : likewise
         Models of the cluster.
     weighted : bool
         Whether rows or positives have weights, which doubles the numbers a row.
@@ -59,11 +65,12 @@ def solver_bytes(
     """
     rows = (20 + 64 * (2 if weighted else 1)) * n_rows
     features = (64 + 20) * n_used + 4 * n_columns
-    # Weights that are kept, in the solver's room, on their way and as they stay: at most two of three where everything
+    # Weights that stay, in the solver's room, on their way and at their place: at most two of three where everything
     # is dense, and not more than a third of the entries that they are learned from.
-    kept = min(2 * n_used * n_children, n_entries) // 3
-    sets = n_sets * (28 * kept + solved_bytes(kept, min(n_used, kept)))
-    return (rows + features) * (2 if n_sets > 2 else 1) + 4 * n_entries + sets
+    stored = np.minimum(2 * n_used * n_children, n_entries) // 3
+    sets = n_sets * (28 * stored + 8 * stored + 8 * np.minimum(n_used, stored))
+    found: Sizes = (rows + features) * (2 if n_sets > 2 else 1) + 4 * n_entries + sets
+    return found
 
 
 def solved_bytes(n_weights: int, n_rows: int) -> int:

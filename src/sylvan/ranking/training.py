@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,7 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.beam import Beam, next_beam, root_beam
 from sylvan.matching.negatives import cluster_rows, layer_positives
 from sylvan.parallel import map_parallel
-from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, cluster_jobs
+from sylvan.ranking.linear import Block, Folds, LayerProblem, LinearOptions, block_jobs
 from sylvan.ranking.sizes import beam_bytes, csr_bytes, pairing_bytes
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Packing, Results, Runner
@@ -77,12 +79,14 @@ def train_rankers(
                 nodes, reached = beam[0], t
             row_offsets, rows = runner.share(runner.one(_rows_job(t, tree, training, positives, nodes)))
             problems[t] = LayerProblem(tree.child_offsets[t], positives[t], row_offsets, rows, weighted=weighted)
-        jobs = {
-            t: cluster_jobs(features, problem, t, training.linear, folds=folds, sample_weight=sample_weight)
+        jobs = [
+            block_jobs(features, problem, t, training.linear, folds=folds, sample_weight=sample_weight)
             for t, problem in problems.items()
-        }
-        solved = runner.run([job for t in stage for job in jobs[t]], _description(stage, tree.depth))
-        for layers, found in zip(sets, _laid_out(solved, stage, tree, features, training, folds, runner), strict=True):
+        ]
+        solved = runner.run([job for layer in jobs for job in layer], _description(stage, tree.depth))
+        blocks = [[job.inputs["clusters"] for job in layer] for layer in jobs]
+        offsets = [tree.child_offsets[t] for t in stage]
+        for layers, found in zip(sets, _laid_out(solved, blocks, offsets, features, training, runner), strict=True):
             layers += found
     return [TreeRanker(tree, layers) for layers in sets]
 
@@ -163,41 +167,43 @@ _BEAM: Packing[Beam] = Packing(_pack_beam, _unpack_beam)
 
 
 def _laid_out(
-    solved: Results[list[ClusterRows]],
-    stage: Sequence[int],
-    tree: LabelTree,
+    solved: Results[Block],
+    blocks: Sequence[Sequence[range]],
+    offsets: Sequence[npt.NDArray[np.int64]],
     features: Csr,
     training: TreeTraining,
-    folds: Folds,
     runner: Runner,
 ) -> list[list[ClusterWeights]]:
-    """The layers of a stage from its solved clusters, which are let go: with all rows, then without each fold."""
-    n_sets = 1 + folds.count
-    widths = [len(tree.child_offsets[t]) - 1 for t in stage]
-    place = [(t, c) for t, width in enumerate(widths) for c in range(width)]
-    sizes = [[np.zeros(width, ClusterRows.SIZES) for width in widths] for _ in range(n_sets)]
-    for number, sets in solved.scan():
-        t, c = place[number]
-        for n, rows in enumerate(sets):
-            sizes[n][t][c] = rows.sizes()
+    """The layers of a stage from their solved blocks, which are let go: with all rows, then without each fold.
+
+    ``blocks`` holds the clusters of each block and ``offsets`` where each cluster's children begin, layer by layer.
+    """
+    place = [(at, clusters) for at, layer in enumerate(blocks) for clusters in layer]
+    sizes: list[list[npt.NDArray[Any]]] = []
+    for number, block in solved.scan():
+        at, clusters = place[number]
+        if not sizes:  # as many sets as the first cluster has
+            sizes = [[np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets] for _ in block[0]]
+        for cluster, sets in zip(clusters, block, strict=True):
+            for own, rows in zip(sizes, sets, strict=True):
+                own[at][cluster] = rows.sizes()
+    dtype, zeros = training.weight_dtype, runner.zeros
     layouts = [
-        [
-            Layout(sizes[n][i], tree.child_offsets[t], features.shape[1], training.weight_dtype, runner.zeros)
-            for i, t in enumerate(stage)
-        ]
-        for n in range(n_sets)
+        [Layout(size, each, features.shape[1], dtype, zeros) for size, each in zip(own, offsets, strict=True)]
+        for own in sizes
     ]
 
     def lay(numbers: Sequence[int]) -> None:
-        for number, sets in solved.drain(numbers):
-            t, c = place[number]
-            for n, rows in enumerate(sets):
-                layouts[n][t].place(c, rows)
+        for number, block in solved.drain(numbers):
+            at, clusters = place[number]
+            for cluster, sets in zip(clusters, block, strict=True):
+                for own, rows in zip(layouts, sets, strict=True):
+                    own[at].place(cluster, rows)
 
     if solved.in_memory:
-        ends = [0, *np.cumsum(widths).tolist()]
-        map_parallel(lay, [range(*ends[i : i + 2]) for i in range(len(widths))], runner.n_jobs)
+        ends = np.cumsum([0, *map(len, blocks)]).tolist()
+        map_parallel(lay, [range(first, last) for first, last in itertools.pairwise(ends)], runner.n_jobs)
     else:
         lay(range(len(solved)))
     runner.release()
-    return [[layout.finish() for layout in layers] for layers in layouts]
+    return [[layout.finish() for layout in own] for own in layouts]

@@ -76,7 +76,7 @@ class Runner:
 
     def one(self, job: Job[_Result]) -> _Result:
         """The result of a single job, which may use all threads and all memory for itself."""
-        return self.run([job])[0]
+        return job()
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: _Deliver, description: str | None = None) -> None:
         """Run the jobs and hand each result to ``deliver(number, result)``, from any thread, as soon as it is there."""
