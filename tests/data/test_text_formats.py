@@ -406,7 +406,7 @@ def test_subjects_of_skos(tmp_path):
     assert data.read_subjects(tmp_path / "a.rdf").broader == found.broader
     from sylvan import indexing
 
-    tree = indexing.taxonomy_tree([URI + "whale", URI + "seal"], found.broader)
+    tree = indexing.LabelTree.from_taxonomy([URI + "whale", URI + "seal"], found.broader)
     assert tree.n_labels == 2
     (tmp_path / "a.ttl").write_text("no turtle")
     with pytest.raises(DataError, match=r"a.ttl: not turtle \("):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing import LabelTree, random_tree
+from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan, plan_offsets
 
 
@@ -130,16 +130,16 @@ def test_every_fault_is_a_sentence(offsets, labels, n_labels, words):
 
 
 def test_it_is_frozen_equal_by_value_and_travels():
-    tree = random_tree(200, 4, 10, seed=3)
+    tree = LabelTree.random(200, 4, 10, seed=3)
     with pytest.raises(ValueError, match="read-only"):
         tree.leaf_labels[0] = 1
     source = np.arange(3, dtype=np.int32)
     LabelTree((np.array([0, 3]),), source, 3)
     source[0] = 0
-    for other in (pickle.loads(pickle.dumps(tree)), copy.deepcopy(tree), random_tree(200, 4, 10, seed=3)):
+    for other in (pickle.loads(pickle.dumps(tree)), copy.deepcopy(tree), LabelTree.random(200, 4, 10, seed=3)):
         assert other == tree
         assert hash(other) == hash(tree)
-    assert tree != random_tree(200, 4, 10, seed=4)
+    assert tree != LabelTree.random(200, 4, 10, seed=4)
     assert tree != 3
 
 
@@ -155,4 +155,4 @@ def test_it_is_frozen_equal_by_value_and_travels():
 )
 def test_parameters_out_of_range(values, words):
     with pytest.raises(ParameterError, match=words):
-        random_tree(**{"n_labels": 10, **values})
+        LabelTree.random(**{"n_labels": 10, **values})

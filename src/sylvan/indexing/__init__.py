@@ -1,21 +1,16 @@
 """Phase 1: label embeddings, and the tree that organises the labels."""
 
 from sylvan.indexing.class_tree import balanced_tree, class_centers, class_tree
-from sylvan.indexing.clustering import build_tree, random_tree
 from sylvan.indexing.embeddings import pifa, pifa_lf, pii, spectral
-from sylvan.indexing.taxonomy import taxonomy_tree
 from sylvan.indexing.tree import LabelTree
 
 __all__ = [
     "LabelTree",
     "balanced_tree",
-    "build_tree",
     "class_centers",
     "class_tree",
     "pifa",
     "pifa_lf",
     "pii",
-    "random_tree",
     "spectral",
-    "taxonomy_tree",
 ]

@@ -12,8 +12,8 @@ from sylvan import validate
 from sylvan.errors import DataError
 from sylvan.indexing.checks import check_number
 from sylvan.indexing.clustering import Embeddings, checked_rows, clustered_order
-from sylvan.indexing.shape import plan_offsets
-from sylvan.indexing.tree import MAX_DEPTH, LabelTree
+from sylvan.indexing.shape import MAX_DEPTH, plan_offsets
+from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Number
 from sylvan.validate import Csr

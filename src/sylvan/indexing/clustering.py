@@ -15,13 +15,12 @@ from sylvan.errors import DataError
 from sylvan.indexing.checks import check_number
 from sylvan.indexing.overlap import with_overlap
 from sylvan.indexing.rows import row_squares, scale_rows, used_columns
-from sylvan.indexing.shape import LANES, layer_plan, plan_offsets
-from sylvan.indexing.tree import LabelTree
+from sylvan.indexing.shape import LANES, MAX_NODES, Placement, layer_plan, plan_offsets
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Number
 from sylvan.validate import Csr
 
-__all__ = ["Embeddings", "build_tree", "checked_rows", "clustered_order", "random_tree"]
+__all__ = ["Embeddings", "checked_rows", "cluster_labels", "clustered_order", "deal_labels"]
 
 Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
 _Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
@@ -33,67 +32,11 @@ _TASK_LABELS = 20_000
 _ALL_STEPS = 2**31 - 1
 
 
-def build_tree(
-    embeddings: Embeddings,
-    branching: int = 16,
-    max_leaf: int = 100,
-    *,
-    clustering: str = "spherical",
-    overlap: int = 1,
-    max_iterations: int = 10,
-    seed: int = 0,
-    n_jobs: int | None = 1,
-) -> LabelTree:
-    """Cluster the labels recursively into balanced parts.
-
-    A node's labels are split into its children's shares by balanced two-means halvings: labels are sorted by
-    how much nearer they are to one of two centres and cut where the share ends, until nothing moves. The
-    shape of the tree depends on the number of labels alone; siblings differ by at most one child, clusters by
-    at most one label. Within a cluster, similar labels stand side by side in groups of 16.
-
-    Parameters
-    ----------
-    embeddings : sparse matrix or array of shape (L, dimensions)
-        A row for each label; an empty row is placed where there is room.
-    branching : int
-        Most children of an inner node (the papers' B).
-    max_leaf : int
-        Most labels of a cluster.
-    clustering : {"spherical", "kmeans", "random"}
-        Angle to the centres, Euclidean distance to them, or none (the ablation). Of the first two either may be
-        better by half a point: distance keeps dense groups together and puts the rest into one, which suits
-        labels of which most were seen once; angle treats all groups alike and never lost much.
-    overlap : int
-        Most clusters of a label. Above 1, clusters are made of ``max_leaf // overlap`` labels at most, and
-        filled up to ``max_leaf`` with labels of other clusters that are nearest to them.
-    max_iterations : int
-        Most iterations of one split.
-    seed : int
-        Seed of the first centres. The same seed gives the same tree, whatever ``n_jobs``.
-    n_jobs : int, optional
-        Number of threads; None or -1 for every core.
-
-    Raises
-    ------
-    DataError
-        When the embeddings are not finite numbers in two dimensions, or no label has one.
-    ParameterError
-        When a parameter is out of its range.
-
-    Notes
-    -----
-    Yu et al. (2022), "PECOS", section 2.1.2, Algorithm 1, equations 4 and 5. The cost is
-    O(nnz(embeddings) x log2(L / 16) x iterations); splits of more than 131,072 labels iterate on 65,536 of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import indexing
-    >>> points = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]])
-    >>> tree = indexing.build_tree(points, branching=2, max_leaf=2)
-    >>> sorted(sorted(tree.leaf_labels[i:i + 2].tolist()) for i in (0, 2))
-    [[0, 2], [1, 3]]
-    """
+def cluster_labels(
+    embeddings: Embeddings, branching: int, max_leaf: int, *,
+    clustering: str, overlap: int, max_iterations: int, seed: int, n_jobs: int | None,
+) -> Placement:  # fmt: skip
+    """Labels with near embeddings below the same nodes of a balanced tree; see :meth:`sylvan.LabelTree.build`."""
     check_number("branching", branching, Number(int, 2))
     check_number("max_leaf", max_leaf, Number(int, 1))
     check_number("clustering", clustering, _CLUSTERINGS)
@@ -102,51 +45,30 @@ def build_tree(
     check_number("seed", seed, Number(int, 0, 2**63 - 1))
     jobs = resolve_jobs(n_jobs)
     rows = checked_rows(embeddings, "embeddings")
-    n_labels = int(rows.shape[0])
-    own_leaf = max(1, max_leaf // overlap)
+    n_labels, own_leaf = int(rows.shape[0]), max(1, max_leaf // overlap)
     if clustering == "random":
-        tree = random_tree(n_labels, branching, own_leaf, seed=seed)
+        offsets, order = deal_labels(n_labels, branching, own_leaf, seed=seed)
     else:
         spherical = clustering == "spherical"
         offsets = plan_offsets(layer_plan(n_labels, branching, own_leaf))
-        placed = _unit_length(rows) if spherical else rows
         order = clustered_order(
-            placed, offsets, seed=seed, spherical=spherical, max_iterations=max_iterations, n_jobs=jobs
-        )
-        tree = LabelTree(offsets, order, n_labels)
+            _unit_length(rows) if spherical else rows, offsets, seed=seed, spherical=spherical,
+            max_iterations=max_iterations, n_jobs=jobs,
+        )  # fmt: skip
     if overlap == 1:
-        return tree
+        return offsets, order
     unit = _unit_length(rows)
-    return with_overlap(tree, unit.to_scipy() if isinstance(unit, Csr) else unit, overlap, max_leaf)
+    return with_overlap(offsets, order, unit.to_scipy() if isinstance(unit, Csr) else unit, overlap, max_leaf)
 
 
-def random_tree(n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
-    """A balanced tree with the labels dealt out at random.
-
-    Parameters
-    ----------
-    n_labels, branching, max_leaf : int
-        Number of labels, most children of an inner node, most labels of a cluster.
-    seed : int
-        The same seed deals the same tree.
-
-    Raises
-    ------
-    ParameterError
-        When a number is out of its range.
-
-    Examples
-    --------
-    >>> from sylvan.indexing import random_tree
-    >>> random_tree(1000, seed=1).depth
-    2
-    """
-    check_number("n_labels", n_labels, Number(int, 1, 2**31 - 1))
+def deal_labels(n_labels: int, branching: int, max_leaf: int, *, seed: int) -> Placement:
+    """The labels at random below the nodes of a balanced tree; see :meth:`sylvan.LabelTree.random`."""
+    check_number("n_labels", n_labels, Number(int, 1, MAX_NODES))
     check_number("branching", branching, Number(int, 2))
     check_number("max_leaf", max_leaf, Number(int, 1))
     check_number("seed", seed, Number(int, 0, 2**63 - 1))
     order = np.random.default_rng(seed).permutation(n_labels).astype(np.int32)
-    return LabelTree(plan_offsets(layer_plan(n_labels, branching, max_leaf)), order, n_labels)
+    return plan_offsets(layer_plan(n_labels, branching, max_leaf)), order
 
 
 def checked_rows(embeddings: Embeddings, name: str) -> _Rows:

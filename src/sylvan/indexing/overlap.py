@@ -8,23 +8,26 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan.indexing.tree import LabelTree
+from sylvan.indexing.shape import Placement
 
 __all__ = ["with_overlap"]
 
-_BLOCK_VALUES = 1 << 22  # similarities that are held at once
+_BLOCK_VALUES = 1 << 22  # similarities in memory at once
 _SPARE = 2  # candidates a free place, as the nearest clusters may be full
 
 
 def with_overlap(
-    tree: LabelTree, rows: sp.csr_matrix | npt.NDArray[np.float32], overlap: int, max_leaf: int
-) -> LabelTree:
-    """The tree with each label in up to ``overlap`` clusters.
+    offsets: tuple[npt.NDArray[np.int64], ...],
+    leaf_labels: npt.NDArray[np.int32],
+    rows: sp.csr_matrix | npt.NDArray[np.float32],
+    overlap: int,
+    max_leaf: int,
+) -> Placement:
+    """A tree of disjoint clusters with each label in up to ``overlap`` of them.
 
     Parameters
     ----------
-    tree : LabelTree
-        Of disjoint clusters.
+    offsets, leaf_labels : as of :class:`~sylvan.LabelTree`
     rows : csr_matrix or ndarray of float32, shape (n_labels, dimensions)
         Embeddings of length one.
     overlap : int
@@ -33,24 +36,25 @@ def with_overlap(
         Most labels of a cluster: the pairs of highest cosine between a label and a cluster's centre are taken
         first, as long as the cluster has room. A label is never added to a cluster it has nothing in common with.
     """
-    n_clusters = tree.child_offsets[-1].size - 1
+    sizes, n_labels = np.diff(offsets[-1]), leaf_labels.size
+    n_clusters = sizes.size
     if overlap < 2 or n_clusters < 2:
-        return tree
-    home = np.empty(tree.n_labels, np.int64)
-    home[tree.leaf_labels] = np.repeat(np.arange(n_clusters), tree.cluster_sizes)
+        return offsets, leaf_labels
+    home = np.empty(n_labels, np.int64)
+    home[leaf_labels] = np.repeat(np.arange(n_clusters), sizes)
     labels, clusters = _candidates(rows, home, n_clusters, min(_SPARE * (overlap - 1), n_clusters - 1))
-    room = (max_leaf - tree.cluster_sizes).tolist()
-    places = [overlap - 1] * tree.n_labels
+    room = (max_leaf - sizes).tolist()
+    places = [overlap - 1] * n_labels
     extra: list[list[int]] = [[] for _ in range(n_clusters)]
     for label, cluster in zip(labels.tolist(), clusters.tolist(), strict=True):
         if places[label] and room[cluster] > 0:
             places[label] -= 1
             room[cluster] -= 1
             extra[cluster].append(label)
-    leaves = np.split(tree.leaf_labels, tree.child_offsets[-1][1:-1])
+    leaves = np.split(leaf_labels, offsets[-1][1:-1])
     merged = [np.concatenate((own, np.array(more, np.int32))) for own, more in zip(leaves, extra, strict=True)]
-    offsets = np.concatenate(([0], np.cumsum([part.size for part in merged]))).astype(np.int64)
-    return LabelTree((*tree.child_offsets[:-1], offsets), np.concatenate(merged), tree.n_labels)
+    ends = np.concatenate(([0], np.cumsum([part.size for part in merged]))).astype(np.int64)
+    return (*offsets[:-1], ends), np.concatenate(merged)
 
 
 def _candidates(

@@ -1,14 +1,21 @@
-"""The shape of a balanced label tree: how many nodes each layer has, before any label is placed."""
+"""The shape of a label tree: how many nodes each layer of a balanced one has, and what offsets and leaves make one."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["layer_plan", "plan_offsets"]
+__all__ = ["LANES", "MAX_DEPTH", "MAX_NODES", "Placement", "find_fault", "layer_plan", "plan_offsets"]
+
+MAX_DEPTH = 64
+MAX_NODES = 2**31 - 1
+# The child offsets of each layer, and the label of each leaf.
+Placement: TypeAlias = "tuple[tuple[npt.NDArray[np.int64], ...], npt.NDArray[np.int32]]"
 
 LANES = 16  # children that the ranking kernels handle at once
 
@@ -76,3 +83,40 @@ def plan_offsets(plan: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], ...]:
         offsets.append(np.arange(n_parents + 1, dtype=np.int64) * n_children // n_parents)
         n_parents = n_children
     return tuple(offsets)
+
+
+def find_fault(
+    offsets: Sequence[npt.NDArray[np.int64]], leaf_labels: npt.NDArray[np.int32], n_labels: int
+) -> str | None:
+    """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does."""
+    if n_labels < 1:
+        return f"it must hold at least one label, but n_labels is {n_labels}"
+    if not offsets:
+        return "it has no layer"
+    if leaf_labels.size < n_labels:
+        return f"it has {leaf_labels.size} leaves for {n_labels} labels, too few for each to have one"
+    n_parents = 1
+    for t, layer in enumerate(offsets):
+        if layer.ndim != 1 or layer.size != n_parents + 1:
+            return f"layer {t} must have {n_parents + 1} offsets for its {n_parents} parents, not {layer.size}"
+        if layer[0] != 0 or bool((layer[1:] <= layer[:-1]).any()):
+            return f"the offsets of layer {t} must start at 0 and rise, so that each parent has a child"
+        if layer[-1] > MAX_NODES:
+            return f"layer {t} has more than {MAX_NODES} nodes"
+        n_parents = int(layer[-1])
+    if leaf_labels.ndim != 1 or leaf_labels.size != n_parents:
+        return f"it needs a label for each of its {n_parents} leaves, but has {leaf_labels.size}"
+    if int(leaf_labels.min()) < 0 or int(leaf_labels.max()) >= n_labels:
+        low, high = leaf_labels.min(), leaf_labels.max()
+        return f"label ids must lie in [0, {n_labels}), but range from {low} to {high}"
+    counts = np.bincount(leaf_labels, minlength=n_labels)
+    if counts.min() == 0:
+        return f"label {int(counts.argmin())} stands in no leaf"
+    if n_parents > n_labels:
+        cluster = np.repeat(np.arange(offsets[-1].size - 1, dtype=np.int64), np.diff(offsets[-1]))
+        pairs = np.sort(cluster * n_labels + leaf_labels)
+        repeated = np.flatnonzero(pairs[1:] == pairs[:-1])
+        if repeated.size:
+            place, label = divmod(int(pairs[repeated[0]]), n_labels)
+            return f"label {label} stands twice in cluster {place}"
+    return None

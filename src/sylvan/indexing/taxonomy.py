@@ -1,4 +1,4 @@
-"""A given hierarchy of names as a label tree."""
+"""Labels placed below their broader terms, as a given hierarchy of names has them."""
 
 from __future__ import annotations
 
@@ -9,48 +9,16 @@ import numpy as np
 
 from sylvan.errors import DataError
 from sylvan.indexing.checks import check_number
-from sylvan.indexing.tree import MAX_DEPTH, LabelTree
+from sylvan.indexing.shape import MAX_DEPTH, Placement
 from sylvan.params import Number
 
-__all__ = ["Parents", "taxonomy_tree"]
+__all__ = ["Parents", "place_in_taxonomy"]
 
 Parents: TypeAlias = "Mapping[str, str | Sequence[str] | None]"
 
 
-def taxonomy_tree(names: Sequence[str], parents: Parents, *, max_depth: int | None = None) -> LabelTree:
-    """The tree of a given hierarchy, such as a thesaurus or a classification.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Name of each label, in the order of the label ids.
-    parents : mapping of str to str, sequence of str or None
-        The broader term of each name; the terms above need not be labels. A label with several broader terms
-        stands under each (overlapping clusters); a term that is only passed through goes by its first. A name
-        that is not in the mapping, or whose entry is None or empty, stands at the top.
-    max_depth : int, optional
-        Most layers; whatever lies deeper is gathered in the deepest cluster above it.
-
-    Returns
-    -------
-    LabelTree
-        A label that has narrower terms stands in one cluster with those of them that are labels. Short branches
-        are continued by nodes of one child, so that all leaves lie in the last layer.
-
-    Raises
-    ------
-    DataError
-        When a name occurs twice, is no string, or is broader than itself.
-    ParameterError
-        When ``max_depth`` is out of its range.
-
-    Examples
-    --------
-    >>> from sylvan import indexing
-    >>> parents = {"cat": "animal", "dog": "animal", "oak": "plant", "animal": "being", "plant": "being"}
-    >>> indexing.taxonomy_tree(["oak", "cat", "dog"], parents)
-    LabelTree(3 labels, depth 3: 1 > 2 > 3, clusters of 1 to 2 labels)
-    """
+def place_in_taxonomy(names: Sequence[str], parents: Parents, max_depth: int | None) -> Placement:
+    """Labels below their broader terms; see :meth:`sylvan.LabelTree.from_taxonomy`."""
     check_number("max_depth", max_depth, Number(int, 1, MAX_DEPTH, optional=True))
     broader = {name: _terms(name, above) for name, above in parents.items()}
     ids = {name: label for label, name in enumerate(names)}
@@ -75,7 +43,7 @@ def taxonomy_tree(names: Sequence[str], parents: Parents, *, max_depth: int | No
         starts = np.concatenate(([0], changes)).astype(np.int64)
         offsets.append(np.concatenate((np.searchsorted(starts, starts_above), [starts.size])))
         starts_above = starts
-    return LabelTree(tuple(offsets), np.array([label for _, label in full], np.int32), len(names))
+    return tuple(offsets), np.array([label for _, label in full], np.int32)
 
 
 def _changes(table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,15 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError
+from sylvan.indexing.clustering import Embeddings, cluster_labels, deal_labels
+from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrices
+from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault
+from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
 from sylvan.runtime.job import Arrays, Packing
-
-if TYPE_CHECKING:
-    from sylvan.indexing.clustering import Embeddings
-    from sylvan.indexing.taxonomy import Parents
 
 __all__ = ["LabelTree"]
 
 _KIND = "label-tree"
-MAX_DEPTH = 64
-_MAX_NODES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,26 +190,85 @@ class LabelTree:
         seed: int = 0,
         n_jobs: int | None = 1,
     ) -> LabelTree:
-        """Cluster the labels by their embeddings, recursively; see :func:`sylvan.indexing.build_tree`."""
-        from sylvan.indexing.clustering import build_tree
+        """Cluster the labels recursively into balanced parts.
 
-        return build_tree(
-            embeddings,
-            branching,
-            max_leaf,
-            clustering=clustering,
-            overlap=overlap,
-            max_iterations=max_iterations,
-            seed=seed,
-            n_jobs=n_jobs,
-        )
+        A node's labels are split into its children's shares by balanced two-means halvings: labels are sorted by
+        how much nearer they are to one of two centres and cut where the share ends, until nothing moves. The
+        shape of the tree depends on the number of labels alone; siblings differ by at most one child, clusters by
+        at most one label. Within a cluster, similar labels stand side by side in groups of 16.
+
+        Parameters
+        ----------
+        embeddings : sparse matrix or array of shape (L, dimensions)
+            A row for each label; an empty row is placed where there is room.
+        branching : int
+            Most children of an inner node (the papers' B).
+        max_leaf : int
+            Most labels of a cluster.
+        clustering : {"spherical", "kmeans", "random"}
+            Angle to the centres, Euclidean distance to them, or none (the ablation). Of the first two either may be
+            better by half a point: distance keeps dense groups together and puts the rest into one, which suits
+            labels of which most were seen once; angle treats all groups alike and never lost much.
+        overlap : int
+            Most clusters of a label. Above 1, clusters are made of ``max_leaf // overlap`` labels at most, and
+            filled up to ``max_leaf`` with labels of other clusters that are nearest to them.
+        max_iterations : int
+            Most iterations of one split.
+        seed : int
+            Seed of the first centres. The same seed gives the same tree, whatever ``n_jobs``.
+        n_jobs : int, optional
+            Number of threads; None or -1 for every core.
+
+        Raises
+        ------
+        DataError
+            When the embeddings are not finite numbers in two dimensions, or no label has one.
+        ParameterError
+            When a parameter is out of its range.
+
+        Notes
+        -----
+        Yu et al. (2022), "PECOS", section 2.1.2, Algorithm 1, equations 4 and 5. The cost is
+        O(nnz(embeddings) x log2(L / 16) x iterations); splits of more than 131,072 labels iterate on 65,536 of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import LabelTree
+        >>> points = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]])
+        >>> tree = LabelTree.build(points, branching=2, max_leaf=2)
+        >>> sorted(sorted(tree.leaf_labels[i:i + 2].tolist()) for i in (0, 2))
+        [[0, 2], [1, 3]]
+        """
+        offsets, leaf_labels = cluster_labels(
+            embeddings, branching, max_leaf, clustering=clustering, overlap=overlap, max_iterations=max_iterations,
+            seed=seed, n_jobs=n_jobs,
+        )  # fmt: skip
+        return cls(offsets, leaf_labels, int(leaf_labels.max()) + 1)
 
     @classmethod
     def random(cls, n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
-        """A balanced tree with the labels dealt out at random (for ablations)."""
-        from sylvan.indexing.clustering import random_tree
+        """A balanced tree with the labels dealt out at random (for ablations).
 
-        return random_tree(n_labels, branching, max_leaf, seed=seed)
+        Parameters
+        ----------
+        n_labels, branching, max_leaf : int
+            Number of labels, most children of an inner node, most labels of a cluster.
+        seed : int
+            The same seed deals the same tree.
+
+        Raises
+        ------
+        ParameterError
+            When a number is out of its range.
+
+        Examples
+        --------
+        >>> from sylvan import LabelTree
+        >>> LabelTree.random(1000, seed=1).depth
+        2
+        """
+        return cls(*deal_labels(n_labels, branching, max_leaf, seed=seed), n_labels)
 
     @classmethod
     def from_matrices(cls, matrices: Sequence[sp.spmatrix | sp.sparray]) -> LabelTree:
@@ -237,30 +294,12 @@ class LabelTree:
         >>> LabelTree.from_matrices([np.array([[1, 0], [0, 1], [1, 0]])]).leaf_labels.tolist()
         [0, 2, 1]
         """
-        chain = [_columns(matrix, t) for t, matrix in enumerate(matrices)]
-        if not chain:
-            raise DataError("A label tree needs at least one indexing matrix. Got none.")
-        if chain[0].shape[1] != 1:
-            chain.insert(0, sp.csc_matrix(np.ones((chain[0].shape[1], 1), np.float32)))
-        for t in range(1, len(chain)):
-            if chain[t].shape[1] != chain[t - 1].shape[0]:
-                raise DataError(
-                    f"Indexing matrices must chain: matrix {t} has shape {chain[t].shape}, so the one above "
-                    f"it must have {chain[t].shape[1]} rows. Got shape {chain[t - 1].shape} instead."
-                )
-        return _expand(_without_empty_nodes(chain))
+        offsets, leaf_labels, n_labels = placement_of_matrices(matrices)
+        return cls(offsets, leaf_labels, n_labels)
 
     def to_matrices(self) -> list[sp.csc_matrix]:
         """The indexing matrices C from the root down, float32; the last has shape (n_labels, n_clusters)."""
-        chain = []
-        for t, offsets in enumerate(self.child_offsets):
-            last = t == self.depth - 1
-            rows = self.leaf_labels if last else np.arange(offsets[-1], dtype=np.int32)
-            shape = (self.n_labels if last else int(offsets[-1]), offsets.size - 1)
-            rows = np.concatenate([np.sort(part) for part in np.split(rows, offsets[1:-1])]) if last else rows
-            matrix = sp.csc_matrix((np.ones(rows.size, np.float32), rows, offsets.copy()), shape=shape)
-            chain.append(matrix)
-        return chain
+        return matrices_of_placement(self.child_offsets, self.leaf_labels, self.n_labels)
 
     @classmethod
     def from_taxonomy(
@@ -270,10 +309,40 @@ class LabelTree:
         *,
         max_depth: int | None = None,
     ) -> LabelTree:
-        """The tree of a given hierarchy of names; see :func:`sylvan.indexing.taxonomy_tree`."""
-        from sylvan.indexing.taxonomy import taxonomy_tree
+        """The tree of a given hierarchy, such as a thesaurus or a classification.
 
-        return taxonomy_tree(names, parents, max_depth=max_depth)
+        Parameters
+        ----------
+        names : sequence of str
+            Name of each label, in the order of the label ids.
+        parents : mapping of str to str, sequence of str or None
+            The broader term of each name; the terms above need not be labels. A label with several broader terms
+            stands under each (overlapping clusters); a term that is only passed through goes by its first. A name
+            that is not in the mapping, or whose entry is None or empty, stands at the top.
+        max_depth : int, optional
+            Most layers; whatever lies deeper is gathered in the deepest cluster above it.
+
+        Returns
+        -------
+        LabelTree
+            A label that has narrower terms stands in one cluster with those of them that are labels. Short branches
+            are continued by nodes of one child, so that all leaves lie in the last layer.
+
+        Raises
+        ------
+        DataError
+            When a name occurs twice, is no string, or is broader than itself.
+        ParameterError
+            When ``max_depth`` is out of its range.
+
+        Examples
+        --------
+        >>> from sylvan import LabelTree
+        >>> parents = {"cat": "animal", "dog": "animal", "oak": "plant", "animal": "being", "plant": "being"}
+        >>> LabelTree.from_taxonomy(["oak", "cat", "dog"], parents)
+        LabelTree(3 labels, depth 3: 1 > 2 > 3, clusters of 1 to 2 labels)
+        """
+        return cls(*place_in_taxonomy(names, parents, max_depth), len(names))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the tree to a folder that :func:`sylvan.load` reads."""
@@ -297,7 +366,7 @@ class LabelTree:
         """
         store.need_kind(state, _KIND)
         depth = store.need_int(state, "depth", 1, MAX_DEPTH)
-        n_labels = store.need_int(state, "n_labels", 1, _MAX_NODES)
+        n_labels = store.need_int(state, "n_labels", 1, MAX_NODES)
         offsets = [store.need_array(state, f"layer{t}.offsets", np.int64, (None,)) for t in range(depth)]
         leaf_labels = store.need_array(state, "leaf_labels", np.int32, (None,))
         fault = find_fault(offsets, leaf_labels, n_labels)
@@ -319,43 +388,6 @@ def _unpack(arrays: Arrays) -> LabelTree:
 TREE: Packing[LabelTree] = Packing(_pack, _unpack)
 
 
-def find_fault(
-    offsets: Sequence[npt.NDArray[np.int64]], leaf_labels: npt.NDArray[np.int32], n_labels: int
-) -> str | None:
-    """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does."""
-    if n_labels < 1:
-        return f"it must hold at least one label, but n_labels is {n_labels}"
-    if not offsets:
-        return "it has no layer"
-    if leaf_labels.size < n_labels:
-        return f"it has {leaf_labels.size} leaves for {n_labels} labels, too few for each to have one"
-    n_parents = 1
-    for t, layer in enumerate(offsets):
-        if layer.ndim != 1 or layer.size != n_parents + 1:
-            return f"layer {t} must have {n_parents + 1} offsets for its {n_parents} parents, not {layer.size}"
-        if layer[0] != 0 or bool((layer[1:] <= layer[:-1]).any()):
-            return f"the offsets of layer {t} must start at 0 and rise, so that each parent has a child"
-        if layer[-1] > _MAX_NODES:
-            return f"layer {t} has more than {_MAX_NODES} nodes"
-        n_parents = int(layer[-1])
-    if leaf_labels.ndim != 1 or leaf_labels.size != n_parents:
-        return f"it needs a label for each of its {n_parents} leaves, but has {leaf_labels.size}"
-    if int(leaf_labels.min()) < 0 or int(leaf_labels.max()) >= n_labels:
-        low, high = leaf_labels.min(), leaf_labels.max()
-        return f"label ids must lie in [0, {n_labels}), but range from {low} to {high}"
-    counts = np.bincount(leaf_labels, minlength=n_labels)
-    if counts.min() == 0:
-        return f"label {int(counts.argmin())} stands in no leaf"
-    if n_parents > n_labels:
-        cluster = np.repeat(np.arange(offsets[-1].size - 1, dtype=np.int64), np.diff(offsets[-1]))
-        pairs = np.sort(cluster * n_labels + leaf_labels)
-        repeated = np.flatnonzero(pairs[1:] == pairs[:-1])
-        if repeated.size:
-            place, label = divmod(int(pairs[repeated[0]]), n_labels)
-            return f"label {label} stands twice in cluster {place}"
-    return None
-
-
 def _frozen(values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
     """``values`` as a read-only array of ``dtype``: a view where possible, the original left as it is."""
     array = np.asarray(values)
@@ -369,50 +401,6 @@ def _frozen(values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
     view: npt.NDArray[Any] = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
-
-
-def _columns(matrix: Any, t: int) -> sp.csc_matrix:
-    """``matrix`` as CSC without explicit zeros and repeated entries, the caller's own left as it is."""
-    if not sp.issparse(matrix):
-        matrix = np.atleast_2d(np.asarray(matrix))
-        if matrix.dtype.kind not in "biuf" or matrix.ndim != 2:
-            raise DataError(f"Indexing matrix {t} must be a two-dimensional matrix of numbers.")
-    columns = sp.csc_matrix(matrix, copy=True)
-    columns.sum_duplicates()
-    columns.eliminate_zeros()
-    return columns
-
-
-def _without_empty_nodes(chain: list[sp.csc_matrix]) -> list[sp.csc_matrix]:
-    """The chain without the links to nodes that have no label below them."""
-    kept = [chain[-1]]
-    for above in reversed(chain[:-1]):
-        alive = np.diff(kept[0].indptr) > 0
-        keep = alive[above.indices]
-        counts = np.concatenate(([0], np.cumsum(keep)))
-        kept.insert(0, sp.csc_matrix((above.data[keep], above.indices[keep], counts[above.indptr]), shape=above.shape))
-    return kept
-
-
-def _expand(chain: list[sp.csc_matrix]) -> LabelTree:
-    """Number the nodes from the root down so that siblings are contiguous."""
-    ids = np.zeros(1, np.int64)
-    offsets = []
-    for matrix in chain:
-        starts, ends = matrix.indptr[ids].astype(np.int64), matrix.indptr[ids + 1].astype(np.int64)
-        layer = np.concatenate(([0], np.cumsum(ends - starts)))
-        if layer[-1] > _MAX_NODES:
-            raise DataError(f"The indexing matrices make a layer of more than {_MAX_NODES} nodes.")
-        ids = matrix.indices[np.arange(layer[-1]) + np.repeat(starts - layer[:-1], ends - starts)]
-        offsets.append(layer)
-    n_labels = int(chain[-1].shape[0])
-    missing = np.flatnonzero(np.bincount(ids, minlength=n_labels) == 0)
-    if missing.size:
-        raise DataError(
-            f"The indexing matrices leave {missing.size} of {n_labels} labels in no cluster; "
-            f"the first is label {missing[0]}."
-        )
-    return LabelTree(tuple(offsets), ids.astype(np.int32), n_labels)
 
 
 store.register(_KIND, LabelTree.from_state)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sylvan.errors import ParameterError
-from sylvan.indexing.choice import EMBEDDINGS
+from sylvan.indexing.embeddings import EMBEDDINGS
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
 from sylvan.models.transformer.settings import DeepSettings

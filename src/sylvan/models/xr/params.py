@@ -10,8 +10,7 @@ import numpy as np
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.choice import EMBEDDINGS, embed_labels
-from sylvan.indexing.embeddings import embedding_bytes
+from sylvan.indexing.embeddings import EMBEDDINGS, embed_labels, embedding_bytes
 from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
