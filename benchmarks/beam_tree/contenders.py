@@ -26,7 +26,7 @@ CONTENDERS: dict[str, Settings] = {
     "CANE-5v5": _cane(5, 5),
     "CANE-9v1": _cane(9, 1),
     "CANE-9v1-unigram": _cane(9, 1, noise="unigram"),  # an extension; the paper's noises are uniform
-    "CANE-9v1-random": _cane(9, 1, tree="random"),  # what the tree is worth
+    "CANE-9v1-random": _cane(9, 1, tree="random"),  # what the tree brings
     "CANE-15v5": _cane(15, 5),
     "CANE-19v1": _cane(19, 1),
     "softmax": {"loss": "softmax"},

@@ -51,9 +51,9 @@ def _accuracy(figure: Any, runs: Runs) -> None:
             if down == len(optimizers) - 1:
                 axes.set_xlabel("epoch")
         panels[down][0].set_ylabel(f"test rows right, %, {optimizer}")
-    told = {label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(),
+    handles = {label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(),
                                                                            strict=True)}  # fmt: skip
-    figure.legend(told.values(), told.keys(), loc="outside right upper", fontsize=7, frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=7, frameon=False)
 
 
 def _curves(axes: Any, runs: Runs, name: str, optimizer: str) -> float | None:

@@ -42,17 +42,17 @@ class Ours:
     """``BeamTreeClassifier`` with a tree that it is given."""
 
     def __init__(self, row: dict[str, Any], rate: float | str, found: ClassSet, tree: sylvan.LabelTree | None) -> None:
-        told = {name: row[name] for name in _OURS if name in row}
+        params = {name: row[name] for name in _OURS if name in row}
         if "power" in row:
-            told["noise_power"] = row["power"]
+            params["noise_power"] = row["power"]
         if tree is not None:
-            told["tree"] = tree
+            params["tree"] = tree
         if rate != "auto":
-            told["learning_rate"] = rate
+            params["learning_rate"] = rate
         self.found = found
         self.classes = np.arange(found.n_classes)
         self.beam = row.get("n_candidates")
-        self.model = sylvan.BeamTreeClassifier(branching=BRANCHING, n_jobs=1, **told)
+        self.model = sylvan.BeamTreeClassifier(branching=BRANCHING, n_jobs=1, **params)
 
     def learn(self, rows: np.ndarray) -> measure.Clock:
         """Once over these training rows; taking the rows out isn't timed."""

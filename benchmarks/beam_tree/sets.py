@@ -59,8 +59,8 @@ def load(folder: Path) -> ClassSet:
 def split(found: ClassSet, share: float = 0.1, seed: int = 0) -> ClassSet:
     """Nine in ten training rows, tested on the tenth: what rates are chosen by."""
     order = np.random.default_rng(seed).permutation(len(found.y))
-    held = max(1, round(share * len(order)))
-    return found.part(np.sort(order[held:]), np.sort(order[:held]))
+    n_holdout = max(1, round(share * len(order)))
+    return found.part(np.sort(order[n_holdout:]), np.sort(order[:n_holdout]))
 
 
 def small(found: ClassSet, rows: int) -> ClassSet:

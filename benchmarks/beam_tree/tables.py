@@ -206,8 +206,8 @@ def _speed(runs: Runs) -> list[str]:
     lines += ["", *markdown.table(("ranking, µs", *(f"{count:,}" for count in every)), rows), *_ranking_goals(own)]
     planted = [own.get(("CANE-9v1", count), {}).get("tree_s") for count in every]
     if any(planted):
-        told = ", ".join(f"{seconds:.2f} ({n:,})" for n, seconds in zip(every, planted, strict=True) if seconds)
-        lines += ["", f"CPU seconds of planting the tree (classes): {told}."]
+        shown = ", ".join(f"{seconds:.2f} ({n:,})" for n, seconds in zip(every, planted, strict=True) if seconds)
+        lines += ["", f"CPU seconds of planting the tree (classes): {shown}."]
     return [*lines, "", "![Cost by classes](figures/beam_tree_speed.svg)"]
 
 

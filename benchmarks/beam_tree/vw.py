@@ -37,16 +37,16 @@ def bits(reduction: str, n_features: int, n_classes: int, nodes: int = 1) -> int
 
 
 def options(row: dict[str, Any], found: sets.ClassSet) -> list[str]:
-    """What the reduction is told, rate and passes apart."""
+    """The reduction's arguments, rate and passes apart."""
     reduction, nodes = row["vw"], row.get("nodes", 1)
     size = bits(reduction, found.X.shape[1], found.n_classes, nodes)
-    told = [f"--{reduction}", str(nodes * found.n_classes), "-b", str(size), "--loss_function", "logistic", "--quiet"]
-    told += ["--random_seed", str(row["seed"])]
+    arguments = [f"--{reduction}", str(nodes * found.n_classes), "-b", str(size), "--random_seed", str(row["seed"])]
+    arguments += ["--loss_function", "logistic", "--quiet"]
     if reduction == "log_multi":
-        told += ["--swap_resistance", str(row["swap_resistance"])]
+        arguments += ["--swap_resistance", str(row["swap_resistance"])]
     if reduction == "recall_tree":
-        told += ["-q", f"{_NODE}:"]
-    return told
+        arguments += ["-q", f"{_NODE}:"]
+    return arguments
 
 
 def write(path: Path, X: Any, y: np.ndarray) -> None:
@@ -88,8 +88,8 @@ class Caches:
 
     def train(self, rate: float, passes: int) -> measure.Clock:
         """Trains and writes the model."""
-        told = ["--passes", str(passes), "--holdout_off", "-l", str(rate)]
-        return run([*self.shared, *told, *self.of["train"], "-f", str(self.scratch / "model")])
+        arguments = ["--passes", str(passes), "--holdout_off", "-l", str(rate)]
+        return run([*self.shared, *arguments, *self.of["train"], "-f", str(self.scratch / "model")])
 
     def ask(self, *more: str) -> measure.Clock:
         """Goes through the test rows with the model."""
@@ -98,9 +98,9 @@ class Caches:
 
     def right(self) -> tuple[float, measure.Clock]:
         """Percent of the test rows that the model answers rightly."""
-        told = self.scratch / "answers"
-        clock = self.ask("-p", str(told))
-        answers = np.loadtxt(told, dtype=np.int64, ndmin=1)
+        path = self.scratch / "answers"
+        clock = self.ask("-p", str(path))
+        answers = np.loadtxt(path, dtype=np.int64, ndmin=1)
         if answers.shape != self.truth.shape:
             raise RuntimeError(f"VW answered {len(answers)} of {len(self.truth)} rows")
         return 100 * float((answers - 1 == self.truth).mean()), clock

@@ -89,10 +89,10 @@ def _prepare_text(source: Path, folder: Path) -> None:
     X = vectorizer.fit_transform(train_texts)
     Y_test = label_matrix(test_labels, ids)
     known = np.diff(Y_test.indptr) > 0
-    kept = [text for text, keep in zip(test_texts, known, strict=True) if keep]
-    Y, X_test = label_matrix(train_labels, ids), vectorizer.transform(kept)
+    known_texts = [text for text, keep in zip(test_texts, known, strict=True) if keep]
+    Y, X_test = label_matrix(train_labels, ids), vectorizer.transform(known_texts)
     save(folder, {"X.trn": X, "Y.trn": Y, "X.tst": X_test, "Y.tst": Y_test[known]})
-    for name, rows in (("train", train_texts), ("test", kept)):
+    for name, rows in (("train", train_texts), ("test", known_texts)):
         with open(folder / f"{name}.txt", "w", encoding="utf-8") as lines:
             lines.writelines(re.sub(r"\s+", " ", text).strip() + "\n" for text in rows)
     with open(folder / "labels.txt", "w", encoding="utf-8") as labels:

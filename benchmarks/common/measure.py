@@ -64,6 +64,24 @@ def forget_peak() -> None:
         pass
 
 
+class Training(Clock):
+    """A clock that notes the memory too: what is resident before the block, and the peak in it."""
+
+    def __enter__(self) -> Training:
+        self.before = resident()
+        forget_peak()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self.peak = peak_resident()
+
+    def figures(self) -> dict[str, float]:
+        """Seconds, and MiB."""
+        return {"wall_s": self.wall, "cpu_s": self.cpu, "before_mb": self.before, "peak_mb": self.peak}
+
+
 def folder_bytes(path: Path) -> int:
     """Bytes of all files below ``path``."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -155,5 +173,5 @@ def recall(top: np.ndarray, Y: sp.csr_matrix, at: Sequence[int] = (1, 3, 5, 10))
     counts = np.diff(Y.indptr)
     truth = np.repeat(np.arange(n), counts) * np.int64(n_labels) + Y.indices
     hits = np.isin(top + np.arange(n)[:, None] * np.int64(n_labels), truth) & (top >= 0)
-    held = counts > 0
-    return {f"R@{k}": float(100 * (hits[held, :k].sum(axis=1) / counts[held]).mean()) for k in at}
+    labelled = counts > 0
+    return {f"R@{k}": float(100 * (hits[labelled, :k].sum(axis=1) / counts[labelled]).mean()) for k in at}

@@ -24,7 +24,7 @@ def command_line(what: str | None, sets: str, *, threads: int | None = 1) -> arg
     parser.add_argument("--sets", default=sets)
     if threads is not None:
         parser.add_argument("--threads", type=int, default=threads)
-    parser.add_argument("--cache", default=str(CACHE), help="where prepared sets are kept")
+    parser.add_argument("--cache", default=str(CACHE), help="folder of prepared sets")
     parser.add_argument("--results", default=str(RESULTS), help="folder of the JSON files")
     return parser
 
@@ -69,7 +69,7 @@ class Book:
         return next((record for record in self.runs if all(record.get(name) == run[name] for name in run)), None)
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take a record in, and write everything; what another process wrote meanwhile is kept."""
+        """Take a record in, and write everything; what another process wrote meanwhile stays."""
         with self.lock:
             if self.path.exists():
                 self.runs = json.loads(self.path.read_text())["runs"]

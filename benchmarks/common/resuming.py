@@ -60,7 +60,7 @@ def add_options(
     """The options that all such benchmarks have.
 
     ``keys`` are what a row may be chosen by, ``example`` one of them, ``peer`` the package that an interpreter is named
-    for, ``timeout`` the seconds that a row may take, and ``cache`` says what is kept in that folder.
+    for, ``timeout`` the seconds that a row may take, and ``cache`` says what lies in that folder.
     """
 
     def pair(text: str) -> tuple[str, str]:
@@ -116,8 +116,8 @@ def measure_missing(
             print(f"{len(left) - at} rows are left; the time is over", flush=True)
             break
         found = measured(row)
-        told = found.get("error") or main_figure({**row, **found})
-        print(f"[{at + 1}/{len(left)}] {plan.describe(row)}: {told} ({spent:.1f} min so far)", flush=True)
+        shown = found.get("error") or main_figure({**row, **found})
+        print(f"[{at + 1}/{len(left)}] {plan.describe(row)}: {shown} ({spent:.1f} min so far)", flush=True)
         if "error" in found:
             failed += 1
         else:

@@ -1,4 +1,4 @@
-"""Synthetic long-tailed sets: labels by Zipf's law, grouped into topics, told by text-like sparse features.
+"""Synthetic long-tailed sets: labels by Zipf's law, grouped into topics, in text-like sparse features.
 
 Every label has a few words of its own and shares its topic's words; a row mixes the words of its labels, its topics'
 words and common words, counted, weighted by tf-idf and scaled to unit length. Made in blocks of rows, so that the large

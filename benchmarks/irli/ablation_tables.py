@@ -49,8 +49,8 @@ def section(runs: list[Record]) -> list[str]:
     if not any(run["contender"] == "irli" for run in runs):
         return []
     usual = _usual([run for run in runs if run["contender"] == "irli"])
-    told = ", ".join(f"{key} {value}" for key, value in usual.items())
-    lines = ["", f"### Ablations, {runs[0]['set']}", "", f"Where it isn't what is changed: {told}.", ""]
+    shown = ", ".join(f"{key} {value}" for key, value in usual.items())
+    lines = ["", f"### Ablations, {runs[0]['set']}", "", f"Where it isn't what is changed: {shown}.", ""]
     for name, (head, _) in ABLATED.items():
         rows = varied(runs, name)
         if len(rows) < 2:

@@ -30,13 +30,11 @@ Search = Callable[[np.ndarray], np.ndarray]
 def measured(row: dict[str, Any], found: sets.VectorSet) -> dict[str, Any]:
     """Builds the row's index with one thread, and follows its curve."""
     faiss.omp_set_num_threads(1)
-    before = measure.resident()
-    measure.forget_peak()
-    with measure.Clock() as clock:
+    with measure.Training() as training:
         index = _BUILDERS[row["contender"]](row, found)
     figures: dict[str, Any] = {
         "version": faiss.__version__,
-        "build": {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before, "peak_mb": measure.peak_resident()},
+        "build": training.figures(),
         "index_mb": len(faiss.serialize_index(index)) / 1e6,
         "vectors_mb": found.base.nbytes / 1e6,
     }

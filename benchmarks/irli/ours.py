@@ -1,7 +1,7 @@
 """What ``irli.py`` measures of Sylvan: ``IRLIIndex``, and R independent k-means partitions searched in the same way.
 
 Both have R partitions, a score for every bucket and the same kernels for counting and re-ranking, so that only what the
-partitions and the scores are worth is compared. A candidate is found at its place in an order, so one search without a
+partitions and the scores bring is compared. A candidate is found at its place in an order, so one search without a
 limit tells the recall at every number of candidates.
 """
 
@@ -94,21 +94,21 @@ def points_of(places: Places, probes: int) -> Iterator[Point]:
             last = ordered[int(np.ceil(level * ordered.size)) - 1]
             if last < 2**31 - 1:
                 limit = int(last) + 1
-                kept = float(np.minimum(places.sizes, limit).mean())
+                count = float(np.minimum(places.sizes, limit).mean())
                 recall = float((place < limit).mean())
-                yield {"by": order, "limit": limit, "level": level, "recall": recall, "candidates": kept, **shared}
+                yield {"by": order, "limit": limit, "level": level, "recall": recall, "candidates": count, **shared}
 
 
 def thinned(points: list[Point]) -> list[Point]:
     """What a figure or a table needs: the cheapest points of each way, and all those that just reach the target."""
-    kept = []
+    useful = []
     for by in ("min_votes", "votes", "probability"):
         best = 0.0
         for point in sorted((p for p in points if p["by"] == by), key=lambda p: (p["candidates"], -p["recall"])):
             if point.get("level") == TARGET or point["recall"] > best + 1e-4:
-                kept.append(point)
+                useful.append(point)
             best = max(best, point["recall"])
-    return [point for point in kept if 0.45 < point["recall"] <= 0.995]
+    return [point for point in useful if 0.45 < point["recall"] <= 0.995]
 
 
 def curve(top: Top, buckets: Buckets, found: sets.VectorSet, scoring: float) -> list[Point]:
@@ -267,14 +267,9 @@ def irli(row: dict[str, Any], found: sets.VectorSet, folder: Path, n_jobs: int) 
     """An ``IRLIIndex`` with the parameters that the row names, built, saved, and searched by its public call."""
     names = sylvan.IRLIIndex.constraints
     parameters = {name: value for name, value in row.items() if name in names}
-    before = measure.resident()
-    measure.forget_peak()
-    with measure.Clock() as clock:
+    with measure.Training() as training:
         index = sylvan.IRLIIndex(**parameters, metric=found.metric, n_jobs=n_jobs).fit(found.base)
-    figures: dict[str, Any] = {
-        "version": sylvan.__version__,
-        "build": {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before, "peak_mb": measure.peak_resident()},
-    }
+    figures: dict[str, Any] = {"version": sylvan.__version__, "build": training.figures()}
     index.save(folder)
     figures["vectors_mb"] = found.base.nbytes / 1e6
     figures["index_mb"] = measure.folder_bytes(folder) / 1e6 - figures["vectors_mb"]
@@ -312,7 +307,7 @@ def repartition(index: Any, base: np.ndarray, choices: int) -> dict[str, float]:
 
 
 def _round(one: Any) -> dict[str, Any]:
-    """A learning round in numbers: what is told of each repetition is averaged."""
+    """A learning round in numbers: figures of each repetition are averaged."""
     means = {name: float(np.mean(value)) for name, value in vars(one).items() if np.ndim(value) and len(value)}
     numbers = {name: value for name, value in vars(one).items() if isinstance(value, (int, float, dict))}
     return {name: value for name, value in numbers.items() if value == value} | means  # which leaves out NaN

@@ -30,11 +30,11 @@ def groups(runs: list[Record]) -> list[list[Record]]:
 
 def frontier(points: list[Point]) -> list[Point]:
     """The points that no other beats in both recall and candidates, fewest candidates first."""
-    kept: list[Point] = []
+    best: list[Point] = []
     for point in sorted(points, key=lambda point: (work(point), -point["recall"])):
-        if not kept or point["recall"] > kept[-1]["recall"]:
-            kept.append(point)
-    return kept
+        if not best or point["recall"] > best[-1]["recall"]:
+            best.append(point)
+    return best
 
 
 def work(point: Point) -> float:
@@ -77,8 +77,8 @@ def title(run: Record) -> str:
     words = {"n_repetitions": "R = {}", "hidden": "hidden {}", "room": "room {}", "links": "{} links"}
     words |= {"width": "{} dimensions a byte", "sample": "{} vectors a centre"}
     drawn = run.get("sample") == 1
-    told = [text.format(run[name]) for name, text in words.items() if name in run and not (drawn and name == "sample")]
-    return ("R random centres" if drawn else NAMES[run["contender"]]) + (f" ({', '.join(told)})" if told else "")
+    said = [text.format(run[name]) for name, text in words.items() if name in run and not (drawn and name == "sample")]
+    return ("R random centres" if drawn else NAMES[run["contender"]]) + (f" ({', '.join(said)})" if said else "")
 
 
 def timed(points: list[Point], key: str) -> Point | None:

@@ -232,8 +232,8 @@ def _estimate(run: dict[str, Any]) -> dict[str, str]:
         "networks": f"{network * FLOAT / 1e6:.0f} MB",
     }
     lines |= {what: f"{seconds / 3600:.1f} hours of a thread" for what, seconds in hours.items()}
-    told = ", ".join(f"{what} {value:.2f}" for what, value in query.items())
-    return lines | {"a query, milliseconds of a thread": f"{sum(query.values()):.2f} ({told})"}
+    shown = ", ".join(f"{what} {value:.2f}" for what, value in query.items())
+    return lines | {"a query, milliseconds of a thread": f"{sum(query.values()):.2f} ({shown})"}
 
 
 def _multilabel(runs: list[Record]) -> list[str]:
@@ -245,10 +245,10 @@ def _multilabel(runs: list[Record]) -> list[str]:
         own = [run for run in runs if run["set"] == name]
         for run in own:
             for point in run["points"]:
-                told = [f"{key}={value}" for key, value in run.get("settings", {}).items()]
-                told += [f"{key}={point[key]}" for key in ("order", "probes") if key in point]
+                settings = [f"{key}={value}" for key, value in run.get("settings", {}).items()]
+                settings += [f"{key}={point[key]}" for key in ("order", "probes") if key in point]
                 cells = [
-                    ", ".join([run["contender"], *told]),
+                    ", ".join([run["contender"], *settings]),
                     *(f"{point[key]:.2f}" for key in ("P@1", "P@3", "P@5", "PSP@5")),
                 ]
                 cells += [f"{point['ms_per_row']:.4f}", f"{point['p50_ms']:.4f} / {point['p99_ms']:.4f}"]
@@ -267,13 +267,13 @@ def main_figure(record: Record) -> str:
     """What the progress lines tell of a row."""
     if "features" in record:
         return ", ".join(f"P@5 {point['P@5']:.2f}" for point in record["points"])
-    told = []
+    parts = []
     if "watched" in record:
         return f"{len(record['watched'])} rounds"
     for way in ways(record):
         found = at_recall(of_way(record, way))
-        told.append(f"{way or 'candidates'} {found['candidates']:,.0f}" if found else f"{way or ''} too low a recall")
-    return f"at recall {TARGET:g}: {', '.join(told)}; built in {record['build']['wall_s']:.1f} s"
+        parts.append(f"{way or 'candidates'} {found['candidates']:,.0f}" if found else f"{way or ''} too low a recall")
+    return f"at recall {TARGET:g}: {', '.join(parts)}; built in {record['build']['wall_s']:.1f} s"
 
 
 _SECTIONS = {

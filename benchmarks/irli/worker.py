@@ -88,14 +88,11 @@ def rank(job: dict[str, Any]) -> dict[str, Any]:
     X, Y = X[: row.get("rows")], Y_train[: row.get("rows")]
     settings = (LINEAR if row["contender"] == "XRLinear" else {}) | row.get("settings", {})
     model = getattr(sylvan, row["contender"])(**settings, seed=row["seed"], n_jobs=job["threads"])
-    before = measure.resident()
-    measure.forget_peak()
-    with measure.Clock() as clock:
+    with measure.Training() as training:
         model.fit(X, Y)
-    build = {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before, "peak_mb": measure.peak_resident()}
-    kept = Path(job["scratch"]) / "model"
-    model.save(kept)
-    model = sylvan.load(kept)
+    saved = Path(job["scratch"]) / "model"
+    model.save(saved)
+    model = sylvan.load(saved)
     model.n_jobs = 1
     threadpoolctl.threadpool_limits(1)  # from here to the end
     X_test, Y_test = datasets.load(folder, "X.tst", "Y.tst")
@@ -107,8 +104,8 @@ def rank(job: dict[str, Any]) -> dict[str, Any]:
         spent, answer = measure.batch(lambda: model.rank(X_test, TOP), X_test.shape[0])
         alone = measure.one_by_one(lambda query: model.rank(query, TOP), single)
         points.append({**setting, **spent, **alone, **measure.precision(answer.labels, Y_test, Y_train)})
-    size = measure.folder_bytes(kept) / 1e6
-    return {"version": sylvan.__version__, "build": build, "model_mb": size, "points": points}
+    size = measure.folder_bytes(saved) / 1e6
+    return {"version": sylvan.__version__, "build": training.figures(), "model_mb": size, "points": points}
 
 
 STEPS = {"version": version, "partitions": partitions, "search": search, "rank": rank}

@@ -71,9 +71,9 @@ def filtered(top: TopK, mask: sp.csr_matrix) -> TopK:
     """The first answers of each row that are allowed."""
     allowed = np.zeros((len(top), mask.shape[1] + 1), bool)
     allowed[:, :-1] = mask.toarray()
-    kept = np.take_along_axis(allowed, top.labels, axis=1)
-    order = np.argsort(~kept, axis=1, kind="stable")[:, :K]
-    labels = np.where(np.take_along_axis(kept, order, axis=1), np.take_along_axis(top.labels, order, axis=1), -1)
+    is_allowed = np.take_along_axis(allowed, top.labels, axis=1)
+    order = np.argsort(~is_allowed, axis=1, kind="stable")[:, :K]
+    labels = np.where(np.take_along_axis(is_allowed, order, axis=1), np.take_along_axis(top.labels, order, axis=1), -1)
     return TopK(labels.astype(np.int32), np.where(labels >= 0, np.take_along_axis(top.scores, order, axis=1), -np.inf))
 
 

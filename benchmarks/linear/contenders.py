@@ -44,13 +44,11 @@ class Contender:
         """Builds the tree and trains; timed."""
         raise NotImplementedError
 
-    def train_measured(self, threads: int) -> tuple[float, measure.Clock]:
-        """``train`` under a clock, after noting the MiB resident and restarting the peak."""
-        before = measure.resident()
-        measure.forget_peak()
-        with measure.Clock() as clock:
+    def train_measured(self, threads: int) -> measure.Training:
+        """``train``, and what it took."""
+        with measure.Training() as training:
             self.train(threads)
-        return before, clock
+        return training
 
     def save(self, folder: Path) -> None:
         """Writes the model."""

@@ -84,15 +84,15 @@ def one(job: Record) -> Record:
         model.fit(texts, labels)
     truth = model.vocabulary_.encode(test_labels, unknown="ignore")
     known = truth.getnnz(axis=1) > 0
-    kept = [text for text, keep in zip(test_texts, known, strict=True) if keep]
+    known_texts = [text for text, keep in zip(test_texts, known, strict=True) if keep]
     with measure.Clock() as rank:
-        top = model.rank(kept, k=5)
+        top = model.rank(known_texts, k=5)
     model.save(Path(job["scratch"]) / "model")
     size = measure.folder_bytes(Path(job["scratch"]) / "model") / 1e6
     found = {f"P@{k}": 100 * value for k, value in metrics.precision(truth[known], top, at=(1, 3, 5)).items()}
     return {
         "recipe": recipe, **found, "train_cpu_s": fit.cpu, "train_wall_s": fit.wall,
-        "rank_cpu_ms": 1000 * rank.cpu / len(kept), "model_mb": size,
+        "rank_cpu_ms": 1000 * rank.cpu / len(known_texts), "model_mb": size,
     }  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class Omikuji(Contender):
         self._path = scratch / "train.xmc"
         write_xmc(self._path, read(folder, "X.trn"), read(folder, "Y.trn"))
 
-    def train_measured(self, threads: int) -> tuple[float, measure.Clock]:
+    def train_measured(self, threads: int) -> measure.Training:
         """The two halves of ``Model.train_on_data``, so that reading the file does not count."""
         from omikuji import _ThreadPoolHandle, ffi, lib
 
@@ -69,12 +69,10 @@ class Omikuji(Contender):
         data = ffi.gc(data, lib.free_omikuji_data_set)
         settings = self._omikuji.Model.default_hyper_param()
         settings.n_trees, settings.min_branch_size, settings.collapse_every_n_layers = 1, MAX_LEAF, 3
-        before = measure.resident()
-        measure.forget_peak()
-        with measure.Clock() as clock:
+        with measure.Training() as training:
             model = lib.train_omikuji_model(data, settings, pool.ptr)
         self._model = self._omikuji.Model(model, pool)
-        return before, clock
+        return training
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -128,12 +128,12 @@ def main() -> None:
     options = parser.parse_args()
     for name, folder in records.prepared(options):
         with tempfile.TemporaryDirectory() as scratch:
-            kept = Path(options.models or scratch) / name
-            kept.mkdir(parents=True, exist_ok=True)
+            models = Path(options.models or scratch) / name
+            models.mkdir(parents=True, exist_ok=True)
             found: dict[str, Any] = {}
             for library in options.libraries.split(","):
                 job = {
-                    "library": library, "set": str(folder), "model": str(kept / library), "threads": options.threads,
+                    "library": library, "set": str(folder), "model": str(models / library), "threads": options.threads,
                     "answers": str(Path(scratch) / f"{library}.npz"),
                 }  # fmt: skip
                 own = process.run(options.python, "benchmarks.linear.importers", job, threads=options.threads)

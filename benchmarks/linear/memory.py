@@ -83,9 +83,9 @@ def measure_set(folder: Path, threads: int) -> list[dict[str, Any]]:
         runs.append({"setting": f"1/{parts} of it", "limit": limit, **run({**job, "limit": limit})})
     with tempfile.TemporaryDirectory() as scratch:
         job |= {"checkpoint": str(Path(scratch) / "work"), "seconds": whole["wall_s"] / 20}
-        kept = run(job)
-        runs.append({"setting": "checkpoint", **kept})
-        run(job, kill_after=kept["wall_s"] / 2)
+        checkpointed = run(job)
+        runs.append({"setting": "checkpoint", **checkpointed})
+        run(job, kill_after=checkpointed["wall_s"] / 2)
         runs.append({"setting": "resumed after a kill half way", **run(job)})
     return runs
 

@@ -19,16 +19,9 @@ Job = dict[str, Any]
 def train(contender: Contender, job: Job, scratch: Path) -> Job:
     """Time and memory of training, bytes of the model."""
     contender.prepare(Path(job["set"]), scratch)
-    before, clock = contender.train_measured(job["threads"])
-    peak = measure.peak_resident()
+    figures = contender.train_measured(job["threads"]).figures()
     contender.save(Path(job["model"]))
-    return {
-        "wall_s": clock.wall,
-        "cpu_s": clock.cpu,
-        "before_mb": before,
-        "peak_mb": peak,
-        "model_mb": measure.folder_bytes(Path(job["model"])) / 1e6,
-    }
+    return figures | {"model_mb": measure.folder_bytes(Path(job["model"])) / 1e6}
 
 
 def rank(contender: Contender, job: Job, scratch: Path) -> Job:
@@ -50,14 +43,11 @@ def rank(contender: Contender, job: Job, scratch: Path) -> Job:
 def text(contender: Contender, job: Job, scratch: Path) -> Job:
     """Time and memory from raw text to a trained model."""
     contender.prepare_text(Path(job["set"]), scratch)
-    before = measure.resident()
-    measure.forget_peak()
-    with measure.Clock() as clock:
+    with measure.Training() as training:
         contender.train_text(Path(job["set"]), scratch, job["threads"])
-    figures = {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before, "peak_mb": measure.peak_resident()}
     texts = (Path(job["set"]) / "test.txt").read_text(encoding="utf-8").splitlines()
     Y, Y_train = (read(Path(job["set"]), name) for name in ("Y.tst", "Y.trn"))
-    return figures | measure.precision(contender.rank_text(texts), Y, Y_train)
+    return training.figures() | measure.precision(contender.rank_text(texts), Y, Y_train)
 
 
 def measured(job: Job) -> Job:

@@ -26,6 +26,34 @@ MEMORY = (
 LEAST_ROWS = 20  # that a precision is shown for
 CLOSE = 1e-4  # between scores that count as tied, as in importers.py
 Record = dict[str, Any]
+CONSTRAINTS = (
+    "Random labels are allowed: the same for all rows, or for each row its own, a true label among them. CPU "
+    "time beside the unconstrained top 5, one thread; precision among the allowed labels, over the rows with "
+    "a true one (not shown for fewer than 20). The naive way ranks more labels with the same beam, drops those "
+    "that are not allowed; the exhaustive ranking, filtered, is what there is to reach."
+)
+IMPORTERS = (
+    "A model of each library, trained by it with the settings above and imported, beside the library itself on "
+    "the same test rows (`python -m benchmarks.linear.importers`). Equal: rows whose first five labels are the "
+    f"same in the same order; or tied: where they differ, their scores do by less than {CLOSE}. Scores apart: the "
+    "largest difference of a label's score."
+)
+NEIGHBORS = (
+    "In percent, by `python -m benchmarks.linear.neighbors`. The weight of the neighbours in the mean with a model "
+    "was chosen on a tenth of the training rows. Head, torso and tail hold a third of the training positives each; "
+    "R@5 is the share of a row's true labels of the slice that are among five answers."
+)
+ENSEMBLES = (
+    "By `python -m benchmarks.linear.ensembles`, on one thread, from raw texts to a trained model, vectorisers "
+    "included (libpecos: from finished features, whose time is left out). Words, pairs of words and characters "
+    "are n-grams 1, 1 to 2 (frequent: 120,000 of them), and runs of 4 characters within words; neighbours are a "
+    "`NeighborRanker` on characters (eurlex57k: on words). Weights were chosen on rows that are neither trained "
+    "on nor tested."
+)
+CALIBRATION = (
+    "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE in 15 bins of equal width. "
+    "The factor is the CPU time of training over that without calibration, of models trained in turns."
+)
 # Yu, Zhong, Zhang, Chang & Dhillon (2022), Table 6: Prec@1/3/5 by trees and branching. The random clusters of
 # Eurlex-4K stand in Section 6.4, which doesn't say how many trees.
 ABLATION_PAPER = {
@@ -61,55 +89,32 @@ def by_order(folder: Path, prefix: str) -> list[Record]:
 
 def linear_sections(folder: Path) -> list[str]:
     """What the benchmarks of linear models measured, where they ran."""
-    kinds = {
-        "defaults": defaults_section,
-        "constraints": constraints_section,
-        "importers": importers_section,
-        "memory": memory_section,
-        "neighbors": neighbors_section,
-        "ensembles": ensembles_section,
-        "calibration": calibration_section,
-        "plan": plan_section,
-        "ablation": ablation_section,
-    }
-    found = {kind: by_order(folder, kind) for kind in kinds}
-    return [line for kind, section in kinds.items() if found[kind] for line in section(found[kind])]
+    lines = []
+    for kind, (title, words, tables) in BY_SET.items():
+        records = by_order(folder, kind)
+        lines += ["", f"## {title}", "", words] if records else []
+        for record in records:
+            more = ", constrained" if kind == "constraints" else ""
+            lines += ["", f"### {record['set']}{more}", "", *tables(record)]
+    for kind, section in {"plan": plan_section, "ablation": ablation_section}.items():
+        records = by_order(folder, kind)
+        lines += section(records) if records else []
+    return lines
 
 
-def defaults_section(records: list[Record]) -> list[str]:
-    """What ``defaults.py`` measured, a table a set."""
+def defaults_table(record: Record) -> list[str]:
+    """What ``defaults.py`` measured."""
+    rows = []
+    for run in record["runs"]:
+        settings = ", ".join(f"{key}={value}" for key, value in run["settings"].items()) or "defaults"
+        costs = [f"{run['cpu_s']:.2f}", f"{run['model_mb']:.1f}", f"{run['cpu_ms_per_row']:.4f}"]
+        rows.append([settings, *costs, f"{run['p50_ms']:.4f}", markdown.at(run, "P"), markdown.at(run, "PSP")])
     head = "| setting | fit, CPU-s | model, MB | batch, CPU-ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |"
-    lines = ["", "## Which defaults", "", "One thread; everything else at its default."]
-    for record in records:
-        rows = []
-        for run in record["runs"]:
-            settings = ", ".join(f"{key}={value}" for key, value in run["settings"].items()) or "defaults"
-            costs = [f"{run['cpu_s']:.2f}", f"{run['model_mb']:.1f}", f"{run['cpu_ms_per_row']:.4f}"]
-            rows.append([settings, *costs, f"{run['p50_ms']:.4f}", markdown.at(run, "P"), markdown.at(run, "PSP")])
-        lines += ["", f"### {record['set']}", "", *markdown.table(head, rows)]
-    return lines
+    return markdown.table(head, rows)
 
 
-def constraints_section(records: list[Record]) -> list[str]:
-    """What ``constraints.py`` measured, a table a set."""
-    lines = [
-        "", "## Constraints", "",
-        "Random labels are allowed: the same for all rows, or for each row its own, a true label among them. CPU "
-        "time beside the unconstrained top 5, one thread; precision among the allowed labels, over the rows with "
-        "a true one (not shown for fewer than 20). The naive way ranks more labels with the same beam, drops those "
-        "that are not allowed; the exhaustive ranking, filtered, is what there is to reach.",
-    ]  # fmt: skip
-    for record in records:
-        lines += [
-            "", f"### {record['set']}, constrained", "",
-            f"{record['labels']:,} labels; unconstrained: {record['batch_ms']:.4f} CPU-ms a row in a batch, "
-            f"{record['single_ms']:.4f} alone.", "",
-            *_constraints_table(record),
-        ]  # fmt: skip
-    return lines
-
-
-def _constraints_table(record: Record) -> list[str]:
+def constraints_table(record: Record) -> list[str]:
+    """What ``constraints.py`` measured."""
     head = (
         "| allowed | for | rows | batch | one query | P@1/5 | naive: labels ranked | naive: batch | naive: P@1/5 | "
         "naive: answers of 5 | exhaustive: P@1/5 |"
@@ -128,26 +133,15 @@ def _constraints_table(record: Record) -> list[str]:
             f"{run['single_ms'] / record['single_ms']:.2f}×", precision[0], f"{naive['k']:,}",
             f"{naive_batch:.2f}×", precision[1], answers, precision[2],
         ])  # fmt: skip
-    return markdown.table(head, rows)
+    words = (
+        f"{record['labels']:,} labels; unconstrained: {record['batch_ms']:.4f} CPU-ms a row in a batch, "
+        f"{record['single_ms']:.4f} alone."
+    )
+    return [words, "", *markdown.table(head, rows)]
 
 
-def neighbors_section(records: list[Record]) -> list[str]:
-    """What ``neighbors.py`` measured, three tables a set."""
-    lines = [
-        "",
-        "## Neighbours and rare labels",
-        "",
-        "In percent, by `python -m benchmarks.linear.neighbors`. The weight of the neighbours in the mean with a model "
-        "was chosen on a tenth of the training rows. Head, torso and tail hold a third of the training positives each; "
-        "R@5 is the share of a row's true labels of the slice that are among five answers.",
-    ]
-    for record in records:
-        lines += ["", f"### {record['set']}", "", *_neighbors_tables(record)]
-    return lines
-
-
-def _neighbors_tables(record: Record) -> list[str]:
-    """Costs, rankings, ways of favouring rare labels."""
+def neighbors_tables(record: Record) -> list[str]:
+    """What ``neighbors.py`` measured: costs, rankings, ways of favouring rare labels."""
     keys = (("cpu_s", 2), ("peak_mb", 0), ("model_mb", 1), ("cpu_ms_per_row", 4), ("p50_ms", 4))
     costs = [
         [name, *(f"{cost[key]:.{digits}f}" if key in cost else "–" for key, digits in keys)]
@@ -167,45 +161,26 @@ def _neighbors_tables(record: Record) -> list[str]:
 
 
 def _tail_cells(run: Record, *macro: str) -> list[str]:
-    """The last cells of a row of :func:`_neighbors_tables`."""
+    """The last cells of a row of :func:`neighbors_tables`."""
     groups = [[f"macro-{name}@5" for name in macro], [f"{name} R@5" for name in ("head", "torso", "tail")]]
     means = ["/".join(f"{run[key]:.2f}" for key in group) for group in groups]
     return [markdown.at(run, "P"), markdown.at(run, "PSP"), *means]
 
 
-def memory_section(records: list[Record]) -> list[str]:
+def memory_table(record: Record) -> list[str]:
     """What ``memory.py`` measured; times against the first row's, which are of the same machine and day."""
-    lines = ["", "## Memory limits and resuming", "", MEMORY]
-    for record in records:
-        rows, whole = [], record["runs"][0]["cpu_s"]
-        for run in record["runs"]:
-            limit = f"{run['limit'] / 1e6:.0f}" if "limit" in run else "–"
-            spent = ["refused |"]  # an empty cell
-            if "refused" not in run:
-                spent = [f"{run['peak'] / 1e6:.0f}", f"{run['cpu_s'] / whole:.2f}×"]
-            rows.append([run["setting"], limit, *spent])
-        table = markdown.table("| training | limit, MB | peak, MB | CPU time |", rows)
-        lines += ["", f"### {record['set']}", "", *table]
-    return lines
+    rows, whole = [], record["runs"][0]["cpu_s"]
+    for run in record["runs"]:
+        limit = f"{run['limit'] / 1e6:.0f}" if "limit" in run else "–"
+        spent = ["refused |"]  # an empty cell
+        if "refused" not in run:
+            spent = [f"{run['peak'] / 1e6:.0f}", f"{run['cpu_s'] / whole:.2f}×"]
+        rows.append([run["setting"], limit, *spent])
+    return markdown.table("| training | limit, MB | peak, MB | CPU time |", rows)
 
 
-def importers_section(records: list[Record]) -> list[str]:
-    """What ``importers.py`` measured, a table a set; times where they were taken."""
-    lines = [
-        "",
-        "## Imported models",
-        "",
-        "A model of each library, trained by it with the settings above and imported, beside the library itself on "
-        "the same test rows (`python -m benchmarks.linear.importers`). Equal: rows whose first five labels are the "
-        f"same in the same order; or tied: where they differ, their scores do by less than {CLOSE}. Scores apart: the "
-        "largest difference of a label's score.",
-    ]
-    for record in records:
-        lines += ["", f"### {record['set']}", "", *_importers_table(record)]
-    return lines
-
-
-def _importers_table(record: Record) -> list[str]:
+def importers_table(record: Record) -> list[str]:
+    """What ``importers.py`` measured; times where they were taken."""
     head = "| model | weights | equal, % | or tied, % | scores apart | P@1/3/5 | MB | batch, ms a row | one query, ms |"
     rows = []
 
@@ -225,55 +200,41 @@ def _importers_table(record: Record) -> list[str]:
     return markdown.table(head, rows)
 
 
-def ensembles_section(records: list[Record]) -> list[str]:
-    """What ``ensembles.py`` measured, a table a set."""
-    lines = [
-        "",
-        "## Ensembles",
-        "",
-        "By `python -m benchmarks.linear.ensembles`, on one thread, from raw texts to a trained model, vectorisers "
-        "included (libpecos: from finished features, whose time is left out). Words, pairs of words and characters "
-        "are n-grams 1, 1 to 2 (frequent: 120,000 of them), and runs of 4 characters within words; neighbours are a "
-        "`NeighborRanker` on characters (eurlex57k: on words). Weights were chosen on rows that are neither trained "
-        "on nor tested.",
-    ]
-    for record in records:
-        rows = []
-        for run in record["recipes"]:
-            if "error" in run:
-                continue
-            weights = "–" if not run.get("weights") else "/".join(f"{weight:.2f}" for weight in run["weights"])
-            ranking = f"{run['rank_cpu_ms']:.3f}" if "rank_cpu_ms" in run else "–"
-            costs = [f"{run['train_cpu_s']:.2f}", ranking, f"{run['model_mb']:.1f}"]
-            rows.append([run["recipe"], weights, markdown.at(run, "P"), *costs])
-        head = "| | weights | P@1/3/5 | training, CPU-s | ranking, CPU-ms a row | model, MB |"
-        lines += ["", f"### {record['set']}", "", *markdown.table(head, rows)]
-    return lines
+def ensembles_table(record: Record) -> list[str]:
+    """What ``ensembles.py`` measured."""
+    rows = []
+    for run in (run for run in record["recipes"] if "error" not in run):
+        weights = "–" if not run.get("weights") else "/".join(f"{weight:.2f}" for weight in run["weights"])
+        ranking = f"{run['rank_cpu_ms']:.3f}" if "rank_cpu_ms" in run else "–"
+        costs = [f"{run['train_cpu_s']:.2f}", ranking, f"{run['model_mb']:.1f}"]
+        rows.append([run["recipe"], weights, markdown.at(run, "P"), *costs])
+    return markdown.table("| | weights | P@1/3/5 | training, CPU-s | ranking, CPU-ms a row | model, MB |", rows)
 
 
-def calibration_section(records: list[Record]) -> list[str]:
-    """What ``calibration.py`` measured, two tables a set."""
-    lines = [
-        "",
-        "## Probabilities and when to stop",
-        "",
-        "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE in 15 bins of equal width. "
-        "The factor is the CPU time of training over that without calibration, of models trained in turns.",
-    ]
-    for record in records:
-        methods, rules = [], []
-        for run in record["calibrations"]:
-            measures = ("/".join(f"{value:.2f}" for value in run[key]) for key in ("ece", "P"))
-            methods.append([run["method"] or "none", *measures, f"{run['cpu_s']:.2f}", f"{run['factor']:.2f}"])
-        for name, found in record["rules"].items():
-            rules.append([name, *(f"{found[key]:.2f}" for key in ("precision", "recall", "f1", "row_f1", "labels"))])
-        heads = (
-            "| calibration | ECE@1/3/5 | P@1/3/5 | training, CPU-s | factor |",
-            "| isotonic, answered with | precision | recall | F1 | mean F1 of the rows | labels a row |",
-        )
-        lines += ["", f"### {record['set']}", "", *markdown.table(heads[0], methods)]
-        lines += ["", *markdown.table(heads[1], rules)]
-    return lines
+def calibration_tables(record: Record) -> list[str]:
+    """What ``calibration.py`` measured."""
+    methods, rules = [], []
+    for run in record["calibrations"]:
+        measures = ("/".join(f"{value:.2f}" for value in run[key]) for key in ("ece", "P"))
+        methods.append([run["method"] or "none", *measures, f"{run['cpu_s']:.2f}", f"{run['factor']:.2f}"])
+    for name, found in record["rules"].items():
+        rules.append([name, *(f"{found[key]:.2f}" for key in ("precision", "recall", "f1", "row_f1", "labels"))])
+    heads = (
+        "| calibration | ECE@1/3/5 | P@1/3/5 | training, CPU-s | factor |",
+        "| isotonic, answered with | precision | recall | F1 | mean F1 of the rows | labels a row |",
+    )
+    return [*markdown.table(heads[0], methods), "", *markdown.table(heads[1], rules)]
+
+
+BY_SET = {  # the sections with tables for each set: title, words, tables
+    "defaults": ("Which defaults", "One thread; everything else at its default.", defaults_table),
+    "constraints": ("Constraints", CONSTRAINTS, constraints_table),
+    "importers": ("Imported models", IMPORTERS, importers_table),
+    "memory": ("Memory limits and resuming", MEMORY, memory_table),
+    "neighbors": ("Neighbours and rare labels", NEIGHBORS, neighbors_tables),
+    "ensembles": ("Ensembles", ENSEMBLES, ensembles_table),
+    "calibration": ("Probabilities and when to stop", CALIBRATION, calibration_tables),
+}
 
 
 def plan_section(records: list[Record]) -> list[str]:

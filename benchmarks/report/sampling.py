@@ -164,15 +164,15 @@ def notes(figures: Figures) -> list[str]:
     for n in figures.classes:
         adam, sgd = (figures.get(PLAIN, n, f"{name}_ms") for name in ("adam", "sgd"))
         rows = figures.get("midx-rq", n, "own", "adagrad_ms")
-        told = ", ".join(
+        shown = ", ".join(
             f"{name} {milliseconds(value)}"
             for name, value in (("dense Adam", adam), ("dense SGD", sgd), ("row-wise Adagrad", rows))
         )
-        lines.append(f"- The optimiser's step alone, {n:,} classes: {told}.")
+        lines.append(f"- The optimiser's step alone, {n:,} classes: {shown}.")
     lloyd = [(n, figures.get("midx-rq", n, "lloyd_ms")) for n in figures.classes]
-    told = ", ".join(f"{milliseconds(value)} over {n:,}" for n, value in lloyd if value is not None)
-    if told:
-        lines.append(f"- A Lloyd iteration of one codebook, all classes and dimensions: {told}.")
+    shown = ", ".join(f"{milliseconds(value)} over {n:,}" for n, value in lloyd if value is not None)
+    if shown:
+        lines.append(f"- A Lloyd iteration of one codebook, all classes and dimensions: {shown}.")
     for contender, n in figures.runs:
         if reason := figures.failed(contender, n):
             lines.append(f"- {NAMES.get(contender, contender)}, {n:,} classes: not measured ({reason}).")

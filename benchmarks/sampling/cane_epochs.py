@@ -121,8 +121,9 @@ def train_missing(options: argparse.Namespace, rows: list[Row], book: records.Bo
             return
         record = trained(row, options)
         book.add(record)
-        told = ", ".join(f"{point['perplexity']:.1f}" for point in record["curve"])
-        print(f"[{at + 1}/{len(missing)}] {row['contender']}, seed {row['seed']}: {told} ({spent:.1f} min)", flush=True)
+        curve = ", ".join(f"{point['perplexity']:.1f}" for point in record["curve"])
+        title = f"[{at + 1}/{len(missing)}] {row['contender']}, seed {row['seed']}"
+        print(f"{title}: {curve} ({spent:.1f} min)", flush=True)
 
 
 def main() -> None:

@@ -101,12 +101,12 @@ def _reading(runs: list[Record]) -> list[str]:
         return []
     rivals = min(test["nce-40"], test["blackout-40"])
     lines = ["", "The paper has CANE between the softmax and both of its rivals."]
-    for name, told in (("cane-tree-40", "one uniform noise"), ("cane-tree-40-unigram", "one unigram noise"),
+    for name, noise in (("cane-tree-40", "one uniform noise"), ("cane-tree-40-unigram", "one unigram noise"),
                        ("cane-tree-20-20", "twenty unigram noises in one sum, our extension")):  # fmt: skip
         if name in test:
             does = "it is" if test[name] < rivals else "it isn't"
             lines.append(
-                f"With a Beam Tree's candidates and {told}, {does}: {test[name] / rivals - 1:+.1%} beside the better "
+                f"With a Beam Tree's candidates and {noise}, {does}: {test[name] / rivals - 1:+.1%} beside the better "
                 f"rival's perplexity, {test[name] / test['full'] - 1:+.1%} beside the softmax's."
             )
     return [lines[0], " ".join(lines[1:])] if len(lines) > 2 else []

@@ -70,8 +70,8 @@ def measure_all(options: argparse.Namespace, device: str) -> list[dict[str, Any]
                 found = run(job)
                 found["process_s"] = time.perf_counter() - start
                 earlier.append(found)
-                told = found.get("error") or f"{found['process_s']:.1f} s"
-                print(f"{device}, {n_classes:,} classes, {contender}, repeat {repeat}: {told}", flush=True)
+                shown = found.get("error") or f"{found['process_s']:.1f} s"
+                print(f"{device}, {n_classes:,} classes, {contender}, repeat {repeat}: {shown}", flush=True)
     rows = []
     for (contender, n_classes), runs in raw.items():
         good = [run for run in runs if "error" not in run]

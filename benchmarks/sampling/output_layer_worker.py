@@ -71,16 +71,16 @@ class Layer:
         return found
 
     def peak(self, work: Callable[[], Any]) -> float:
-        """MiB that one call adds to what is held before it."""
+        """MiB that one call adds to what was resident before it."""
         if self.device.type == "cuda":
             before = torch.cuda.memory_allocated(self.device)
             torch.cuda.reset_peak_memory_stats(self.device)
             work()
             return (torch.cuda.max_memory_allocated(self.device) - before) / measure.MIB
         measure.forget_peak()
-        held = measure.resident()
+        before = measure.resident()
         work()
-        return measure.peak_resident() - held
+        return measure.peak_resident() - before
 
 
 def make_sampler(name: str, layer: Layer, job: dict[str, Any]) -> sampling.Sampler:

@@ -53,8 +53,8 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--sets", type=resuming.words)
     sizes = "classes, for --figure sampling-time"
     parser.add_argument("--sizes", type=resuming.numbers, default=list(SIZES), help=sizes)
-    told = f"for all alike: {', '.join(CHANGES)}"
-    parser.add_argument("--set", dest="changes", type=_change, action="append", default=[], metavar="NAME=V", help=told)
+    same = f"for all alike: {', '.join(CHANGES)}"
+    parser.add_argument("--set", dest="changes", type=_change, action="append", default=[], metavar="NAME=V", help=same)
     tune = "choose every contender's table_learning_rate by trainings of so many steps"
     parser.add_argument("--tune-steps", type=int, help=tune)
     parser.add_argument("--time-limit", type=float, help="minutes; rows on their way are stopped at a checkpoint")

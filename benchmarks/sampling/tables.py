@@ -79,8 +79,8 @@ def _sentence(group: list[Record]) -> str:
     words = f"{run['set']}: {epochs}" + (f" ({steps[-1]:,} steps)" if steps else "")
     words += f", {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
     words += f", {N_SAMPLES[run['task']]} samples a query where the row doesn't say otherwise"
-    told = [name for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
-    values = {name: run[name] for name in told if run.get(name) is not None}
+    names = [name for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
+    values = {name: run[name] for name in names if run.get(name) is not None}
     changed = [f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values.items()]
     if run.get("tuned"):
         changed.append(

@@ -1,4 +1,4 @@
-"""What a sampler costs against what it is worth, from the results of two other benchmarks: a figure and a table.
+"""What a sampler costs against what it brings, from the results of two other benchmarks: a figure and a table.
 
 ``python -m benchmarks.sampling.tradeoff`` draws docs/figures/sampling_tradeoff.svg: the perplexity that
 ``sampled_softmax.py --table 4`` found with each sampler against the time of a step that ``output_layer.py`` found.

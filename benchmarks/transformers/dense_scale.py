@@ -25,15 +25,15 @@ AT = (1, 3, 5)
 
 def measured(options: argparse.Namespace, seed: int) -> dict[str, Any]:
     """P@k in percent on rows that were held out, by scale."""
-    n_rows, n_held = options.rows, options.held
+    n_rows, n_holdout = options.rows, options.held
     train = data.load_sample()[0]
     rows = np.random.default_rng(seed).permutation(len(train.texts))
-    held, learned = rows[:n_held], rows[n_held : n_held + n_rows]
+    holdout, learned = rows[:n_holdout], rows[n_holdout : n_holdout + n_rows]
     texts, labels = ([part[row] for row in learned] for part in (train.texts, train.labels))
-    told = {"frozen": options.frozen, "max_length": options.tokens, "n_jobs": options.threads}
-    model = XRTransformer(options.encoder, preset=options.preset, device="cpu", seed=seed, **told).fit(texts, labels)
-    asked = [train.texts[row] for row in held]
-    truth = model.vocabulary_.encode([train.labels[row] for row in held], unknown="ignore")
+    settings = {"frozen": options.frozen, "max_length": options.tokens, "device": "cpu", "n_jobs": options.threads}
+    model = XRTransformer(options.encoder, preset=options.preset, seed=seed, **settings).fit(texts, labels)
+    asked = [train.texts[row] for row in holdout]
+    truth = model.vocabulary_.encode([train.labels[row] for row in holdout], unknown="ignore")
     terms = [model.vectorizer_.transform(some) for some in (texts, asked)]
     vectors = [model.embed(some) for some in (texts, asked)]
     Y = model.vocabulary_.encode(labels)

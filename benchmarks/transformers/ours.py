@@ -25,26 +25,21 @@ def measured(row: Record, folder: Path, job: Record) -> Record:
     """Trains, saves and opens a model; the figures of training and ranking."""
     texts, labels = sets.lines(folder / "train.txt"), sets.label_lists(folder)
     model = _made(row, job, len({name for names in labels for name in names}))
-    before = measure.resident()
-    measure.forget_peak()
-    with measure.Clock() as clock:
+    with measure.Training() as training:
         model.fit(texts, labels)
-    figures: Record = {
-        "version": _version(), "build": {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before,
-                                         "peak_mb": measure.peak_resident()},
-    }  # fmt: skip
+    figures: Record = {"version": _version(), "build": training.figures()}
     if getattr(model, "history_", None):
         figures["layers"] = [_layer(record) for record in model.history_]
     if hasattr(model, "ranker_"):
-        told = model.ranker_.get_params(deep=False)
-        figures["ranker"] = {name: told[name] for name in plan.RANKER}
-    kept = model_folder(row, Path(job["cache"]))
+        params = model.ranker_.get_params(deep=False)
+        figures["ranker"] = {name: params[name] for name in plan.RANKER}
+    saved = model_folder(row, Path(job["cache"]))
     known = row["contender"] == "frozen" and "settings" in row  # whose vectors of the test texts needn't be timed again
     if hasattr(model, "cache"):
         model.cache = None  # which is of this machine alone
-    model.save(kept)
-    figures["model_mb"] = measure.folder_bytes(kept) / 1e6
-    opened = _opened(kept)
+    model.save(saved)
+    figures["model_mb"] = measure.folder_bytes(saved) / 1e6
+    opened = _opened(saved)
     if known:
         opened.cache = _vectors(job)
     return figures | _asked(opened, folder, timed=not known)
@@ -55,13 +50,13 @@ def joined(row: Record, folder: Path, job: Record) -> Record:
     import sylvan
 
     folders = [model_folder(member, Path(job["cache"])) for member in plan.members(row)]
-    model = sylvan.Ensemble.of_fitted([_opened(kept) for kept in folders], n_jobs=1)
-    size = sum(measure.folder_bytes(kept) for kept in folders) / 1e6
+    model = sylvan.Ensemble.of_fitted([_opened(saved) for saved in folders], n_jobs=1)
+    size = sum(measure.folder_bytes(saved) for saved in folders) / 1e6
     return {"version": _version(), "model_mb": size, **_asked(model, folder)}
 
 
 def model_folder(row: Record, cache: Path) -> Path:
-    """Where the model of a row is kept, for the ensembles."""
+    """Where the model of a row is saved, for the ensembles."""
     known = {name: row.get(name) for name in (*plan.KEYS, "seed")}
     word = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=8).hexdigest()
     return cache / "transformers" / f"{row['set']}-{row['contender']}-{word}"

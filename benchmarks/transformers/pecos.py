@@ -56,9 +56,7 @@ def measured(row: Record, folder: Path, job: Record) -> Record:
     phases = Phases()
     phases.watch(TransformerMatcher, "fine_tune_encoder", "steps_s")
     phases.watch(TransformerMatcher, "_predict", "embedding_s")
-    before = measure.resident()
-    measure.forget_peak()
-    with measure.Clock() as clock:
+    with measure.Training() as training:
         chain = Indexer.gen(
             LabelEmbeddingFactory.pifa(Y, X, threads=1), indexer_type="hierarchicalkmeans", nr_splits=16,
             max_leaf_size=100, seed=row["seed"], threads=1,
@@ -66,20 +64,19 @@ def measured(row: Record, folder: Path, job: Record) -> Record:
         train, ask = _parameters(row, job, len(chain))
         problem = MLProblemWithText(texts, Y, X_feat=X)
         model = XTransformer.train(problem, clustering=chain, train_params=train, pred_params=ask, threads=1)
-    build = {"wall_s": clock.wall, "cpu_s": clock.cpu, "before_mb": before, "peak_mb": measure.peak_resident()}
-    kept = Path(job["scratch"]) / "model"
+    saved = Path(job["scratch"]) / "model"
     if model.text_encoder.C is None:  # as where nothing is fine-tuned, and then it can't be saved
         model.text_encoder.C = chain[-1]
-    model.save(str(kept))
+    model.save(str(saved))
     figures: Record = {
-        "version": metadata.version("libpecos"), "build": build | phases.spent,
-        "nodes": [int(C.shape[0]) for C in chain], "model_mb": measure.folder_bytes(kept) / 1e6,
+        "version": metadata.version("libpecos"), "build": training.figures() | phases.spent,
+        "nodes": [int(C.shape[0]) for C in chain], "model_mb": measure.folder_bytes(saved) / 1e6,
     }  # fmt: skip
-    return figures | _asked(XTransformer.load(str(kept)), folder)
+    return figures | _asked(XTransformer.load(str(saved)), folder)
 
 
 def _parameters(row: Record, job: Record, layers: int) -> tuple[Any, Any]:
-    """What training and ranking are told: its own dataclasses, filled as its command fills them."""
+    """The parameters of training and ranking: its own dataclasses, filled as its command fills them."""
     from pecos.xmc.base import MLModel
     from pecos.xmc.xtransformer.model import XTransformer
 

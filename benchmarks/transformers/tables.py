@@ -216,7 +216,7 @@ def _plain(found: list[Record], contender: str) -> Record | None:
 
 
 def _ranker(run: Record) -> Record:
-    """What an ``XRLinear`` was told that ranks as this row does."""
+    """The parameters of an ``XRLinear`` that ranks as this row does."""
     return dict(run.get("ranker", {}))
 
 
@@ -225,7 +225,7 @@ def _missed(yes: bool) -> str:
 
 
 def main_figure(run: Record) -> str:
-    """What a finished row is told by."""
+    """The main figures of a finished row."""
     spent = f", {run['build']['cpu_s']:.0f} s" if "build" in run else ""
     alone = f", {run['p50_ms']:.1f} ms a text" if "p50_ms" in run else ""
     return f"P@1/3/5 {run['P@1']:.2f}/{run['P@3']:.2f}/{run['P@5']:.2f}{spent}{alone}"
