@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -64,12 +64,14 @@ class Progress:
 
     def __init__(self, description: str, total: float | None, unit: str = "it") -> None:
         self._bar: Any = None
+        self.drawn = False
         if not getattr(_state, "quiet", False) and sys.stderr is not None and sys.stderr.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(
                 total=total, desc=description, unit=unit, delay=0.5, leave=False, file=sys.stderr, unit_scale=True
             )
+            self.drawn = True
 
     def update(self, amount: float = 1) -> None:
         """Say that ``amount`` more is done."""
@@ -154,12 +156,13 @@ def map_parallel(
     order = range(len(items)) if costs is None else sorted(range(len(items)), key=lambda i: -costs[i])
     results: list[Any] = [None] * len(items)
     total = float(sum(costs)) if costs is not None else len(items)
-    with progress(description, total) if description else _no_progress() as bar:
+    with progress(description, total) if description else nullcontext() as bar:
         if n_jobs == 1 or len(items) <= 1:
             with _with_scratch():
                 for i in order:
                     results[i] = work(items[i])
-                    bar.update(costs[i] if costs is not None else 1)
+                    if bar is not None and bar.drawn:
+                        bar.update(costs[i] if costs is not None else 1)
         else:
             _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
     return results
@@ -207,13 +210,6 @@ def exit_on_interrupt(sentence: Callable[[], str], exit_code: int, patience: flo
         hear.close()
 
 
-@contextmanager
-def _no_progress() -> Iterator[Progress]:
-    with quiet():
-        bar = Progress("", None)
-    yield bar
-
-
 def _run_threads(
     work: Callable[[_Item], _Result],
     items: Sequence[_Item],
@@ -221,7 +217,7 @@ def _run_threads(
     n_threads: int,
     results: list[Any],
     costs: Sequence[float] | None,
-    bar: Progress,
+    bar: Progress | None,
 ) -> None:
     """Feed ``items`` to threads through one shared iterator; the calling thread works as the first of them."""
     todo = iter(order)
@@ -240,8 +236,9 @@ def _run_threads(
                     if i is None:
                         return
                     results[i] = work(items[i])
-                    with lock:
-                        bar.update(costs[i] if costs is not None else 1)
+                    if bar is not None and bar.drawn:
+                        with lock:
+                            bar.update(costs[i] if costs is not None else 1)
         except BaseException as error:  # the first error of any kind ends the work and is raised below
             errors.append(error)
             stop.set()

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sylvan import kernels, store
 from sylvan.errors import ModelError
 
-__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout"]
+__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout", "laid_out_bytes"]
 
 WEIGHT_DTYPES = ("uint8", "float16", "float32")
 KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last
@@ -255,6 +255,15 @@ class Layout:
             self._n_features, self._bits, self._child_offsets, self._row_offsets, self._entry_offsets, self._starts,
             self._keys, self._lengths, self._children, self._values, self._codebook, self._intercepts,
         )  # fmt: skip
+
+
+def laid_out_bytes(
+    n_weights: int, n_rows: int, n_clusters: int, n_nodes: int, n_features: int, block_bits: int, weight_bytes: int = 1
+) -> int:
+    """A layer as it is searched and saved: entries, rows, block starts, offsets and intercepts."""
+    blocks = _n_blocks(n_features, block_bits) + 1
+    keys = 1 if block_bits <= 8 else 2
+    return (1 + weight_bytes) * n_weights + (1 + keys) * n_rows + (8 * blocks + 16) * n_clusters + 4 * n_nodes + 1024
 
 
 def _n_blocks(n_features: int, bits: int) -> int:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data, metrics
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.holdout import held_out_folds
+from sylvan.models.holdout import holdout_folds
 
 METHODS = ["isotonic", "platt"]
 
@@ -59,14 +59,14 @@ def test_the_error_falls_and_the_ranking_stays(fitted: dict[str | None, XRLinear
 
 
 def test_held_out_rows_are_disjoint_and_follow_from_their_number_alone() -> None:
-    folds = held_out_folds(1000, 3)
+    folds = holdout_folds(1000, 3)
     together = np.concatenate(folds)
     assert [len(rows) for rows in folds] == [250, 250, 250] and len(set(together.tolist())) == 750
     assert all((np.diff(rows) > 0).all() for rows in folds)
-    assert [len(held_out_folds(n, 1)[0]) for n in (120, 1999, 20_000, 10**6)] == [30, 499, 2000, 5000]
-    assert held_out_folds(119, 1) == [] == held_out_folds(200, 9)
+    assert [len(holdout_folds(n, 1)[0]) for n in (120, 1999, 20_000, 10**6)] == [30, 499, 2000, 5000]
+    assert holdout_folds(119, 1) == [] == holdout_folds(200, 9)
     weight = np.float32(np.arange(1000) % 2)
-    assert all((rows % 2 == 1).all() for rows in held_out_folds(1000, 2, weight))
+    assert all((rows % 2 == 1).all() for rows in holdout_folds(1000, 2, weight))
 
 
 def test_little_data_is_not_calibrated() -> None:

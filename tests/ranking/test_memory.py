@@ -18,10 +18,10 @@ import sylvan
 from sylvan import XRLinear
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.ranking import linear
-from sylvan.ranking.sizes import laid_out_bytes
 from sylvan.runtime import checkpointed
 from sylvan.runtime.memory import Gate, parse_bytes, shown_bytes
 from sylvan.store import ScratchFiles
+from sylvan.weights import laid_out_bytes
 
 X, Y = training_set()
 

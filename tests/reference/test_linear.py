@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reference import linear_reference as reference
 from sylvan import validate
-from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs
+from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.runtime import Runner
 from sylvan.weights import ClusterRows
 
@@ -40,7 +40,8 @@ def dense_answers(
     """Those with all rows, then those without each set of rows held out."""
     folds = Folds.of([np.array(rows, np.int32) for rows in held_out], len(X))
     n_jobs = int(more.pop("n_jobs", 1))  # type: ignore[call-overload]
-    jobs = block_jobs(validate.features(X), problem, 0, options, folds=folds, **more)  # type: ignore[arg-type]
+    features = validate.features(X)
+    jobs = block_jobs(features, squared_norms(features), problem, 0, options, folds=folds, **more)  # type: ignore[arg-type]
     solved = [sets for block in Runner(n_jobs).run(jobs) for sets in block]
     return [dense(X, problem, solutions) for solutions in zip(*solved, strict=True)]
 

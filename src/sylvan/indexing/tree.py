@@ -18,7 +18,7 @@ from sylvan.indexing.clustering import Embeddings, cluster_labels, deal_labels
 from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrices
 from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault
 from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
-from sylvan.runtime.job import Arrays, Packing
+from sylvan.runtime.jobs import Arrays, Packing
 
 __all__ = ["LabelTree"]
 

@@ -16,7 +16,7 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["COMBINES", "hinge_measure", "hinge_power", "label_paths", "next_beam", "rank", "root_beam"]
+__all__ = ["COMBINES", "beam_bytes", "hinge_measure", "hinge_power", "label_paths", "next_beam", "rank", "root_beam"]
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
@@ -66,6 +66,11 @@ def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, c
 
     map_parallel(search, _shares(n_rows, n_jobs), n_jobs)
     return nodes, scores
+
+
+def beam_bytes(n_rows: int, width: int) -> int:
+    """Two beams, the one above and the one below, of all training rows; matcher-aware negatives only."""
+    return 16 * n_rows * width
 
 
 def label_paths(tree: LabelTree) -> kernels.LabelPaths:

@@ -8,9 +8,24 @@ import numpy.typing as npt
 from sylvan.indexing import LabelTree
 from sylvan.validate import Csr
 
-__all__ = ["NEGATIVES", "cluster_rows", "layer_positives"]
+__all__ = ["NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "pairing_bytes", "rows_bytes"]
 
 NEGATIVES = ("tfn", "man", "tfn+man")
+
+
+def csr_bytes(n_rows: int, n_entries: int) -> int:
+    """A sparse matrix in memory: the features, the labels, or the positives of one layer."""
+    return 8 * (n_rows + 1) + 8 * n_entries
+
+
+def pairing_bytes(n_pairs: int) -> int:
+    """A layer's (row, cluster) pairs while they are sorted: for a moment, above what :func:`rows_bytes` counts."""
+    return 40 * n_pairs
+
+
+def rows_bytes(n_pairs: int, n_clusters: int) -> int:
+    """A layer's training rows, cluster by cluster."""
+    return 4 * n_pairs + 8 * (n_clusters + 1)
 
 
 def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum) -> list[Csr]:

@@ -13,13 +13,13 @@ from sylvan.models.base import Estimator
 from sylvan.ranking.calibrate import MIN_EACH, Calibrator
 from sylvan.topk import TopK
 
-__all__ = ["calibrated", "folds_for", "held_out_folds"]
+__all__ = ["calibrated", "holdout_folds"]
 
 DEPTH = 100  # answers a held-out row is asked for
 _SHARE, _FEW, _MOST = 10, 500, 5_000
 
 
-def held_out_folds(
+def holdout_folds(
     n_rows: int, n_folds: int, weight: npt.NDArray[np.float32] | None = None
 ) -> list[npt.NDArray[np.int32]]:
     """Disjoint sets of rows, rising row ids; none where there are too few rows to learn anything from.
@@ -37,27 +37,20 @@ def held_out_folds(
     return [np.sort(rows[order[fold * size : (fold + 1) * size]]) for fold in range(n_folds)]
 
 
-def folds_for(
-    method: str | None, n_folds: int, n_rows: int, weight: npt.NDArray[np.float32] | None = None
-) -> list[npt.NDArray[np.int32]]:
-    """The rows to hold out for a calibration by ``method``; none where that is None."""
-    return [] if method is None else held_out_folds(n_rows, n_folds, weight)
-
-
 def calibrated(
-    method: str | None,
-    blind: Sequence[Estimator],
+    method: str,
+    fold_models: Sequence[Estimator],
     folds: Sequence[npt.NDArray[np.int32]],
     features: Csr,
     labels: Csr,
     weight: npt.NDArray[np.float32] | None = None,
-) -> Calibrator | None:
-    """A calibrator from answers to rows that were held out; None without a method, or without rows enough.
+) -> Calibrator:
+    """A calibrator from answers to rows that were held out.
 
     Parameters
     ----------
-    method : {"isotonic", "platt"}, optional
-    blind : sequence of Estimator
+    method : {"isotonic", "platt"}
+    fold_models : sequence of Estimator
         Models that weren't trained on the rows of one fold each.
     folds : sequence of ndarray of int32
         The row ids of each fold.
@@ -66,10 +59,8 @@ def calibrated(
     weight : ndarray of float32, shape (n,), optional
         Weights of rows.
     """
-    if method is None or not folds:
-        return None
     tops, right = [], []
-    for model, rows in zip(blind, folds, strict=True):
+    for model, rows in zip(fold_models, folds, strict=True):
         top = model.bounded(model.rank_plainly(take_rows(features, rows), min(DEPTH, labels.shape[1])))
         tops.append(top)
         right.append(hits(top, take_rows(labels, rows)))

@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from sylvan.canonical import Csr, take_rows
 from sylvan.indexing import LabelTree
-from sylvan.matching.negatives import cluster_rows, layer_positives
+from sylvan.matching.beam import beam_bytes
+from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, rows_bytes
 from sylvan.parallel import progress
-from sylvan.ranking.linear import LayerProblem, block_jobs
-from sylvan.ranking.sizes import LANES, beam_bytes, csr_bytes, laid_out_bytes, rows_bytes, solved_bytes, solver_bytes
+from sylvan.ranking.linear import LANES, LayerProblem, block_jobs, solved_bytes, solver_bytes, squared_norms
 from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Runner
-from sylvan.weights import ClusterRows, block_bits
+from sylvan.weights import ClusterRows, block_bits, laid_out_bytes
 
 __all__ = ["RankerEstimate", "estimate_ranker"]
 
@@ -260,7 +260,8 @@ class _Estimator:
             weight = np.append(weight[rows], np.float32(1))[: features.shape[0]]
         start = time.thread_time()  # of the processor, whatever else it does meanwhile
         linear = self.training.linear
-        jobs = [block_jobs(features, one, n, linear, sample_weight=weight) for n, one in enumerate(problems)]
+        norms = squared_norms(features)
+        jobs = [block_jobs(features, norms, one, n, linear, sample_weight=weight) for n, one in enumerate(problems)]
         solved = [sets[0] for (sets,) in Runner().run([job for (job,) in jobs])]
         seconds = time.thread_time() - start
         return seconds, solved, len(np.unique(features.indices))

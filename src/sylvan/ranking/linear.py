@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,30 @@ from sylvan import kernels
 from sylvan.errors import ModelError
 from sylvan.indexing.rows import row_squares
 from sylvan.parallel import scratch
-from sylvan.ranking.sizes import LANES, solver_bytes
-from sylvan.runtime.job import Arrays, Job, Packing
+from sylvan.runtime.jobs import Arrays, Job, Packing
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
 
-__all__ = ["LOSSES", "Block", "Folds", "LayerProblem", "LinearOptions", "block_jobs"]
+__all__ = [
+    "LANES",
+    "LOSSES",
+    "Block",
+    "Folds",
+    "LayerProblem",
+    "LinearOptions",
+    "block_jobs",
+    "solved_bytes",
+    "solver_bytes",
+    "squared_norms",
+]
 
+LANES = 16  # labels solved side by side; one 64-byte line of weights a feature
 LEAST_COST = 1 << 17  # of a block of clusters, in entries of their rows times groups of children: a few milliseconds
 LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
 
 
 Block = list[list[ClusterRows]]  # of each cluster, the solution with all rows and those without each fold
+_Sizes = TypeVar("_Sizes", int, Any)
 
 
 @dataclass(frozen=True)
@@ -96,8 +108,48 @@ class Folds:
         return cls(len(folds), of_row) if len(folds) else cls()
 
 
+def squared_norms(features: Csr) -> npt.NDArray[np.float32]:
+    """The squared length of each row."""
+    return row_squares(features.indptr, features.data).astype(np.float32)
+
+
+def solver_bytes(
+    n_rows: _Sizes, n_entries: _Sizes, n_used: _Sizes, n_columns: int, n_children: _Sizes, weighted: bool,
+    n_sets: int = 1,
+) -> _Sizes:  # fmt: skip
+    """What a thread holds while it solves one cluster, or each of several.
+
+    Parameters
+    ----------
+    n_rows, n_entries : int or ndarray of int64
+        The cluster's training rows and their feature values.
+    n_used, n_columns : likewise
+        Different features among these; features of the whole matrix.
+    n_children : likewise
+        Models of the cluster.
+    weighted : bool
+        Whether rows or positives have weights, which doubles the numbers a row.
+    n_sets : int
+        How many sets of weights are made: one, and one more for each fold of held-out rows.
+    """
+    rows = (20 + 64 * (2 if weighted else 1)) * n_rows
+    features = (64 + 20) * n_used + 4 * n_columns
+    # Weights that stay, in the solver's room, on their way and at their place: at most two of three where everything
+    # is dense, and not more than a third of the entries that they are learned from.
+    stored = np.minimum(2 * n_used * n_children, n_entries) // 3
+    sets = n_sets * (28 * stored + 8 * stored + 8 * np.minimum(n_used, stored))
+    found: _Sizes = (rows + features) * (2 if n_sets > 2 else 1) + 4 * n_entries + sets
+    return found
+
+
+def solved_bytes(n_weights: int, n_rows: int) -> int:
+    """A solved cluster, or several, until they are laid out; ``n_rows`` are the features with a weight."""
+    return 8 * n_weights + 8 * n_rows
+
+
 def block_jobs(
     features: Csr,
+    norms: npt.NDArray[np.float32],
     problem: LayerProblem,
     layer: int,
     options: LinearOptions,
@@ -113,6 +165,8 @@ def block_jobs(
 
     Parameters
     ----------
+    norms : ndarray of float32, shape (n,)
+        The features' squared length, row by row; see :func:`squared_norms`.
     problem : LayerProblem
     layer : int
         Its number, which the seeds depend on.
@@ -130,8 +184,8 @@ def block_jobs(
     peaks = solver_bytes(n_rows, n_entries, np.minimum(n_entries, n_columns), n_columns, n_children, weighted, n_sets)
     cuts = np.flatnonzero(np.diff(np.cumsum(costs) // LEAST_COST)) + 1
     shared = {
-        "features": features, "norms": row_squares(features.indptr, features.data).astype(np.float32),
-        "problem": problem, "options": options, "sample_weight": sample_weight, "folds": folds, "layer": layer,
+        "features": features, "norms": norms, "problem": problem, "options": options, "sample_weight": sample_weight,
+        "folds": folds, "layer": layer,
     }  # fmt: skip
     ends = [0, *cuts.tolist(), len(costs)]
     return [

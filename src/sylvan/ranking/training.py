@@ -12,14 +12,12 @@ import numpy.typing as npt
 
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
-from sylvan.matching.beam import Beam, next_beam, root_beam
-from sylvan.matching.negatives import cluster_rows, layer_positives
+from sylvan.matching.beam import Beam, beam_bytes, next_beam, root_beam
+from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, pairing_bytes
 from sylvan.parallel import map_parallel
-from sylvan.ranking.linear import Block, Folds, LayerProblem, LinearOptions, block_jobs
-from sylvan.ranking.sizes import beam_bytes, csr_bytes, pairing_bytes
+from sylvan.ranking.linear import Block, Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.runtime import Job, Packing, Results, Runner
-from sylvan.runtime.job import Arrays
+from sylvan.runtime.jobs import Arrays, Job, Packing, Results, Runner
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
@@ -64,7 +62,9 @@ def train_rankers(
     positives = runner.share(runner.one(_positives_job(tree, labels)))
     weighted = bool((labels.data != 1).any())
     sets: list[list[ClusterWeights]] = [[] for _ in range(1 + folds.count)]
-    beam, reached = root_beam(features.shape[0]), 0
+    norms = squared_norms(features)
+    beam: Beam | None = None  # of the layer above the one that was reached
+    reached = 0
     for stage in _stages(training.negatives, known):
         if stage[0] in known:
             for layers in sets:
@@ -74,13 +74,14 @@ def train_rankers(
         for t in stage:
             nodes = None
             if t and training.negatives[t] != "tfn":  # the matcher's own choice: follow the beam down to here
+                beam = root_beam(features.shape[0]) if beam is None else beam
                 for above in range(reached, t):
                     beam = runner.one(_beam_job(features, sets[0][above], beam, above, training, runner.n_jobs))
                 nodes, reached = beam[0], t
             row_offsets, rows = runner.share(runner.one(_rows_job(t, tree, training, positives, nodes)))
             problems[t] = LayerProblem(tree.child_offsets[t], positives[t], row_offsets, rows, weighted=weighted)
         jobs = [
-            block_jobs(features, problem, t, training.linear, folds=folds, sample_weight=sample_weight)
+            block_jobs(features, norms, problem, t, training.linear, folds=folds, sample_weight=sample_weight)
             for t, problem in problems.items()
         ]
         solved = runner.run([job for layer in jobs for job in layer], _description(stage, tree.depth))
@@ -117,7 +118,7 @@ def _description(stage: Sequence[int], depth: int) -> str:
 
 def _positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
     """The nodes that each row is a positive of, layer by layer (line 3)."""
-    size = csr_bytes(labels.shape[0], labels.nnz) * tree.depth + pairing_bytes(labels.nnz)
+    size = csr_bytes(labels.shape[0], len(labels.indices)) * tree.depth + pairing_bytes(len(labels.indices))
     inputs = {"tree": tree, "labels": labels}
     return Job("positives", layer_positives, inputs, peak_bytes=size, title="sorting the labels")
 
@@ -127,7 +128,7 @@ def _rows_job(
 ) -> Job[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
     """The rows of layer t's clusters (line 4), ``nodes`` being the beam above it."""
     parents = positives[t - 1] if t else None
-    n_pairs = (0 if parents is None else parents.nnz) + (0 if nodes is None else nodes.size)
+    n_pairs = (0 if parents is None else len(parents.indices)) + (0 if nodes is None else nodes.size)
     inputs = {
         "negatives": training.negatives[t], "parents": parents, "beam": nodes,
         "n_clusters": len(tree.child_offsets[t]) - 1, "n_rows": positives[t].shape[0],

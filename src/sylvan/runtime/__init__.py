@@ -2,8 +2,8 @@
 
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.checkpointed import Checkpointed, opened_runner
-from sylvan.runtime.job import ARRAY, Job, Once, Packing
-from sylvan.runtime.runner import Results, Runner, WithinMemory
+from sylvan.runtime.jobs import ARRAY, Job, Once, Packing, Results, Runner
+from sylvan.runtime.memory import WithinMemory
 
 __all__ = [
     "ARRAY",

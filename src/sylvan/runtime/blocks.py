@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.runtime.job import Arrays
+from sylvan.runtime.jobs import Arrays
 
 __all__ = ["block_names", "block_state", "read_block"]
 

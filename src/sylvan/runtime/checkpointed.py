@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from sylvan.errors import ModelError, ParameterError
 from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
-from sylvan.runtime.job import Arrays, Job
+from sylvan.runtime.jobs import Arrays, Job, Results, Runner, Wrapper
 from sylvan.runtime.machine import private_bytes
-from sylvan.runtime.memory import parse_bytes
-from sylvan.runtime.runner import Results, Runner, WithinMemory, Wrapper
+from sylvan.runtime.memory import WithinMemory, parse_bytes
 from sylvan.store import JSON
 
 __all__ = ["Checkpointed", "opened_runner"]

@@ -1,20 +1,27 @@
-"""Memory limits: amounts as people write them, who waits for room, and what is refused."""
+"""Memory limits: amounts as people write them, what is refused, and the runner that admits jobs by memory."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sylvan.errors import MemoryLimitError, ParameterError
+from sylvan.parallel import scratch
+from sylvan.runtime.jobs import Deliver, Job, Results, Runner, Wrapper
+from sylvan.store import ScratchFiles
 
-__all__ = ["Gate", "need_room", "parse_bytes", "return_freed_memory", "shown_bytes"]
+__all__ = ["Gate", "WithinMemory", "need_room", "parse_bytes", "return_freed_memory", "shown_bytes"]
 
+_Result = TypeVar("_Result")
+_Value = TypeVar("_Value")
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -127,3 +134,88 @@ def need_room(need: int, limit: int, taken: int, what: str) -> None:
             f"memory_limit is {shown_bytes(limit)}, but {shown_bytes(taken)} are taken already and {what} needs about "
             f"{shown_bytes(need)} more: allow at least {shown_bytes(taken + need)}."
         )
+
+
+# Shares of the memory that is free under a limit: jobs in work, and arrays that stay in memory rather than in files.
+# Results that wait to be written take another sixteenth, and once more while they are; the rest is for what isn't
+# counted.
+WORK_SHARE, ARRAY_SHARE = 5 / 8, 1 / 8
+
+
+class WithinMemory(Wrapper):
+    """Admits jobs while there is memory for them, and puts large arrays into files.
+
+    Parameters
+    ----------
+    inner : Runner
+    limit : int
+        Bytes that the process may hold.
+    taken : int
+        Bytes that it holds already.
+    folder : str
+        Where the files lie, which have no names and go with the process.
+    """
+
+    def __init__(self, inner: Runner, limit: int, taken: int, folder: str) -> None:
+        super().__init__(inner)
+        self._limit, self._taken = limit, taken
+        self.free = max(0, limit - taken)
+        self._gate = Gate(int(self.free * WORK_SHARE), limit, taken)
+        self._files = ScratchFiles(folder)
+        self._array_bytes = 0
+        self.zeros, self.zeros_briefly = self._zeros, self._zeros_briefly
+
+    def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
+        return Runner.run(self, jobs, description)
+
+    def one(self, job: Job[_Result]) -> _Result:
+        need_room(job.peak_bytes, self._limit, self._taken, job.title)
+        try:
+            return self.inner.one(job)
+        finally:
+            self.release()
+
+    def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
+        if jobs:
+            largest = max(jobs, key=lambda job: job.peak_bytes)
+            self._gate.need(largest.peak_bytes, largest.title)
+        admitted = [dataclasses.replace(job, work=self._admitted, inputs={"job": job}) for job in jobs]
+        self.inner.stream(admitted, deliver, description)
+        self.release()
+
+    def _admitted(self, job: Job[_Result]) -> _Result:
+        with self._gate.hold(job.peak_bytes):
+            result = job()
+            if job.peak_bytes * self.n_jobs > self._gate.capacity // 4:  # too much to sit on while others wait
+                scratch().clear()
+            return result
+
+    def share(self, value: _Value) -> _Value:
+        """Arrays, and the arrays of lists and dataclasses, copied into files."""
+        shared: Any = value
+        if isinstance(value, np.ndarray):
+            shared = self.zeros(value.size, value.dtype).reshape(value.shape)
+            shared[...] = value
+        elif isinstance(value, (list, tuple)):
+            parts = [self.share(each) for each in value]
+            shared = type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)  # named tuples, others
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = [field.name for field in dataclasses.fields(value) if field.init]
+            shared = dataclasses.replace(value, **{name: self.share(getattr(value, name)) for name in fields})
+        found: _Value = shared
+        return found
+
+    def _zeros(self, size: int, dtype: Any) -> npt.NDArray[Any]:
+        n_bytes = int(size) * np.dtype(dtype).itemsize
+        if self._array_bytes + n_bytes > self.free * ARRAY_SHARE:
+            return self._files.zeros(size, dtype)
+        self._array_bytes += n_bytes
+        return np.zeros(size, dtype)
+
+    def _zeros_briefly(self, size: int, dtype: Any) -> npt.NDArray[Any]:
+        in_memory = int(size) * np.dtype(dtype).itemsize <= self.free * ARRAY_SHARE
+        return np.zeros(size, dtype) if in_memory else self._files.zeros(size, dtype)
+
+    def release(self) -> None:
+        self._files.release()
+        return_freed_memory()

@@ -29,7 +29,7 @@ from sylvan.models.ensembles.members import (
     takes,
     vocabulary_of,
 )
-from sylvan.models.holdout import held_out_folds
+from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_names import rows_of_names
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.models.text_labels import encode_labels
@@ -253,7 +253,7 @@ class Ensemble(Estimator):
         """Weights that suit rows which the members haven't seen."""
         equal = np.full(len(self.members), 1 / len(self.members))
         weight = options.get("sample_weight")
-        folds = held_out_folds(n_rows, 1, weight) if len(self.members) > 1 else []
+        folds = holdout_folds(n_rows, 1, weight) if len(self.members) > 1 else []
         if not folds:
             return equal
         holdout = folds[0]

@@ -12,9 +12,10 @@ from sylvan import validate
 from sylvan.canonical import beside, take_rows
 from sylvan.errors import DataError, MemoryLimitError
 from sylvan.indexing.embeddings import embedding_bytes
+from sylvan.matching.negatives import csr_bytes
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.features import dense_features
-from sylvan.ranking.sizes import csr_bytes, solver_bytes
+from sylvan.ranking.linear import solver_bytes
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.memory import shown_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -78,6 +77,7 @@ class XRParameters(Estimator):
     def per_layer(self, name: str, depth: int) -> list[str]:
         """A parameter that is one word or one a layer, as one a layer."""
         value = getattr(self, name)
+        above, last = PAPER[name]
         if isinstance(value, str):
             words = [value] * depth
         elif len(value) == depth:
@@ -86,9 +86,8 @@ class XRParameters(Estimator):
             raise ParameterError(
                 f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
             )
-        above, last = PAPER[name]
         words = [(last if t == depth - 1 else above) if word == "paper" else word for t, word in enumerate(words)]
-        if name == "combine":
+        if name == "combine" and len(set(words)) > 1:
             matching.hinge_power(words)
         return words
 
@@ -109,7 +108,7 @@ class XRParameters(Estimator):
 
         given = {
             "features": features, "labels": labels, "embedding": self.embedding, "alpha": self.alpha,
-            "seed": self.seed, "n_jobs": run.n_jobs, "zeros": partial(run.zeros, brief=True),
+            "seed": self.seed, "n_jobs": run.n_jobs, "zeros": run.zeros_briefly,
             "label_features": label_features, "label_embeddings": label_embeddings,
         }  # fmt: skip
         shape = {

@@ -20,7 +20,7 @@ from sylvan.indexing.rows import unit_rows
 from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS
-from sylvan.models.holdout import calibrated, folds_for
+from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.models.xr.params import XRParameters
 from sylvan.models.xr.plan import rankers_plan
 from sylvan.parallel import resolve_jobs
@@ -193,7 +193,9 @@ class XRLinear(XRParameters):
         """
         features, labels, vocabulary, weight = self._training_set(X, Y, sample_weight)
         about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
-        folds = folds_for(self.calibration, self.calibration_folds, features.shape[0], weight)
+        folds = []
+        if self.calibration is not None:
+            folds = holdout_folds(features.shape[0], self.calibration_folds, weight)
 
         def identity() -> dict[str, Any]:
             parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
@@ -215,8 +217,10 @@ class XRLinear(XRParameters):
                 for at, (tree, seed) in enumerate(zip(trees, self.seeds(), strict=True))
             ]  # fmt: skip
             rankers, *without = (list(each) for each in zip(*found, strict=True))
-            fold_models = [copy.copy(self)._fitted(each, features, labels, None) for each in without]
-            calibrator = calibrated(self.calibration, fold_models, folds, features, labels, weight)
+            calibrator = None
+            if self.calibration is not None and folds:
+                fold_models = [copy.copy(self)._fitted(each, features, labels, None) for each in without]
+                calibrator = calibrated(self.calibration, fold_models, folds, features, labels, weight)
         self._keep_names(X, vocabulary)
         return self._fitted(rankers, features, labels, calibrator)
 

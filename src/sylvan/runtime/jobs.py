@@ -1,0 +1,261 @@
+"""Jobs, the independent pieces of work that every training is a list of, and the runners that run them.
+
+Algorithms don't know which runner they have; runners compose.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.errors import ModelError, SylvanError
+from sylvan.parallel import map_parallel, resolve_jobs
+
+__all__ = ["ARRAY", "Arrays", "Deliver", "Job", "Once", "Packing", "Results", "Runner", "Within", "Wrapper"]
+
+_Value = TypeVar("_Value")
+Arrays = Mapping[str, npt.NDArray[Any]]
+_Result = TypeVar("_Result")
+Deliver = Callable[[int, Any], None]
+
+
+@dataclass(frozen=True)
+class Packing(Generic[_Result]):
+    """How a job's result becomes named arrays, for a file or another machine, and a result again.
+
+    Attributes
+    ----------
+    pack : callable
+        From a result to its arrays. All jobs of one list give arrays of the same names and dtypes.
+    unpack : callable
+        From the arrays to the result; raises a :class:`~sylvan.errors.ModelError` where they don't make one.
+    """
+
+    pack: Callable[[_Result], Arrays]
+    unpack: Callable[[Arrays], _Result]
+
+
+@dataclass(frozen=True)
+class Job(Generic[_Result]):
+    """A piece of work: a pure function, what it is given by name, and what is known of it beforehand.
+
+    Calling a job runs it. It may run twice, in any process: its result depends on its inputs alone.
+
+    Attributes
+    ----------
+    name : str
+        Unlike that of any other job of its training: its result is found under it.
+    work : callable
+        A function of a module, called with ``inputs``; threads gain from it where its kernels release the GIL.
+    inputs : mapping of str to object
+        Arrays in memory or mapped from files, and plain values; what many jobs read is the same object in each. A
+        :class:`Once` stands for what is only made when a job needs it.
+    cost : float
+        In any unit that is the same for all jobs of a list: the most expensive are started first.
+    peak_bytes : int
+        Most memory that the work takes beside its inputs.
+    packing : Packing, optional
+        How the result is stored; without one it is made anew by every training.
+    title : str
+        What a sentence calls the work.
+
+    Examples
+    --------
+    >>> from sylvan.runtime import Job, Runner
+    >>> jobs = [Job(f"power{n}", pow, {"base": 2, "exp": n}) for n in range(4)]
+    >>> Runner(n_jobs=2).run(jobs)
+    [1, 2, 4, 8]
+    """
+
+    name: str
+    work: Callable[..., _Result]
+    inputs: Mapping[str, Any]
+    cost: float = 1.0
+    peak_bytes: int = 0
+    packing: Packing[_Result] | None = None
+    title: str = "this work"
+
+    def __call__(self) -> _Result:
+        """The result; an error that isn't a sentence of Sylvan's own says which job it came from."""
+        try:
+            inputs = {name: value() if isinstance(value, Once) else value for name, value in self.inputs.items()}
+            return self.work(**inputs)
+        except SylvanError:
+            raise
+        except Exception as error:
+            note = f"It was raised in the job {self.name!r} ({self.title})."
+            error.__dict__["__notes__"] = [*getattr(error, "__notes__", []), note]  # add_note needs Python 3.11
+            raise
+
+
+class Once:
+    """The result of a job that others build on, made when it is first asked for: not where all of them are stored."""
+
+    def __init__(self, job: Job[Any]) -> None:
+        self._job = job
+        self._results: list[Any] = []
+
+    def __call__(self) -> Any:
+        if not self._results:
+            self._results.append(self._job())
+        return self._results[0]
+
+
+def _pack_array(array: npt.NDArray[Any]) -> Arrays:
+    return {"values": array}
+
+
+def _unpack_array(arrays: Arrays) -> npt.NDArray[Any]:
+    if set(arrays) != {"values"}:
+        raise ModelError(f"A single array is stored as 'values'. Got {sorted(arrays)} instead.")
+    return np.array(arrays["values"])
+
+
+ARRAY: Packing[npt.NDArray[Any]] = Packing(_pack_array, _unpack_array)
+
+
+class Results(list[_Result]):
+    """The results of a list of jobs, in its order.
+
+    Attributes
+    ----------
+    in_memory : bool
+        Whether they lie there, so that any order of reading costs the same.
+    """
+
+    in_memory = True
+
+    def scan(self) -> Iterator[tuple[int, _Result]]:
+        """Each result with its number, in whichever order is the cheapest."""
+        return enumerate(self)
+
+    def drain(self, numbers: Sequence[int]) -> Iterator[tuple[int, _Result]]:
+        """Those of some numbers; what was given out is let go."""
+        for number in numbers:
+            result = self[number]
+            self[number] = None  # type: ignore[assignment]
+            yield number, result
+
+
+class Runner:
+    """Runs jobs on threads of this process.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Threads; None or -1 for every core. Results don't depend on it.
+    """
+
+    def __init__(self, n_jobs: int | None = 1) -> None:
+        self.n_jobs = resolve_jobs(n_jobs)
+
+    def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
+        """The results in the order of the jobs.
+
+        Parameters
+        ----------
+        jobs : sequence of Job
+        description : str, optional
+            Title of a progress bar.
+
+        Raises
+        ------
+        Exception
+            The first error of any job.
+        """
+        results: Results[_Result] = Results([None] * len(jobs))  # type: ignore[list-item]
+        self.stream(jobs, results.__setitem__, description)
+        return results
+
+    def one(self, job: Job[_Result]) -> _Result:
+        """The result of a single job, which may use all threads and all memory for itself."""
+        return job()
+
+    def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
+        """Run the jobs and hand each result to ``deliver(number, result)``, from any thread, as soon as it is there."""
+
+        def work(number: int) -> None:
+            deliver(number, jobs[number]())
+
+        costs = [job.cost for job in jobs]
+        map_parallel(work, range(len(jobs)), self.n_jobs, costs=costs, description=description)
+
+    def within(self, name: str) -> Runner:
+        """The same runner for a part of the training, whose jobs' names begin with ``name``."""
+        return Within(self, name)
+
+    # ---------------------------------------- where large arrays lie
+
+    def share(self, value: _Value) -> _Value:
+        """What many jobs will read, put where all of them can: the value itself, or one like it in files."""
+        return value
+
+    zeros: Callable[[int, Any], npt.NDArray[Any]] = staticmethod(np.zeros)  # large arrays to be filled
+    zeros_briefly: Callable[[int, Any], npt.NDArray[Any]] = staticmethod(np.zeros)  # and such as are soon let go of
+
+    def release(self) -> None:
+        """Give back memory that isn't needed now."""
+
+    def folder(self, name: str) -> str | None:
+        """A folder for a job that stores what it has reached so far by itself; None where nothing is stored."""
+        return None
+
+    def flush(self) -> None:
+        """Bring results that are stored later to safety, where anything has been stored."""
+
+
+class Wrapper(Runner):
+    """A runner over another one, which does what this one doesn't."""
+
+    def __init__(self, inner: Runner) -> None:
+        self.inner, self.n_jobs = inner, inner.n_jobs
+        self.zeros, self.zeros_briefly = inner.zeros, inner.zeros_briefly
+
+    def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
+        return self.inner.run(jobs, description)
+
+    def one(self, job: Job[_Result]) -> _Result:
+        return self.inner.one(job)
+
+    def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
+        self.inner.stream(jobs, deliver, description)
+
+    def share(self, value: _Value) -> _Value:
+        return self.inner.share(value)
+
+    def release(self) -> None:
+        self.inner.release()
+
+    def folder(self, name: str) -> str | None:
+        return self.inner.folder(name)
+
+    def flush(self) -> None:
+        self.inner.flush()
+
+
+class Within(Wrapper):
+    """Puts a name before those of all jobs, so that the parts of a training have names of their own."""
+
+    def __init__(self, inner: Runner, name: str) -> None:
+        super().__init__(inner)
+        self._name = name
+
+    def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
+        return self.inner.run([self._named(job) for job in jobs], description)
+
+    def one(self, job: Job[_Result]) -> _Result:
+        return self.inner.one(self._named(job))
+
+    def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
+        self.inner.stream([self._named(job) for job in jobs], deliver, description)
+
+    def folder(self, name: str) -> str | None:
+        return self.inner.folder(f"{self._name}.{name}")
+
+    def _named(self, job: Job[_Result]) -> Job[_Result]:
+        return dataclasses.replace(job, name=f"{self._name}.{job.name}")
