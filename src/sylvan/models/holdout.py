@@ -44,8 +44,8 @@ def calibrated(
     features: Csr,
     labels: Csr,
     weight: npt.NDArray[np.float32] | None = None,
-) -> Calibrator:
-    """A calibrator from answers to rows that were held out.
+) -> Calibrator | None:
+    """A calibrator from answers to rows that were held out; None where they are too few.
 
     Parameters
     ----------
