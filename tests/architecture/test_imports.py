@@ -15,13 +15,11 @@ UPWARD_LEFT: set[tuple[str, str]] = set()
 CIRCLES_LEFT: dict[str, list[list[str]]] = {
     "package": [],
     "room": [
-        ["sylvan.cli.app", "sylvan.cli.completion", "sylvan.cli.io", "sylvan.cli.options"],
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
         ["sylvan.sampling", "sylvan.sampling.by_name"],
         ["sylvan.sampling.midx", "sylvan.sampling.samplers"],
     ],
     "file": [
-        ["sylvan.cli.app", "sylvan.cli.completion", "sylvan.cli.options"],
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
         ["sylvan.models.transformer.plan", "sylvan.models.transformer.training"],
         ["sylvan.sampling", "sylvan.sampling.by_name"],

@@ -14,7 +14,7 @@ from processes import SOURCE
 
 from sylvan import data
 from sylvan.cli import app
-from sylvan.cli.app import Session
+from sylvan.cli.session import Session
 from sylvan.errors import DataError
 from sylvan.runtime import checkpointed
 

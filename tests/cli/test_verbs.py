@@ -350,7 +350,8 @@ def test_help_is_quick() -> None:
 
     code = (
         "import sys; from sylvan.cli import main; assert main(['--help']) == 0; "
-        "assert not [m for m in sys.modules if m.startswith('sylvan.cli.') and m != 'sylvan.cli.app'], sys.modules"
+        "loaded = {m for m in sys.modules if m.startswith('sylvan.cli.')}; "
+        "assert loaded == {'sylvan.cli.app', 'sylvan.cli.session'}, loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 

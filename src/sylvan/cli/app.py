@@ -8,19 +8,17 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import click
 
+from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, Session, need_subcommand
 from sylvan.errors import MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
 
-__all__ = ["BAD_USAGE", "COMPLETE", "Session", "cli", "run"]
+__all__ = ["cli", "run"]
 
-COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
-BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 VERBS = {
     "train": "Train a model on text or matrices and save it in a folder.",
     "ensemble": "Join saved models into one that answers with all of them.",
@@ -37,7 +35,9 @@ VERBS = {
     "demo": "Train, measure and try a model on the bundled real sample.",
     "completion": "Print what makes a shell complete sylvan's commands.",
 }
-_MODULES = {"import": "import_model"}  # of verbs whose names Python keeps for itself
+# Verbs that aren't called as their modules: Python keeps one name for itself, and a plan is the same command as a
+# training.
+_PLACES = {"import": ("import_model", "command"), "plan": ("train", "plan_command")}
 # Errors of the system that a different command line would have avoided.
 # A full or broken disk is nobody's bad usage.
 _MACHINE_ERRNOS = {errno.ENOSPC, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -55,19 +55,6 @@ _USAGE_ERRNOS = {
 }
 
 
-@dataclass
-class Session:
-    """What the handling of errors has to know of the command that ran."""
-
-    debug: bool = False
-    written: str | None = None  # what an interrupt has to say instead of "nothing was written"
-    remains: Callable[[], str | None] = lambda: None  # what is there to go on from
-
-    def interrupted(self) -> str:
-        """The sentence that follows Ctrl-C."""
-        return f"Interrupted; {self.written or self.remains() or 'nothing was written'}."
-
-
 class _Verbs(click.Group):
     """Imports a verb's module when the verb is used, so that ``sylvan --help`` is quick."""
 
@@ -77,7 +64,8 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"sylvan.cli.{_MODULES.get(cmd_name, cmd_name)}").command
+        module, name = _PLACES.get(cmd_name, (cmd_name, "command"))
+        command = getattr(importlib.import_module(f"sylvan.cli.{module}"), name)
         assert isinstance(command, click.Command)
         if COMPLETE in os.environ:
             from sylvan.cli.completion import complete_values
@@ -107,9 +95,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
     ctx.find_object(Session)
     if debug and isinstance(ctx.obj, Session):
         ctx.obj.debug = True
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(BAD_USAGE)
+    need_subcommand(ctx)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -151,8 +137,7 @@ def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, click.ClickException):
         return BAD_USAGE, _usage(error)
     if isinstance(error, MemoryError):
-        told = str(error) if isinstance(error, MemoryLimitError) else "there is not enough memory for this."
-        return FAILURE, told
+        return FAILURE, str(error) if isinstance(error, MemoryLimitError) else "there is not enough memory for this."
     if isinstance(error, SylvanError):
         cause = error.__cause__
         full = isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRNOS)

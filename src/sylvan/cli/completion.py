@@ -10,8 +10,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from sylvan.cli.app import COMPLETE
 from sylvan.cli.options import describe_parameters
+from sylvan.cli.session import BAD_USAGE, COMPLETE
 
 __all__ = ["answer", "command", "complete_values"]
 
@@ -26,7 +26,8 @@ _FILES = {"BASE", "QUERIES", "TRAIN", "TEST", "INPUT", "IN", "OUT", "FILE", "Y.n
 
 @click.command("completion", short_help="Print what makes a shell complete sylvan's commands.")
 @click.argument("shell", metavar="SHELL", type=click.Choice(tuple(_START)))
-def command(shell: str) -> None:
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
     """Print the script that makes SHELL (bash, zsh or fish) complete commands, options, files and parameters.
 
     \b
@@ -35,12 +36,10 @@ def command(shell: str) -> None:
       eval "$(sylvan completion zsh)"       # in ~/.zshrc
       sylvan completion fish | source       # in ~/.config/fish/config.fish
     """
-    from sylvan.cli.app import cli
-
     completer = get_completion_class(shell)
     assert completer is not None
     click.echo(f"# {_START[shell]}")
-    click.echo(completer(cli, {}, "sylvan", COMPLETE).source())
+    click.echo(completer(ctx.find_root().command, {}, "sylvan", COMPLETE).source())
 
 
 def answer(cli: click.Group) -> int:
@@ -49,7 +48,7 @@ def answer(cli: click.Group) -> int:
     completer = get_completion_class(shell)
     if completer is None or instruction != "complete":
         print(f"Error: {COMPLETE} must be SHELL_complete for {', '.join(_START)}.", file=sys.stderr)
-        return 2
+        return BAD_USAGE
     click.echo(completer(cli, {}, "sylvan", COMPLETE).complete())
     return 0
 

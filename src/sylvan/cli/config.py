@@ -1,19 +1,23 @@
-"""``--config file.toml|yaml|json``: a command line in a file; ``--print-config`` writes one with comments."""
+"""``--config file.toml``: a command line in a file; ``--print-config`` writes one with comments."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 import os
-from collections.abc import Callable, Mapping
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
 from sylvan.errors import DataError
+from sylvan.params import Instance, Jobs, Parameterized
 
-__all__ = ["Config", "config_of", "config_option", "option_name", "settable"]
+__all__ = ["Config", "commented", "config_of", "config_option"]
 
 TABLES = {
     "options": "what the command line takes after two dashes",
@@ -23,6 +27,9 @@ TABLES = {
 _KEY = "sylvan.cli.config"
 # Options that a file has another place for, or that make no sense in it.
 _ELSEWHERE = {"config", "print_config", "settings", "text_settings", "help", "debug"}
+# Options that are parameters too: they are printed among those.
+_AMONG_PARAMETERS = {"seed", "ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf"}
+_WIDTH = 110
 
 
 @dataclass
@@ -39,7 +46,7 @@ def config_option(command: Any) -> Any:
     """``--config FILE``, read before every other option, which are its to preset."""
     return click.option(
         "--config", metavar="FILE", is_eager=True, expose_value=False, callback=_preset,
-        help="Options and parameters from a TOML, YAML or JSON file; the command line goes before it.",
+        help="Options and parameters from a TOML file; the command line goes before it.",
     )(command)  # fmt: skip
 
 
@@ -49,16 +56,16 @@ def config_of(ctx: click.Context) -> Config:
     return found if isinstance(found, Config) else Config()
 
 
-def option_name(parameter: click.Parameter) -> str:
+def _option_name(parameter: click.Parameter) -> str:
     """What an option or argument is called in a file: as on the command line, without dashes."""
     if isinstance(parameter, click.Argument):
         return (parameter.metavar or parameter.name or "").lower()
     return max(parameter.opts, key=len).lstrip("-")
 
 
-def settable(command: click.Command) -> dict[str, click.Parameter]:
+def _settable(command: click.Command) -> dict[str, click.Parameter]:
     """The options and arguments of a command that a file can hold, by name."""
-    return {option_name(p): p for p in command.params if p.name not in _ELSEWHERE}
+    return {_option_name(p): p for p in command.params if p.name not in _ELSEWHERE}
 
 
 def _preset(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
@@ -85,14 +92,14 @@ def _named(table: Any) -> dict[str, Any]:
 
 def _options(ctx: click.Context, config: Config, table: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a command's options by click's names; those that it can't take become problems."""
-    known = {name.replace("-", "_"): parameter for name, parameter in settable(ctx.command).items()}
+    known = {name.replace("-", "_"): parameter for name, parameter in _settable(ctx.command).items()}
     values: dict[str, Any] = {}
     for name, value in table.items():
         parameter = known.get(name)
         if parameter is None:
             config.problems.append(
                 f"'{ctx.command_path}' has no option {name.replace('_', '-')!r}, which {config.path} names."
-                f"{_guess(name.replace('_', '-'), settable(ctx.command))}"
+                f"{_guess(name.replace('_', '-'), _settable(ctx.command))}"
             )
             continue
         if parameter.multiple and not isinstance(value, list):
@@ -120,44 +127,108 @@ def _read(path: str) -> dict[str, Any]:
     Raises
     ------
     DataError
-        When it can't be read, is in another format or holds something else than tables.
+        When it can't be read or is no TOML.
     """
-    suffix = os.path.splitext(path)[1].lower()
-    readers: dict[str, Callable[[str], Any]] = {
-        ".toml": _toml, ".yaml": _yaml, ".yml": _yaml, ".json": json.loads,
-    }  # fmt: skip
-    reader = readers.get(suffix)
-    if reader is None:
-        raise DataError(f"--config takes a .toml, .yaml or .json file. Got {path!r} instead.")
+    if not path.lower().endswith(".toml"):
+        raise DataError(f"--config takes a .toml file. Got {path!r} instead.")
     if not os.path.isfile(path):
         raise DataError(f"There is no file {path!r} to read options from.")
-    with open(path, "rb") as stream:
-        content = stream.read()
-    try:
-        found = reader(content.decode())
-    except ValueError as error:  # every one of the three readers' errors is one, and so is bad UTF-8
-        raise DataError(f"{path} is not {suffix[1:].upper()}: {' '.join(str(error).split())}.") from error
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise DataError(f"{path} must hold the tables {', '.join(TABLES)}. Got {type(found).__name__} instead.")
-    return found
-
-
-def _toml(text: str) -> Any:
     try:
         import tomllib
     except ImportError:  # Python 3.10
         import tomli as tomllib
-    return tomllib.loads(text)
+    with open(path, "rb") as stream:
+        try:
+            tables: dict[str, Any] = tomllib.load(stream)
+        except ValueError as error:  # so is bad UTF-8
+            raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from error
+    return tables
 
 
-def _yaml(text: str) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise DataError('Reading YAML needs PyYAML: pip install "sylvan[yaml]", or write TOML or JSON.') from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
+def commented(
+    ctx: click.Context, owner: type[Parameterized], parameters: Mapping[str, Any],
+    text_owner: type[Parameterized], text: Mapping[str, Any],
+) -> str:  # fmt: skip
+    """The whole configuration of ``ctx``'s command, with what was set set and the rest at its default."""
+    lines = [
+        f"# Configuration of '{ctx.command_path}', for --config. A line that begins with '#' is a remark, or an option "
+        "that is not set.",
+        "",
+        f"[options]  # {TABLES['options']}",
+        *_option_lines(ctx),
+        f"[parameters]  # of {owner.__name__}, as --set takes them",
+        *_parameter_lines(owner, parameters),
+        f"[text]  # of {text_owner.__name__}, as --set-text takes them; for text alone",
+        *_parameter_lines(text_owner, text),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _option_lines(ctx: click.Context) -> Iterator[str]:
+    for name, parameter in _settable(ctx.command).items():
+        if parameter.name in _AMONG_PARAMETERS:
+            continue
+        value = ctx.params.get(str(parameter.name))
+        note = getattr(parameter, "help", None) or "What to learn from; as the first word on the command line."
+        yield from _remark(note)
+        given = ctx.get_parameter_source(str(parameter.name)) in (
+            click.core.ParameterSource.COMMANDLINE,
+            click.core.ParameterSource.DEFAULT_MAP,
+        )
+        if given:
+            yield f"{name} = {_toml(value)}"
+        else:
+            yield f"# {name} = {_toml(_example(parameter, value))}"
+        yield ""
+
+
+def _example(parameter: click.Parameter, value: Any) -> Any:
+    """What stands in the line of an option that isn't set."""
+    if value not in (None, ()):
+        return value
+    if isinstance(parameter.type, click.types.IntParamType):
+        return 1
+    word = str(parameter.metavar or getattr(parameter.type, "choices", ("",))[0])
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return False
+    return [word] if parameter.multiple else word
+
+
+def _parameter_lines(owner: type[Parameterized], values: Mapping[str, Any]) -> Iterator[str]:
+    notes = _parameter_notes(owner)
+    for name, parameter in inspect.signature(owner.__init__).parameters.items():
+        constraint = owner.constraints.get(name)
+        if constraint is None or isinstance(constraint, Instance | Jobs):
+            continue
+        value = values.get(name, parameter.default)
+        yield from _remark(notes.get(name, ""))
+        yield from _remark(f"{constraint.describe()}; {parameter.default!r} by default".replace("'", '"'))
+        yield f"{name} = {_toml(value)}" if value is not None else f'# {name} = "none"'
+        yield ""
+
+
+def _parameter_notes(owner: type) -> dict[str, str]:
+    """What a class's docstring says of each parameter, on one line; "" where it says nothing."""
+    found = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", inspect.getdoc(owner) or "", re.M | re.S)
+    notes: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", found.group(1).strip("\n")) if found else []:
+        head, _, rest = entry.partition("\n")
+        meaning = " ".join(rest.split()).replace("``", "")
+        for name in head.partition(" : ")[0].split(","):
+            notes[name.strip()] = meaning
+    return notes
+
+
+def _remark(words: str) -> Iterator[str]:
+    for line in textwrap.wrap(" ".join(words.split()), _WIDTH):
+        yield f"# {line}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False)

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from sylvan.cli.app import Session
 from sylvan.cli.options import shared_options
+from sylvan.cli.session import Session
 
 __all__ = ["command"]
 
@@ -35,7 +35,7 @@ def command(ctx: click.Context, folder: str, seed: int, threads: int | None, qui
     """
     from sylvan.parallel import quiet as silence
 
-    session = ctx.find_object(Session) or Session()
+    session = Session.of(ctx)
     with silence(quiet):
         _demo(session, folder, seed, threads)
 

@@ -37,7 +37,7 @@ def command(
       sylvan ensemble runs/words runs/pairs --model runs/both --fit-weights dev.jsonl
       sylvan ensemble runs/a runs/b --model runs/both --weights 0.9,0.1
     """
-    from sylvan.cli.io.saved import load_model
+    from sylvan.cli.saved import load_model
     from sylvan.models.ensembles.ensemble import Ensemble
 
     if weights is not None and held_out is not None:
@@ -66,7 +66,7 @@ def _fit_weights(joined: Any, path: str, given: dict[str, Any]) -> None:
     import scipy.sparse as sp
 
     from sylvan.cli.io.inputs import TextInput, open_input
-    from sylvan.cli.io.saved import check_kind
+    from sylvan.cli.saved import check_kind
     from sylvan.parallel import quiet
 
     source = open_input(path, given, joined)

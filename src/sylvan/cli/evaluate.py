@@ -90,8 +90,8 @@ def command(
       sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
     """
     from sylvan.cli.io.inputs import open_input
-    from sylvan.cli.io.saved import check_kind, load_model
     from sylvan.cli.measure import measure
+    from sylvan.cli.saved import check_kind, load_model
     from sylvan.cli.shown.figure import CURVES_TO, check_figures, draw_evaluation
     from sylvan.cli.shown.report import metric_table, slice_table
     from sylvan.data.streams import open_write

@@ -13,7 +13,7 @@ from sylvan.cli.options import input_options, shared_options
 from sylvan.errors import DataError
 from sylvan.store.registry import load
 
-__all__ = ["command", "read_names"]
+__all__ = ["command"]
 
 _WIDTH = 100
 
@@ -86,11 +86,11 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
       sylvan explain runs/m test.jsonl --row 7 --examples train.jsonl --html why.html
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
-    from sylvan.cli.io.saved import load_model
+    from sylvan.cli.saved import load_model
     from sylvan.parallel import quiet
 
     loaded = load_model(model, settings, given["threads"])
-    text_model = takes_texts(loaded)
+    text_model = loaded.takes_texts
     with quiet(given["quiet"]):
         x = _asked(loaded, model, input_, given)
         names = _names(given, text_model)
@@ -105,22 +105,15 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
     _write(explanations, given["html"], given["json_"])
 
 
-def takes_texts(model: Any) -> bool:
-    """Whether a model is asked texts and names: a TextModel, or several of them in one."""
-    from sylvan.models.text import TextModel
-
-    return isinstance(model, TextModel) or bool(getattr(model, "takes_texts", False))
-
-
 def _asked(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
     """The one row that is meant, as the model takes it."""
     from sylvan.cli.io.inputs import open_input
-    from sylvan.cli.io.saved import check_kind
+    from sylvan.cli.saved import check_kind
 
     if given["text"] is not None:
         if path is not None:
             raise click.UsageError("Give INPUT or --text, not both.")
-        if not takes_texts(model):
+        if not model.takes_texts:
             raise DataError(f"--text is for models over text, but the model in {folder!r} takes matrices.")
         return [given["text"]]
     source = open_input(path or "-", {**given, "labels": None}, model)
@@ -142,6 +135,7 @@ def _row(source: TextInput | MatrixInput, number: int, model: Any) -> Any:
 
 def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
     """What features and labels of a model over matrices are called."""
+    from sylvan.cli.io.label_lists import read_names
     from sylvan.data import Vocabulary
 
     found: dict[str, Any] = {}
@@ -153,14 +147,6 @@ def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
         lines = read_names(given[name])
         found[name] = Vocabulary(lines) if name == "label_names" else lines
     return found
-
-
-def read_names(path: str) -> list[str]:
-    """The names in a file, one a line."""
-    from sylvan.data.streams import open_read
-
-    with open_read(path) as stream:
-        return [line.decode("utf-8", "replace") for _, line in stream.lines()]
 
 
 def _label(word: str, text_model: bool, names: dict[str, Any]) -> str | int:
@@ -178,7 +164,7 @@ def _examples(model: Any, folder: str, given: dict[str, Any]) -> Any:
     if os.path.isfile(os.path.join(given["examples"], "manifest.json")):
         return load(given["examples"])
     from sylvan.cli.io.inputs import open_input
-    from sylvan.cli.io.saved import check_kind
+    from sylvan.cli.saved import check_kind
 
     source = open_input(given["examples"], {**given, "format_": None}, model, part="trn")
     check_kind(model, folder, source)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.app import Session
+from sylvan.cli.session import Session
 from sylvan.errors import DataError, ParameterError
 from sylvan.weights import WEIGHT_DTYPES
 
@@ -74,9 +74,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
     if names is not None:
         whole = TextModel.from_parts(_load_vectorizer(given["vectorizer"]), model, names)
     whole.save(folder)
-    session = ctx.find_object(Session)
-    if session is not None:
-        session.written = f"the model was saved in {folder}"
+    Session.of(ctx).written = f"the model was saved in {folder}"
     if not quiet:
         click.echo(f"Read {source}, a model of {_TITLES[library]}: {model.n_features_:,} features")
         for ranker in model.rankers_:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from sylvan.cli.app import Session
 from sylvan.cli.config import config_of, config_option
 from sylvan.cli.options import complain, describe_parameters, read_settings, shared_options
 from sylvan.cli.resume import resume_options, working
+from sylvan.cli.session import Session
 from sylvan.errors import ParameterError
 
 __all__ = ["command"]
@@ -89,7 +89,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
         index = ShardedIRLIIndex(index, given["shards"])
     try:
         with quiet(given["quiet"]):
-            _build(ctx.find_object(Session) or Session(), index, base, folder, given)
+            _build(Session.of(ctx), index, base, folder, given)
     except ImportError as error:
         raise ParameterError(str(error)) from error
     finally:

@@ -45,7 +45,7 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
       sylvan inspect runs/m --labels 20 --card
       sylvan inspect runs/m --dot - | dot -Tpdf -o tree.pdf
     """
-    from sylvan.cli.explain import read_names
+    from sylvan.cli.io.label_lists import read_names
     from sylvan.cli.shown.card import read_card
     from sylvan.cli.shown.card_text import as_text, card_state, write_card
     from sylvan.cli.shown.tree_drawing import as_dot, as_svg

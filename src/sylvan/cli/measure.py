@@ -1,25 +1,30 @@
-"""Measuring a saved model: what ``evaluate`` and ``demo`` print."""
+"""Measuring a model: what ``evaluate`` and ``demo`` print, and what ``train --test`` writes into the model's folder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import click
 import numpy as np
 import scipy.sparse as sp
 
-from sylvan import metrics
-from sylvan.cli.io.filtered import LeftOut
-from sylvan.cli.io.inputs import MatrixInput, TextInput
+from sylvan import metrics, store
+from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
+from sylvan.cli.io.label_lists import FilteredPairs
 from sylvan.cli.io.matrices import widened
-from sylvan.cli.io.saved import inner_of, rank_blocks
-from sylvan.cli.shown.report import Intervals
+from sylvan.cli.saved import check_kind, inner_of, rank_blocks
+from sylvan.cli.shown.card import MEASURED
+from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 from sylvan.topk import TopK
 
-__all__ = ["Measured", "measure", "score"]
+__all__ = ["Measured", "add_figures", "measure", "open_test", "score"]
+
+_AT = (1, 3, 5)  # cut-offs of the figures of training
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,8 @@ class Measured:
         notes = [f"Percentages over {self.n_measured:,} rows with at least one label that the model knows."]
         if self.intervals:
             notes.append("After ±: half the width of a 95% confidence interval, for other rows of the same kind.")
-        left_out = self.n_rows - self.n_measured
-        if left_out:
-            notes.append(f"{left_out:,} rows without such a label are left out.")
+        if self.n_rows > self.n_measured:
+            notes.append(f"{self.n_rows - self.n_measured:,} rows without such a label are left out.")
         if self.unknown:
             notes.append(f"{self.unknown:,} labels ({self.n_unknown:,} different) were not known from training.")
         if self.without_psp:
@@ -105,13 +109,13 @@ def measure(
         When the file holds no labels, or none that the model knows.
     """
     tops, known, depth = [], [], max(*at, depth)
-    left_out = LeftOut(filter_labels, model)
+    filtered = FilteredPairs(filter_labels, model)
     unknown, unknown_names, n_rows = 0, set(), 0
     given = source.read_labels() if isinstance(source, MatrixInput) else None
     with progress("ranking", None, "row") as bar:
-        for top, _, labels in rank_blocks(model, source, depth + left_out.most, with_labels=True):
+        for top, _, labels in rank_blocks(model, source, depth + filtered.most, with_labels=True):
             rows = slice(n_rows, n_rows + len(top))
-            top = left_out.apply(top, n_rows, depth)
+            top = filtered.apply(top, n_rows, depth)
             n_rows += len(top)
             Y, missing = _known_part(model, labels if given is None else given[rows])
             unknown += len(missing)
@@ -122,7 +126,7 @@ def measure(
             bar.update(len(top))
     if given is not None and given.shape[0] != n_rows:
         raise DataError(f"{source.name} has {n_rows} rows, but its labels {given.shape[0]}.")
-    left_out.check(n_rows)
+    filtered.check(n_rows)
     n_measured = sum(len(top) for top in tops)
     if not n_measured:
         raise DataError(f"{source.name}: no row has a label that the model knows.")
@@ -154,7 +158,7 @@ def _slices(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[
 def _calibration(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[int, float]]:
     """ECE of the probabilities, and of scores before calibration where there was one.
 
-    Nothing for answers that a ``tail`` ordered: their scores are worths, which no probability can be told from.
+    Nothing for answers that a ``tail`` ordered: their scores are gains, of which no probability can be made.
     """
     inner = inner_of(model)
     if getattr(inner, "tail", None) is not None:
@@ -213,3 +217,38 @@ def score(
         measures["PSP"] = metrics.psp(Y, top, likely, at=at)
         measures["PSnDCG"] = metrics.psndcg(Y, top, likely, at=at)
     return measures | _calibration(model, Y, top, at)
+
+
+def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput | None:
+    """What ``--test`` names, refused before the work of training where it can be; None without the option.
+
+    Raises
+    ------
+    DataError
+        When it can't be read, doesn't go with the training file, or holds no labels.
+    """
+    path = given["test"]
+    if path is None:
+        if given["test_labels"] is not None:
+            raise DataError("--test-labels goes with --test, which was not given.")
+        return None
+    if path == "-" == given["train"]:
+        raise DataError("stdin can't be both the training file and the --test file.")
+    source = open_input(path, {**given, "labels": given["test_labels"], "format_": None}, model, part="tst")
+    check_kind(model, given["folder"], source)
+    if isinstance(source, MatrixInput):
+        source.read_labels()
+    elif source.format == "lines":
+        source.read()  # which says that such a file holds no labels
+    return source
+
+
+def add_figures(model: Any, source: TextInput | MatrixInput, folder: str, quiet: bool) -> None:
+    """Measure the model that was just saved, and write the figures into its manifest."""
+    result = measure(model, source, _AT)
+    on = os.path.basename(os.path.abspath(source.path)) if source.path != "-" else "stdin"
+    store.annotate(folder, {MEASURED: {"on": on, **result.as_json()}})
+    if not quiet:
+        click.echo(metric_table(result.measures, _AT, result.intervals))
+        for note in result.notes():
+            click.echo(note)

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from sylvan.cli.app import Session
 from sylvan.cli.io.formats import FORMATS
+from sylvan.cli.session import Session
 from sylvan.errors import ParameterError
 from sylvan.params import Instance, Jobs, Parameterized
 

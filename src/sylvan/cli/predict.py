@@ -81,12 +81,12 @@ def command(
       echo "whale hunting in the south seas" | sylvan predict runs/m
       sylvan predict runs/m test.jsonl --denied withdrawn.txt
       sylvan predict runs/m test.jsonl --precision 0.9 -o sure.jsonl
-  sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
+      sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
     """
     from sylvan.cli.io.inputs import open_input
     from sylvan.cli.io.label_lists import read_lists
     from sylvan.cli.io.outputs import open_predictions
-    from sylvan.cli.io.saved import check_kind, inner_of, load_model, rank_blocks
+    from sylvan.cli.saved import check_kind, inner_of, load_model, rank_blocks
     from sylvan.parallel import progress, quiet
 
     subjects = _subjects(given)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.app import Session
+from sylvan.cli.session import Session
 from sylvan.errors import ModelError, ParameterError
 
 __all__ = ["resume_options", "work_options", "working"]

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from sylvan.cli.app import BAD_USAGE
 from sylvan.cli.options import describe_parameters, shared_options
+from sylvan.cli.session import need_subcommand
 from sylvan.errors import ParameterError
 
 __all__ = ["TASKS", "command"]
@@ -22,9 +22,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # where there is need of them DEFAULTS, of the options that all have, and save_beside(given), called when the first
 # training begins, which writes what belongs to all of them.
 TASKS = {
-    "language-model": "Foretell the next word: an LSTM or a Transformer on plain text.",
-    "sequential-recommendation": "Foretell a user's next item: SASRec or GRU4Rec on ordered interactions.",
-    "extreme-classification": "Foretell labels of sparse features, from everything that train reads.",
+    "language-model": "Predict the next word: an LSTM or a Transformer on plain text.",
+    "sequential-recommendation": "Predict a user's next item: SASRec or GRU4Rec on ordered interactions.",
+    "extreme-classification": "Predict labels of sparse features, from everything that train reads.",
 }
 _SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in the help
 
@@ -112,9 +112,7 @@ def command(ctx: click.Context) -> None:
     Example:
       sylvan task language-model texts/ --sampler midx-rq --epochs 10 --out runs/lm
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(BAD_USAGE)
+    need_subcommand(ctx)
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -1,57 +1,64 @@
-"""``sylvan train MODEL``: learn from text or matrices and save the model in a folder."""
+"""``sylvan train MODEL``: learn from text or matrices and save the model; ``sylvan plan MODEL`` says what it takes."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
 import os
 import time
-import warnings
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from sylvan.cli.app import BAD_USAGE, Session
-from sylvan.cli.config import config_of, config_option
+from sylvan.cli.config import commented, config_of, config_option
 from sylvan.cli.options import complain, describe_parameters, input_options, read_settings, shared_options
 from sylvan.cli.resume import work_options, working
+from sylvan.cli.session import Session, need_subcommand, spoken_warnings
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["MODELS", "Models", "command"]
+__all__ = ["MODELS", "command", "plan_command"]
+
+class _Model(NamedTuple):
+    module: str
+    name: str
+    summary: str
+    setting: str  # what the examples set
+    texts_alone: bool = False  # whether it makes features of texts itself
+
 
 MODELS = {
-    "xr-linear": ("sylvan.models.xr.xr_linear", "XRLinear"),
-    "neighbors": ("sylvan.models.neighbors", "NeighborRanker"),
-    "irli": ("sylvan.models.irli.classifier", "IRLIClassifier"),
-    "beam-tree": ("sylvan.models.beam_tree.beam_tree", "BeamTreeClassifier"),
-    "xr-transformer": ("sylvan.models.transformer.xr_transformer", "XRTransformer"),
-    "x-transformer": ("sylvan.models.transformer.x_transformer", "XTransformer"),
-}
-_TEXT_ALONE = ("xr-transformer", "x-transformer")  # models that make features of texts themselves
-_SUMMARIES = {
-    "xr-linear": "A tree of linear models over any number of labels (PECOS's XR-Linear).",
-    "neighbors": "The labels of the most similar training rows; needs no training.",
-    "irli": "Labels in buckets that networks find, learned in turns (IRLI); training needs PyTorch.",
-    "beam-tree": "One class a row out of very many, at a cost that hardly grows with them (CANE).",
-    "xr-transformer": "A text encoder fine-tuned down the label tree, with linear rankers (XR-Transformer); PyTorch.",
-    "x-transformer": "A text encoder fine-tuned to find clusters of labels, with linear rankers (X-Transformer).",
-}
-_SETTINGS = {  # what the examples set
-    "xr-linear": "beam=20",
-    "neighbors": "n_neighbors=50",
-    "irli": "n_repetitions=16",
-    "beam-tree": "epochs=20",
-    "xr-transformer": "encoder=models/minilm",
-    "x-transformer": "encoder=models/minilm",
-}
+    "xr-linear": _Model(
+        "sylvan.models.xr.xr_linear", "XRLinear",
+        "A tree of linear models over any number of labels (PECOS's XR-Linear).", "beam=20",
+    ),
+    "neighbors": _Model(
+        "sylvan.models.neighbors", "NeighborRanker",
+        "The labels of the most similar training rows; needs no training.", "n_neighbors=50",
+    ),
+    "irli": _Model(
+        "sylvan.models.irli.classifier", "IRLIClassifier",
+        "Labels in buckets that networks find, learned in turns (IRLI); training needs PyTorch.", "n_repetitions=16",
+    ),
+    "beam-tree": _Model(
+        "sylvan.models.beam_tree.beam_tree", "BeamTreeClassifier",
+        "One class a row out of very many, at a cost that hardly grows with them (CANE).", "epochs=20",
+    ),
+    "xr-transformer": _Model(
+        "sylvan.models.transformer.xr_transformer", "XRTransformer",
+        "A text encoder fine-tuned down the label tree, with linear rankers (XR-Transformer); PyTorch.",
+        "encoder=models/minilm", texts_alone=True,
+    ),
+    "x-transformer": _Model(
+        "sylvan.models.transformer.x_transformer", "XTransformer",
+        "A text encoder fine-tuned to find clusters of labels, with linear rankers (X-Transformer).",
+        "encoder=models/minilm", texts_alone=True,
+    ),
+}  # fmt: skip
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf")
 
 
 def _class_of(model: str) -> Any:
-    module, name = MODELS[model]
-    return getattr(importlib.import_module(module), name)
+    return getattr(importlib.import_module(MODELS[model].module), MODELS[model].name)
 
 
 class _TrainCommand(click.Command):
@@ -67,7 +74,7 @@ class _TrainCommand(click.Command):
             formatter.write_dl(describe_parameters(TfidfVectorizer))
 
 
-class Models(click.Group):
+class _Models(click.Group):
     """One command a model; they differ in their parameters alone."""
 
     planning = False
@@ -88,10 +95,10 @@ class Models(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Models"):
-            formatter.write_dl(list(_SUMMARIES.items()))
+            formatter.write_dl([(name, model.summary) for name, model in MODELS.items()])
 
 
-@click.group("train", cls=Models, invoke_without_command=True)
+@click.group("train", cls=_Models, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Train a model on text or matrices and save it in a folder.
@@ -100,9 +107,23 @@ def command(ctx: click.Context) -> None:
     Example:
       sylvan train xr-linear train.jsonl --model runs/m
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(BAD_USAGE)
+    need_subcommand(ctx)
+
+
+class _Plans(_Models):
+    planning = True
+
+
+@click.group("plan", cls=_Plans, invoke_without_command=True)
+@click.pass_context
+def plan_command(ctx: click.Context) -> None:
+    """Say how long a training would take, how much memory, and how large the model would be.
+
+    \b
+    Example:
+      sylvan plan xr-linear train.jsonl --threads 2
+    """
+    need_subcommand(ctx)
 
 
 def _text_options(function: Any) -> Any:
@@ -123,7 +144,7 @@ def _text_options(function: Any) -> Any:
 def _model_command(name: str, planning: bool = False) -> click.Command:
     """``train NAME``, or ``plan NAME``, which only says what it would take."""
 
-    @click.command(name, cls=_TrainCommand, short_help=_SUMMARIES[name])
+    @click.command(name, cls=_TrainCommand, short_help=MODELS[name].summary)
     @click.argument("train", metavar="TRAIN", required=False)
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @click.option(
@@ -164,9 +185,9 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
 
     if planning:
         train_model.help = (
-            f"Say how long training {MODELS[name][1]} on the file TRAIN would take, how much memory, and how large the "
-            "model would be, from a small part of the work; options as for 'sylvan train'.\n\n"
-            f"\b\nExample:\n  sylvan plan {name} train.jsonl --set {_SETTINGS[name]} --threads 2"
+            f"Say how long training {MODELS[name].name} on the file TRAIN would take, how much memory, and how large "
+            "the model would be, from a small part of the work; options as for 'sylvan train'.\n\n"
+            f"\b\nExample:\n  sylvan plan {name} train.jsonl --set {MODELS[name].setting} --threads 2"
         )
         return train_model
     train_model.help = _help(name)
@@ -183,9 +204,9 @@ def _help(name: str) -> str:
         ", or a matrix: the XMC repository's text format, svmlight, .npz or .npy with --labels Y.npz, or a folder with "
         "X.trn.npz and Y.trn.npz"
     )
-    alone = name in _TEXT_ALONE
+    alone = MODELS[name].texts_alone
     lines = [
-        f"train.jsonl --model runs/m --set {_SETTINGS[name]} --threads 2",
+        f"train.jsonl --model runs/m --set {MODELS[name].setting} --threads 2",
         "books.jsonl --model runs/m --text-field title --text-field author --ngrams 1,2",
         "train.jsonl --model runs/m --set preset=tiny --device cpu" if alone
         else "X.trn.npz --labels Y.trn.npz --model runs/m",
@@ -195,7 +216,7 @@ def _help(name: str) -> str:
     ]  # fmt: skip
     examples = "\n".join(f"  sylvan train {name} {line}" for line in lines)
     return (
-        f"Train {MODELS[name][1]} on the file TRAIN (- for stdin) and save it in a folder.\n\n"
+        f"Train {MODELS[name].name} on the file TRAIN (- for stdin) and save it in a folder.\n\n"
         f"{texts}{'' if alone else matrices}. Text files may be packed as .gz or .xz.\n\n"
         f"\b\nExamples:\n{examples}"
     )
@@ -208,8 +229,6 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     owner = _class_of(name)
     parameters, text = _settings(ctx, owner, given)
     if given["print_config"]:
-        from sylvan.cli.print_config import commented
-
         click.echo(commented(ctx, owner, parameters, TfidfVectorizer, text), nl=False)
         return
     needed = ("train",) if given["plan"] else ("train", "folder")
@@ -224,29 +243,13 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
         model.vectorizer = vectorizer
     resolve_jobs(given["threads"])
     given["quiet"] = given["quiet"] or not _writes()
-    with quiet(given["quiet"]), _spoken_notes():
-        _fit_and_save(ctx.find_object(Session) or Session(), model, vectorizer, given)
+    with quiet(given["quiet"]), spoken_warnings():
+        _fit_and_save(Session.of(ctx), model, vectorizer, given)
 
 
 def _writes() -> bool:
     """Whether this process saves the model: the first of those that were launched to train together."""
     return os.environ.get("RANK", "0") in ("", "0")
-
-
-@contextlib.contextmanager
-def _spoken_notes() -> Iterator[None]:
-    """What a training has to say of its texts, as one sentence, without the line of code that Python shows."""
-    with warnings.catch_warnings():
-        shown = warnings.showwarning
-
-        def tell(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-            if category.__name__ == "TextsWarning":  # whose module is heavy to load
-                click.echo(f"Note: {message}", err=True)
-            else:
-                shown(message, category, *rest, **more)
-
-        warnings.showwarning = tell
-        yield
 
 
 def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -299,8 +302,8 @@ def _tree(folder: str) -> Any:
 
 
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
-    from sylvan.cli.holdout import keep_figures, open_held_out
     from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
     from sylvan.models.text import need_plan
     from sylvan.store import check_target
@@ -330,7 +333,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         need_plan(model)
         click.echo(model.plan(*source.read(), **options).text())
         return
-    held_out = open_held_out(model, given)
+    test = open_test(model, given)
     if isinstance(source, TextInput) and "memory_limit" in options:
         read = start
         model.fit_blocks(source.training_blocks(), **options)
@@ -347,8 +350,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         checkpoint.remove()
     if not given["quiet"]:
         click.echo(f"Saved it in {given['folder']} ({folder_size(given['folder'])}).")
-    if held_out is not None:
-        keep_figures(model, held_out, given["folder"], given["quiet"])
+    if test is not None:
+        add_figures(model, test, given["folder"], given["quiet"])
 
 
 def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any], given: dict[str, Any]) -> float:

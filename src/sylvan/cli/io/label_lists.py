@@ -1,14 +1,19 @@
-"""``--allowed`` and ``--denied``: files of labels, a name or an id a line."""
+"""Files of labels: those of ``--allowed`` and ``--denied``, names a line each, and pairs of ``--filter-labels``."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from sylvan import data, metrics
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.label_names import ids_of_names
+from sylvan.topk import TopK
 
-__all__ = ["read_lists"]
+__all__ = ["FilteredPairs", "read_lists", "read_names"]
 
 
 def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str) -> dict[str, Any]:
@@ -57,3 +62,40 @@ def _id(word: str, where: str, n_labels: int) -> int:
     if not word.isascii() or not word.isdigit() or int(word) >= n_labels:
         raise DataError(f"{where}: a label of this model is an id in [0, {n_labels - 1}]. Got {word!r:.60} instead.")
     return int(word)
+
+
+def read_names(path: str) -> list[str]:
+    """The names in a file, one a line."""
+    with open_read(path) as stream:
+        return [line.decode("utf-8", "replace") for _, line in stream.lines()]
+
+
+class FilteredPairs:
+    """The pairs of a file, as the labels of a model; none without a file."""
+
+    def __init__(self, path: str | None, model: Any) -> None:
+        self.path = path
+        pairs: Any = sp.csr_matrix(np.zeros((0, 0), np.float32)) if path is None else data.load_filter_labels(path)
+        self._n_rows = pairs.shape[0]
+        rows, labels = (ids.astype(np.int64) for ids in pairs.nonzero())
+        if model.takes_texts:  # whose labels have names; numbers in the file are names too
+            known = [model.vocabulary_.get(str(label)) for label in labels.tolist()]
+            labels = np.array([-1 if label is None else label for label in known], np.int64)
+        kept = (labels >= 0) & (labels < model.n_labels_)
+        ones = np.ones(int(kept.sum()), np.float32)
+        self._pairs = sp.csr_matrix((ones, (rows[kept], labels[kept])), shape=(self._n_rows, model.n_labels_))
+        self.most = int(np.diff(self._pairs.indptr).max(initial=0))
+
+    def apply(self, top: TopK, first: int, k: int) -> TopK:
+        """The first ``k`` answers that count of the rows from ``first`` on."""
+        if not self.most:
+            return top
+        pairs: Any = self._pairs[first : first + len(top)]
+        pairs.resize((len(top), self._pairs.shape[1]))
+        counting = metrics.leave_out(top, pairs)
+        return TopK(counting.labels[:, :k], counting.scores[:, :k])
+
+    def check(self, n_rows: int) -> None:
+        """Refuse a file that names rows beyond the last."""
+        if self._n_rows > n_rows:
+            raise DataError(f"{self.path} names row {self._n_rows - 1}, but there are {n_rows} rows, counted from 0.")

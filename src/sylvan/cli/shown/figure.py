@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sylvan import metrics
-from sylvan.cli.io.saved import inner_of
+from sylvan.cli.saved import inner_of
 from sylvan.errors import DataError
 
 __all__ = ["CURVES_TO", "FORMATS", "check_figures", "draw", "draw_evaluation"]

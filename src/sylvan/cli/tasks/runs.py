@@ -1,27 +1,24 @@
-"""What every ``sylvan task`` does once its words are read: jobs made, trained seed by seed, and told about."""
+"""What every ``sylvan task`` does once its words are read: jobs made, trained seed by seed, and reported."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import click
 import torch
 
-from sylvan.cli.app import Session
 from sylvan.cli.options import complain, read_settings
+from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint
 from sylvan.neural.loop.history import write_json
 from sylvan.neural.loop.training import Job
 from sylvan.parallel import quiet
-from sylvan.sampling import HarmfulOptimizerWarning, StaleSamplerWarning
 from sylvan.tasks.running import run_task
 
 __all__ = ["run"]
@@ -37,7 +34,7 @@ _WORDS = {"true": True, "false": False, "none": None}
 
 def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> None:
     """Train once with each seed and say what came of it; ``module`` is that of the task, beside this one."""
-    session = ctx.find_object(Session) or Session()
+    session = Session.of(ctx)
     settings = _settings(owner, given)
     seeds = given["seeds"] or (0,)
     if len(set(seeds)) < len(seeds):
@@ -50,7 +47,7 @@ def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> N
     if given["threads"] is not None:
         torch.set_num_threads(given["threads"])
     found: list[dict[str, Any]] = []
-    with quiet(given["quiet"]), _spoken_warnings():
+    with quiet(given["quiet"]), spoken_warnings():
         for seed, folder in zip(seeds, folders, strict=True):
             if several and not given["quiet"]:
                 click.echo(f"Seed {seed}:")
@@ -62,24 +59,8 @@ def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> N
                 on_start = partial(getattr(module, "save_beside", _save_nothing), given)
             found.append(_train(job, folder, seed, given, on_start))
     if several:
-        _join(found, seeds, given)
+        _summarise(found, seeds, given)
     session.written = f"the results were written to {given['folder']}"
-
-
-@contextlib.contextmanager
-def _spoken_warnings() -> Iterator[None]:
-    """Sylvan's own warnings as sentences, without the line of code that Python shows."""
-    with warnings.catch_warnings():
-        shown = warnings.showwarning
-
-        def tell(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-            if issubclass(category, HarmfulOptimizerWarning | StaleSamplerWarning):
-                click.echo(f"Warning: {message}", err=True)
-            else:
-                shown(message, category, *rest, **more)
-
-        warnings.showwarning = tell
-        yield
 
 
 def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -170,11 +151,11 @@ def _save_nothing(given: dict[str, Any]) -> None:
 def _train(
     job: Job, folder: str, seed: int, given: dict[str, Any], on_start: Callable[[], None] | None
 ) -> dict[str, Any]:
-    def tell(entry: dict[str, Any]) -> None:
+    def say(entry: dict[str, Any]) -> None:
         click.echo(f"Epoch {entry['epoch']}: loss {entry['loss']:.4f}, validation {_measures(entry)}.")
 
     limits = {name: given[name] for name in _LIMITS}
-    on_entry = None if given["quiet"] else tell
+    on_entry = None if given["quiet"] else say
     results = run_task(
         job, folder=folder, resume=bool(given["resume"]), on_entry=on_entry, on_start=on_start, seed=seed, **limits
     )
@@ -198,7 +179,7 @@ def _measures(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {'?' if value is None else f'{value:.4g}'}" for name, value in rest.items())
 
 
-def _join(found: Sequence[dict[str, Any]], seeds: Sequence[int], given: dict[str, Any]) -> None:
+def _summarise(found: Sequence[dict[str, Any]], seeds: Sequence[int], given: dict[str, Any]) -> None:
     """Write mean and standard deviation of the test measures over the seeds."""
     tested = [results["test"] for results in found]
     summary: dict[str, Any] = {}

@@ -1,0 +1,59 @@
+"""What all verbs share: exit codes, what is known of the command that runs, and warnings in sentences."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+__all__ = ["BAD_USAGE", "COMPLETE", "FAILURE", "INTERRUPTED", "Session", "need_subcommand", "spoken_warnings"]
+
+COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
+BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
+# Sylvan's own warnings, by name, as their modules are heavy to load.
+_SPOKEN = {"TextsWarning": "Note", "HarmfulOptimizerWarning": "Warning", "StaleSamplerWarning": "Warning"}
+
+
+@dataclass
+class Session:
+    """What the handling of errors has to know of the command that ran."""
+
+    debug: bool = False
+    written: str | None = None  # what an interrupt has to say instead of "nothing was written"
+    remains: Callable[[], str | None] = lambda: None  # what is there to go on from
+
+    @staticmethod
+    def of(ctx: click.Context) -> Session:
+        """That of the running command; a new one where none was made."""
+        return ctx.find_object(Session) or Session()
+
+    def interrupted(self) -> str:
+        """The sentence that follows Ctrl-C."""
+        return f"Interrupted; {self.written or self.remains() or 'nothing was written'}."
+
+
+def need_subcommand(ctx: click.Context) -> None:
+    """Show the help of a group that was called without one of its commands, and leave."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_USAGE)
+
+
+@contextlib.contextmanager
+def spoken_warnings() -> Iterator[None]:
+    """Sylvan's own warnings as sentences, without the line of code that Python shows."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def say(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if category.__name__ in _SPOKEN:
+                click.echo(f"{_SPOKEN[category.__name__]}: {message}", err=True)
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = say
+        yield
