@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -60,13 +61,16 @@ def read_block(state: store.State) -> Iterator[tuple[str, dict[str, npt.NDArray[
         for name in block_names(state):
             arrays = {}
             for field in fields:
-                shape = [next(shapes) for _ in range(next(shapes))]
-                size = int(np.prod(shape, dtype=np.int64)) if min(shape, default=0) >= 0 else -1
+                n_dims = next(shapes)
+                shape = [next(shapes) for _ in range(n_dims)]
+                size = math.prod(shape) if min(shape, default=0) >= 0 <= n_dims else -1
                 part = state.arrays[field][ends[field] : ends[field] + size]
                 if size < 0 or len(part) != size:
                     raise ValueError("an array ends before its last result")
                 arrays[field.removeprefix("field.")] = part.reshape(shape)
                 ends[field] += size
             yield name, arrays
+        if next(shapes, None) is not None or any(ends[field] < len(state.arrays[field]) for field in fields):
+            raise ValueError("it holds more than its results")
     except (StopIteration, RuntimeError, ValueError) as error:
         raise ModelError(f"{state.where!r} is damaged: {error or 'it has too few shapes'}.") from error

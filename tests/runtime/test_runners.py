@@ -1,0 +1,210 @@
+"""Jobs and runners: order, names, errors; what a checkpoint skips, what it makes anew, and what damaged blocks do."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sylvan import store
+from sylvan.errors import DataError, MemoryLimitError, ModelError, ParameterError
+from sylvan.runtime import ARRAY, Checkpoint, Checkpointed, Job, Once, Packing, Runner, WithinMemory, opened_runner
+from sylvan.runtime import checkpointed as checkpointing
+from sylvan.runtime.blocks import block_names, block_state, read_block
+from sylvan.runtime.jobs import Arrays
+
+CALLS: list[int] = []
+
+
+def squares(base: int, size: int = 3) -> np.ndarray:
+    CALLS.append(base)
+    return np.arange(size, dtype=np.int64) + base * base
+
+
+def fail(base: int) -> np.ndarray:
+    raise {0: ZeroDivisionError, 1: DataError}[base]("no such thing")
+
+
+def jobs(n: int = 5, packing: Packing[Any] | None = ARRAY) -> list[Job[np.ndarray]]:
+    return [
+        Job(f"square{i}", squares, {"base": i, "size": i % 3}, cost=i, peak_bytes=10, packing=packing)
+        for i in range(n)
+    ]
+
+
+def right(results: Any) -> bool:
+    return [each.tolist() for each in results] == [(np.arange(i % 3) + i * i).tolist() for i in range(len(results))]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+def test_results_come_in_the_order_of_the_jobs(n_jobs: int, tmp_path: Path) -> None:
+    assert right(Runner(n_jobs).run(jobs(9)))
+    limited = WithinMemory(Runner(n_jobs), limit=1000, taken=100, folder=os.fspath(tmp_path))
+    assert right(limited.run(jobs(9))) and right(limited.within("part").run(jobs(9)))
+    assert list(Runner(n_jobs).run([])) == []
+
+
+def test_a_failing_job_names_itself() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        Runner().within("tree3").run([Job("layer1", fail, {"base": 0}, title="dividing")])
+    assert caught.value.__notes__ == ["It was raised in the job 'tree3.layer1' (dividing)."]  # type: ignore[attr-defined]
+    with pytest.raises(DataError) as told:
+        Job("layer1", fail, {"base": 1})()
+    assert not hasattr(told.value, "__notes__")  # already a sentence
+
+
+def test_what_is_made_once_is_made_when_it_is_asked_for() -> None:
+    CALLS.clear()
+    once = Once(Job("base", squares, {"base": 7}))
+    assert not CALLS
+    users = [Job(f"user{i}", np.sum, {"a": once}) for i in range(3)]
+    assert Runner().run(users) == [150, 150, 150] and CALLS == [7]
+
+
+@pytest.mark.parametrize("spill", [False, True])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_what_is_stored_is_not_run_again(spill: bool, n_jobs: int, tmp_path: Path) -> None:
+    def run(n: int) -> list[np.ndarray]:
+        checkpoint = Checkpoint(tmp_path / "work")
+        checkpoint.open({"training": 1})
+        runner = Checkpointed(Runner(n_jobs), checkpoint, block_bytes=1, spill=spill).within("part")
+        found = dict(runner.run(jobs(n)).scan())
+        assert runner.one(jobs(n)[-1]).tolist() == found[n - 1].tolist()
+        checkpoint.close()
+        return [found[i] for i in range(n)]
+
+    CALLS.clear()
+    assert right(run(4)) and sorted(set(CALLS)) == [0, 1, 2, 3]
+    CALLS.clear()
+    assert right(run(6)) and sorted(CALLS) == [4, 5]
+    CALLS.clear()
+    assert right(run(6)) and not CALLS
+    for block in list((tmp_path / "work").glob("block*"))[:2]:
+        array = next(path for path in block.glob("*.npy"))
+        array.write_bytes(array.read_bytes()[:-1] + b"\x7f")
+    assert right(run(6)) and 1 <= len(CALLS) <= 4  # what isn't whole any more is made again
+
+
+def test_results_without_a_packing_are_made_by_every_training(tmp_path: Path) -> None:
+    for _ in range(2):
+        checkpoint = Checkpoint(tmp_path / "work")
+        checkpoint.open({})
+        CALLS.clear()
+        assert right(Checkpointed(Runner(), checkpoint, block_bytes=1, spill=True).run(jobs(3, packing=None)))
+        assert CALLS == [2, 1, 0]
+        checkpoint.close()
+    assert not (tmp_path / "work").exists()
+
+
+def test_nothing_is_written_before_a_block_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened_runner(1, checkpoint=tmp_path / "work") as runner:
+        assert right(runner.run(jobs(4)))
+        assert not (tmp_path / "work").exists()
+    monkeypatch.setattr(checkpointing, "SECONDS", 0.0)
+    with opened_runner(1, checkpoint=tmp_path / "work") as runner:
+        assert right(runner.run(jobs(4)))
+        assert (tmp_path / "work").exists()
+    assert not (tmp_path / "work").exists()  # all done: a path is removed
+
+
+def test_an_interrupt_writes_what_is_done_where_anything_was_written(tmp_path: Path) -> None:
+    def interrupted(base: int) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    checkpoint = Checkpoint(tmp_path / "work")
+    with pytest.raises(KeyboardInterrupt), opened_runner(1, checkpoint=checkpoint) as runner:
+        assert isinstance(runner, Checkpointed)
+        runner.folder("begun")
+        runner.run([*jobs(4)[1:], Job("stop", interrupted, {"base": 0}, cost=0)])
+    again = Checkpoint(tmp_path / "work")
+    again.open({})
+    CALLS.clear()
+    assert right(Checkpointed(Runner(), again).run(jobs(4))) and CALLS == [0]
+
+
+def test_a_job_beyond_the_limit_is_refused_by_name(tmp_path: Path) -> None:
+    runner = WithinMemory(Runner(), limit=10**6, taken=4 * 10**5, folder=os.fspath(tmp_path))
+    big: Job[Any] = Job("big", squares, {"base": 1}, peak_bytes=10**6, title="making a large thing")
+    for run in (runner.one, lambda job: runner.run([job])):
+        with pytest.raises(MemoryLimitError, match=r"memory_limit is 1.0 MB, but 400 kB .* making a large thing"):
+            run(big)
+
+
+def test_jobs_that_do_not_fit_together_wait(tmp_path: Path) -> None:
+    runner = WithinMemory(Runner(4), limit=1000, taken=0, folder=os.fspath(tmp_path))
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def work(size: int) -> int:
+        with lock:
+            inside[0] += size
+            most[0] = max(most[0], inside[0])
+        with lock:
+            inside[0] -= size
+        return size
+
+    sizes = [300, 250, 500, 100, 600, 400] * 5
+    found = runner.run([Job(f"{i}", work, {"size": size}, peak_bytes=size) for i, size in enumerate(sizes)])
+    assert list(found) == sizes and most[0] <= 625
+
+
+def test_shared_arrays_are_the_same_in_files(tmp_path: Path) -> None:
+    runner = WithinMemory(Runner(), limit=100, taken=0, folder=os.fspath(tmp_path))
+    value = [np.arange(1000, dtype=np.int32).reshape(10, 100), (np.zeros(0, np.float32), "plain")]
+    shared = runner.share(value)
+    assert shared[0].tolist() == value[0].tolist() and shared[0].shape == (10, 100)  # type: ignore[union-attr]
+    assert shared[1][0].size == 0 and shared[1][1] == "plain" and not list(tmp_path.iterdir())
+
+
+def test_beside_a_runner_nothing_else_is_taken() -> None:
+    with pytest.raises(ParameterError, match="Beside a 'runner', fit takes no 'memory_limit' and no 'checkpoint'"):  # noqa: SIM117
+        with opened_runner(1, runner=Runner(), memory_limit="1GB"):
+            pass
+
+
+arrays = st.builds(
+    lambda shape, dtype, seed: np.random.default_rng(seed).integers(0, 100, shape).astype(dtype),
+    st.lists(st.integers(0, 4), max_size=3), st.sampled_from(["int32", "float32"]), st.integers(0, 99),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(arrays, arrays), min_size=1, max_size=6))
+def test_blocks_give_back_what_was_put_into_them(pairs: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    results: list[tuple[str, Arrays]] = [
+        (f"job{i}", {"one": a.astype(np.int32), "two": b.astype(np.float32)}) for i, (a, b) in enumerate(pairs)
+    ]
+    state = block_state(results)
+    assert block_names(state) == [name for name, _ in results]
+    for (name, before), (again, after) in zip(results, read_block(state), strict=True):
+        assert name == again and before.keys() == after.keys()
+        for field in before:
+            assert before[field].shape == after[field].shape and (before[field] == after[field]).all()
+
+
+def _shorten(field: str) -> Callable[[store.State], None]:
+    def change(state: store.State) -> None:
+        state.arrays[field] = state.arrays[field][:-1]
+
+    return change
+
+
+def _negative(state: store.State) -> None:
+    state.arrays["shapes"] = -np.abs(np.asarray(state.arrays["shapes"])) - 1
+
+
+def _huge(state: store.State) -> None:
+    state.arrays["shapes"] = np.full_like(state.arrays["shapes"], 2**62)
+
+
+@pytest.mark.parametrize("change", [_shorten("shapes"), _shorten("field.values"), _negative, _huge])
+def test_a_damaged_block_is_a_sentence(change: Callable[[store.State], None]) -> None:
+    state = block_state([("a", {"values": np.arange(6).reshape(2, 3)}), ("b", {"values": np.arange(4)})])
+    change(state)
+    with pytest.raises(ModelError, match="is damaged"):
+        list(read_block(state))
