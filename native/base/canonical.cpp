@@ -19,7 +19,8 @@ bool offsets_hold(const int64_t* indptr, int64_t n_rows, int64_t nnz, int64_t* b
   return true;
 }
 
-// A double as float32; beyond float32's range the cast would be undefined, so infinity is made by hand.
+// A double as float32; beyond float32's range the cast would be undefined, so infinity is returned
+// explicitly.
 template <typename Value>
 SYLVAN_INLINE float narrow(Value value) {
   constexpr double edge = 3.4028235677973366e38;  // from here on the nearest float32 is infinity
@@ -96,7 +97,7 @@ CheckResult canonical_rows(const int64_t* indptr, int64_t n_rows, const Index* i
     if (!seen.sorted) {
       order.resize(static_cast<size_t>(stop - start));
       for (int64_t i = 0; i < stop - start; ++i) order[static_cast<size_t>(i)] = start + i;
-      // Positions break ties, which keeps repeated columns in the order they stand in.
+      // Ties are broken by position, so repeated columns stay in their order.
       std::sort(order.begin(), order.end(), [indices](int64_t a, int64_t b) {
         return indices[a] != indices[b] ? indices[a] < indices[b] : a < b;
       });

@@ -1,11 +1,10 @@
-// Eight floats that are computed as one: the weights of a feature for neighbouring children. GCC and Clang
-// map them to vector registers through their vector types; other compilers get plain arrays. Sixteen at once,
-// which processors with AVX-512 could, would live in memory everywhere else.
+// Eight floats in one vector: the weights of a feature for neighbouring children. GCC and Clang map them to
+// vector registers through their vector types; other compilers get plain arrays. Sixteen would suit AVX-512
+// only, and be spilled to memory on every other processor.
 //
-// Vector arithmetic must stand in the body of the SYLVAN_CLONES function itself: GCC breaks wide vectors up
-// in a helper compiled for the baseline before it inlines that into a clone for a higher level. Only +, -, *
-// and scalar * vector are used; comparisons and selections are broken up even there, and are plain loops
-// instead.
+// Vector arithmetic must be written in the body of the SYLVAN_CLONES function itself: GCC splits wide vectors
+// in a helper compiled for the baseline before inlining it into a clone for a higher level. Only +, -, * and
+// scalar * vector are used; comparisons and selections would be split even there, so they are plain loops.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ void bind_base(nb::module_& m);
 void bind_buckets(nb::module_& m);
 void bind_classes(nb::module_& m);
 void bind_io(nb::module_& m);
-void bind_label_gate(nb::module_& m);
+void bind_label_filter(nb::module_& m);
 void bind_linear_search(nb::module_& m);
 void bind_linear_training(nb::module_& m);
 void bind_text(nb::module_& m);

@@ -18,14 +18,14 @@ namespace {
 template <typename T>
 using In3 = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-// The lists of all repetitions, held for as long as the kernel borrows from them.
+// The lists of all repetitions; owns a reference to the arrays that the kernel borrows.
 struct BucketLists {
   In2<int64_t> offsets;
   In2<int32_t> members;
   sylvan::BucketView view;
 };
 
-// A workspace of one thread at a time.
+// A workspace; it refuses a second thread.
 struct Counters {
   sylvan::BucketCounters counters;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -40,7 +40,7 @@ void make_lists(BucketLists* self, In2<int64_t> offsets, In2<int32_t> members, i
   need(n_repetitions >= 1 && n_repetitions <= 65535 &&
            static_cast<int64_t>(members.shape(0)) == n_repetitions && n_members <= n_labels,
        "offsets and members disagree");
-  bool rising = true;
+  bool sorted = true;
   {
     nb::gil_scoped_release release;
     for (int64_t r = 0; r < n_repetitions; ++r) {
@@ -55,14 +55,14 @@ void make_lists(BucketLists* self, In2<int64_t> offsets, In2<int32_t> members, i
     }
     need(size(members) == 0 || greatest < static_cast<uint32_t>(n_labels), "a member is out of range");
     for (int64_t r = 0; r < n_repetitions; ++r) {
-      rising &=
-          sylvan::all_rise(offsets.data() + r * (n_buckets + 1), n_buckets, members.data() + r * n_members);
+      sorted &=
+          sylvan::all_sorted(offsets.data() + r * (n_buckets + 1), n_buckets, members.data() + r * n_members);
     }
   }
   new (self)
       BucketLists{offsets,
                   members,
-                  {n_labels, n_repetitions, n_buckets, n_members, offsets.data(), members.data(), rising}};
+                  {n_labels, n_repetitions, n_buckets, n_members, offsets.data(), members.data(), sorted}};
 }
 
 void make_counters(Counters* self, int64_t n_labels, int64_t n_buckets, int64_t n_repetitions) {
@@ -92,7 +92,7 @@ Candidates bucket_candidates(const BucketLists& lists, Counters& workspace, In3<
            workspace.counters.n_repetitions() == lists.view.n_repetitions,
        "the counters are of other buckets");
   need(!workspace.busy.test_and_set(), "the counters are in use");
-  sylvan::FoundLabels found;
+  sylvan::BucketCandidates found;
   int64_t fault = -1;
   try {
     nb::gil_scoped_release release;
@@ -116,7 +116,7 @@ std::pair<int, int64_t> least_loaded(In2<int32_t> best, std::optional<In<int32_t
   need(size(loads) >= 1 && size(loads) <= INT32_MAX, "the number of buckets is out of range");
   need(size(out) == n_labels && (!current || size(*current) == n_labels), "one place a label is needed");
   nb::gil_scoped_release release;
-  const sylvan::PlacingResult result =
+  const sylvan::PlacementResult result =
       sylvan::least_loaded({n_labels, static_cast<int64_t>(best.shape(1)), size(loads), best.data(),
                             current ? current->data() : nullptr, room},
                            loads.data(), out.data());
@@ -141,11 +141,11 @@ bool same_members(In<int32_t> assignment, In<int64_t> offsets, In<int32_t> membe
 
 void bind_buckets(nb::module_& m) {
   nb::class_<BucketLists>(m, "BucketLists",
-                          "The inverted lists of all repetitions; it holds what it borrows from.")
+                          "The inverted lists of all repetitions; it refers to the arrays that it borrows.")
       .def("__init__", &make_lists, nb::arg("offsets").noconvert(), nb::arg("members").noconvert(),
            nb::arg("n_labels"));
   nb::class_<Counters>(m, "BucketCounters",
-                       "What counting needs, kept between calls; of one thread at a time.")
+                       "The workspace of counting, reused between calls, by one thread at a time.")
       .def("__init__", &make_counters, nb::arg("n_labels"), nb::arg("n_buckets"), nb::arg("n_repetitions"));
   m.def("bucket_candidates", &bucket_candidates, nb::arg("lists"), nb::arg("counters"),
         nb::arg("chosen").noconvert(), nb::arg("probabilities").noconvert(), nb::arg("first"),

@@ -15,7 +15,7 @@ inline void need(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-// Offsets of n parts: n + 1 of them, from 0 to total, never falling.
+// Offsets of n parts: n + 1 of them, from 0 to total, never decreasing.
 inline void need_offsets(const In<int64_t>& offsets, int64_t n, int64_t total, const char* what) {
   need(size(offsets) == n + 1 && offsets.data()[0] == 0 && offsets.data()[n] == total, what);
   for (int64_t i = 0; i < n; ++i) need(offsets.data()[i] <= offsets.data()[i + 1], what);

@@ -31,7 +31,7 @@ struct Features {
   int64_t n_features = 0;
 };
 
-// The weights of a trainer, for as long as it moves them; its tree is kept alive beside it.
+// A trainer and the arrays that it updates; its tree is kept alive by the binding.
 struct Trainer {
   Out2<float> weights;
   std::optional<Out2<float>> squares;
@@ -181,7 +181,7 @@ std::tuple<double, double, double> train(Trainer& self, const Features& features
                      size(*guide) == n_classes,
        "the noise and the classes disagree");
   need(!self.busy.test_and_set(), "the trainer is in use");
-  sylvan::ClassSums told;
+  sylvan::ClassSums sums_of_losses;
   try {
     nb::gil_scoped_release release;
     for (int64_t i = 0; i < size(order); ++i) {
@@ -196,26 +196,27 @@ std::tuple<double, double, double> train(Trainer& self, const Features& features
                                    uniform ? nullptr : sums->data(), uniform ? nullptr : guide->data()};
     const sylvan::ClassExamples examples{rows_of(features, self.bias), size(order), order.data(),
                                          classes.data(), row_weights ? row_weights->data() : nullptr};
-    told = self.trainer.train(examples, noise, rate, step);
+    sums_of_losses = self.trainer.train(examples, noise, rate, step);
   } catch (...) {
     self.busy.clear();
     throw;
   }
   self.busy.clear();
-  return {told.loss, told.covered, told.weight};
+  return {sums_of_losses.loss, sums_of_losses.covered, sums_of_losses.weight};
 }
 
 }  // namespace
 
 void bind_classes(nb::module_& m) {
-  nb::class_<Tree>(m, "ClassTree", "A tree over classes; it holds what it borrows from.")
+  nb::class_<Tree>(m, "ClassTree", "A tree over classes; it refers to the arrays that it borrows.")
       .def("__init__", &make_tree, nb::arg("child_starts").noconvert(), nb::arg("leaf_classes").noconvert());
-  nb::class_<Features>(m, "ClassFeatures", "Rows of features, verified; it holds what it borrows from.")
+  nb::class_<Features>(m, "ClassFeatures",
+                       "Rows of features, verified; it refers to the arrays that it borrows.")
       .def("__init__", &make_features, nb::arg("dense").noconvert().none(),
            nb::arg("indptr").noconvert().none(), nb::arg("indices").noconvert().none(),
            nb::arg("values").noconvert().none(), nb::arg("n_features"));
   nb::class_<Trainer>(m, "ClassTrainer",
-                      "Moves the weights of a tree's edges, example by example; of one thread at a time.")
+                      "Updates the weights of a tree's edges, example by example; for one thread at a time.")
       .def("__init__", &make_trainer, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
            nb::arg("squares").noconvert().none(), nb::arg("loss"), nb::arg("n_candidates"),
            nb::arg("n_noises"), nb::arg("log_normalizer"), nb::arg("decay"), nb::arg("bias"), nb::arg("seed"),

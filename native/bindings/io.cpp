@@ -91,7 +91,7 @@ void bind_io(nb::module_& m) {
         nb::arg("feature_counts").noconvert(), nb::arg("features").noconvert(), nb::arg("values").noconvert(),
         nb::arg("label_counts").noconvert(), nb::arg("labels").noconvert(),
         nb::arg("label_weights").noconvert(),
-        "Reads a block of lines into the arrays; what it held and the first fault, see readers.hpp.");
+        "Reads a block of lines into the arrays; its content and the first fault, see readers.hpp.");
   m.def("format_lines", &format_lines, nb::arg("first"), nb::arg("last"),
         nb::arg("feature_offsets").noconvert(), nb::arg("features").noconvert(),
         nb::arg("values").noconvert(), nb::arg("label_offsets").noconvert(), nb::arg("labels").noconvert(),

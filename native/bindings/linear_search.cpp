@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "bindings/checks.hpp"
-#include "bindings/label_gate.hpp"
+#include "bindings/label_filter.hpp"
 #include "linear/beam.hpp"
-#include "linear/join.hpp"
+#include "linear/merge.hpp"
 
 namespace {
 
 using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// A layer's arrays, held for as long as kernels borrow from them.
+// A layer; owns references to the arrays that kernels borrow.
 struct Layer {
-  std::vector<AnyArray> held;
+  std::vector<AnyArray> arrays;
   std::optional<In<float>> codebook;
   sylvan::LayerView view{};
 };
@@ -59,10 +59,10 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   need(size(block_starts) == 2 * n_clusters * (n_blocks + 1), "block_starts have the wrong size");
   new (self) Layer();
   const sylvan::ChildType type = child_type(children);
-  int64_t most_children = 1;
+  int64_t max_children = 1;
   for (int64_t c = 0; c < n_clusters; ++c) {
     const int64_t n = child_offsets.data()[c + 1] - child_offsets.data()[c];
-    most_children = n > most_children ? n : most_children;
+    max_children = n > max_children ? n : max_children;
     need(type != sylvan::ChildType::u8 || n <= 256, "a cluster has more children than their type can number");
   }
   sylvan::LayerView& view = self->view;
@@ -72,7 +72,7 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   view.n_blocks = n_blocks;
   view.n_rows = n_rows;
   view.n_entries = n_entries;
-  view.most_children = most_children;
+  view.max_children = max_children;
   view.block_bits = block_bits;
   view.child_type = type;
   view.weight_type = weight_type(weights, codebook.has_value());
@@ -87,15 +87,15 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   view.weights = weights.data();
   view.codebook = codebook ? codebook->data() : nullptr;
   view.intercepts = intercepts.data();
-  self->held = {AnyArray(child_offsets),
-                AnyArray(row_offsets),
-                AnyArray(entry_offsets),
-                AnyArray(block_starts),
-                keys,
-                lengths,
-                children,
-                weights,
-                AnyArray(intercepts)};
+  self->arrays = {AnyArray(child_offsets),
+                  AnyArray(row_offsets),
+                  AnyArray(entry_offsets),
+                  AnyArray(block_starts),
+                  keys,
+                  lengths,
+                  children,
+                  weights,
+                  AnyArray(intercepts)};
   self->codebook = codebook;
 }
 
@@ -138,11 +138,11 @@ void need_fit(const sylvan::TreeSearch& search, const Paths& paths) {
 
 bool rank_listed(const sylvan::TreeSearch& search, const sylvan::SparseRows& query, const Paths& paths,
                  const Listed& listed, int64_t first) {
-  sylvan::LabelGate gate(paths.view, listed.open);
-  gate.mark(listed.shared.data(), size(listed.shared));
-  if (!listed.row_offsets) return rank_rows(search, query, &gate, nullptr);
+  sylvan::LabelFilter filter(paths.view, listed.allowed);
+  filter.mark(listed.shared.data(), size(listed.shared));
+  if (!listed.row_offsets) return rank_rows(search, query, &filter, nullptr);
   const sylvan::RowLabels own = listed.rows(first);
-  return rank_rows(search, query, &gate, &own);
+  return rank_rows(search, query, &filter, &own);
 }
 
 void rank(const nb::typed<nb::list, Layer>& layers, In<int64_t> indptr, In<int32_t> indices, In<float> values,
@@ -188,8 +188,8 @@ void rank(const nb::typed<nb::list, Layer>& layers, In<int64_t> indptr, In<int32
   if (!done) throw std::bad_alloc();
 }
 
-void join_rankings(In2<int32_t> labels, In2<float> values, int64_t first, int64_t last,
-                   Out2<int32_t> out_labels, Out2<float> out_scores) {
+void merge_rankings(In2<int32_t> labels, In2<float> values, int64_t first, int64_t last,
+                    Out2<int32_t> out_labels, Out2<float> out_scores) {
   const int64_t n_rows = labels.shape(0), width = labels.shape(1), k = out_labels.shape(1);
   need(0 <= first && first <= last && last <= n_rows, "the rows are out of range");
   need(width >= 1 && width <= (int64_t{1} << 30) && k >= 1, "sizes out of range");
@@ -201,9 +201,9 @@ void join_rankings(In2<int32_t> labels, In2<float> values, int64_t first, int64_
   bool done = false;
   {
     nb::gil_scoped_release release;
-    done = sylvan::join_rankings(last - first, width, labels.data() + first * width,
-                                 values.data() + first * width, k, out_labels.data() + first * k,
-                                 out_scores.data() + first * k);
+    done = sylvan::merge_rankings(last - first, width, labels.data() + first * width,
+                                  values.data() + first * width, k, out_labels.data() + first * k,
+                                  out_scores.data() + first * k);
   }
   if (!done) throw std::bad_alloc();
 }
@@ -212,7 +212,7 @@ void join_rankings(In2<int32_t> labels, In2<float> values, int64_t first, int64_
 
 void bind_linear_search(nb::module_& m) {
   nb::class_<Layer>(m, "Layer",
-                    "One layer's weights as the kernels see them; it holds the arrays it borrows from.")
+                    "One layer's weights as the kernels see them; it refers to the arrays that it borrows.")
       .def("__init__", &make_layer, nb::arg("n_features"), nb::arg("block_bits"),
            nb::arg("child_offsets").noconvert(), nb::arg("row_offsets").noconvert(),
            nb::arg("entry_offsets").noconvert(), nb::arg("block_starts").noconvert(),
@@ -230,7 +230,7 @@ void bind_linear_search(nb::module_& m) {
         nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(),
         nb::arg("paths").none() = nb::none(), nb::arg("listed").none() = nb::none(),
         "Beam search through all layers for rows first to last - 1.");
-  m.def("join_rankings", &join_rankings, nb::arg("labels").noconvert(), nb::arg("values").noconvert(),
+  m.def("merge_rankings", &merge_rankings, nb::arg("labels").noconvert(), nb::arg("values").noconvert(),
         nb::arg("first"), nb::arg("last"), nb::arg("out_labels").noconvert(),
         nb::arg("out_scores").noconvert(),
         "The labels of the highest sums of values in rows first to last - 1.");

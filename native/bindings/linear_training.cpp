@@ -11,7 +11,7 @@
 
 namespace {
 
-// Row ids are the one thing here that comes from arithmetic in Python; the matrix itself was verified before.
+// Row ids are computed in Python and checked here; the matrix itself was verified before.
 int64_t entries_of(const In<int64_t>& indptr, const In<int32_t>& rows) {
   int64_t total = 0;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -2,12 +2,12 @@
 
 NB_MODULE(_native, m) {
   m.doc() = "Sylvan's native kernels; imported by sylvan.kernels alone.";
-  nb::set_leak_warnings(false);  // a model that a script still holds when the interpreter ends is no leak
+  nb::set_leak_warnings(false);  // a model that is alive when the interpreter exits is no leak
   bind_base(m);
   bind_buckets(m);
   bind_classes(m);
   bind_io(m);
-  bind_label_gate(m);
+  bind_label_filter(m);
   bind_linear_search(m);
   bind_linear_training(m);
   bind_text(m);

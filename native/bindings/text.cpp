@@ -219,13 +219,13 @@ void bind_rows(nb::module_& m) {
       nb::arg("entries").noconvert(), nb::arg("totals").noconvert(),
       "Adds each entry's count to the total of its term.");
   m.def(
-      "tfidf_keep_columns",
+      "tfidf_select_columns",
       [](Out<uint64_t> entries, Out<int64_t> indptr, In<int32_t> column_of) {
         if (indptr.size() < 1) throw std::invalid_argument("indptr is empty");
         nb::gil_scoped_release release;
-        check_rows(sylvan::keep_columns(entries.data(), static_cast<int64_t>(entries.size()), indptr.data(),
-                                        static_cast<int64_t>(indptr.size()) - 1, column_of.data(),
-                                        static_cast<int64_t>(column_of.size())));
+        check_rows(sylvan::select_columns(entries.data(), static_cast<int64_t>(entries.size()), indptr.data(),
+                                          static_cast<int64_t>(indptr.size()) - 1, column_of.data(),
+                                          static_cast<int64_t>(column_of.size())));
       },
       nb::arg("entries").noconvert(), nb::arg("indptr").noconvert(), nb::arg("column_of").noconvert(),
       "Renumbers terms as columns in place, drops those of column -1 and sorts each row.");

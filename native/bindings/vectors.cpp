@@ -9,7 +9,7 @@
 
 namespace {
 
-// Queries first to last - 1, checked against everything that belongs to them.
+// Queries first to last - 1, checked against the other arguments.
 struct Task {
   sylvan::Vectors queries;
   sylvan::Vectors base;
@@ -61,26 +61,26 @@ void nearest_candidates(In2<float> queries, In2<float> base, In<int64_t> offsets
   if (!done) throw std::bad_alloc();
 }
 
-void nearest_vectors(In2<float> queries, In2<float> base, std::optional<In<int32_t>> leave_out, int64_t first,
+void nearest_vectors(In2<float> queries, In2<float> base, std::optional<In<int32_t>> exclude, int64_t first,
                      int64_t last, int metric, Out2<int32_t> out_ids, Out2<float> out_distances) {
   const Task task = task_of(queries, base, first, last, metric, out_ids, out_distances);
-  need(!leave_out || leave_out->size() == queries.shape(0), "one row to leave out is needed for each query");
+  need(!exclude || exclude->size() == queries.shape(0), "one row to leave out is needed for each query");
   bool done = false;
   {
     nb::gil_scoped_release release;
-    done = sylvan::nearest_vectors(task.queries, task.base, leave_out ? leave_out->data() + first : nullptr,
+    done = sylvan::nearest_vectors(task.queries, task.base, exclude ? exclude->data() + first : nullptr,
                                    task.k, task.metric, task.ids, task.distances);
   }
   if (!done) throw std::bad_alloc();
 }
 
 template <typename Id>
-void midx_draw(In2<double> heights, In2<double> second, In2<float> log_first, In2<float> log_second,
+void midx_draw(In2<double> cumulative, In2<double> second, In2<float> log_first, In2<float> log_second,
                In<int64_t> offsets, In<double> masses, In<Id> order, In<double> in_cells,
-               In<float> own_scores, In2<double> coins, Out2<int64_t> ids, Out2<float> log_q) {
-  const auto n_queries = static_cast<int64_t>(heights.shape(0));
-  const auto k = static_cast<int64_t>(heights.shape(1));
-  const auto n_draws = static_cast<int64_t>(coins.shape(1));
+               In<float> own_scores, In2<double> uniforms, Out2<int64_t> ids, Out2<float> log_q) {
+  const auto n_queries = static_cast<int64_t>(cumulative.shape(0));
+  const auto k = static_cast<int64_t>(cumulative.shape(1));
+  const auto n_draws = static_cast<int64_t>(uniforms.shape(1));
   const auto has_shape = [](const auto& array, int64_t rows, int64_t columns) {
     return static_cast<int64_t>(array.shape(0)) == rows && static_cast<int64_t>(array.shape(1)) == columns;
   };
@@ -88,7 +88,7 @@ void midx_draw(In2<double> heights, In2<double> second, In2<float> log_first, In
   need(has_shape(second, n_queries, k) && has_shape(log_first, n_queries, k) &&
            has_shape(log_second, n_queries, k),
        "the scores disagree");
-  need(has_shape(coins, n_queries, n_draws) && has_shape(ids, n_queries, n_draws) &&
+  need(has_shape(uniforms, n_queries, n_draws) && has_shape(ids, n_queries, n_draws) &&
            has_shape(log_q, n_queries, n_draws),
        "the draws disagree");
   need(size(masses) == k * k, "the masses disagree");
@@ -101,7 +101,7 @@ void midx_draw(In2<double> heights, In2<double> second, In2<float> log_first, In
                               n_draws,
                               k,
                               size(order),
-                              heights.data(),
+                              cumulative.data(),
                               second.data(),
                               log_first.data(),
                               log_second.data(),
@@ -109,16 +109,16 @@ void midx_draw(In2<double> heights, In2<double> second, In2<float> log_first, In
                               masses.data(),
                               weighted ? in_cells.data() : nullptr,
                               weighted ? own_scores.data() : nullptr,
-                              coins.data()};
+                              uniforms.data()};
   sylvan::midx_draw(draw, order.data(), ids.data(), log_q.data());
 }
 
 template <typename Id>
 void bind_midx(nb::module_& m) {
-  m.def("midx_draw", &midx_draw<Id>, nb::arg("heights").noconvert(), nb::arg("second").noconvert(),
+  m.def("midx_draw", &midx_draw<Id>, nb::arg("cumulative").noconvert(), nb::arg("second").noconvert(),
         nb::arg("log_first").noconvert(), nb::arg("log_second").noconvert(), nb::arg("offsets").noconvert(),
         nb::arg("masses").noconvert(), nb::arg("order").noconvert(), nb::arg("in_cells").noconvert(),
-        nb::arg("own_scores").noconvert(), nb::arg("coins").noconvert(), nb::arg("ids").noconvert(),
+        nb::arg("own_scores").noconvert(), nb::arg("uniforms").noconvert(), nb::arg("ids").noconvert(),
         nb::arg("log_q").noconvert(),
         "Draw classes in two stages from an inverted multi-index, with the log-probability of each.");
 }
@@ -131,7 +131,7 @@ void bind_vectors(nb::module_& m) {
         nb::arg("first"), nb::arg("last"), nb::arg("metric"), nb::arg("out_ids").noconvert(),
         nb::arg("out_distances").noconvert(), "The nearest of each query's candidates, by true distance.");
   m.def("nearest_vectors", &nearest_vectors, nb::arg("queries").noconvert(), nb::arg("base").noconvert(),
-        nb::arg("leave_out").noconvert().none(), nb::arg("first"), nb::arg("last"), nb::arg("metric"),
+        nb::arg("exclude").noconvert().none(), nb::arg("first"), nb::arg("last"), nb::arg("metric"),
         nb::arg("out_ids").noconvert(), nb::arg("out_distances").noconvert(),
         "The nearest of all vectors, by true distance.");
   bind_midx<int32_t>(m);

@@ -4,7 +4,7 @@
 
 namespace {
 
-// Ids below `limit`: a wrong array must never become a wild read.
+// Ids from 0 to below `limit`.
 void need_ids(const int32_t* ids, size_t n, int64_t limit, const char* message) {
   bool sound = true;
   for (size_t i = 0; i < n; ++i) sound &= ids[i] >= 0 && ids[i] < limit;

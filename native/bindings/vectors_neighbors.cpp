@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "bindings/checks.hpp"
-#include "bindings/label_gate.hpp"
+#include "bindings/label_filter.hpp"
 #include "vectors/neighbors.hpp"
 
 namespace {
 
-// An index's arrays, held for as long as the kernel borrows from them.
+// An index; owns references to the arrays that the kernel borrows.
 struct Neighbors {
   In<int32_t> rare;
   In<int64_t> posting_offsets;
@@ -102,15 +102,15 @@ void vote(In<int64_t> label_offsets, In<int32_t> labels, std::optional<In<float>
   {
     nb::gil_scoped_release release;
     const sylvan::LabelPaths flat{n_labels, nullptr, nullptr, {}};
-    std::optional<sylvan::LabelGate> gate;
+    std::optional<sylvan::LabelFilter> filter;
     if (listed) {
-      gate.emplace(flat, listed->open);
-      gate->mark(listed->shared.data(), size(listed->shared));
+      filter.emplace(flat, listed->allowed);
+      filter->mark(listed->shared.data(), size(listed->shared));
     }
     const bool has_own = listed && listed->row_offsets;
     const sylvan::RowLabels own = has_own ? listed->rows(first) : sylvan::RowLabels{};
     done = sylvan::vote(of_rows, last - first, n, rows.data() + first * n, similarities.data() + first * n,
-                        power, gate ? &*gate : nullptr, has_own ? &own : nullptr, k,
+                        power, filter ? &*filter : nullptr, has_own ? &own : nullptr, k,
                         out_labels.data() + first * k, out_scores.data() + first * k);
   }
   if (!done) throw std::bad_alloc();
@@ -120,7 +120,8 @@ void vote(In<int64_t> label_offsets, In<int32_t> labels, std::optional<In<float>
 
 void bind_vectors_neighbors(nb::module_& m) {
   nb::class_<Neighbors>(
-      m, "Neighbors", "The rows of a neighbour index as the kernel sees them; it holds what it borrows from.")
+      m, "Neighbors",
+      "The rows of a neighbour index as the kernel sees them; it refers to the arrays that it borrows.")
       .def("__init__", &make_neighbors, nb::arg("rare").noconvert(), nb::arg("posting_offsets").noconvert(),
            nb::arg("posting_rows").noconvert(), nb::arg("posting_values").noconvert(),
            nb::arg("frequent").noconvert(), nb::arg("row_offsets").noconvert(),

@@ -4,29 +4,29 @@
 
 namespace sylvan {
 
-PlacingResult least_loaded(const Wishes& wishes, int64_t* loads, int32_t* out) {
-  for (int64_t label = 0; label < wishes.n_labels; ++label) {
-    const int32_t* best = wishes.best + label * wishes.n_choices;
-    const int32_t here = wishes.current ? wishes.current[label] : -1;
-    if (here < -1 || here >= wishes.n_buckets) return {PlacingFault::bucket_out_of_range, label};
+PlacementResult least_loaded(const BucketChoices& choices, int64_t* loads, int32_t* out) {
+  for (int64_t label = 0; label < choices.n_labels; ++label) {
+    const int32_t* best = choices.best + label * choices.n_choices;
+    const int32_t here = choices.current ? choices.current[label] : -1;
+    if (here < -1 || here >= choices.n_buckets) return {PlacementFault::bucket_out_of_range, label};
     int32_t to = -1;
     bool settled = false;
-    for (int64_t i = 0; i < wishes.n_choices; ++i) {
+    for (int64_t i = 0; i < choices.n_choices; ++i) {
       const int32_t bucket = best[i];
-      if (bucket < -1 || bucket >= wishes.n_buckets) return {PlacingFault::bucket_out_of_range, label};
+      if (bucket < -1 || bucket >= choices.n_buckets) return {PlacementFault::bucket_out_of_range, label};
       if (bucket < 0 || settled) continue;
       const int64_t load = loads[bucket];
-      settled = load < wishes.room;
+      settled = load < choices.room;
       if (to < 0 || settled || load < loads[to] || (load == loads[to] && bucket == here)) to = bucket;
     }
-    if (to < 0) {  // no wish: it stays
-      if (here < 0 && !wishes.current) return {PlacingFault::nowhere_to_stay, label};
+    if (to < 0) {  // no choice: it stays
+      if (here < 0 && !choices.current) return {PlacementFault::no_bucket, label};
       to = here;
     }
     out[label] = to;
     if (to >= 0) ++loads[to];
   }
-  return {PlacingFault::none, -1};
+  return {PlacementFault::none, -1};
 }
 
 bool list_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets, int64_t n_members,
@@ -41,7 +41,7 @@ bool list_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets
     ++n_placed;
   }
   if (n_placed != n_members) return false;
-  int64_t start = 0;  // counts become starts, and starts become ends as the lists fill up
+  int64_t start = 0;  // counts become starts, and starts become ends as the lists fill
   for (int64_t bucket = 0; bucket <= n_buckets; ++bucket) {
     const int64_t count = offsets[bucket];
     offsets[bucket] = start;
@@ -55,12 +55,12 @@ bool list_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets
   return true;
 }
 
-bool all_rise(const int64_t* offsets, int64_t n_buckets, const int32_t* members) {
-  bool rising = true;
+bool all_sorted(const int64_t* offsets, int64_t n_buckets, const int32_t* members) {
+  bool sorted = true;
   for (int64_t bucket = 0; bucket < n_buckets; ++bucket) {
-    for (int64_t i = offsets[bucket] + 1; i < offsets[bucket + 1]; ++i) rising &= members[i - 1] < members[i];
+    for (int64_t i = offsets[bucket] + 1; i < offsets[bucket + 1]; ++i) sorted &= members[i - 1] < members[i];
   }
-  return rising;
+  return sorted;
 }
 
 bool same_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets, int64_t n_members,
@@ -74,8 +74,8 @@ bool same_members(const int32_t* assignment, int64_t n_labels, int64_t n_buckets
       before = members[i];
     }
   }
-  // Rising lists of labels that name their own bucket hold no label twice: none is missing if as many are
-  // placed.
+  // Sorted lists whose labels are all assigned to that bucket repeat no label: equal numbers mean none is
+  // missing.
   int64_t n_placed = 0;
   for (int64_t label = 0; label < n_labels; ++label) n_placed += assignment[label] >= 0;
   return n_placed == n_members;

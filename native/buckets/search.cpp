@@ -9,36 +9,36 @@
 namespace sylvan {
 namespace {
 
-constexpr int kCoarse = 19;     // the bits of a score that its bin leaves out: 13 are left
-constexpr int64_t kAhead = 24;  // labels whose counters are fetched before their turn
+constexpr int kCoarse = 19;     // low bits of a score that its bin ignores: 13 remain
+constexpr int64_t kAhead = 24;  // labels whose counters are prefetched
 constexpr uint32_t kBins = 1u << (32 - kCoarse);
 constexpr int64_t kBlock = 1 << 13;  // labels whose counters are 64 KiB
-constexpr size_t kRunsAhead = 6;     // lists whose next labels are fetched before their turn
-constexpr int64_t kChunk = 8;        // cells of a block that are looked at together
-constexpr int64_t kSparse = 8;       // blocks where one label of so many is touched, or more
+constexpr size_t kRunsAhead = 6;     // lists whose next labels are prefetched
+constexpr int64_t kChunk = 8;        // cells of a block that are examined together
+constexpr int64_t kSparse = 8;       // counting in blocks pays when one label in so many is touched
 
-uint32_t rising_bits(float value) {
+uint32_t ordered_bits(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-float value_of(uint32_t rising) {
-  const uint32_t bits = (rising >> 31) != 0 ? rising & 0x7fffffffu : ~rising;
+float value_of(uint32_t ordered) {
+  const uint32_t bits = (ordered >> 31) != 0 ? ordered & 0x7fffffffu : ~ordered;
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-// The bin that holds the last of the first `limit` items, of which there are as many or more.
+// The bin of the limit-th item from the top; there are at least `limit` items.
 uint32_t bin_reaching(const std::vector<int32_t>& bins, int64_t limit) {
   int64_t above = 0;
-  auto least = static_cast<uint32_t>(bins.size() - 1);
-  while (least > 0 && above + bins[least] < limit) above += bins[least--];
-  return least;
+  auto lowest = static_cast<uint32_t>(bins.size() - 1);
+  while (lowest > 0 && above + bins[lowest] < limit) above += bins[lowest--];
+  return lowest;
 }
 
-// What a bucket adds to the cell of each of its labels: its probability and a vote.
+// What a bucket adds to the cell of each member: its probability and one vote.
 Floats<2> one_vote(float probability) {
   const float vote[2] = {probability, 1.0f};
   Floats<2> once;
@@ -55,7 +55,7 @@ void add_to(Cell* cell, const Floats<2>& once) {
   std::memcpy(static_cast<void*>(cell), &both, sizeof both);
 }
 
-// For every chunk of cells, whether the sum of one and the votes of one are above the floors.
+// For every chunk of cells, whether some sum and some votes are above the floors.
 SYLVAN_CLONES void above(const float* SYLVAN_RESTRICT cells, int64_t n_chunks, const float* floors,
                          uint8_t* SYLVAN_RESTRICT hit) {
   constexpr int kFloats = 8;
@@ -79,10 +79,10 @@ SYLVAN_CLONES void above(const float* SYLVAN_RESTRICT cells, int64_t n_chunks, c
 
 }  // namespace
 
-// Field by field: a whole item would be read back from the stack, wider than it had been written, and wait.
+// Field by field: copying a whole item would stall on store forwarding.
 inline void BucketCounters::fill(Item* item, const Cell& cell, int64_t label) {
   item->votes = static_cast<uint32_t>(cell.votes);
-  item->score = rising_bits(cell.sum);
+  item->score = ordered_bits(cell.sum);
   item->label = static_cast<int32_t>(label);
 }
 
@@ -102,7 +102,7 @@ bool BucketCounters::sound(const BucketView& buckets, const Probes& probes, int6
   return good;
 }
 
-// The chosen buckets, each once a repetition; how many labels they hold.
+// Lists the chosen buckets, each once a repetition; returns how many members they have in all.
 int64_t BucketCounters::list_runs(const BucketView& buckets, const Probes& probes, int64_t query) {
   int64_t total = 0;
   runs_.clear();
@@ -122,14 +122,14 @@ int64_t BucketCounters::list_runs(const BucketView& buckets, const Probes& probe
   return total;
 }
 
-// Adds up votes and probabilities; touched_ has one place more than labels can be found.
+// Counts votes and probabilities; touched_ has room for one more than the labels that can be touched.
 int64_t BucketCounters::count() {
   Cell* cells = cells_.data();
   int32_t* touched = touched_.data();
   int64_t n_touched = 0;
   for (const Run& run : runs_) {
     const Floats<2> once = one_vote(run.probability);
-    // A label is kept only where its counter was 0: a branch there would be guessed wrongly.
+    // A label is recorded only if its counter was 0, without a branch, which would be mispredicted.
     const auto add = [&](int32_t label) {
       Cell& cell = cells[label];
       uint32_t votes;
@@ -148,8 +148,8 @@ int64_t BucketCounters::count() {
   return n_touched;
 }
 
-// The items that can be among the first `limit`: what is touched, but for what coarse bins of the order show
-// to be beyond. All counters are 0 again.
+// Collects the items that can be among the first `limit`: the touched labels, without those that coarse bins
+// of the order rule out. Resets all counters to 0.
 template <typename Bin>
 void BucketCounters::collect(int64_t n_touched, const Selection& selection, std::vector<int32_t>& bins,
                              Bin bin) {
@@ -169,25 +169,25 @@ void BucketCounters::collect(int64_t n_touched, const Selection& selection, std:
     cell = {0.0f, 0.0f};
   }
   n_items_ = n;
-  if (n > selection.limit) keep_first(selection.limit, bins, bin);
+  if (n > selection.limit) cut_to_limit(selection.limit, bins, bin);
 }
 
-// Leaves out the items of the bins beyond the limit, of which bins holds the sizes; there are more items.
+// Drops the items whose bins lie beyond the limit; `bins` has the bins' sizes, and there are more items.
 template <typename Bin>
-void BucketCounters::keep_first(int64_t limit, const std::vector<int32_t>& bins, Bin bin) {
-  const uint32_t least = bin_reaching(bins, limit);
+void BucketCounters::cut_to_limit(int64_t limit, const std::vector<int32_t>& bins, Bin bin) {
+  const uint32_t lowest = bin_reaching(bins, limit);
   Item* items = items_.data();
-  int64_t kept = 0;
+  int64_t n_selected = 0;
   for (int64_t i = 0; i < n_items_; ++i) {
     const Item item = items[i];
-    items[kept] = item;
-    kept += bin(item) >= least;
+    items[n_selected] = item;
+    n_selected += bin(item) >= lowest;
   }
-  n_items_ = kept;
+  n_items_ = n_selected;
 }
 
-// Counting with a block of labels at a time, whose counters stay near the processor: where a good part of all
-// labels is touched, that is faster than counters of all labels and a list of those touched.
+// Counts a block of labels at a time, whose counters stay in the cache. When a good part of all labels is
+// touched, this is faster than counters for all labels and a list of the touched ones.
 template <typename Bin>
 void BucketCounters::count_in_blocks(const Selection& selection, std::vector<int32_t>& bins, Bin bin) {
   const auto room = static_cast<size_t>((std::min(n_labels(), kBlock) + kChunk - 1) / kChunk * kChunk);
@@ -197,8 +197,8 @@ void BucketCounters::count_in_blocks(const Selection& selection, std::vector<int
   }
   std::fill(bins.begin(), bins.end(), 0);
   n_items_ = 0;
-  uint32_t least = 0;    // the bin below which no item is among the first
-  int64_t n_parted = 0;  // items when that was last looked up
+  uint32_t lowest = 0;   // no item below this bin is among the first
+  int64_t n_parted = 0;  // items when that was last updated
   for (int64_t first = 0; first < n_labels(); first += kBlock) {
     const int64_t end = std::min(first + kBlock, n_labels());
     Cell* cells = block_.data();
@@ -213,26 +213,26 @@ void BucketCounters::count_in_blocks(const Selection& selection, std::vector<int
       for (; at < run.end && *at < end; ++at) add_to(cells + (*at - first), once);
       run.at = at;
     }
-    collect_block(first, end - first, selection, least, bins, bin);
+    collect_block(first, end - first, selection, lowest, bins, bin);
     if (n_items_ - n_parted > selection.limit / 2 && n_items_ > selection.limit) {
       n_parted = n_items_;
-      least = bin_reaching(bins, selection.limit);
+      lowest = bin_reaching(bins, selection.limit);
     }
   }
-  if (n_items_ > selection.limit) keep_first(selection.limit, bins, bin);
+  if (n_items_ > selection.limit) cut_to_limit(selection.limit, bins, bin);
 }
 
-// The cells of a block that may be among the first; the block's counters are 0 again.
+// Collects the cells of a block that may be among the first; resets the block's counters to 0.
 template <typename Bin>
-void BucketCounters::collect_block(int64_t first, int64_t n_cells, const Selection& selection, uint32_t least,
-                                   std::vector<int32_t>& bins, Bin bin) {
+void BucketCounters::collect_block(int64_t first, int64_t n_cells, const Selection& selection,
+                                   uint32_t lowest, std::vector<int32_t>& bins, Bin bin) {
   const int64_t n_chunks = (n_cells + kChunk - 1) / kChunk;
-  float floors[2] = {-1.0f,
-                     static_cast<float>(selection.min_votes) - 0.5f};  // to be above: the sum, the votes
+  float floors[2] = {
+      -1.0f, static_cast<float>(selection.min_votes) - 0.5f};  // the sum and the votes must be above these
   if (selection.by_votes) {
-    floors[1] = std::max(floors[1], static_cast<float>(least) - 0.5f);
-  } else if (least > 0) {
-    floors[0] = value_of((least << kCoarse) - 1);
+    floors[1] = std::max(floors[1], static_cast<float>(lowest) - 0.5f);
+  } else if (lowest > 0) {
+    floors[0] = value_of((lowest << kCoarse) - 1);
   }
   above(&block_[0].sum, n_chunks, floors, hit_.data());
   const Cell* cells = block_.data();
@@ -245,7 +245,7 @@ void BucketCounters::collect_block(int64_t first, int64_t n_cells, const Selecti
       fill(&item, cells[i], first + i);
       const uint32_t own = bin(item);
       const int32_t counts =
-          static_cast<int32_t>(own >= least) & static_cast<int32_t>(item.votes >= selection.min_votes);
+          static_cast<int32_t>(own >= lowest) & static_cast<int32_t>(item.votes >= selection.min_votes);
       bins[own] += counts;
       n += counts;
     }
@@ -254,7 +254,7 @@ void BucketCounters::collect_block(int64_t first, int64_t n_cells, const Selecti
   std::memset(static_cast<void*>(block_.data()), 0, sizeof(Cell) * static_cast<size_t>(n_chunks * kChunk));
 }
 
-// What is found, in items_, and perhaps more than the limit.
+// Leaves the candidates in items_, perhaps more than the limit.
 template <typename Bin>
 void BucketCounters::count_and_collect(bool in_blocks, const Selection& selection, std::vector<int32_t>& bins,
                                        Bin bin) {
@@ -265,7 +265,7 @@ void BucketCounters::count_and_collect(bool in_blocks, const Selection& selectio
   }
 }
 
-// The first `limit` items, best first where that is asked for.
+// Cuts items_ to the first `limit`, sorted if that is requested.
 template <typename Better>
 void BucketCounters::order(const Selection& selection, const Better& better) {
   const auto begin = items_.begin();
@@ -277,20 +277,19 @@ void BucketCounters::order(const Selection& selection, const Better& better) {
 }
 
 int64_t BucketCounters::find(const BucketView& buckets, const Probes& probes, const Selection& asked,
-                             FoundLabels& found) {
+                             BucketCandidates& found) {
   Selection selection = asked;
-  selection.min_votes = std::max<uint32_t>(asked.min_votes, 1);  // what isn't touched isn't found
+  selection.min_votes = std::max<uint32_t>(asked.min_votes, 1);  // untouched labels are no candidates
   for (int64_t query = 0; query < probes.n_queries; ++query) {
     if (!sound(buckets, probes, query)) return query;
     const int64_t increments = list_runs(buckets, probes, query);
-    // Before a counter is touched, for memory may run out: what can be found, and what is looked at beyond
-    // it.
+    // Before a counter is touched, as memory may run out: room for every candidate and one chunk more.
     const auto room = static_cast<size_t>(std::min(increments, n_labels()) + kChunk + 1);
     if (items_.size() < room) items_.resize(room);
-    const bool in_blocks = buckets.rising && increments >= n_labels() / kSparse;
+    const bool in_blocks = buckets.sorted && increments >= n_labels() / kSparse;
     if (!in_blocks && touched_.size() < room) touched_.resize(room);
     if (selection.by_votes) {
-      // More votes than there are repetitions: only in lists that name a label twice.
+      // More votes than repetitions occur only if a list repeats a label.
       const auto most = static_cast<uint32_t>(vote_bins_.size() - 1);
       count_and_collect(in_blocks, selection, vote_bins_,
                         [most](const Item& item) { return std::min(item.votes, most); });

@@ -1,4 +1,4 @@
-// The labels of the buckets that a query chose in every repetition: counted, ordered, the best of them kept.
+// Candidate labels from the buckets that a query probes: counted, ordered, cut to a limit.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace sylvan {
 
-// R partitions of labels as inverted lists; a label stands once in each.
+// R partitions of the labels as inverted lists; each contains a label once.
 struct BucketView {
   int64_t n_labels;
   int64_t n_repetitions;
@@ -14,10 +14,10 @@ struct BucketView {
   int64_t n_members;       // of each repetition
   const int64_t* offsets;  // (n_repetitions, n_buckets + 1), into the repetition's own members
   const int32_t* members;  // (n_repetitions, n_members)
-  bool rising;             // whether the members of every bucket rise
+  bool sorted;             // whether the members of every bucket are ascending
 };
 
-// The buckets that queries look into; -1 is none, and one named twice in a repetition counts once.
+// The buckets that queries probe; -1 is none, and one repeated in a repetition counts once.
 struct Probes {
   int64_t n_queries;
   int64_t n_probes;
@@ -28,11 +28,11 @@ struct Probes {
 struct Selection {
   uint32_t min_votes;
   bool by_votes;  // votes, then the sum of probabilities, then the lower label; else the sum, then the label
-  int64_t limit;  // the first so many in that order
-  bool sorted;    // best first; else whichever order comes cheapest, which is the same every time
+  int64_t limit;  // how many to return, in that order
+  bool sorted;    // best first; else in the cheapest order, which is still deterministic
 };
 
-struct FoundLabels {
+struct BucketCandidates {
   std::vector<int64_t> counts;   // of each query
   std::vector<int64_t> touched;  // increments of each query
   std::vector<int32_t> labels;
@@ -40,7 +40,7 @@ struct FoundLabels {
   std::vector<float> scores;
 };
 
-// What counting needs, kept from call to call: all counters are 0 between queries.
+// The workspace of counting, reused between calls: all counters are 0 between queries.
 class BucketCounters {
  public:
   BucketCounters(int64_t n_labels, int64_t n_buckets, int64_t n_repetitions);
@@ -49,21 +49,22 @@ class BucketCounters {
   int64_t n_buckets() const { return static_cast<int64_t>(stamps_.size()); }
   int64_t n_repetitions() const { return static_cast<int64_t>(vote_bins_.size()) - 1; }
 
-  // Appends what the queries find. Returns -1, or the first query that names a bucket out of range or holds a
-  // probability that is no number from 0; throws std::bad_alloc.
-  int64_t find(const BucketView& buckets, const Probes& probes, const Selection& asked, FoundLabels& found);
+  // Appends the candidates of the queries. Returns -1, or the first query with a bucket out of range or a
+  // probability that isn't finite and at least 0; throws std::bad_alloc.
+  int64_t find(const BucketView& buckets, const Probes& probes, const Selection& asked,
+               BucketCandidates& found);
 
  private:
   struct Cell {
     float sum;
-    float votes;  // a float, to be added up together with the sum
+    float votes;  // a float, so that it is added together with the sum
   };
   struct Item {
     uint32_t votes;
-    uint32_t score;  // the sum's bits, rising with it
+    uint32_t score;  // the sum's bits, in the order of sums
     int32_t label;
   };
-  // The labels of a chosen bucket that aren't counted yet.
+  // The members of a probed bucket that aren't counted yet.
   struct Run {
     const int32_t* at;
     const int32_t* end;
@@ -83,7 +84,7 @@ class BucketCounters {
   void collect_block(int64_t first, int64_t n_cells, const Selection& selection, uint32_t least,
                      std::vector<int32_t>& bins, Bin bin);
   template <typename Bin>
-  void keep_first(int64_t limit, const std::vector<int32_t>& bins, Bin bin);
+  void cut_to_limit(int64_t limit, const std::vector<int32_t>& bins, Bin bin);
   template <typename Better>
   void order(const Selection& selection, const Better& better);
 
@@ -94,9 +95,9 @@ class BucketCounters {
 
   std::vector<Cell> cells_;   // one a label
   std::vector<Cell> block_;   // of the labels of a block
-  std::vector<uint8_t> hit_;  // for some cells of a block, whether one of them may be among the first
+  std::vector<uint8_t> hit_;  // for each chunk of a block, whether a cell may be among the first
   std::vector<Run> runs_;
-  std::vector<int64_t> stamps_;  // one a bucket: when it was last looked into
+  std::vector<int64_t> stamps_;  // one a bucket: when it was last probed
   int64_t now_ = 0;
   std::vector<int32_t> touched_;
   std::vector<Item> items_;

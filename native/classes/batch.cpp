@@ -9,13 +9,13 @@ namespace sylvan {
 namespace {
 
 constexpr int kWidth = 8;
-constexpr int kRows = 2;                // scored together for
-constexpr int kEdges = 5;               // as many edges: what they add up stays in registers
-constexpr int64_t kMostRows = 1024;     // their features stay in the second cache
-constexpr int64_t kMostSums = 1 << 18;  // a megabyte
+constexpr int kRows = 2;               // scored together with
+constexpr int kEdges = 5;              // so many edges: their sums stay in registers
+constexpr int64_t kMaxRows = 1024;     // their features stay in the L2 cache
+constexpr int64_t kMaxSums = 1 << 18;  // a megabyte
 
-// The scores of the n edges from `first` on for each pair's row, put where the pair says. An edge's score is
-// the one that score_edges gives: the same sums in the same order.
+// The scores of the n edges from `first` on for each pair's row, written where the pair says. The sums have
+// the order of score_edges, so that the bits are the same.
 SYLVAN_CLONES void score_node(const EdgeWeights& weights, const ClassRows& rows, int64_t first, int64_t n,
                               const int64_t* pair_rows, const int64_t* pair_at, int64_t n_pairs,
                               float* SYLVAN_RESTRICT sums) {
@@ -58,7 +58,7 @@ SYLVAN_CLONES void score_node(const EdgeWeights& weights, const ClassRows& rows,
   }
 }
 
-int64_t most_children(const ClassTree& tree) {
+int64_t max_children(const ClassTree& tree) {
   int64_t most = 1;
   for (int64_t node = 0; node <= tree.first_leaf(); ++node) {
     most = std::max(most, tree.first_child(node + 1) - tree.first_child(node));
@@ -73,10 +73,10 @@ ClassBatchSearch::ClassBatchSearch(const ClassTree& tree, int64_t beam, bool log
   for (int64_t layer = 0; layer + 1 < tree.n_layers(); ++layer) {
     beam_ = std::max(beam_, std::min(beam, tree.layer_start(layer + 1) - tree.layer_start(layer)));
   }
-  block_rows_ = std::clamp<int64_t>(kMostSums / (beam_ * most_children(tree)), 1, kMostRows);
+  block_rows_ = std::clamp<int64_t>(kMaxSums / (beam_ * max_children(tree)), 1, kMaxRows);
 }
 
-// Every row at the root.
+// Starts every row at the root.
 void ClassBatchSearch::start(int64_t n_rows) {
   n_rows_ = n_rows;
   const auto n = static_cast<size_t>(n_rows);
@@ -86,7 +86,7 @@ void ClassBatchSearch::start(int64_t n_rows) {
   row_at_.resize(n);
 }
 
-// The scores of all edges below the rows' nodes, which are those of one layer.
+// Scores all edges below the rows' nodes, which are in one layer.
 void ClassBatchSearch::score_layer(const EdgeWeights& weights, const ClassRows& rows, int64_t first,
                                    int64_t layer) {
   const int64_t before = layer == 0 ? -1 : tree_.layer_start(layer - 1);
@@ -105,7 +105,7 @@ void ClassBatchSearch::score_layer(const EdgeWeights& weights, const ClassRows& 
     row_at_[row] = at;
     for (int64_t i = 0; i < n_nodes_[row]; ++i) {
       const int64_t edge = nodes_[row * beam_ + i];
-      const int64_t pair = pair_ends_[edge - before]++;  // from its first on
+      const int64_t pair = pair_ends_[edge - before]++;  // counts up from its first
       pair_rows_[pair] = first + row;
       pair_at_[pair] = at;
       at += tree_.first_child(edge + 2) - tree_.first_child(edge + 1);

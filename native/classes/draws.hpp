@@ -1,32 +1,32 @@
-// Noise classes for training, drawn by numbers that depend on the seed and on how many came before alone.
+// Noise classes for training. The random numbers depend on the seed and on the number of the step only.
 #pragma once
 
 #include <cstdint>
 
 namespace sylvan {
 
-// A distribution over classes; without `sums` the uniform one.
+// A distribution over classes; uniform without `sums`.
 struct ClassNoise {
   int64_t n_classes;
-  const double* probabilities;  // (n_classes), which add up to 1
+  const double* probabilities;  // (n_classes), of sum 1
   const double* sums;           // (n_classes) running sums of them
-  const int32_t* guide;         // (n_classes) where to look for a coin from i / n_classes on
+  const int32_t* guide;         // (n_classes) where the search for a uniform from i / n_classes on begins
 };
 
-// What a noise class counts as at least.
+// The lower bound of a noise class's log-probability.
 constexpr double kLowestLogQ = -80.0;
 
 double noise_probability(const ClassNoise& noise, int64_t name);
 
-// The class that a coin from 0 to below 1 falls on, never one of probability 0.
-int32_t noise_at(const ClassNoise& noise, double coin);
+// The class of a uniform from 0 to below 1, by inversion; never one of probability 0.
+int32_t noise_at(const ClassNoise& noise, double uniform);
 
-// The coins of one step.
-class ClassCoins {
+// The random numbers of one step, from splitmix64.
+class UniformStream {
  public:
-  ClassCoins(uint64_t seed, uint64_t step) : state_(mix(mix(seed) + kStride * (step + 1))) {}
+  UniformStream(uint64_t seed, uint64_t step) : state_(mix(mix(seed) + kStride * (step + 1))) {}
 
-  // From 0 to below 1, 53 bits.
+  // Uniform from 0 to below 1, 53 bits.
   double next() {
     state_ += kStride;
     return static_cast<double>(mix(state_) >> 11) * 0x1p-53;

@@ -11,13 +11,14 @@ namespace sylvan {
 namespace {
 
 constexpr int kWidth = 8;
-constexpr int kRows = 8;               // edges scored at once: their additions hide each other's latency
-constexpr int64_t kBlock = 256;        // exponentials whose sum stays in float
-constexpr float kEpsilon = 1e-10f;     // what AdaGrad adds to the root
-constexpr float kLeastPower = -87.0f;  // below it a float loses precision
-constexpr float kMostPower = 88.0f;
+constexpr int kRows = 8;                // edges scored at once, which hides the latency of additions
+constexpr int64_t kBlock = 256;         // exponentials that are summed in float
+constexpr float kEpsilon = 1e-10f;      // what AdaGrad adds to the square root
+constexpr float kMinExponent = -87.0f;  // below it a float loses precision
+constexpr float kMaxExponent = 88.0f;
 
-// The rows of a group of edges; one that lacks some repeats its last, so that no sum depends on the others.
+// The weights of a group of edges; an incomplete group repeats its last, so that sums don't depend on the
+// group.
 SYLVAN_INLINE void rows_of_edges(const EdgeWeights& weights, const int32_t* edges, int64_t first, int64_t i,
                                  int64_t n, const float** rows) {
   for (int j = 0; j < kRows; ++j) {
@@ -77,10 +78,10 @@ void score_sparse(const EdgeWeights& weights, const ClassRow& row, const int32_t
   }
 }
 
-// exp by powers of two and a polynomial of what is left, so that it compiles to vector code.
+// exp by a power of two and a polynomial of the remainder, which compiles to vector code.
 SYLVAN_INLINE float power_of_e(float x) {
-  x = x > kLeastPower ? x : kLeastPower;  // a NaN too: what follows stays defined
-  x = x < kMostPower ? x : kMostPower;
+  x = x > kMinExponent ? x : kMinExponent;  // a NaN too, so that what follows is defined
+  x = x < kMaxExponent ? x : kMaxExponent;
   const float scaled = x * 1.44269504f;
   const auto whole = static_cast<int32_t>(scaled + (scaled < 0.0f ? -0.5f : 0.5f));
   const auto n = static_cast<float>(whole);

@@ -5,7 +5,7 @@
 
 namespace sylvan {
 
-// Rows of features, dense or compressed; nothing in them is verified here.
+// Rows of features, dense or compressed, verified by the caller.
 struct ClassRows {
   int64_t n_features;
   const float* dense;      // (n_rows, n_features); null for compressed rows
@@ -29,8 +29,8 @@ inline ClassRow row_of(const ClassRows& rows, int64_t row) {
   return {rows.values + begin, rows.indices + begin, rows.indptr[row + 1] - begin, rows.bias};
 }
 
-// Where the weights of edges lie: a row of `n_weights` for each edge, or, which suits compressed rows, a row
-// of `n_edges` for each feature. An edge's last weight is its intercept.
+// The layout of the weights: a row of `n_weights` for each edge or, which suits compressed rows, a row of
+// `n_edges` for each feature. An edge's last weight is its intercept.
 struct EdgeShape {
   int64_t n_edges;
   int64_t n_weights;
@@ -42,29 +42,29 @@ struct EdgeWeights {
   EdgeShape shape;
 };
 
-// The scores of n edges: those named, or where `edges` is null those from `first` on. An edge's score does
-// not depend on which others are asked for.
+// The scores of n edges: those in `edges`, or from `first` on where it is null. An edge's score doesn't
+// depend on which others are scored with it.
 void score_edges(const EdgeWeights& weights, const ClassRow& row, const int32_t* edges, int64_t first,
                  int64_t n, float* out);
 
-// Each score becomes exp(score - shift); returns their sum. Within 3e-7 of the value; below e^-87 it stays
-// there.
+// Replaces each score by exp(score - shift), and returns their sum. The relative error is at most 3e-7;
+// values below e^-87 become e^-87.
 double exponentials(float* scores, int64_t n, float shift);
 
 // The largest of n > 0 numbers.
 float largest(const float* values, int64_t n);
 
-// How the weights of edges move.
+// How the weights of edges are updated.
 struct EdgeStep {
   EdgeShape shape;
   float* weights;
   float* squares;  // AdaGrad's sums of squares, of the same shape; null for plain gradient descent
   float rate;
-  float decay;  // of a weight whose feature is there, at each step of its edge; never of the intercept
+  float decay;  // of a weight whose feature isn't 0, at each step of its edge; not of the intercept
 };
 
-// One step against gradients, for n different edges: those named, or where `edges` is null those from `first`
-// on. An edge's gradient is its coefficient times the row's features.
+// One gradient step for n distinct edges: those in `edges`, or from `first` on where it is null. An edge's
+// gradient is its coefficient times the row's features.
 void step_edges(const EdgeStep& step, const ClassRow& row, const int32_t* edges, int64_t first, int64_t n,
                 const float* coefficients);
 

@@ -8,8 +8,8 @@
 namespace sylvan {
 namespace {
 
-constexpr float kEpsilon = 1e-10f;  // what AdaGrad adds to the root
-constexpr int64_t kAhead = 4;       // features whose weights are asked for before their turn
+constexpr float kEpsilon = 1e-10f;  // what AdaGrad adds to the square root
+constexpr int64_t kAhead = 4;       // features whose weights are prefetched
 
 SYLVAN_CLONES void add_run(const float* SYLVAN_RESTRICT weights, int64_t n, float value,
                            float* SYLVAN_RESTRICT out) {
@@ -37,7 +37,7 @@ SYLVAN_CLONES void adapt_run(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTR
   }
 }
 
-// A feature's step: its weights and, unless null, squares.
+// The step of one feature: its weights and, unless null, squares.
 void step_feature(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTRICT squares, const int32_t* edges,
                   int64_t first, int64_t n, const float* coefficients, float value, float rate, float decay) {
   if (edges == nullptr) {

@@ -1,4 +1,4 @@
-// What lies below the nodes that a beam has opened, for one row at a time; of one thread.
+// The edges below the nodes of a beam, for one row at a time. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,25 @@ namespace sylvan {
 
 class ClassFrontier {
  public:
-  // A node's score is the sum of the edges above it, or of their log-probabilities among their siblings.
+  // A node's score is the sum over the edges above it of their scores, or of their log-probabilities among
+  // siblings.
   ClassFrontier(const ClassTree& tree, int64_t beam, bool log_probabilities)
       : tree_(tree), beam_(beam), log_probabilities_(log_probabilities) {}
 
-  // Lists the edges below n nodes, each named by the edge above it and -1 for the root.
+  // Lists the edges below n nodes, each given by the edge above it, or -1 for the root.
   const std::vector<int32_t>& list(const int32_t* nodes, int64_t n);
 
-  // The listed edges' scores become those of their ends: what is above them is added.
+  // Turns the listed edges' scores into path scores by adding the scores above them.
   void add_up(const int32_t* nodes, const float* above, int64_t n, float* sums);
 
-  // The beam's best ends of the listed edges and their scores; how many there are, never more than the beam.
+  // The best of the listed edges and their path scores, at most the beam's width; returns how many.
   int64_t narrow(const float* sums, int32_t* nodes, float* above);
 
-  // The k best classes, where the listed edges end in some; -1 and -inf where there are no more.
+  // The k best classes, when the listed edges end in classes; -1 and -inf where there are no more.
   void finish(const float* sums, int64_t k, int32_t* classes, float* scores);
 
-  // log(sum(exp)) of the listed edges' sums, of which `best` is the largest; 0 where that is no finite
-  // number. A score that is no number counts as none.
+  // log(sum(exp)) of the listed edges' path scores, of which `best` is the largest; 0 where that isn't
+  // finite. A NaN is ignored.
   float log_sum_of_reached(const float* sums, float best);
 
  private:
@@ -42,7 +43,7 @@ class ClassFrontier {
   std::vector<float> scratch_;
 };
 
-// What log(sum(exp)) of n > 0 scores is, by a scratch of as many.
+// log(sum(exp)) of n > 0 scores, with a scratch buffer of the same size.
 double log_sum(const float* scores, int64_t n, float* scratch);
 
 }  // namespace sylvan

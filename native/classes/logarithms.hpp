@@ -1,4 +1,4 @@
-// Sums and sigmoids of numbers that are kept as logarithms.
+// Sums and sigmoids in log space.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace sylvan {
 
-constexpr double kNothing = -std::numeric_limits<double>::infinity();
+constexpr double kLogZero = -std::numeric_limits<double>::infinity();
 
-inline double log_of_both(double a, double b) {
+inline double log_add(double a, double b) {
   const double most = std::max(a, b);
-  if (most == kNothing) return most;
+  if (most == kLogZero) return most;
   return most + std::log1p(std::exp(std::min(a, b) - most));
 }
 
@@ -26,14 +26,14 @@ inline double sigmoid(double x) {
   return (x >= 0.0 ? 1.0 : small) / (1.0 + small);
 }
 
-// log(sum(exp)) of all values but the one at `without`.
+// log(sum(exp)) of all values except the one at `without`.
 template <typename Value>
-inline double log_sum_of(const Value* values, size_t n, size_t without = SIZE_MAX) {
-  double most = kNothing, sum = 0.0;
+inline double log_sum_exp(const Value* values, size_t n, size_t without = SIZE_MAX) {
+  double most = kLogZero, sum = 0.0;
   for (size_t i = 0; i < n; ++i) {
     if (i != without) most = std::max(most, static_cast<double>(values[i]));
   }
-  if (most == kNothing) return most;
+  if (most == kLogZero) return most;
   for (size_t i = 0; i < n; ++i) {
     if (i != without) sum += std::exp(static_cast<double>(values[i]) - most);
   }

@@ -1,4 +1,4 @@
-// The best few of what a beam has opened.
+// The best of the edges that a beam has opened.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace sylvan {
 
-// Edges and the scores of their ends; reported by their numbers or, where there are names, by these.
+// Edges and their path scores; reported by number or, where there are names, by name.
 struct ClassItems {
   const float* scores;   // (n)
   const int32_t* edges;  // (n)
@@ -15,21 +15,21 @@ struct ClassItems {
   int64_t first_named;
 };
 
-// A picker's memory; of one thread at a time.
+// Has a workspace: not thread-safe.
 class ClassPicker {
  public:
-  // The best `width` of the items, best first, lower name first among equals, and how many there were; a
-  // score that is no number is never among them.
+  // The best `width` of the items, best first, lower name first among equals; a NaN is ignored. Returns how
+  // many there are.
   int64_t pick(const ClassItems& items, int64_t width, int32_t* names, float* scores);
 
-  // The same, with -1 and -inf in the places that are left.
+  // The same, with -1 and -inf in the remaining places.
   void pick_all(const ClassItems& items, int64_t width, int32_t* names, float* scores);
 
  private:
-  float floor_of(const float* scores, int64_t n, int64_t width);
+  float threshold_for(const float* scores, int64_t n, int64_t width);
 
   std::vector<float> maxima_;
-  std::vector<uint64_t> keys_;  // scores above names
+  std::vector<uint64_t> keys_;  // the score in the high half, the name in the low one
 };
 
 }  // namespace sylvan

@@ -4,7 +4,7 @@
 
 namespace sylvan {
 
-// All edges below the beam, and the scores of their ends.
+// Scores all edges below the beam.
 void ClassSearch::open(const EdgeWeights& weights, const ClassRow& row, EdgeScores* seen) {
   const std::vector<int32_t>& edges = frontier_.list(nodes_.data(), n_nodes_);
   sums_.resize(edges.size());

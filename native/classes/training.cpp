@@ -8,8 +8,8 @@
 namespace sylvan {
 namespace {
 
-constexpr int kMostRefused = 64;  // draws that hit candidates before a noise is looked for among all classes
-constexpr double kLeastOutside = 1e-6;  // of the noise's mass, for 1 minus the candidates' to be exact enough
+constexpr int kMaxRejections = 64;        // draws that hit candidates before the exact draw from all classes
+constexpr double kMinOutsideMass = 1e-6;  // below this mass, 1 minus the candidates' share is too inexact
 
 }  // namespace
 
@@ -46,9 +46,9 @@ ClassSums ClassTrainer::train(const ClassExamples& examples, const ClassNoise& n
     selected_.clear();
     log_q_.clear();
     double covered = 0.0;
-    coins_ = ClassCoins(options_.seed, step + static_cast<uint64_t>(i));
+    uniforms_ = UniformStream(options_.seed, step + static_cast<uint64_t>(i));
     const double loss = step_of(row, examples.classes[at], noise, &covered);
-    move(row, weight);
+    update(row, weight);
     sums.loss += static_cast<double>(weight) * loss;
     sums.covered += static_cast<double>(weight) * covered;
     sums.weight += static_cast<double>(weight);
@@ -56,22 +56,21 @@ ClassSums ClassTrainer::train(const ClassExamples& examples, const ClassNoise& n
   return sums;
 }
 
-// The loss of an example, its gradient left in the coefficients of edges.
-double ClassTrainer::step_of(const ClassRow& row, int32_t wanted, const ClassNoise& noise, double* covered) {
+// The loss of an example; its gradient is left in the coefficients of edges.
+double ClassTrainer::step_of(const ClassRow& row, int32_t target, const ClassNoise& noise, double* covered) {
   switch (options_.loss) {
     case ClassLoss::cane:
-      return cane(row, wanted, noise, covered);
+      return cane(row, target, noise, covered);
     case ClassLoss::softmax:
-      return softmax(row, wanted);
+      return softmax(row, target);
     case ClassLoss::hierarchical_softmax:
-      return hierarchical_softmax(row, wanted);
+      return hierarchical_softmax(row, target);
     default:
-      return against_noise(row, wanted, noise);
+      return against_noise(row, target, noise);
   }
 }
 
-// Scores of the selected classes from place `first` on; an edge that was looked at before is not scored
-// again.
+// Scores of the selected classes from index `first` on; an edge that was scored before isn't scored again.
 void ClassTrainer::score_selected(const ClassRow& row, size_t first) {
   missing_.clear();
   for (size_t i = first; i < selected_.size(); ++i) {
@@ -89,19 +88,19 @@ void ClassTrainer::score_selected(const ClassRow& row, size_t first) {
   }
   scores_.resize(selected_.size());
   for (size_t i = first; i < selected_.size(); ++i) {
-    int32_t path[kMostLayers];
+    int32_t path[kMaxLayers];
     int depth = 0;
     for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = tree_.parent(edge)) {
       path[depth++] = edge;
     }
-    float sum = 0.0f;  // from the root down, as the search adds
+    float sum = 0.0f;  // from the root down, in the search's order
     while (depth > 0) sum += edge_scores_[static_cast<size_t>(path[--depth])];
     scores_[i] = sum;
   }
 }
 
 // The coefficient of an edge is the sum of those of the selected classes below it (Eqs. 10 and 11). Where
-// they add up to 0, an edge above all of them has none, and is left alone (Proposition 1).
+// they add up to 0, an edge above all of them needs no step (Proposition 1).
 void ClassTrainer::spread(bool add_up_to_zero) {
   for (size_t i = 0; i < selected_.size(); ++i) {
     for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = tree_.parent(edge)) {
@@ -125,63 +124,64 @@ void ClassTrainer::touch(int64_t edge, double coefficient) {
   edge_coefficients_[at] += coefficient;
 }
 
-// Every edge once, now that all coefficients are known.
-void ClassTrainer::move(const ClassRow& row, float example_weight) {
+// One step for every touched edge.
+void ClassTrainer::update(const ClassRow& row, float example_weight) {
   if (all_edges_) {
-    move_all(row, example_weight);
+    update_all(row, example_weight);
     return;
   }
-  moved_.clear();
-  moved_coefficients_.clear();
+  updated_.clear();
+  updated_coefficients_.clear();
   for (const int32_t edge : touched_) {
     const auto at = static_cast<size_t>(edge);
     if (visits_[at] > 0) {
-      moved_.push_back(edge);
-      moved_coefficients_.push_back(static_cast<float>(edge_coefficients_[at]) * example_weight);
+      updated_.push_back(edge);
+      updated_coefficients_.push_back(static_cast<float>(edge_coefficients_[at]) * example_weight);
     }
     visits_[at] = 0;
   }
   touched_.clear();
-  step_edges(step_, row, moved_.data(), 0, static_cast<int64_t>(moved_.size()), moved_coefficients_.data());
+  step_edges(step_, row, updated_.data(), 0, static_cast<int64_t>(updated_.size()),
+             updated_coefficients_.data());
 }
 
-void ClassTrainer::move_all(const ClassRow& row, float example_weight) {
+void ClassTrainer::update_all(const ClassRow& row, float example_weight) {
   for (float& coefficient : dense_coefficients_) coefficient *= example_weight;
   for (int64_t layer = 0; layer < tree_.n_layers(); ++layer) {
     const int64_t first = tree_.layer_start(layer), n = tree_.layer_start(layer + 1) - first;
-    if (n == 1) continue;  // every path goes there
+    if (n == 1) continue;  // on every path
     step_edges(step_, row, nullptr, first, n, dense_coefficients_.data() + first);
   }
 }
 
-// Eqs. (7) and (8): candidates by beam search, which does not see the class wanted, and noises outside them.
-double ClassTrainer::cane(const ClassRow& row, int32_t wanted, const ClassNoise& noise, double* covered) {
+// Eqs. (7) and (8): candidates by beam search, which doesn't know the target, and noises outside them.
+double ClassTrainer::cane(const ClassRow& row, int32_t target, const ClassNoise& noise, double* covered) {
   search_.find(weights(), row, static_cast<int64_t>(candidates_.size()), candidates_.data(),
                candidate_scores_.data(), &seen_);
   double inside = 0.0;  // of the noise's mass
   size_t place = SIZE_MAX;
   for (size_t i = 0; i < candidates_.size() && candidates_[i] >= 0; ++i) {
-    if (candidates_[i] == wanted) place = i;
+    if (candidates_[i] == target) place = i;
     select(candidates_[i]);
     inside += noise_probability(noise, candidates_[i]);
   }
   const size_t n_candidates = selected_.size();
   scores_.assign(candidate_scores_.begin(),
                  candidate_scores_.begin() + static_cast<std::ptrdiff_t>(n_candidates));
-  const double log_candidates = log_sum_of(scores_.data(), n_candidates);
+  const double log_candidates = log_sum_exp(scores_.data(), n_candidates);
   const double outside = outside_mass(noise, n_candidates, inside);
   *covered = place == SIZE_MAX ? 0.0 : 1.0;
   if (place == SIZE_MAX) {
-    select(wanted);
+    select(target);
     score_selected(row, n_candidates);
-    const double log_q = bounded_log(noise_probability(noise, wanted) / outside);
+    const double log_q = bounded_log(noise_probability(noise, target) / outside);
     const double loss = cane_outside(n_candidates, log_candidates, log_q);
     spread(true);
     return loss;
   }
   for (int64_t i = 0; i < options_.n_noises && outside > 0.0; ++i) {
     const int32_t name = draw_outside(noise, outside);
-    if (name < 0) break;  // nothing of the mass is left but rounding
+    if (name < 0) break;  // the mass outside is a rounding error
     select(name);
     log_q_.push_back(bounded_log(noise_probability(noise, name) / outside));
   }
@@ -193,7 +193,7 @@ double ClassTrainer::cane(const ClassRow& row, int32_t wanted, const ClassNoise&
 
 double ClassTrainer::cane_outside(size_t n_candidates, double log_candidates, double log_q) {
   const double own = static_cast<double>(scores_.back());
-  const double total = log_of_both(log_candidates, own - log_q);
+  const double total = log_add(log_candidates, own - log_q);
   coefficients_.resize(selected_.size());
   for (size_t i = 0; i < n_candidates; ++i) {
     coefficients_[i] = std::exp(static_cast<double>(scores_[i]) - total);
@@ -210,7 +210,7 @@ double ClassTrainer::cane_inside(size_t n_candidates, size_t place, double log_c
   double share = n_noises > 0 ? 0.0 : 1.0;  // of the candidates in the denominators, on average
   for (size_t i = 0; i < n_noises; ++i) {
     const double noise = static_cast<double>(scores_[n_candidates + i]) - log_q_[i];
-    const double total = log_of_both(log_candidates, noise);
+    const double total = log_add(log_candidates, noise);
     loss += each * total;
     share += each * std::exp(log_candidates - total);
     coefficients_[n_candidates + i] = each * std::exp(noise - total);
@@ -222,7 +222,7 @@ double ClassTrainer::cane_inside(size_t n_candidates, size_t place, double log_c
   return loss - static_cast<double>(scores_[place]);
 }
 
-// The noise's mass outside the candidates, which are the selected ones.
+// The noise's mass outside the candidates, which are the classes selected so far.
 double ClassTrainer::outside_mass(const ClassNoise& noise, size_t n_candidates, double inside) {
   for (size_t i = 0; i < n_candidates; ++i) {
     candidate_at_[static_cast<size_t>(selected_[i])] = seen_.now;
@@ -231,7 +231,7 @@ double ClassTrainer::outside_mass(const ClassNoise& noise, size_t n_candidates, 
     return static_cast<double>(noise.n_classes - static_cast<int64_t>(n_candidates)) /
            static_cast<double>(noise.n_classes);
   }
-  if (1.0 - inside >= kLeastOutside) return 1.0 - inside;
+  if (1.0 - inside >= kMinOutsideMass) return 1.0 - inside;
   double sum = 0.0;
   for (int64_t name = 0; name < noise.n_classes; ++name) {
     if (!is_candidate(name)) sum += noise.probabilities[name];
@@ -239,14 +239,14 @@ double ClassTrainer::outside_mass(const ClassNoise& noise, size_t n_candidates, 
   return sum;
 }
 
-// A class outside the candidates by its probability there: draws that hit candidates are drawn again, and
-// when nearly all do, one more coin decides among all classes, one by one.
+// A noise outside the candidates by rejection; when nearly all draws are rejected, one more draw is inverted
+// exactly over all classes.
 int32_t ClassTrainer::draw_outside(const ClassNoise& noise, double outside) {
-  for (int i = 0; i < kMostRefused; ++i) {
-    const int32_t name = noise_at(noise, coins_.next());
+  for (int i = 0; i < kMaxRejections; ++i) {
+    const int32_t name = noise_at(noise, uniforms_.next());
     if (!is_candidate(name)) return name;
   }
-  const double mark = coins_.next() * outside;
+  const double mark = uniforms_.next() * outside;
   double sum = 0.0;
   int32_t last = -1;
   for (int64_t name = 0; name < noise.n_classes; ++name) {
@@ -259,14 +259,14 @@ int32_t ClassTrainer::draw_outside(const ClassNoise& noise, double outside) {
   return last;
 }
 
-// All classes (Eq. 1): sums down the paths, and coefficients up.
-double ClassTrainer::softmax(const ClassRow& row, int32_t wanted) {
+// All classes (Eq. 1): scores are summed down the paths, and coefficients up.
+double ClassTrainer::softmax(const ClassRow& row, int32_t target) {
   float* values = dense_coefficients_.data();
   const int64_t n_edges = tree_.n_edges(), first_leaf = tree_.first_leaf();
   score_edges(weights(), row, nullptr, 0, n_edges, values);
   for (int64_t edge = tree_.first_child(1); edge < n_edges; ++edge)
     values[edge] += values[tree_.parent(edge)];
-  const int32_t own = tree_.leaf_edge(wanted);
+  const int32_t own = tree_.leaf_edge(target);
   const double own_score = static_cast<double>(values[own]);
   float* leaves = values + first_leaf;
   const int64_t n_leaves = n_edges - first_leaf;

@@ -1,5 +1,5 @@
-// Stochastic training of a linear classifier over a tree of classes: CANE (arXiv 1711.00658, Algorithm 2) and
-// its rivals, one example after the other.
+// Stochastic training of a linear classifier over a tree of classes, one example after the other: CANE (arXiv
+// 1711.00658, Algorithm 2) and its baselines.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct ClassSums {
   double weight = 0.0;
 };
 
-// Examples: `order` names rows, which must all be rows; each class is one of the tree's.
+// Examples: `order` has row numbers, all in range; each class is one of the tree's.
 struct ClassExamples {
   ClassRows rows;
   int64_t n;
@@ -54,29 +54,29 @@ class ClassTrainer {
   ClassTrainer(const ClassTree& tree, const ClassOptions& options, float* weights, float* squares,
                const EdgeShape& shape);
 
-  // One step an example; `step` of them were made before.
+  // One step per example; `step` steps were made before.
   ClassSums train(const ClassExamples& examples, const ClassNoise& noise, float rate, uint64_t step);
 
  private:
-  double step_of(const ClassRow& row, int32_t wanted, const ClassNoise& noise, double* covered);
-  double cane(const ClassRow& row, int32_t wanted, const ClassNoise& noise, double* covered);
+  double step_of(const ClassRow& row, int32_t target, const ClassNoise& noise, double* covered);
+  double cane(const ClassRow& row, int32_t target, const ClassNoise& noise, double* covered);
   double cane_inside(size_t n_candidates, size_t place, double log_candidates);
   double cane_outside(size_t n_candidates, double log_candidates, double log_q);
   double outside_mass(const ClassNoise& noise, size_t n_candidates, double inside);
   int32_t draw_outside(const ClassNoise& noise, double outside);
   bool is_candidate(int64_t name) const { return candidate_at_[static_cast<size_t>(name)] == seen_.now; }
-  double softmax(const ClassRow& row, int32_t wanted);
-  double against_noise(const ClassRow& row, int32_t wanted, const ClassNoise& noise);
+  double softmax(const ClassRow& row, int32_t target);
+  double against_noise(const ClassRow& row, int32_t target, const ClassNoise& noise);
   double logistic(bool corrected);
   double blackout();
-  double hierarchical_softmax(const ClassRow& row, int32_t wanted);
+  double hierarchical_softmax(const ClassRow& row, int32_t target);
 
   void select(int32_t name) { selected_.push_back(name); }
   void score_selected(const ClassRow& row, size_t first);
   void spread(bool add_up_to_zero);
   void touch(int64_t edge, double coefficient);
-  void move(const ClassRow& row, float example_weight);
-  void move_all(const ClassRow& row, float example_weight);
+  void update(const ClassRow& row, float example_weight);
+  void update_all(const ClassRow& row, float example_weight);
   EdgeWeights weights() const { return {step_.weights, step_.shape}; }
 
   const ClassTree& tree_;
@@ -87,13 +87,13 @@ class ClassTrainer {
   std::vector<float> edge_scores_;  // valid where scored_at_ is seen_.now
   std::vector<int64_t> scored_at_;
 
-  // The example at hand: its selected classes, with what its loss needs of each.
+  // The current example: its selected classes, and what the loss needs for each.
   std::vector<int32_t> selected_;
   std::vector<float> scores_;
   std::vector<double> log_q_;         // of noises
   std::vector<double> coefficients_;  // the loss's derivative by each selected class's score
   std::vector<double> noise_logits_;
-  ClassCoins coins_{0, 0};
+  UniformStream uniforms_{0, 0};
   std::vector<int64_t> candidate_at_;  // (n_classes) seen_.now of the candidates
   std::vector<int32_t> candidates_;
   std::vector<float> candidate_scores_;
@@ -105,8 +105,8 @@ class ClassTrainer {
   std::vector<int32_t> touched_;
   std::vector<int32_t> visits_;  // (n_edges) paths through an edge; 0 between examples
   std::vector<double> edge_coefficients_;
-  std::vector<int32_t> moved_;
-  std::vector<float> moved_coefficients_;
+  std::vector<int32_t> updated_;
+  std::vector<float> updated_coefficients_;
   std::vector<float> dense_coefficients_;  // of all edges, with the full softmax
 };
 

@@ -11,15 +11,15 @@ const char* ClassTree::build(const int64_t* child_starts, int64_t n_starts, cons
   if (child_starts[0] != 0 || child_starts[n_starts - 1] != n_edges)
     return "the starts do not fit the leaves";
   for (int64_t node = 0; node <= first_leaf; ++node) {
-    // Edges come after those above them, or a walk down would not end.
+    // Edges come after those above them, or a descent might not end.
     if (child_starts[node + 1] <= child_starts[node] || child_starts[node] < node) {
-      return "the starts do not rise";
+      return "the starts are not ascending";
     }
   }
   layer_starts_.assign(1, 0);
   int64_t end = child_starts[1];
   while (end <= first_leaf) {
-    if (layer_starts_.size() >= static_cast<size_t>(kMostLayers)) return "the tree is too deep";
+    if (layer_starts_.size() >= static_cast<size_t>(kMaxLayers)) return "the tree is too deep";
     layer_starts_.push_back(end);
     end = child_starts[end + 1];
   }

@@ -1,5 +1,5 @@
-// A tree over classes as the Beam Tree (CANE, arXiv 1711.00658) walks it: every edge has a row of weights,
-// and a class scores the sum of the edges on its path (Eq. 9).
+// The Beam Tree over classes (CANE, arXiv 1711.00658): every edge has a row of weights, and the score of a
+// class is the sum over the edges of its path (Eq. 9).
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace sylvan {
 
-constexpr int kMostLayers = 64;  // as a LabelTree on disk has at most
+constexpr int kMaxLayers = 64;  // as a LabelTree on disk has at most
 
 // Edges are numbered layer after layer, siblings side by side; the edges of the last layer end in classes.
 // Node 0 is the root, node e + 1 the lower end of edge e.
 class ClassTree {
  public:
   // child_starts: (first_leaf + 2) the first edge below each node that isn't a leaf, then the number of
-  // edges. leaf_classes: (n_leaves) the class of each leaf, each class once. Both are borrowed. Returns null
+  // edges. leaf_classes: (n_leaves) the class of each leaf, each class once. Both are borrowed. Returns null,
   // or what is wrong with them.
   const char* build(const int64_t* child_starts, int64_t n_starts, const int32_t* leaf_classes,
                     int64_t n_leaves);

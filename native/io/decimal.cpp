@@ -30,8 +30,8 @@ bool is_word(const uint8_t* begin, const uint8_t* end, const char* word) {
   return true;
 }
 
-// The exact way, for the few numbers that lie too near to the middle of two floats, and for odd ones.
-// [begin, end) is known to be a number without a sign whose first digit other than 0 is at 10^leading.
+// The exact but slow conversion, for the few numbers too near to the middle of two floats, and for unusual
+// ones. [begin, end) is a number without a sign whose first nonzero digit is at 10^leading.
 DecimalFault read_exactly(const uint8_t* begin, const uint8_t* end, int64_t leading, float* value) {
   if (leading < -46) {
     *value = 0.0f;
@@ -51,7 +51,7 @@ DecimalFault read_exactly(const uint8_t* begin, const uint8_t* end, int64_t lead
 #else
   std::istringstream stream(std::string(begin, end));
   stream.imbue(std::locale::classic());
-  stream >> *value;  // a number too small is said to fail, but comes out as it should
+  stream >> *value;  // underflow sets failbit, but the value is right
   if (stream.fail() && leading > 0) return DecimalFault::not_finite;
 #endif
   return *value <= std::numeric_limits<float>::max() ? DecimalFault::none : DecimalFault::not_finite;
@@ -65,14 +65,14 @@ DecimalFault read_float(const uint8_t* begin, const uint8_t* end, float* value) 
   if (at < end && (*at == '-' || *at == '+')) ++at;
   const uint8_t* const unsigned_begin = at;
 
-  // Digits are gathered into an integer while they fit; `kept` of them count, the rest only shift.
+  // The first n_digits digits are collected in an integer; the rest only shift the exponent.
   uint64_t digits = 0;
-  int64_t kept = 0, exponent = 0;
+  int64_t n_digits = 0, exponent = 0;
   bool any = false;
   const auto take = [&](uint8_t c, bool fraction) {
-    if (kept < 19) {
+    if (n_digits < 19) {
       digits = digits * 10 + (c - '0');
-      kept += digits != 0;
+      n_digits += digits != 0;
       exponent -= fraction;
     } else {
       exponent += !fraction;  // a further digit moves `wide` below by less than one unit in its last place
@@ -120,7 +120,7 @@ DecimalFault read_float(const uint8_t* begin, const uint8_t* end, float* value) 
     }
   }
   float magnitude = 0.0f;
-  const DecimalFault fault = read_exactly(unsigned_begin, end, exponent + kept - 1, &magnitude);
+  const DecimalFault fault = read_exactly(unsigned_begin, end, exponent + n_digits - 1, &magnitude);
   *value = negative ? -magnitude : magnitude;
   return fault;
 }

@@ -18,7 +18,7 @@ SYLVAN_INLINE const uint8_t* token_end(const uint8_t* at, const uint8_t* end) {
   return at;
 }
 
-// Reads digits into `value`, which stays beyond any limit once it is; returns where they end.
+// Reads digits into `value`, which saturates; returns where they end.
 SYLVAN_INLINE const uint8_t* read_id(const uint8_t* at, const uint8_t* end, int64_t* value) {
   int64_t id = 0;
   for (; at < end; ++at) {
@@ -35,31 +35,31 @@ struct Entry {
   float value;
 };
 
-// Sorts a row's entries and merges repeated ids: values are summed in double precision, or the first is kept.
-// False when a sum leaves float32.
+// Sorts a row's entries and merges repeated ids: values, if any, are summed in double precision. False when a
+// sum is beyond float32.
 bool sort_and_merge(std::vector<Entry>& scratch, int64_t* count, int32_t* ids, float* values, bool sum) {
   scratch.resize(static_cast<size_t>(*count));
   for (int64_t i = 0; i < *count; ++i) scratch[i] = {ids[i], values ? values[i] : 1.0f};
   std::stable_sort(scratch.begin(), scratch.end(),
                    [](const Entry& a, const Entry& b) { return a.id < b.id; });
-  int64_t kept = 0;
+  int64_t n_written = 0;
   for (size_t i = 0; i < scratch.size();) {
     double total = scratch[i].value;
     size_t next = i + 1;
     for (; next < scratch.size() && scratch[next].id == scratch[i].id; ++next) {
       if (sum) total += scratch[next].value;
     }
-    ids[kept] = scratch[i].id;
-    if (values) values[kept] = static_cast<float>(total);
+    ids[n_written] = scratch[i].id;
+    if (values) values[n_written] = static_cast<float>(total);
     if (!std::isfinite(static_cast<float>(total))) return false;
-    ++kept;
+    ++n_written;
     i = next;
   }
-  *count = kept;
+  *count = n_written;
   return true;
 }
 
-// Reads one block; a class only so that a line's helpers share the block's outputs.
+// Reads one block; a class so that the functions for a line share the block's outputs.
 class BlockReader {
  public:
   BlockReader(const uint8_t* text, const LineFormat& format, int64_t* feature_counts, int32_t* features,
@@ -266,7 +266,7 @@ int64_t format_lines(int64_t first, int64_t last, const int64_t* feature_offsets
         at = write_float(label_weights[i], at);
       }
     }
-    // The blank stands even without features: a line that starts with one has no labels, but is a row.
+    // The blank is written even without features: a line that starts with one is a row without labels.
     if (feature_offsets[row] == feature_offsets[row + 1]) *at++ = ' ';
     for (int64_t i = feature_offsets[row]; i < feature_offsets[row + 1]; ++i) {
       *at++ = ' ';

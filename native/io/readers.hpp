@@ -1,4 +1,4 @@
-// Text forms of sparse matrices: the XMC repository's lines, multi-label svmlight's, and their writing.
+// Reads and writes sparse matrices as text: lines of the XMC repository and multi-label svmlight.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class LineFault : int {
   not_finite = 9,            // NaN, an infinity, or beyond float32 (also a sum of repeated entries)
 };
 
-// What a block of lines held. On a fault `line` is the line (0 for the block's first), and
+// The content of a block of lines. On a fault `line` is the line (0 for the block's first), and
 // [begin, end) the bytes of the token at fault.
 struct LinesResult {
   int64_t rows = 0, lines = 0, features = 0, labels = 0;
@@ -54,7 +54,7 @@ LinesResult parse_lines(const uint8_t* text, int64_t size, const LineFormat& for
 constexpr int64_t bytes_per_entry = 32;
 
 // Writes rows [first, last) as lines; `out` holds bytes_per_entry * (entries + rows). A null `label_weights`
-// leaves the weights out. Returns the bytes written.
+// omits the weights. Returns the number of bytes written.
 int64_t format_lines(int64_t first, int64_t last, const int64_t* feature_offsets, const int32_t* features,
                      const float* values, const int64_t* label_offsets, const int32_t* labels,
                      const float* label_weights, int64_t lowest_feature, uint8_t* out);

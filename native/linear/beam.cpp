@@ -6,22 +6,22 @@
 #include <new>
 #include <vector>
 
-#include "base/best.hpp"
 #include "base/platform.hpp"
+#include "base/top_k.hpp"
 #include "linear/lookup.hpp"
 
 namespace sylvan {
 namespace {
 
-// One cluster that one query opens.
+// A query and a cluster that it opens.
 struct Pair {
   int32_t query;
   int32_t cluster;
   float score;
-  int64_t at;  // where its children's scores begin
+  int64_t at;  // where the scores of its children begin
 };
 
-// A child's own score becomes its part of the path's score.
+// Adds each child's transformed score to that of its parent.
 SYLVAN_CLONES void combine_hinge(float* SYLVAN_RESTRICT scores, int64_t n, float parent, float power) {
   if (power == 3.0f) {
     for (int64_t i = 0; i < n; ++i) {
@@ -54,25 +54,25 @@ void combine_scores(float* scores, int64_t n, float parent, Combine combine, flo
   }
 }
 
-// Offers all children of a cluster, by their names or their node numbers.
-void offer_all(Best& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
+// Offers all children of a cluster, by name or by node number.
+void offer_all(TopK& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
   for (int64_t i = 0; i < n; ++i) {
-    if (scores[i] >= best.floor())
+    if (scores[i] >= best.threshold())
       best.offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
   }
 }
 
-// As offer_all, of those alone whose mark is `open`.
-void offer_open(Best& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names,
-                const Marks& marks) {
+// As offer_all, but only the allowed ones.
+void offer_allowed(TopK& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names,
+                   const Marks& marks) {
   for (int64_t i = 0; i < n; ++i) {
-    if (!(scores[i] >= best.floor())) continue;
+    if (!(scores[i] >= best.threshold())) continue;
     const int32_t name = names ? names[first_node + i] : static_cast<int32_t>(first_node + i);
-    if (marks.marked[name] == marks.open) best.offer(name, scores[i]);
+    if (marks.marked[name] == marks.allowed) best.offer(name, scores[i]);
   }
 }
 
-// The pairs of a block of queries, in the order of queries; returns the floats their children's scores take.
+// The pairs of a block of queries, query by query; returns how many scores their children have in all.
 int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last,
                    std::vector<Pair>& pairs) {
   int64_t at = 0;
@@ -88,8 +88,8 @@ int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int6
   return at;
 }
 
-// Scores of all pairs. When clusters are few for so many pairs, each is unpacked once for all queries that
-// open it; otherwise each query's clusters are looked up together.
+// Scores of all pairs. With many pairs per cluster, each cluster is unpacked once for all queries that open
+// it; otherwise each query's clusters are looked up together.
 class PairScorer {
  public:
   PairScorer(const LayerView& layer, const SparseRows& query)
@@ -111,7 +111,7 @@ class PairScorer {
   }
 
  private:
-  // The pairs from `first` on that are listed in clusters_, one query's.
+  // One query's pairs: those from `first` on, with the clusters in clusters_.
   void look_up(const Pair& first, float* scores) {
     const int64_t begin = query_.indptr[first.query];
     lookup_.score_clusters(clusters_.data(), static_cast<int64_t>(clusters_.size()), query_.indices + begin,
@@ -132,7 +132,7 @@ class PairScorer {
         const int32_t q = pairs[order_[j]].query;
         entries += query_.indptr[q + 1] - query_.indptr[q];
       }
-      const bool unpacked = lookup_.worth_unpacking(c, entries);
+      const bool unpacked = lookup_.unpacking_pays(c, entries);
       if (unpacked) lookup_.unpack(c);
       clusters_.assign(1, static_cast<int32_t>(c));
       for (int64_t j = first_[c]; j < first_[c + 1]; ++j) {
@@ -159,29 +159,29 @@ class PairScorer {
 
 bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, Combine combine,
                   float power, const int32_t* names, const Marks* marks, const Beam& to) {
-  // As many queries at a time as keep the candidates' scores within a few megabytes.
+  // Queries are processed in blocks, so that the candidates' scores take a few megabytes at most.
   constexpr int64_t kFloats = 1 << 20;
   const int64_t block =
-      std::max<int64_t>(1, kFloats / (layer.most_children * std::min(from.width, layer.n_clusters)));
+      std::max<int64_t>(1, kFloats / (layer.max_children * std::min(from.width, layer.n_clusters)));
   try {
     std::vector<Pair> pairs;
     std::vector<float> scores;
     PairScorer scorer(layer, query);
-    Best best(nullptr, nullptr, to.width);
+    TopK best(nullptr, nullptr, to.width);
     for (int64_t first = 0; first < query.n_rows; first += block) {
       const int64_t last = std::min(query.n_rows, first + block);
       scores.resize(static_cast<size_t>(list_pairs(layer, from, first, last, pairs)));
       scorer.score(pairs, scores.data());
       size_t p = 0;
       for (int64_t q = first; q < last; ++q) {
-        best.restart(to.nodes + q * to.width, to.scores + q * to.width);
+        best.reset(to.nodes + q * to.width, to.scores + q * to.width);
         if (marks) marks->mark_own(q, 1);
         for (; p < pairs.size() && pairs[p].query == q; ++p) {
           const int64_t first_child = layer.child_offsets[pairs[p].cluster];
           const int64_t n_children = layer.child_offsets[pairs[p].cluster + 1] - first_child;
           combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, combine, power);
           if (marks) {
-            offer_open(best, scores.data() + pairs[p].at, n_children, first_child, names, *marks);
+            offer_allowed(best, scores.data() + pairs[p].at, n_children, first_child, names, *marks);
           } else {
             offer_all(best, scores.data() + pairs[p].at, n_children, first_child, names);
           }
@@ -203,26 +203,26 @@ void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool e
     const float* scores = found.scores + q * found.width;
     int32_t* labels = out_labels + q * k;
     float* out = out_scores + q * k;
-    int64_t kept = 0;
-    for (int64_t i = 0; i < found.width && names[i] >= 0 && kept < k; ++i) {
+    int64_t n_written = 0;
+    for (int64_t i = 0; i < found.width && names[i] >= 0 && n_written < k; ++i) {
       bool seen = false;
-      // One leaf a label: nothing can repeat, and a k of many thousands needn't look back.
-      for (int64_t j = 0; n_copies > 1 && j < kept && !seen; ++j) seen = labels[j] == names[i];
+      // With one leaf per label nothing repeats, and the quadratic check is skipped.
+      for (int64_t j = 0; n_copies > 1 && j < n_written && !seen; ++j) seen = labels[j] == names[i];
       if (seen) continue;
-      labels[kept] = names[i];
-      out[kept++] = exponentiate ? std::exp(scores[i]) : scores[i];
+      labels[n_written] = names[i];
+      out[n_written++] = exponentiate ? std::exp(scores[i]) : scores[i];
     }
-    for (; kept < k; ++kept) {
-      labels[kept] = -1;
-      out[kept] = kNever;
+    for (; n_written < k; ++n_written) {
+      labels[n_written] = -1;
+      out[n_written] = kMinusInfinity;
     }
   }
 }
 
 namespace {
 
-// All layers, from the root to the labels.
-bool rank_some(const TreeSearch& search, const SparseRows& query, LabelGate* gate, int64_t first) {
+// Searches all layers, from the root to the labels.
+bool rank_some(const TreeSearch& search, const SparseRows& query, LabelFilter* filter, int64_t first) {
   std::vector<int32_t> nodes(static_cast<size_t>(query.n_rows), 0), next_nodes;
   std::vector<float> scores(static_cast<size_t>(query.n_rows), 0.0f), next_scores;
   int64_t width = 1;
@@ -232,9 +232,9 @@ bool rank_some(const TreeSearch& search, const SparseRows& query, LabelGate* gat
     const int64_t next_width = std::min(wanted, search.layers[t]->n_nodes);
     next_nodes.resize(static_cast<size_t>(query.n_rows * next_width));
     next_scores.resize(next_nodes.size());
-    const Marks marks = gate ? gate->of_layer(t) : Marks{};
+    const Marks marks = filter ? filter->marks_of(t) : Marks{};
     if (!search_layer(*search.layers[t], query, {width, nodes.data(), scores.data()}, search.combine[t],
-                      search.power, last ? search.leaf_labels : nullptr, gate ? &marks : nullptr,
+                      search.power, last ? search.leaf_labels : nullptr, filter ? &marks : nullptr,
                       {next_width, next_nodes.data(), next_scores.data()})) {
       return false;
     }
@@ -249,9 +249,9 @@ bool rank_some(const TreeSearch& search, const SparseRows& query, LabelGate* gat
 
 }  // namespace
 
-bool rank_rows(const TreeSearch& search, const SparseRows& query, LabelGate* gate, const RowLabels* own) {
-  if (!gate || !own) return rank_some(search, query, gate, 0);
-  // As many rows at a time as keep their lists within a few megabytes.
+bool rank_rows(const TreeSearch& search, const SparseRows& query, LabelFilter* filter, const RowLabels* own) {
+  if (!filter || !own) return rank_some(search, query, filter, 0);
+  // Rows are processed in blocks, so that their lists take a few megabytes at most.
   constexpr int64_t kListed = 1 << 20;
   try {
     for (int64_t first = 0, last = 0; first < query.n_rows; first = last) {
@@ -259,9 +259,9 @@ bool rank_rows(const TreeSearch& search, const SparseRows& query, LabelGate* gat
              (last == first || own->offsets[last + 1] - own->offsets[first] <= kListed)) {
         ++last;
       }
-      gate->list_rows(*own, first, last - first);
+      filter->list_rows(*own, first, last - first);
       const SparseRows part{last - first, query.indptr + first, query.indices, query.values};
-      if (!rank_some(search, part, gate, first)) return false;
+      if (!rank_some(search, part, filter, first)) return false;
     }
   } catch (const std::bad_alloc&) {
     return false;

@@ -1,4 +1,4 @@
-// One layer's weights as they lie on disk, borrowed: per cluster, rows keyed by feature.
+// One layer's weights, borrowed, in the layout of the file: per cluster, rows keyed by feature.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct BlockStart {
 
 // Features are cut into blocks of 2^block_bits; a cluster has the starts of each block's rows (n_blocks + 1
 // of them), and a row's key is the low bits of its feature. A lookup reads one block start, compares the few
-// keys of the block, and adds up the lengths before the hit. Nothing here is trusted beyond the arrays'
-// sizes: each offset is held against them where it is used, so that a damaged file gives wrong answers, never
-// a wild read.
+// keys of the block, and adds up the lengths before the hit. Only the sizes of the arrays are trusted: each
+// offset is checked against them where it is used, so that a damaged file gives wrong answers, but never an
+// access out of bounds.
 struct LayerView {
   int64_t n_clusters, n_nodes, n_features, n_blocks, n_rows, n_entries;
-  int64_t most_children;  // of any cluster
+  int64_t max_children;  // of any cluster
   int block_bits;
   ChildType child_type;  // of `children`, and of `lengths`
   WeightType weight_type;
@@ -31,7 +31,7 @@ struct LayerView {
   const int64_t* entry_offsets;    // (n_clusters + 1)
   const BlockStart* block_starts;  // (n_clusters, n_blocks + 1)
   const void* keys;                // (n_rows, then padding of 16 keys)
-  const void* lengths;             // (n_rows, then padding) entries of the row less one
+  const void* lengths;             // (n_rows, then padding) entries of the row minus one
   const void* children;            // (n_entries) child number within the cluster
   const void* weights;             // (n_entries)
   const float* codebook;           // (256) with WeightType::code

@@ -13,7 +13,7 @@
 namespace sylvan {
 namespace {
 
-// Position of `key` among n rising keys, or -1. May read 16 bytes past the end: keys are padded.
+// Position of `key` among n ascending keys, or -1. May read 16 bytes past the end: keys are padded.
 SYLVAN_INLINE int64_t find_key(const uint8_t* keys, int64_t n, uint32_t key) {
 #if defined(__SSE2__)
   const __m128i wanted = _mm_set1_epi8(static_cast<char>(key));
@@ -68,8 +68,8 @@ SYLVAN_INLINE int64_t sum_lengths(const Length* lengths, int64_t n) {
   return total;
 }
 
-// The blocks that may hold a query's features, for all its clusters: first every block's start is asked for,
-// then read, and its keys asked for.
+// The blocks that may contain a query's features, for all its clusters: first every block's start is
+// prefetched, then it is read and its keys are prefetched.
 template <typename Key, typename Length>
 int64_t find_blocks(const LayerView& layer, const int32_t* clusters, int64_t n_clusters,
                     const int32_t* features, const float* values, int64_t n, Probe* probes) {
@@ -137,7 +137,7 @@ SYLVAN_INLINE float half_to_float(uint16_t half) {
   const uint32_t special = bits >= 0x0f800000u ? 0x7f800000u : 0u;  // infinity or NaN
   float value;
   std::memcpy(&value, &bits, sizeof(value));
-  value *= 5.192296858534828e33f;  // 2^112 moves the exponent's bias, subnormals included
+  value *= 5.192296858534828e33f;  // 2^112 corrects the exponent's bias, for subnormals too
   std::memcpy(&bits, &value, sizeof(value));
   bits |= special | static_cast<uint32_t>(half & 0x8000u) << 16;
   std::memcpy(&value, &bits, sizeof(value));
@@ -152,17 +152,17 @@ SYLVAN_INLINE float weight_at(const uint8_t* weights, int64_t at, const float* c
   return codebook[weights[at]];
 }
 
-// Rows of so many entries are unpacked to a dense line of all children: adding it up takes a step for each 16
-// children instead of one for each entry. 0 when no row of the cluster is.
+// Rows of at least so many entries are unpacked to a dense line of all children: adding it takes one step per
+// 16 children instead of one per entry. 0 when no row of the cluster is unpacked so.
 uint32_t dense_length(int64_t n_children) {
-  constexpr int64_t kMostGroups = 8;
+  constexpr int64_t kMaxGroups = 8;
   const int64_t groups = (n_children + 15) / 16;
-  if (n_children < 8 || groups > kMostGroups) return 0;
+  if (n_children < 8 || groups > kMaxGroups) return 0;
   return static_cast<uint32_t>(groups > 2 ? groups * 3 / 2 - 1 : 2);
 }
 
-// Adds rows up, those of at least `dense` entries first when `dense` isn't 0. An 8-bit child number can't
-// leave the 256 sums; a wider one is held against n_children.
+// Adds rows, those of at least `dense` entries first when `dense` isn't 0. An 8-bit child number is always
+// within the 256 sums; a wider one is checked against n_children.
 template <typename Child, typename Weight>
 SYLVAN_CLONES void add_rows(const Hit* hits, int64_t n_hits, uint32_t dense, const Child* children,
                             const Weight* weights, const float* codebook, float* sums, uint32_t n_children) {
@@ -196,7 +196,7 @@ void add_rows_of(const LayerView& layer, const Hit* hits, int64_t n_hits, uint32
   }
 }
 
-// Adds dense lines of 16 * G children up, eight at a time (see lanes.hpp).
+// Adds dense lines of 16 * G children, eight at a time (see lanes.hpp).
 template <int G>
 SYLVAN_CLONES void add_lines(const Hit* hits, int64_t n_hits, const float* lines, float* sums) {
   Floats<8> total[2 * G];
@@ -217,7 +217,7 @@ using AddLines = void (*)(const Hit*, int64_t, const float*, float*);
 const AddLines kAddLines[8] = {add_lines<1>, add_lines<2>, add_lines<3>, add_lines<4>,
                                add_lines<5>, add_lines<6>, add_lines<7>, add_lines<8>};
 
-// Calls visit(feature, first entry, entries) for each sound row of a cluster, entries counted within it.
+// Calls visit(feature, first entry, entries) for each valid row of a cluster; entries count from its first.
 template <typename Key, typename Length, typename Visit>
 void visit_rows(const LayerView& layer, int64_t cluster, const Visit& visit) {
   const BlockStart* starts = layer.block_starts + cluster * (layer.n_blocks + 1);
@@ -225,7 +225,7 @@ void visit_rows(const LayerView& layer, int64_t cluster, const Visit& visit) {
   const Length* lengths = static_cast<const Length*>(layer.lengths) + layer.row_offsets[cluster];
   const int64_t n_rows = layer.row_offsets[cluster + 1] - layer.row_offsets[cluster];
   const int64_t n_entries = layer.entry_offsets[cluster + 1] - layer.entry_offsets[cluster];
-  int64_t seen = 0;  // a damaged file's blocks may overlap: no row is visited twice
+  int64_t seen = 0;  // blocks of a damaged file may overlap: no row is visited twice
   for (int64_t block = 0; block < layer.n_blocks; ++block) {
     int64_t entry = starts[block].entry;
     if (starts[block].row < seen) continue;
@@ -255,7 +255,7 @@ void with_types(const LayerView& layer, const Call& call) {
   }
 }
 
-// One row's weights at their children's places of a dense line (8-bit child numbers only).
+// Adds one row's weights to a dense line, each at its child (8-bit child numbers only).
 void fill_line(const LayerView& layer, int64_t entry, int64_t length, float* line, int64_t n_children) {
   const uint8_t* children = static_cast<const uint8_t*>(layer.children) + entry;
   for (int64_t e = 0; e < length; ++e) {
@@ -273,7 +273,7 @@ void fill_line(const LayerView& layer, int64_t entry, int64_t length, float* lin
 
 }  // namespace
 
-bool Lookup::worth_unpacking(int64_t cluster, int64_t query_entries) const {
+bool Lookup::unpacking_pays(int64_t cluster, int64_t query_entries) const {
   const int64_t n_rows = layer_.row_offsets[cluster + 1] - layer_.row_offsets[cluster];
   return query_entries > 2 * n_rows + layer_.n_blocks && query_entries * 8 > layer_.n_features;
 }
@@ -335,7 +335,7 @@ void Lookup::score_unpacked(const int32_t* features, const float* values, int64_
   const int64_t first_entry = layer_.entry_offsets[cluster_];
   float* sums = start_sums(cluster_);
   int64_t n_hits = 0, n_dense = 0;
-  for (int64_t t = 0; t < n; ++t) {  // no branches: whether a feature is found can't be foreseen
+  for (int64_t t = 0; t < n; ++t) {  // without branches: hits are unpredictable
     const Place place = places_[features[t]];
     hits_[n_hits] = {first_entry + place.entry, place.length, values[t]};
     dense_hits_[n_dense] = {place.entry, 0, values[t]};

@@ -19,7 +19,7 @@ int64_t renumber_features(const int64_t* indptr, const int32_t* indices, int64_t
       }
     }
   }
-  // Looking through every column is cheaper than sorting unless few of them occur.
+  // Scanning all columns is cheaper than sorting, unless few of them occur.
   if (n_features * 16 > n_columns) {
     int64_t n = 0;
     for (int64_t column = 0; column < n_columns; ++column) {

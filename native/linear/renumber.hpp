@@ -1,14 +1,14 @@
-// A cluster's rows with their features renumbered from zero, so that its weights lie close together.
+// Renumbers the features of a cluster's rows from zero, so that its weights are contiguous.
 #pragma once
 
 #include <cstdint>
 
 namespace sylvan {
 
-// Renumbers the features of `rows` of a CSR matrix: the features that occur, rising, get 0, 1, ….
-// `numbers` (n_columns) must be all -1 on entry and is so again on return. out_local holds the new numbers,
-// row after row; out_begin where each row starts there; out_features the old number of each new one. Returns
-// how many there are.
+// Renumbers the features of `rows` of a CSR matrix: those that occur get 0, 1, … in ascending order.
+// `numbers` (n_columns) must be all -1 on entry, and is all -1 again on return. out_local holds the new
+// numbers, row after row; out_begin where each row starts there; out_features the old number of each new one.
+// Returns how many there are.
 int64_t renumber_features(const int64_t* indptr, const int32_t* indices, int64_t n_columns,
                           const int32_t* rows, int64_t n_rows, int32_t* numbers, int32_t* out_local,
                           int64_t* out_begin, int32_t* out_features);

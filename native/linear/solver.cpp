@@ -10,14 +10,13 @@
 namespace sylvan {
 namespace {
 
-// Rows of this cost or less teach nothing: their part of the curvature, one half over it, would overflow.
-constexpr float kLeastCost = 1e-30f;
-// Passes over the rows that are left when a fold is taken out of a solution: more change what is calibrated
-// no more.
+// Rows of this cost or less are ignored: their term of the curvature, 1 / (2 cost), would overflow.
+constexpr float kMinCost = 1e-30f;
+// Passes over the remaining rows after a fold was removed from a solution: more don't change the calibration.
 constexpr int kFoldRounds = 2;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Small and seedable; quality needs are those of a shuffle.
+// A small seedable generator, good enough for shuffling.
 struct Random {
   uint64_t state;
   SYLVAN_INLINE uint32_t below(uint32_t bound) {
@@ -27,20 +26,20 @@ struct Random {
 };
 
 struct Work {
-  float* weights;        // (n_features, N), one line a feature: a row's gather serves all lanes
+  float* weights;        // (n_features, N), one line a feature: reading a row's lines serves all lanes
   float* alpha;          // (n_rows, N) dual variables
   float* cost;           // (n_rows, N), only when costs differ by row
-  int32_t* active;       // rows not yet dropped, in this round's order
-  uint32_t* lanes_left;  // (n_rows) lanes of a row that haven't shrunk
-  uint32_t* positive;    // (n_rows) lanes of which the row is a positive
+  int32_t* active;       // rows that aren't shrunk away, in this round's order
+  uint32_t* lanes_left;  // (n_rows) lanes in which the row isn't shrunk away
+  uint32_t* positive;    // (n_rows) lanes of which the row is a positive instance
   float* intercept;      // (kMaxLanes)
-  float* all_rows;  // what weights, alpha and intercept are with all rows, while several folds are solved
+  float* all_rows;       // the solution with all rows, when several folds start from it
 };
 
 int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-// Floats of the solution proper: weights, dual variables and intercepts.
-int64_t kept_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
+// Floats of a solution: weights, dual variables and intercepts.
+int64_t solution_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
   return aligned(n_features * n_lanes) + aligned(n_rows * n_lanes) + aligned(kMaxLanes);
 }
 
@@ -53,10 +52,10 @@ Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool
     next += aligned(floats);
     return taken;
   };
-  work.weights = take(n_features * n_lanes);  // these three lie one after the other: kept_floats counts on it
+  work.weights = take(n_features * n_lanes);  // these three are contiguous, as solution_floats expects
   work.alpha = take(n_rows * n_lanes);
   work.intercept = take(kMaxLanes);
-  work.all_rows = n_folds > 1 ? take(kept_floats(n_rows, n_features, n_lanes)) : nullptr;
+  work.all_rows = n_folds > 1 ? take(solution_floats(n_rows, n_features, n_lanes)) : nullptr;
   work.cost = weighted ? take(n_rows * n_lanes) : nullptr;
   work.active = reinterpret_cast<int32_t*>(take(n_rows));
   work.lanes_left = reinterpret_cast<uint32_t*>(take(n_rows));
@@ -91,12 +90,12 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
   }
 }
 
-// The weights of a feature, eight lanes at a time: wider vectors would live in memory where registers hold
-// eight floats. Macros for the reason given in lanes.hpp.
+// The weights of a feature, eight lanes at a time: wider vectors would be spilled where registers have eight
+// floats. Macros for the reason given in lanes.hpp.
 #define SYLVAN_EIGHT(N, feature, half) \
   (*reinterpret_cast<Floats<8>*>(weights + static_cast<int64_t>(feature) * (N) + 8 * (half)))
-// Scores of a row under all lanes, into the array `score`. Four accumulators for each eight lanes: the
-// additions of neighbouring features don't wait for each other.
+// Scores of a row in all lanes, written to the array `score`. Four accumulators for each eight lanes, so that
+// the additions of neighbouring features don't wait for each other.
 #define SYLVAN_ROW_SCORES(N, bias, intercept, score)                               \
   do {                                                                             \
     Floats<8> a{}, b{}, c{}, d{}, a2{}, b2{}, c2{}, d2{};                          \
@@ -154,15 +153,15 @@ inline float logistic_step(float alpha, float cost, float curvature, float gradi
       low = a;
     }
     double next = a - slope / (q + c / (a * (c - a)));
-    if (!(next > low && next < high)) next = 0.5 * (low + high);  // Newton left the bracket: halve it
+    if (!(next > low && next < high)) next = 0.5 * (low + high);  // Newton left the bracket: bisect
     a = next;
   }
   const double edge = 1e-7 * c;
   return static_cast<float>(std::min(std::max(a, edge), c - edge));
 }
 
-// The state before the first round: nothing learned, but for the logistic loss, whose dual lives inside an
-// open interval.
+// The state before the first round: all zeros, except for the logistic loss, whose dual variables must be
+// inside an open interval.
 template <int N>
 SYLVAN_CLONES void begin(const ClusterRows& rows, int n_children, const SolverOptions& options,
                          const Work& work) {
@@ -189,12 +188,12 @@ SYLVAN_CLONES void begin(const ClusterRows& rows, int n_children, const SolverOp
   }
 }
 
-// Takes the rows of a fold out of a solution: without them the others' dual variables are as good a start as
-// any. Returns the lanes that this changes; the others stand at their minimum already, with and without these
+// Removes the rows of a fold from a solution; the others' dual variables are a good start for solving without
+// them. Returns the lanes that this changes; the other lanes are at their minimum with and without these
 // rows.
 template <int N>
-SYLVAN_CLONES uint32_t take_out(const ClusterRows& rows, int n_children, const SolverOptions& options,
-                                const Folds& folds, int fold, const Work& work, int64_t* n_active) {
+SYLVAN_CLONES uint32_t remove_fold(const ClusterRows& rows, int n_children, const SolverOptions& options,
+                                   const Folds& folds, int fold, const Work& work, int64_t* n_active) {
   float* weights = work.weights;
   const uint32_t all_lanes = (1u << n_children) - 1u;
   uint32_t changed = 0;
@@ -208,15 +207,15 @@ SYLVAN_CLONES uint32_t take_out(const ClusterRows& rows, int n_children, const S
     work.lanes_left[i] = 0;
     float* alpha = work.alpha + i * N;
     alignas(64) float step[N];
-    uint32_t held = 0;
+    uint32_t nonzero = 0;
     for (int l = 0; l < N; ++l) {
-      held |= (l < n_children && alpha[l] != 0.0f) ? 1u << l : 0u;
+      nonzero |= (l < n_children && alpha[l] != 0.0f) ? 1u << l : 0u;
       step[l] = l >= n_children ? 0.0f : work.positive[i] >> l & 1u ? -alpha[l] : alpha[l];
       alpha[l] = 0.0f;
       work.intercept[l] += options.bias * step[l];
     }
-    if (held == 0) continue;
-    changed |= held;
+    if (nonzero == 0) continue;
+    changed |= nonzero;
     const int32_t* features = rows.features + rows.begin[i];
     const float* values = rows.values + rows.value_begin[i];
     const int32_t length = rows.length[i];
@@ -225,9 +224,8 @@ SYLVAN_CLONES uint32_t take_out(const ClusterRows& rows, int n_children, const S
   return changed;
 }
 
-// The rounds of coordinate descent over the rows that are active and the lanes that are live, from the
-// solution that `work` holds; the rows of `fold` stay out of it, unless that is 0. Returns how many rows were
-// visited.
+// The rounds of coordinate descent over the active rows and the live lanes, from the solution in `work`,
+// without the rows of `fold` (unless that is 0). Returns how many rows were visited.
 template <int N, Loss kLoss>
 SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const SolverOptions& options,
                               const Folds& folds, int fold, const Work& work, int64_t n_active, uint32_t live,
@@ -238,7 +236,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   std::fill(largest_old, largest_old + N, kInfinity);
   std::fill(smallest_old, smallest_old + N, -kInfinity);
   float* weights = work.weights;
-  uint32_t shrunken = 0;  // lanes that have left rows behind
+  uint32_t shrunken = 0;  // lanes in which rows were shrunk away
   int64_t visits = 0;
 
   for (int round = 0; round < max_rounds && live != 0 && n_active > 0; ++round) {
@@ -248,9 +246,9 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     }
     std::fill(largest, largest + N, -kInfinity);
     std::fill(smallest, smallest + N, kInfinity);
-    int64_t kept = 0;
+    int64_t n_remaining = 0;
     for (int64_t s = 0; s < n_active; ++s) {
-      if (s + 1 < n_active) {  // the next row's entries are on their way while this one is computed
+      if (s + 1 < n_active) {  // the next row is prefetched while this one is computed
         const int64_t ahead = work.active[s + 1];
         const int32_t* next_features = rows.features + rows.begin[ahead];
         const float* next_values = rows.values + rows.value_begin[ahead];
@@ -283,7 +281,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
           step[l] = 0.0f;
           if (!((lanes_now >> l) & 1)) continue;
-          if (!(costs[l] > kLeastCost)) continue;
+          if (!(costs[l] > kMinCost)) continue;
           const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
           const float change = next - alpha[l], violation = change * norm;
           largest[l] = violation > largest[l] ? violation : largest[l];
@@ -296,19 +294,19 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       } else {
         for (int l = 0; l < N; ++l) {
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
-          // A row of weight 0 teaches nothing: its lane is off. Its diagonal would make 0 times infinity.
-          const int teaches = costs[l] > kLeastCost;
-          const float diagonal = kSquared & teaches ? 0.5f / costs[l] : 0.0f;
+          // A row of cost 0 is off in this lane: its diagonal would give 0 times infinity.
+          const int counts = costs[l] > kMinCost;
+          const float diagonal = kSquared & counts ? 0.5f / costs[l] : 0.0f;
           const float upper = kSquared ? kInfinity : costs[l];
           const float a = alpha[l];
           const float gradient = y * score[l] - 1.0f + a * diagonal;
           const int at_zero = a <= 0.0f, at_upper = a >= upper;
-          // A dual variable at its bound whose gradient points outwards beyond last round's extremes isn't
-          // visited again (shrinking).
+          // Shrinking: a dual variable at its bound whose gradient points outwards beyond the last round's
+          // extremes isn't visited again.
           const int shrunk =
               (at_zero & (gradient > largest_old[l])) | (at_upper & (gradient < smallest_old[l]));
           const int blocked = (at_zero & (gradient > 0.0f)) | (at_upper & (gradient < 0.0f));
-          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1) & teaches;
+          const int on = ((lanes_now >> l) & 1) & (shrunk ^ 1) & counts;
           const float projected = blocked ? 0.0f : gradient;
           largest[l] = (on & (projected > largest[l])) ? projected : largest[l];
           smallest[l] = (on & (projected < smallest[l])) ? projected : smallest[l];
@@ -329,16 +327,16 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       }
       shrunken |= lanes & ~static_cast<uint32_t>(left);
       work.lanes_left[i] = static_cast<uint32_t>(left);
-      if (left != 0) work.active[kept++] = i;
+      if (left != 0) work.active[n_remaining++] = i;
     }
-    n_active = kept;
+    n_active = n_remaining;
     uint32_t woken = 0;
     for (int lane = 0; lane < n_children; ++lane) {
       if (!(live >> lane & 1u)) continue;
       if (largest[lane] - smallest[lane] > options.tolerance) {
         largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
         smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
-      } else if (shrunken >> lane & 1u) {  // converged on what is left: look at every row once more
+      } else if (shrunken >> lane & 1u) {  // converged on the rows that remain: visit all rows once more
         woken |= 1u << lane;
         largest_old[lane] = kInfinity;
         smallest_old[lane] = -kInfinity;
@@ -360,7 +358,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   return visits;
 }
 
-// The least magnitude that keeps at most max_weights of a lane's weights; ties at it are all dropped.
+// The magnitude from which on at most max_weights of a lane's weights remain; ties at the cut are all
+// dropped.
 float lane_threshold(const float* weights, int64_t n_features, int n_lanes, int lane, float threshold,
                      int64_t max_weights, float* buffer) {
   int64_t n = 0;
@@ -378,7 +377,7 @@ int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_la
              const SolverOptions& options, int32_t* out_feature, int32_t* out_child, float* out_weight) {
   float least[kMaxLanes];
   for (int lane = 0; lane < n_children; ++lane) {
-    // out_weight has room for every weight of the group, so it can hold one lane's while we look for its cut.
+    // out_weight has room for every weight of the group, so it serves as the buffer for one lane's.
     least[lane] = options.max_weights < 0
                       ? options.threshold
                       : lane_threshold(work.weights, rows.n_features, n_lanes, lane, options.threshold,
@@ -405,8 +404,8 @@ int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_la
 int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
 
 int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds) {
-  const int64_t kept = kept_floats(n_rows, n_features, n_lanes) * (n_folds > 1 ? 2 : 1);
-  return 16 + kept + aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
+  const int64_t solution = solution_floats(n_rows, n_features, n_lanes) * (n_folds > 1 ? 2 : 1);
+  return 16 + solution + aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
 }
 
 namespace {
@@ -429,19 +428,20 @@ int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions
   int64_t visits = descend<N, kLoss>(rows, n_children, options, folds, 0, work, rows.n_rows,
                                      (1u << n_children) - 1u, options.max_iterations, random);
   write(0);
-  const size_t kept = sizeof(float) * static_cast<size_t>(kept_floats(rows.n_rows, rows.n_features, N));
-  if (folds.n_folds > 1) std::memcpy(work.all_rows, work.weights, kept);
+  const size_t n_bytes =
+      sizeof(float) * static_cast<size_t>(solution_floats(rows.n_rows, rows.n_features, N));
+  if (folds.n_folds > 1) std::memcpy(work.all_rows, work.weights, n_bytes);
   for (int fold = 1; fold <= folds.n_folds; ++fold) {
-    if (fold > 1) std::memcpy(work.weights, work.all_rows, kept);
+    if (fold > 1) std::memcpy(work.weights, work.all_rows, n_bytes);
     int64_t n_left = 0;
-    const uint32_t changed = take_out<N>(rows, n_children, options, folds, fold, work, &n_left);
-    if (n_left == 0) begin<N>(rows, 0, options, work);  // exactly nothing, not what rounding left of it
+    const uint32_t changed = remove_fold<N>(rows, n_children, options, folds, fold, work, &n_left);
+    if (n_left == 0) begin<N>(rows, 0, options, work);  // exactly zero, without rounding errors
     Random own{options.seed +
-               0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // one fold changes no other
+               0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // independent of the other folds
     visits += descend<N, kLoss>(rows, n_children, options, folds, fold, work, n_left, changed,
                                 std::min(options.max_iterations, kFoldRounds), own);
     write(fold);
-    if (n_left == 0) {  // nobody reaches it: as unlikely as a node that has been seen to be wrong
+    if (n_left == 0) {  // no training rows: the score of a node that is always wrong
       float* intercept = out.intercept + fold * out.intercept_stride;
       std::fill(intercept, intercept + n_children, -1.0f);
     }

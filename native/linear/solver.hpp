@@ -22,7 +22,7 @@ struct ClusterRows {
   int64_t n_features;
 };
 
-// Which children each row is a positive of: node ids by row id, sorted within a row.
+// The children of which each row is a positive instance: node ids by row id, sorted within a row.
 struct Positives {
   const int64_t* indptr;
   const int32_t* nodes;
@@ -37,19 +37,17 @@ struct SolverOptions {
   float tolerance;
   int max_iterations;
   float threshold;      // weights below it in magnitude are dropped
-  int64_t max_weights;  // per child; the largest are kept; negative for no limit
+  int64_t max_weights;  // per child, the largest; negative for no limit
   uint64_t seed;
 };
 
-// Rows that are held out for calibration: a second set of weights, solved without them, is wanted for each
-// fold.
+// Rows of the calibration holdout: for each fold a further set of weights is solved without its rows.
 struct Folds {
-  const uint8_t*
-      of_row;  // by row id: 1 to n_folds, 0 for rows that are never held out; null when n_folds is 0
+  const uint8_t* of_row;  // by row id: 1 to n_folds, 0 for rows outside the holdout; null when n_folds is 0
   int n_folds;
 };
 
-// Where solve_group writes. The first set is of all rows, one more follows for each fold.
+// Outputs of solve_group: a first set from all rows, and one more for each fold.
 struct Weights {
   int32_t* feature;  // triples in the order of features, then children, set after set
   int32_t* child;    // of each n_features * n_children * (1 + n_folds)

@@ -94,7 +94,7 @@ void TextScanner::scan(const TextView& text) {
 
 template <typename Unit>
 void TextScanner::scan_units(const TextView& text) {
-  reserve(text.length * 4 + block);  // no character takes more than 4 bytes, and there is a space at each end
+  reserve(text.length * 4 + block);  // a character takes at most 4 bytes, and there is a space at each end
   slices_ = low_.get();
   const Unit* units = static_cast<const Unit*>(text.data);
   if (settings_.analyzer == Analyzer::word) {
@@ -180,8 +180,8 @@ SYLVAN_INLINE void store_two(char* out, uint32_t bytes) {
   std::memcpy(out, both, 2);
 }
 
-// Writes a character as UTF-8 (always some bytes more than it takes) and returns where it ends. Below 0x800,
-// which most scripts with spaces are, nothing branches.
+// Writes a character as UTF-8 (and some bytes beyond it) and returns where it ends. There is no branch below
+// 0x800, the range of most scripts with spaces.
 SYLVAN_INLINE char* put(char* out, uint32_t c) {
   if (c < 0x800) {
     const uint32_t two = c >= 0x80;
@@ -210,7 +210,7 @@ SYLVAN_INLINE bool all_ascii(const Unit* text) {
 }
 
 // Lower-cases everything, notes where runs of word characters (and of CJK, when it is split) begin and end,
-// and makes words of the runs. Where a run ends is as good as random, so that nothing branches on it.
+// and makes words of the runs. Ends of runs are unpredictable, so there is no branch on them.
 template <typename Unit>
 void TextScanner::scan_words(const Unit* text, int64_t length) {
   Run kind = Run::none;

@@ -29,7 +29,7 @@ bool rows_in_range(const int64_t* indptr, int64_t n_rows, int64_t n_entries) {
   return true;
 }
 
-// 1 + log(count) of small counts is asked for most, and a logarithm is dear.
+// 1 + log(count), tabulated for small counts, which are the most frequent.
 class Logarithms {
  public:
   Logarithms() {
@@ -66,27 +66,27 @@ bool add_totals(const uint64_t* entries, int64_t n_entries, int64_t* totals, int
   return true;
 }
 
-bool keep_columns(uint64_t* entries, int64_t n_entries, int64_t* indptr, int64_t n_rows,
-                  const int32_t* column_of, int64_t n_terms) {
+bool select_columns(uint64_t* entries, int64_t n_entries, int64_t* indptr, int64_t n_rows,
+                    const int32_t* column_of, int64_t n_terms) {
   if (!rows_in_range(indptr, n_rows, n_entries)) return false;
   int32_t n_columns = 0;
   for (int64_t i = 0; i < n_terms; ++i) n_columns = std::max(n_columns, column_of[i]);
   const int n_bits = bits_below(int64_t{n_columns} + 1);
   Entries spare;
-  int64_t kept = 0, from = 0;
+  int64_t n_written = 0, from = 0;
   for (int64_t r = 0; r < n_rows; ++r) {
-    const int64_t start = kept, to = indptr[r + 1];
+    const int64_t start = n_written, to = indptr[r + 1];
     for (int64_t i = from; i < to; ++i) {
       const uint64_t entry = entries[i];
       const int64_t term = static_cast<int64_t>(entry >> 32);
       if (term >= n_terms) return false;
       const int32_t column = column_of[term];
-      entries[kept] = static_cast<uint64_t>(static_cast<uint32_t>(column)) << 32 | (entry & 0xffffffffu);
-      kept += column >= 0;
+      entries[n_written] = static_cast<uint64_t>(static_cast<uint32_t>(column)) << 32 | (entry & 0xffffffffu);
+      n_written += column >= 0;
     }
-    sort_by_bits(entries + start, static_cast<size_t>(kept - start), 32, n_bits, spare);
+    sort_by_bits(entries + start, static_cast<size_t>(n_written - start), 32, n_bits, spare);
     from = to;
-    indptr[r + 1] = kept;
+    indptr[r + 1] = n_written;
   }
   return true;
 }

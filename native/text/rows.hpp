@@ -12,7 +12,7 @@ namespace sylvan {
 enum class Norm : int { none = 0, l1 = 1, l2 = 2 };
 
 struct Weighting {
-  const float* idf;  // of each column; null to leave it out
+  const float* idf;  // of each column; null for none
   bool sublinear;    // 1 + log(count) instead of count
   Norm norm;
 };
@@ -31,8 +31,8 @@ bool add_totals(const uint64_t* entries, int64_t n_entries, int64_t* totals, int
 // Renumbers terms as columns in place, drops those with column -1, sorts each row by column, closes the gaps
 // and rewrites indptr. False when indptr or an entry's term is out of range (then nothing is promised but
 // that no memory outside was touched).
-bool keep_columns(uint64_t* entries, int64_t n_entries, int64_t* indptr, int64_t n_rows,
-                  const int32_t* column_of, int64_t n_terms);
+bool select_columns(uint64_t* entries, int64_t n_entries, int64_t* indptr, int64_t n_rows,
+                    const int32_t* column_of, int64_t n_terms);
 
 // The columns and weights of rows of entries. False when indptr or a column is out of range, as above.
 bool weigh_rows(const uint64_t* entries, int64_t n_entries, const int64_t* indptr, int64_t n_rows,

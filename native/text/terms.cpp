@@ -20,9 +20,9 @@ int compare(const char* a, int64_t a_length, const char* b, int64_t b_length) {
   return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
 }
 
-// No early exit in these two: the arrays are long and nearly always sound.
+// No early exit in these two: the arrays are long and nearly always valid.
 SYLVAN_CLONES
-bool strictly_rising(const int64_t* offsets, int64_t n) {
+bool strictly_increasing(const int64_t* offsets, int64_t n) {
   int64_t falls = 0;
   for (int64_t i = 0; i < n; ++i) falls += offsets[i + 1] <= offsets[i];
   return falls == 0;
@@ -60,7 +60,8 @@ int64_t TermTable::add(const Gram& gram, uint64_t at) {
 }
 
 void TermTable::grow() {
-  // The low half of a hash isn't kept, so it is found again; terms are visited in the order of their bytes.
+  // The low half of a hash isn't stored, so it is computed again; terms are visited in the order of their
+  // bytes.
   std::vector<uint64_t> slots(slots_.size() * 2);
   mask_ = slots.size() - 1;
   for (size_t id = 0; id < terms_.size(); ++id) {
@@ -200,7 +201,7 @@ TermsFault check_terms(const char* bytes, int64_t n_bytes, const int64_t* offset
                        const uint64_t* slots, int64_t n_slots) {
   if (n_slots <= n_terms || (n_slots & (n_slots - 1)) != 0) return TermsFault::slot_count;
   if (offsets[0] != 0 || offsets[n_terms] != n_bytes - slice_padding) return TermsFault::offsets;
-  if (!strictly_rising(offsets, n_terms)) return TermsFault::offsets;
+  if (!strictly_increasing(offsets, n_terms)) return TermsFault::offsets;
   uint64_t before = 0;
   for (int64_t i = 0; i < n_terms; ++i) {
     const int64_t begin = offsets[i], length = offsets[i + 1] - begin;

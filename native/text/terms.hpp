@@ -17,7 +17,7 @@ struct Gram {
   uint64_t hash;
 };
 
-// The hash is part of the saved format: slots found with one hash are no use with another.
+// The hash is part of the saved format: slots filled with one hash are useless with another.
 SYLVAN_INLINE Gram make_gram(const char* bytes, int64_t length) {
   constexpr uint64_t k1 = 0x9e3779b97f4a7c15ull, k2 = 0xd6e8feb86659fd93ull, k3 = 0xc2b2ae3d27d4eb4full;
   const uint64_t head = first_bytes(load_little_endian(bytes), length);
@@ -95,7 +95,7 @@ class TermTable {
     const uint64_t slot = slots_[hash & mask_];
     if (slot != 0) SYLVAN_PREFETCH(&terms_[static_cast<size_t>((slot & 0xffffffffu) - 1)]);
   }
-  // Whether a term is new to the document is a coin's throw, so it is a mask and not a branch.
+  // Whether a term is new to the document is unpredictable, so it is a mask and not a branch.
   SYLVAN_INLINE void count(const Gram& gram) {
     const int64_t id = find_or_add(gram);
     if (id < 0) return;
@@ -222,8 +222,8 @@ void fill_slots(const char* bytes, const int64_t* offsets, int64_t n_terms, uint
 
 enum class TermsFault : int {
   none = 0,
-  offsets = 1,    // not strictly rising from 0 to the padding of the bytes
-  order = 2,      // the terms are not in strictly rising order
+  offsets = 1,    // not strictly increasing from 0 to the padding of the bytes
+  order = 2,      // the terms are not in strictly ascending order
   slots = 3,      // a slot names no term, or the number of full slots is not the number of terms
   slot_count = 4  // the number of slots is no power of two, or leaves none empty
 };

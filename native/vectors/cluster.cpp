@@ -1,7 +1,7 @@
-// Balanced k-means of PECOS, Algorithm 1: a node's rows are halved by two-means whose sides have a fixed size
-// (sort by how much nearer a row is to the one centre, cut at the quota), and the halves are halved again
-// until each child has its share. Splits go on inside a cluster down to groups of 16 rows, so that neighbours
-// in a cluster are alike. Everything depends on (seed, place of the node) alone.
+// Balanced k-means of PECOS, Algorithm 1: a node's rows are halved by 2-means with sides of a fixed size
+// (sort by how much nearer a row is to one centre, cut at the quota), and the halves are halved again until
+// each child has its share. Splits continue inside a cluster down to groups of 16 rows, so that neighbours in
+// a cluster are alike. The result depends on the data, the seed and the position of the node only.
 #include "vectors/cluster.hpp"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t kGroup = 16;
 
-// A score and a row as one number that rises as the score falls, and with the row where scores are equal.
-// Every bit pattern has its place, NaN too, so that no value whatever can confuse the selection.
+// A key that sorts by descending score, then by ascending row. Every bit pattern has its place in the order,
+// NaN included, so that no value can confuse the selection.
 uint64_t rank_key(double score, int32_t row) {
-  const float narrow = static_cast<float>(score) + 0.0f;  // -0 and 0 are one
+  const float narrow = static_cast<float>(score) + 0.0f;  // makes -0 equal to 0
   uint32_t bits;
   std::memcpy(&bits, &narrow, sizeof bits);
   bits = (bits >> 31) != 0 ? bits : ~bits & 0x7fffffffU;
@@ -33,7 +33,7 @@ uint64_t mix(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-// The two centres lie interleaved, so that one cache line answers for both.
+// The two centres are interleaved, so that one cache line serves both.
 SYLVAN_CLONES void sparse_products(const Rows& rows, const int32_t* order, int64_t n, const float* centres,
                                    float* products) {
   for (int64_t i = 0; i < n; ++i) {
@@ -61,7 +61,7 @@ SYLVAN_CLONES void sparse_products(const Rows& rows, const int32_t* order, int64
   }
 }
 
-// Dense centres lie one after the other: a row is read once for both, 16 columns at a time.
+// Dense centres are stored one after the other: a row is read once for both, 16 columns at a time.
 SYLVAN_CLONES void dense_products(const Rows& rows, const int32_t* order, int64_t n, const float* centres,
                                   float* products) {
   const int64_t width = rows.n_columns;
@@ -137,7 +137,7 @@ class Splitter {
     side_.assign(static_cast<size_t>(n), 2);
     iterate(sides, settings_.max_iterations, sampled, a, b);
     if (sampled) {
-      // The order of the rows is that of the sample's last cut, so the sides of its rows are known.
+      // The rows are in the order of the sample's last cut, so the sides of its rows are known.
       std::fill(side_.begin() + m, side_.end(), uint8_t{2});
       sides.n = n;
       sides.quota = quota;
@@ -152,8 +152,8 @@ class Splitter {
     int64_t quota;
   };
 
-  // side_ says which centre holds a row now (2: neither); every pass assigns all rows, then moves the movers.
-  // The centres of the last pass are only kept up to date where somebody goes on from them.
+  // side_ is the centre that a row belongs to (2: neither); every pass assigns all rows, then moves those
+  // that changed sides. After the last pass the centres are updated only if they are used further.
   void iterate(Sides& sides, int64_t max_iterations, bool keep_centres, int64_t seed_a, int64_t seed_b) {
     const int64_t n = sides.n;
     int32_t* order = sides.order;
@@ -204,18 +204,18 @@ class Splitter {
     }
   }
 
-  // Rows of side 0 to the front, each side in the order it had.
+  // Moves rows of side 0 to the front; each side keeps its order.
   void partition(int32_t* order, int64_t n) {
-    moved_.clear();
+    updated_.clear();
     int64_t front = 0;
     for (int64_t i = 0; i < n; ++i) {
       if (side_[i] == 0) {
         order[front++] = order[i];
       } else {
-        moved_.push_back(order[i]);
+        updated_.push_back(order[i]);
       }
     }
-    std::copy(moved_.begin(), moved_.end(), order + front);
+    std::copy(updated_.begin(), updated_.end(), order + front);
     std::fill(side_.begin(), side_.begin() + front, uint8_t{0});
     std::fill(side_.begin() + front, side_.begin() + n, uint8_t{1});
   }
@@ -258,7 +258,7 @@ class Splitter {
   std::vector<float> centres_, products_;
   std::vector<uint64_t> keys_, ranked_;
   std::vector<uint8_t> side_;
-  std::vector<int32_t> moved_;
+  std::vector<int32_t> updated_;
   double scale_[2] = {1.0, 1.0};
 };
 

@@ -24,15 +24,15 @@ struct SplitSettings {
   uint64_t seed;
   bool spherical;          // centres scaled to length one
   int64_t max_iterations;  // of Lloyd, a split
-  int64_t sample;          // rows that a larger split iterates on before all rows are assigned
-  int64_t max_steps;       // halvings to descend; below that the work is left to other calls
+  int64_t sample;          // rows that larger splits iterate on before all rows are assigned
+  int64_t max_steps;       // halvings to descend; further ones are left to other calls
 };
 
 // Number of leaves before node `node` of `layer`.
 int64_t leaf_position(const TreeShape& shape, int64_t layer, int64_t node);
 
-// Reorders `order`, the row ids of the leaves below nodes first .. last of `layer`, so that each of the nodes
-// gets rows that are close to each other, and so on below.
+// Reorders `order`, the row ids of the leaves below nodes first .. last of `layer`, so that each node gets
+// rows that are close to each other, and so do the nodes below.
 void split_rows(const Rows& rows, const TreeShape& shape, int64_t layer, int64_t first, int64_t last,
                 const SplitSettings& settings, int32_t* order);
 

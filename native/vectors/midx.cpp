@@ -11,30 +11,30 @@ namespace {
 
 struct Place {
   int64_t part;
-  double rest;  // how far into the part, from 0 to below 1
+  double rest;  // the relative position within the part, from 0 to below 1
 };
 
 constexpr double kBelowOne = 1.0 - 0x1p-53;
-constexpr double kLargest = 1e38;  // a float32 has room for it
+constexpr double kLargest = 1e38;  // within float32's range
 
-// Where a coin falls among running sums: the first sum above coin * total, never a part of weight 0.
-SYLVAN_INLINE Place invert(const double* SYLVAN_RESTRICT heights, int64_t n, double coin) {
-  const double total = heights[n - 1];
-  double mark = coin * total;
-  // Strictly below the total: a coin that rounding carries to it would fall off the end.
+// Inverts cumulative sums: the first sum above uniform * total, never a part of weight 0.
+SYLVAN_INLINE Place invert(const double* SYLVAN_RESTRICT cumulative, int64_t n, double uniform) {
+  const double total = cumulative[n - 1];
+  double mark = uniform * total;
+  // Rounding may carry the mark to the total, which would be beyond the last part.
   if (!(mark < total)) mark = std::nextafter(total, 0.0);
   int64_t part = 0, left = n - 1;  // the answer is at most n - 1
   while (left > 0) {
     const int64_t half = (left + 1) / 2;
-    part = heights[part + half - 1] <= mark ? part + half : part;  // a move without a branch
+    part = cumulative[part + half - 1] <= mark ? part + half : part;  // a conditional move, not a branch
     left -= half;
   }
-  const double below = part > 0 ? heights[part - 1] : 0.0;
-  const double rest = (mark - below) / (heights[part] - below);
+  const double below = part > 0 ? cumulative[part - 1] : 0.0;
+  const double rest = (mark - below) / (cumulative[part] - below);
   return {part, rest > 0.0 ? std::min(rest, kBelowOne) : 0.0};  // NaN becomes 0
 }
 
-// Running sums of one first codeword's row of cells.
+// Cumulative sums of the cells of one first codeword.
 SYLVAN_INLINE void fill_row(const double* SYLVAN_RESTRICT masses, const double* SYLVAN_RESTRICT second,
                             int64_t n, double* SYLVAN_RESTRICT row) {
   double sum = 0.0;
@@ -44,7 +44,7 @@ SYLVAN_INLINE void fill_row(const double* SYLVAN_RESTRICT masses, const double* 
   }
 }
 
-// Which of a cell's classes, which lie from `begin` to before `begin + count` in the order, `rest` falls on.
+// The position in the order, from `begin` to `begin + count - 1`, that `rest` falls on within a cell.
 SYLVAN_INLINE int64_t within(const double* in_cells, int64_t begin, int64_t count, double rest) {
   int64_t inside = 0;
   if (in_cells == nullptr) {
@@ -63,17 +63,17 @@ template <typename Id>
 void midx_draw(const MidxDraw& draw, const Id* order, int64_t* ids, float* out_log_q) {
   const int64_t k = draw.n_codewords;
   std::vector<double> rows(static_cast<size_t>(k * k));
-  std::vector<int64_t> filled_by(static_cast<size_t>(k), -1);  // the query that a row's sums belong to
+  std::vector<int64_t> filled_by(static_cast<size_t>(k), -1);  // the query whose sums a row has
   for (int64_t query = 0; query < draw.n_queries; ++query) {
-    const double* heights = draw.heights + query * k;
+    const double* cumulative = draw.cumulative + query * k;
     const double* second = draw.second + query * k;
     const float* log_first = draw.log_first + query * k;
     const float* log_second = draw.log_second + query * k;
-    const double log_partition = std::log(heights[k - 1]);
+    const double log_partition = std::log(cumulative[k - 1]);
     int64_t* query_ids = ids + query * draw.n_draws;
     float* query_log_q = out_log_q + query * draw.n_draws;
     for (int64_t i = 0; i < draw.n_draws; ++i) {
-      const Place first = invert(heights, k, draw.coins[query * draw.n_draws + i]);
+      const Place first = invert(cumulative, k, draw.uniforms[query * draw.n_draws + i]);
       double* row = rows.data() + first.part * k;
       const int64_t* offsets = draw.offsets + first.part * k;
       const double* masses = draw.masses + first.part * k;
@@ -88,7 +88,7 @@ void midx_draw(const MidxDraw& draw, const Id* order, int64_t* ids, float* out_l
                            static_cast<double>(log_second[cell.part]) - log_partition;
       query_log_q[i] = static_cast<float>(std::max(std::min(log_q, kLargest), -kLargest));
     }
-    // In a loop of its own: each of these reads may miss the cache, and here many are under way at once.
+    // In a loop of its own, so that the cache misses of these reads overlap.
     for (int64_t i = 0; i < draw.n_draws; ++i) query_ids[i] = static_cast<int64_t>(order[query_ids[i]]);
     if (draw.own_scores == nullptr) continue;
     for (int64_t i = 0; i < draw.n_draws; ++i) {

@@ -7,23 +7,23 @@
 #include <new>
 #include <vector>
 
-#include "base/best.hpp"
 #include "base/lanes.hpp"
-#include "base/reaching.hpp"
+#include "base/select.hpp"
+#include "base/top_k.hpp"
 
 namespace sylvan {
 namespace {
 
 constexpr int kWidth = 8;
 constexpr int kHalf = 4;
-constexpr int kRows = 8;  // measured at once against one query: their additions hide each other's latency
-constexpr int64_t kFetched =
-    256;  // first floats of a row that are asked for ahead; then the processor sees the pattern
-constexpr int64_t kTile = 256;  // rows that stay in the cache while queries pass
+constexpr int kRows = 8;  // rows compared with a query at once, which hides the latency of additions
+constexpr int64_t kPrefetched =
+    256;  // first floats of a row that are prefetched; the hardware prefetcher does the rest
+constexpr int64_t kTile = 256;  // rows that stay in the cache for all queries
 
-// How near each row is to the query, more being nearer: the negated distance, or the inner product. Rows are
-// those named by ids, or where that is null the first n of base. Eight at a time; a group that lacks some
-// repeats its last row, so that no sum depends on its neighbours.
+// The similarity of each row to the query: the negated distance, or the inner product. Rows are those in
+// `ids` or, where that is null, the first n of base. An incomplete group of eight repeats its last row, so
+// that sums don't depend on the group.
 SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* SYLVAN_RESTRICT base, int64_t dim,
                            Metric metric, const int32_t* ids, int64_t n, float* SYLVAN_RESTRICT out) {
   const int64_t wide = dim - dim % kWidth;
@@ -37,7 +37,7 @@ SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* SYLV
     if (ids) {
       for (int64_t at = i + kRows; at < std::min(n, i + 2 * kRows); ++at) {
         const float* next = base + static_cast<int64_t>(ids[at]) * dim;
-        for (int64_t d = 0; d < std::min(dim, kFetched); d += 16) SYLVAN_PREFETCH(next + d);
+        for (int64_t d = 0; d < std::min(dim, kPrefetched); d += 16) SYLVAN_PREFETCH(next + d);
       }
     }
     Floats<kWidth> sums[kRows];
@@ -117,16 +117,17 @@ SYLVAN_CLONES void measure(const float* SYLVAN_RESTRICT query, const float* SYLV
 }
 
 template <typename Name>
-void offer(Best& best, const float* scores, int64_t n, Name name) {
-  int32_t places[kReaching];
-  for (int64_t first = 0; first < n; first += kReaching) {
-    const int64_t n_near = reaching(scores + first, std::min(kReaching, n - first), best.floor(), places);
+void offer(TopK& best, const float* scores, int64_t n, Name name) {
+  int32_t places[kSelectBlock];
+  for (int64_t first = 0; first < n; first += kSelectBlock) {
+    const int64_t n_near =
+        select_at_least(scores + first, std::min(kSelectBlock, n - first), best.threshold(), places);
     for (int64_t i = 0; i < n_near; ++i) best.offer(name(first + places[i]), scores[first + places[i]]);
   }
 }
 
-// Scores become distances where they are: +inf where nothing was found.
-void finish(Best& best, Metric metric, int64_t k, float* scores) {
+// Turns scores into distances in place; +inf where there are no more rows.
+void finish(TopK& best, Metric metric, int64_t k, float* scores) {
   best.finish();
   if (metric == Metric::inner_product) return;
   for (int64_t i = 0; i < k; ++i) scores[i] = 0.0f - scores[i];
@@ -137,10 +138,10 @@ void finish(Best& best, Metric metric, int64_t k, float* scores) {
 bool nearest_candidates(const Vectors& queries, const Vectors& base, const int64_t* offsets,
                         const int32_t* ids, int64_t k, Metric metric, int32_t* out_ids,
                         float* out_distances) try {
-  Best best(out_ids, out_distances, k);
+  TopK best(out_ids, out_distances, k);
   float scores[kTile];
   for (int64_t query = 0; query < queries.n; ++query) {
-    best.restart(out_ids + query * k, out_distances + query * k);
+    best.reset(out_ids + query * k, out_distances + query * k);
     for (int64_t first = offsets[query]; first < offsets[query + 1]; first += kTile) {
       const int64_t n = std::min(kTile, offsets[query + 1] - first);
       measure(queries.values + query * queries.dim, base.values, base.dim, metric, ids + first, n, scores);
@@ -153,9 +154,9 @@ bool nearest_candidates(const Vectors& queries, const Vectors& base, const int64
   return false;
 }
 
-bool nearest_vectors(const Vectors& queries, const Vectors& base, const int32_t* leave_out, int64_t k,
+bool nearest_vectors(const Vectors& queries, const Vectors& base, const int32_t* exclude, int64_t k,
                      Metric metric, int32_t* out_ids, float* out_distances) try {
-  std::vector<Best> best;
+  std::vector<TopK> best;
   best.reserve(static_cast<size_t>(queries.n));
   for (int64_t query = 0; query < queries.n; ++query) {
     best.emplace_back(out_ids + query * k, out_distances + query * k, k);
@@ -166,7 +167,7 @@ bool nearest_vectors(const Vectors& queries, const Vectors& base, const int32_t*
     for (int64_t query = 0; query < queries.n; ++query) {
       measure(queries.values + query * queries.dim, base.values + first * base.dim, base.dim, metric, nullptr,
               n, scores);
-      const int64_t own = leave_out ? leave_out[query] - first : -1;
+      const int64_t own = exclude ? exclude[query] - first : -1;
       if (own >= 0 && own < n) scores[own] = std::numeric_limits<float>::quiet_NaN();
       offer(best[query], scores, n, [&](int64_t i) { return static_cast<int32_t>(first + i); });
     }

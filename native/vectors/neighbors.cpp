@@ -6,13 +6,13 @@
 #include <new>
 #include <vector>
 
-#include "base/best.hpp"
 #include "base/platform.hpp"
+#include "base/top_k.hpp"
 
 namespace sylvan {
 namespace {
 
-constexpr float kSlack = 1e-6f;  // beside similarities of at most 1: more than a bound loses by rounding
+constexpr float kSlack = 1e-6f;  // more than a bound loses by rounding; similarities are at most 1
 
 // The page's rows whose bound reaches `floor`, as offsets from its first row; returns how many.
 SYLVAN_CLONES int64_t promising_rows(const float* sums, const float* lengths, int64_t n, float query_length,
@@ -23,7 +23,7 @@ SYLVAN_CLONES int64_t promising_rows(const float* sums, const float* lengths, in
     bounds[i] = sums[i] + query_length * lengths[i] + kSlack;
     any |= bounds[i] >= floor;
   }
-  if (!any) return 0;  // most pages, and the loop above is vector code
+  if (!any) return 0;  // the usual case, and the loop above is vector code
   int64_t found = 0;
   for (int64_t i = 0; i < n; ++i) {
     out[found] = static_cast<int32_t>(i);
@@ -32,9 +32,9 @@ SYLVAN_CLONES int64_t promising_rows(const float* sums, const float* lengths, in
   return found;
 }
 
-// One query after another against the index. A query's rare features are added up through their postings.
-// What its frequent features can add to a row is bounded by the product of both lengths (Cauchy and Schwarz),
-// and is computed only for the rows whose bound reaches the n best found so far.
+// Searches for one query after another. A query's rare features are added through their postings. The
+// contribution of its frequent features to a row is bounded by the product of both lengths (Cauchy-Schwarz),
+// and computed only for rows whose bound reaches the n best so far.
 class Search {
  public:
   Search(const NeighborView& index, int64_t n, const uint8_t* only)
@@ -51,7 +51,7 @@ class Search {
         seed_scores_(seed_rows_.size()) {}
 
   void find(const int32_t* features, const float* values, int64_t length, int32_t* out_rows, float* out) {
-    best_.restart(out_rows, out);
+    best_.reset(out_rows, out);
     double squares = 0;
     for (int64_t i = 0; i < length; ++i) squares += static_cast<double>(values[i]) * values[i];
     if (squares > 0 && std::isfinite(squares)) {
@@ -100,14 +100,13 @@ class Search {
     }
   }
 
-  // A similarity that the n-th best is known to reach: the least of those n rows whose bounds are the
-  // greatest.
+  // A lower bound of the n-th best similarity: the smallest similarity of the n rows with the largest bounds.
   float seed() {
-    seeds_.restart(seed_rows_.data(), seed_scores_.data());
+    seeds_.reset(seed_rows_.data(), seed_scores_.data());
     if (static_cast<int64_t>(seed_rows_.size()) < n_) return 0;
     for (int64_t page = 0; page < n_pages_; ++page) {
       if (!touched_[page]) continue;
-      const int64_t first = page * kPageRows, found = promising(page, seeds_.floor());
+      const int64_t first = page * kPageRows, found = promising(page, seeds_.threshold());
       for (int64_t i = 0; i < found; ++i) {
         const int32_t row = static_cast<int32_t>(first + rows_[i]);
         if (only_ == nullptr || only_[row])
@@ -121,7 +120,7 @@ class Search {
   }
 
   void look_at(int64_t page, float floor) {
-    const int64_t first = page * kPageRows, found = promising(page, std::max(floor, best_.floor()));
+    const int64_t first = page * kPageRows, found = promising(page, std::max(floor, best_.threshold()));
     for (int64_t i = 0; i < found; ++i) {
       const int32_t row = static_cast<int32_t>(first + rows_[i]);
       if (only_ != nullptr && !only_[row]) continue;
@@ -164,10 +163,10 @@ class Search {
   const int64_t n_pages_;
   std::vector<float> sums_;       // of each row, over the query's rare features
   std::vector<uint8_t> touched_;  // of each page, whether a posting fell into it
-  std::vector<float> frequent_;   // the query's values, by place
-  std::vector<int64_t> places_;   // those that aren't 0
+  std::vector<float> frequent_;   // the query's values, by index in `frequent`
+  std::vector<int64_t> places_;   // the indices that aren't 0
   float query_length_ = 0;        // of the query's frequent part
-  Best best_, seeds_;
+  TopK best_, seeds_;
   std::vector<int32_t> seed_rows_;
   std::vector<float> seed_scores_;
   int32_t rows_[kPageRows + 1];
@@ -191,43 +190,43 @@ bool nearest_rows(const NeighborView& index, const SparseRows& queries, int64_t 
 }
 
 bool vote(const LabelRows& labels, int64_t n_queries, int64_t n, const int32_t* rows,
-          const float* similarities, float power, LabelGate* gate, const RowLabels* own, int64_t k,
+          const float* similarities, float power, LabelFilter* filter, const RowLabels* own, int64_t k,
           int32_t* out_labels, float* out_scores) {
   try {
-    Marks marks = gate ? gate->of_layer(0) : Marks{};
+    Marks marks = filter ? filter->marks_of(0) : Marks{};
     std::vector<double> votes(static_cast<size_t>(labels.n_labels), 0.0);
-    std::vector<int32_t> named;
-    Best best(nullptr, nullptr, k);
+    std::vector<int32_t> voted_for;
+    TopK best(nullptr, nullptr, k);
     for (int64_t q = 0; q < n_queries; ++q) {
-      best.restart(out_labels + q * k, out_scores + q * k);
+      best.reset(out_labels + q * k, out_scores + q * k);
       double total = 0;
       for (int64_t i = q * n; i < (q + 1) * n; ++i) {
         const int32_t row = rows[i];
         if (row < 0 || row >= labels.n_rows) continue;
-        // Beside the nearest, so that no power makes all weights vanish.
+        // Relative to the nearest, so that no power makes all weights vanish.
         double weight = std::pow(static_cast<double>(similarities[i]) / similarities[q * n], power);
         if (labels.row_weights != nullptr) weight *= labels.row_weights[row];
         total += weight;
         for (int64_t j = labels.indptr[row]; j < labels.indptr[row + 1]; ++j) {
           const int32_t label = labels.labels[j];
           if (label < 0 || label >= labels.n_labels) continue;
-          if (votes[label] == 0) named.push_back(label);
+          if (votes[label] == 0) voted_for.push_back(label);
           votes[label] += labels.relevance != nullptr ? weight * labels.relevance[j] : weight;
         }
       }
-      if (gate && own) {
-        gate->list_rows(*own, q, 1);
-        marks = gate->of_layer(0);
+      if (filter && own) {
+        filter->list_rows(*own, q, 1);
+        marks = filter->marks_of(0);
         marks.mark_own(0, 1);
       }
-      for (const int32_t label : named) {
-        const bool open = !gate || marks.marked[label] == marks.open;
+      for (const int32_t label : voted_for) {
+        const bool open = !filter || marks.marked[label] == marks.allowed;
         if (open && votes[label] > 0)
           best.offer(label, static_cast<float>(std::min(1.0, votes[label] / total)));
         votes[label] = 0;
       }
-      if (gate && own) marks.mark_own(0, 0);
-      named.clear();
+      if (filter && own) marks.mark_own(0, 0);
+      voted_for.clear();
       best.finish();
     }
   } catch (const std::bad_alloc&) {

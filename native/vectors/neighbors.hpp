@@ -4,34 +4,35 @@
 
 #include <cstdint>
 
-#include "base/label_gate.hpp"
+#include "base/label_filter.hpp"
 #include "base/sparse_rows.hpp"
 
 namespace sylvan {
 
-constexpr int64_t kPageRows = 256;  // rows that are looked at together; those of untouched pages mostly never
+constexpr int64_t kPageRows =
+    256;  // rows that are examined together; pages without a posting are mostly skipped
 
-// The rows, scaled to length one. A feature of few rows has a list of postings (row, value); the features of
-// many rows stand in the rows themselves, by their place in `frequent`.
+// The rows, scaled to length one. A feature of few rows has a list of postings (row, value); features of many
+// rows are stored row by row, as indices into `frequent`.
 struct NeighborView {
   int64_t n_rows;
   int64_t n_rare;
-  const int32_t* rare;             // (n_rare), rising
+  const int32_t* rare;             // (n_rare), ascending
   const int64_t* posting_offsets;  // (n_rare + 1)
   const int32_t* posting_rows;
   const float* posting_values;
   int64_t n_frequent;
-  const int32_t* frequent;     // (n_frequent), rising
+  const int32_t* frequent;     // (n_frequent), ascending
   const int64_t* row_offsets;  // (n_rows + 1)
   const int32_t* row_places;
   const float* row_values;
-  const float* row_lengths;   // (n_rows), of the frequent part, not rounded down
-  const float* page_lengths;  // the greatest of each page
+  const float* row_lengths;   // (n_rows) of the frequent part, rounded up
+  const float* page_lengths;  // the largest of each page
 };
 
 // The `n` rows most similar to each query, best first, lower row first among equals; only rows of a positive
-// cosine are neighbours, and -1 with -inf ends a shorter list. `only` (n_rows), where it isn't null, says
-// which rows may be named. Returns false when memory could not be had.
+// cosine are neighbours, and -1 with -inf ends a shorter list. `only` (n_rows), where it isn't null, flags
+// the eligible rows. Returns false when memory runs out.
 bool nearest_rows(const NeighborView& index, const SparseRows& queries, int64_t n, const uint8_t* only,
                   int32_t* out_rows, float* out_similarities);
 
@@ -45,11 +46,11 @@ struct LabelRows {
   const float* row_weights;  // (n_rows); null for 1
 };
 
-// The k labels of most votes, best first, lower label first among equals. A neighbour's vote weighs its
-// similarity to the power of `power`; a label's score is its share of all the weight. With a gate (unless
-// null) only what it and the query's own list (unless null) leave open is named.
+// The k labels of the largest votes, best first, lower label first among equals. The weight of a neighbour is
+// its similarity to the power of `power`; a label's score is its share of all the weight. Only labels that
+// the filter (unless null) and the query's own list (unless null) allow are answered.
 bool vote(const LabelRows& labels, int64_t n_queries, int64_t n, const int32_t* rows,
-          const float* similarities, float power, LabelGate* gate, const RowLabels* own, int64_t k,
+          const float* similarities, float power, LabelFilter* filter, const RowLabels* own, int64_t k,
           int32_t* out_labels, float* out_scores);
 
 }  // namespace sylvan

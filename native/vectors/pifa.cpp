@@ -20,7 +20,7 @@ struct Members {
   const float* weights;
   int64_t count;
 
-  // Rows lie anywhere: the start of the next one is fetched while one is added.
+  // Rows are scattered in memory: the start of the next one is prefetched while one is added.
   void prefetch(const Features& x, int64_t m) const {
     if (m + 1 >= count) return;
     const int64_t next = x.indptr[rows[m + 1]];
@@ -34,13 +34,13 @@ struct Members {
 struct Accumulator {
   std::vector<float> sums;
   std::vector<uint8_t> seen;
-  std::vector<int32_t> touched;  // columns seen, in the order of their first visit
+  std::vector<int32_t> touched;  // columns that occur, in the order of their first occurrence
   std::vector<float> sizes;
 
   explicit Accumulator(int64_t n_columns)
       : sums(static_cast<size_t>(n_columns), 0.0f), seen(static_cast<size_t>(n_columns), 0) {}
 
-  // The columns are listed as they come, without a branch: one is written past the list's end at most.
+  // New columns are appended without a branch: at most one is written past the end of the list.
   void add(const Features& x, const Members& members, int64_t room) {
     touched.resize(static_cast<size_t>(room + 1));
     int32_t* list = touched.data();
@@ -59,7 +59,7 @@ struct Accumulator {
     touched.resize(static_cast<size_t>(n));
   }
 
-  // Columns in rising order: sorted when few, read off the marks when many.
+  // Sorts the columns, or collects them from the marks when there are many.
   void sort_touched() {
     if (touched.size() * 16 < seen.size()) {
       std::sort(touched.begin(), touched.end());
@@ -72,7 +72,7 @@ struct Accumulator {
   }
 
   // The `keep` columns of largest size, the lower column where two are equal.
-  void keep_largest(int64_t keep) {
+  void select_largest(int64_t keep) {
     sizes.clear();
     for (const int32_t j : touched) sizes.push_back(std::fabs(sums[static_cast<size_t>(j)]));
     std::nth_element(sizes.begin(), sizes.begin() + (keep - 1), sizes.end(), std::greater<float>());
@@ -117,7 +117,7 @@ void aggregate_features(const int64_t* x_indptr, const int32_t* x_indices, const
     const int64_t n_touched = static_cast<int64_t>(acc.touched.size());
     float* sums = acc.sums.data();
     if (max_features > 0 && n_touched > max_features) {
-      acc.keep_largest(max_features);
+      acc.select_largest(max_features);
     } else {
       acc.sort_touched();
     }

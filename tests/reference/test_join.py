@@ -119,4 +119,4 @@ def test_the_door_refuses_arrays_that_disagree() -> None:
         (labels[:, :0], values[:, :0], 0, 2, *out),
     ):
         with pytest.raises(ValueError):
-            kernels.join_rankings(*bad)
+            kernels.merge_rankings(*bad)

@@ -21,7 +21,7 @@ def arrays(n_queries: int = 2, n_draws: int = 3, k: int = 4, n_classes: int = 9,
     second = rng.uniform(size=(n_queries, k))
     weights = rng.uniform(size=(n_queries, k)) * (second @ counts.reshape(k, k).T)
     return {
-        "heights": np.cumsum(weights, axis=1),
+        "cumulative": np.cumsum(weights, axis=1),
         "second": second,
         "log_first": np.zeros((n_queries, k), np.float32),
         "log_second": np.zeros((n_queries, k), np.float32),
@@ -30,13 +30,13 @@ def arrays(n_queries: int = 2, n_draws: int = 3, k: int = 4, n_classes: int = 9,
         "order": rng.permutation(n_classes).astype(np.int32),
         "in_cells": np.arange(1.0, n_classes + 1) if weighted else np.zeros(0),
         "own_scores": np.zeros(n_classes if weighted else 0, np.float32),
-        "coins": rng.uniform(size=(n_queries, n_draws)),
+        "uniforms": rng.uniform(size=(n_queries, n_draws)),
         "ids": np.full((n_queries, n_draws), -1, np.int64),
         "log_q": np.zeros((n_queries, n_draws), np.float32),
     }
 
 
-FITTING = ["heights", "second", "log_first", "log_second", "coins", "ids", "log_q", "offsets", "masses"]
+FITTING = ["cumulative", "second", "log_first", "log_second", "uniforms", "ids", "log_q", "offsets", "masses"]
 
 
 @pytest.mark.parametrize("name", [*FITTING, "in_cells", "own_scores"])
@@ -59,7 +59,7 @@ def test_offsets_that_are_none_are_refused() -> None:
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf, -3e38, 3e38, 0.0, 1e-40])
 @pytest.mark.parametrize(
-    "name", ["heights", "second", "log_first", "log_second", "coins", "masses", "in_cells", "own_scores"]
+    "name", ["cumulative", "second", "log_first", "log_second", "uniforms", "masses", "in_cells", "own_scores"]
 )
 def test_hostile_numbers_draw_within_the_classes(name: str, poison: float) -> None:
     for whole in (True, False):

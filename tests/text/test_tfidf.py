@@ -259,9 +259,9 @@ def test_kernels_refuse_what_they_cannot_trust():
         terms.copy(np.array([0], dtype=np.int32))
     entries, indptr = np.array([5 << 32 | 1], dtype=np.uint64), np.array([0, 1])
     with pytest.raises(ValueError):
-        kernels.tfidf_keep_columns(entries, indptr, np.zeros(5, dtype=np.int32))
+        kernels.tfidf_select_columns(entries, indptr, np.zeros(5, dtype=np.int32))
     with pytest.raises(ValueError):
-        kernels.tfidf_keep_columns(entries, np.array([0, 2]), np.zeros(6, dtype=np.int32))
+        kernels.tfidf_select_columns(entries, np.array([0, 2]), np.zeros(6, dtype=np.int32))
     with pytest.raises(ValueError):
         kernels.tfidf_add_totals(entries, np.zeros(5, dtype=np.int64))
     out = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.float32)

@@ -89,7 +89,7 @@ def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int,
     top = TopK(np.empty((n, k), np.int32), np.empty((n, k), np.float32))
 
     def work(part: tuple[int, int]) -> None:
-        kernels.join_rankings(labels, gains, *part, top.labels, top.scores)
+        kernels.merge_rankings(labels, gains, *part, top.labels, top.scores)
 
     map_parallel(work, split_ranges(n, ROWS), n_jobs)
     return top

@@ -143,7 +143,7 @@ class TermCounter:
         columns = [column_of, *(column_of[one] for one in maps[1:])]
 
         def keep(chunk: Rows) -> None:
-            kernels.tfidf_keep_columns(chunk.entries, chunk.indptr, columns[chunk.table])
+            kernels.tfidf_select_columns(chunk.entries, chunk.indptr, columns[chunk.table])
 
         map_parallel(keep, rows, self._n_jobs)
         return terms, frequencies[ids].astype(np.int64), rows

@@ -1,4 +1,4 @@
-#include "bindings/label_gate.hpp"
+#include "bindings/label_filter.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
@@ -35,17 +35,17 @@ void make_paths(Paths* self, In<int32_t> leaf_labels, In<int64_t> offsets, In<in
     need(0 <= clusters.data()[i] && clusters.data()[i] < n_above, "a cluster is out of range");
   }
   new (self) Paths();
-  self->held = parents;
-  self->held.insert(self->held.end(), n_children.begin(), n_children.end());
-  self->held.push_back(clusters);
+  self->arrays = parents;
+  self->arrays.insert(self->arrays.end(), n_children.begin(), n_children.end());
+  self->arrays.push_back(clusters);
   self->offsets = offsets;
   self->leaf_labels = leaf_labels;
-  self->view = {n_labels, self->offsets.data(), self->held.back().data(), std::move(layers)};
+  self->view = {n_labels, self->offsets.data(), self->arrays.back().data(), std::move(layers)};
 }
 
-void make_listed(Listed* self, bool open, In<int32_t> shared, std::optional<In<int64_t>> row_offsets,
+void make_listed(Listed* self, bool allowed, In<int32_t> shared, std::optional<In<int64_t>> row_offsets,
                  In<int32_t> row_labels) {
-  new (self) Listed{open, shared, row_offsets, row_labels};
+  new (self) Listed{allowed, shared, row_offsets, row_labels};
 }
 
 }  // namespace
@@ -60,11 +60,11 @@ void need_listed(const Listed& listed, int64_t n_labels, int64_t first, int64_t 
   need_labels(listed.row_labels, offsets[first], offsets[last], n_labels);
 }
 
-void bind_label_gate(nb::module_& m) {
-  nb::class_<Paths>(m, "LabelPaths", "The way from each label of a tree up to the root, for listed labels.")
+void bind_label_filter(nb::module_& m) {
+  nb::class_<Paths>(m, "LabelPaths", "The path from each label of a tree up to the root, for listed labels.")
       .def("__init__", &make_paths, nb::arg("leaf_labels").noconvert(), nb::arg("offsets").noconvert(),
            nb::arg("clusters").noconvert(), nb::arg("parents"), nb::arg("n_children"));
   nb::class_<Listed>(m, "ListedLabels", "The labels that rows may, or may not, be answered with.")
-      .def("__init__", &make_listed, nb::arg("open"), nb::arg("shared").noconvert(),
+      .def("__init__", &make_listed, nb::arg("allowed"), nb::arg("shared").noconvert(),
            nb::arg("row_offsets").noconvert().none(), nb::arg("row_labels").noconvert());
 }

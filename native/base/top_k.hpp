@@ -1,4 +1,4 @@
-// The best few of many, as every ranking keeps them.
+// The k best of a stream of scores: the heap behind every ranking.
 #pragma once
 
 #include <algorithm>
@@ -9,33 +9,33 @@
 
 namespace sylvan {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The best `width` of what it is offered, best first, lower name first among equals; a NaN is never kept.
-class Best {
+// The best `width` of the offered items, best first, lower name first among equals; a NaN is ignored.
+class TopK {
  public:
-  Best(int32_t* names, float* scores, int64_t width) : names_(names), scores_(scores), width_(width) {}
+  TopK(int32_t* names, float* scores, int64_t width) : names_(names), scores_(scores), width_(width) {}
 
-  // What is worse than this has no place any more.
-  float floor() const { return floor_; }
+  // A score below this can't be among the best any more.
+  float threshold() const { return threshold_; }
 
   void offer(int32_t name, float score) {
-    if (!(score >= floor_)) return;
+    if (!(score >= threshold_)) return;
     const Item item{score, name};
     if (static_cast<int64_t>(heap_.size()) < width_) {
       heap_.push_back(item);
       std::push_heap(heap_.begin(), heap_.end(), better);
-      if (static_cast<int64_t>(heap_.size()) == width_) floor_ = heap_.front().first;
+      if (static_cast<int64_t>(heap_.size()) == width_) threshold_ = heap_.front().first;
       return;
     }
     if (!better(item, heap_.front())) return;
     std::pop_heap(heap_.begin(), heap_.end(), better);
     heap_.back() = item;
     std::push_heap(heap_.begin(), heap_.end(), better);
-    floor_ = heap_.front().first;
+    threshold_ = heap_.front().first;
   }
 
-  // Writes what was kept to where it belongs; -1 and -inf fill what is left.
+  // Writes the best in order; -1 and -inf fill the places that remain.
   void finish() {
     std::sort_heap(heap_.begin(), heap_.end(), better);
     int64_t i = 0;
@@ -45,15 +45,15 @@ class Best {
     }
     for (; i < width_; ++i) {
       names_[i] = -1;
-      scores_[i] = kNever;
+      scores_[i] = kMinusInfinity;
     }
   }
 
-  void restart(int32_t* names, float* scores) {
+  void reset(int32_t* names, float* scores) {
     names_ = names;
     scores_ = scores;
     heap_.clear();
-    floor_ = kNever;
+    threshold_ = kMinusInfinity;
   }
 
  private:
@@ -65,8 +65,8 @@ class Best {
   int32_t* names_;
   float* scores_;
   int64_t width_;
-  float floor_ = kNever;
-  std::vector<Item> heap_;  // worst of the kept in front
+  float threshold_ = kMinusInfinity;
+  std::vector<Item> heap_;  // the worst in front
 };
 
 }  // namespace sylvan

@@ -1,32 +1,32 @@
-#include "base/label_gate.hpp"
+#include "base/label_filter.hpp"
 
 namespace sylvan {
 
-LabelGate::LabelGate(const LabelPaths& paths, bool listed_are_open)
-    : paths_(paths), listed_are_open_(listed_are_open), layers_(paths.layers.size() + 1) {
+LabelFilter::LabelFilter(const LabelPaths& paths, bool listed_are_allowed)
+    : paths_(paths), listed_are_allowed_(listed_are_allowed), layers_(paths.layers.size() + 1) {
   for (size_t t = 0; t < paths.layers.size(); ++t) {
     layers_[t].marked.assign(static_cast<size_t>(paths.layers[t].n_nodes), 0);
-    if (!listed_are_open) layers_[t].n_closed.assign(static_cast<size_t>(paths.layers[t].n_nodes), 0);
+    if (!listed_are_allowed) layers_[t].n_denied.assign(static_cast<size_t>(paths.layers[t].n_nodes), 0);
   }
   layers_.back().marked.assign(static_cast<size_t>(paths.n_labels), 0);
 }
 
-// A node below which a label was marked: is it marked itself?
-void LabelGate::arrive(size_t layer, int32_t node) {
+// Called when something below a node was marked: marks the node itself where that follows.
+void LabelFilter::mark_node(size_t layer, int32_t node) {
   Lists& lists = layers_[layer];
-  if (listed_are_open_ ? lists.marked[node] != 0
-                       : ++lists.n_closed[node] != paths_.layers[layer].n_children[node])
+  if (listed_are_allowed_ ? lists.marked[node] != 0
+                          : ++lists.n_denied[node] != paths_.layers[layer].n_children[node])
     return;
   lists.marked[node] = 1;
   lists.names.push_back(node);
 }
 
-void LabelGate::leave(size_t layer, int32_t node) {
-  if (!listed_are_open_) --layers_[layer].n_closed[node];
+void LabelFilter::uncount_child(size_t layer, int32_t node) {
+  if (!listed_are_allowed_) --layers_[layer].n_denied[node];
 }
 
-// Appends to the layers' names what these labels mark beyond what is marked already, and marks it.
-void LabelGate::climb(const int32_t* labels, int64_t n) {
+// Marks the labels and the nodes above them; newly marked ones are appended to their layers' names.
+void LabelFilter::mark_paths(const int32_t* labels, int64_t n) {
   const size_t depth = paths_.layers.size();
   Lists& last = layers_.back();
   const size_t first = last.names.size();
@@ -41,31 +41,31 @@ void LabelGate::climb(const int32_t* labels, int64_t n) {
   for (size_t i = first; i < last.names.size(); ++i) {
     const int32_t label = last.names[i];
     for (int64_t j = paths_.offsets[label]; j < paths_.offsets[label + 1]; ++j)
-      arrive(depth - 1, paths_.clusters[j]);
+      mark_node(depth - 1, paths_.clusters[j]);
   }
   for (size_t t = depth - 1; t > 0; --t) {
     for (size_t i = begins[t]; i < layers_[t].names.size(); ++i)
-      arrive(t - 1, paths_.layers[t].parents[layers_[t].names[i]]);
+      mark_node(t - 1, paths_.layers[t].parents[layers_[t].names[i]]);
   }
 }
 
-void LabelGate::clear_names() {
+void LabelFilter::clear_names() {
   for (Lists& lists : layers_) lists.names.clear();
 }
 
-void LabelGate::mark(const int32_t* labels, int64_t n) {
-  climb(labels, n);
+void LabelFilter::mark(const int32_t* labels, int64_t n) {
+  mark_paths(labels, n);
   clear_names();
 }
 
-void LabelGate::list_rows(const RowLabels& own, int64_t first, int64_t n_rows) {
+void LabelFilter::list_rows(const RowLabels& own, int64_t first, int64_t n_rows) {
   const size_t depth = paths_.layers.size();
   has_rows_ = true;
   clear_names();
   for (Lists& lists : layers_) lists.offsets.assign(1, 0);
   for (int64_t r = first; r < first + n_rows; ++r) {
-    climb(own.labels + own.offsets[r], own.offsets[r + 1] - own.offsets[r]);
-    // The marks are taken back at once: the search sets them row by row.
+    mark_paths(own.labels + own.offsets[r], own.offsets[r + 1] - own.offsets[r]);
+    // Unmarked again at once: the search sets each row's marks when it comes to the row.
     for (size_t t = 0; t <= depth; ++t) {
       Lists& lists = layers_[t];
       for (size_t i = static_cast<size_t>(lists.offsets.back()); i < lists.names.size(); ++i) {
@@ -73,9 +73,9 @@ void LabelGate::list_rows(const RowLabels& own, int64_t first, int64_t n_rows) {
         lists.marked[name] = 0;
         if (t == depth && depth > 0) {
           for (int64_t j = paths_.offsets[name]; j < paths_.offsets[name + 1]; ++j)
-            leave(depth - 1, paths_.clusters[j]);
+            uncount_child(depth - 1, paths_.clusters[j]);
         } else if (t > 0 && t < depth) {
-          leave(t - 1, paths_.layers[t].parents[name]);
+          uncount_child(t - 1, paths_.layers[t].parents[name]);
         }
       }
       lists.offsets.push_back(static_cast<int64_t>(lists.names.size()));
@@ -83,9 +83,9 @@ void LabelGate::list_rows(const RowLabels& own, int64_t first, int64_t n_rows) {
   }
 }
 
-Marks LabelGate::of_layer(size_t layer) {
+Marks LabelFilter::marks_of(size_t layer) {
   Lists& lists = layers_[layer];
-  return {lists.marked.data(), static_cast<uint8_t>(listed_are_open_ ? 1 : 0),
+  return {lists.marked.data(), static_cast<uint8_t>(listed_are_allowed_ ? 1 : 0),
           has_rows_ ? lists.offsets.data() : nullptr, lists.names.data()};
 }
 

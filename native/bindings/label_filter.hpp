@@ -4,20 +4,20 @@
 #include <optional>
 #include <vector>
 
-#include "base/label_gate.hpp"
+#include "base/label_filter.hpp"
 #include "bindings/bindings.hpp"
 
-// A tree's paths, held for as long as kernels borrow from them; everything in them is verified here once.
+// A tree's paths, verified once; owns references to the arrays that kernels borrow.
 struct Paths {
-  std::vector<In<int32_t>> held;
+  std::vector<In<int32_t>> arrays;
   In<int64_t> offsets;
   In<int32_t> leaf_labels;
   sylvan::LabelPaths view{};
 };
 
-// What a call restricts its answers to: labels listed for every row, and for single rows besides.
+// What a call restricts its answers to: labels listed for every row, and for single rows in addition.
 struct Listed {
-  bool open;
+  bool allowed;
   In<int32_t> shared;
   std::optional<In<int64_t>> row_offsets;
   In<int32_t> row_labels;
