@@ -1,7 +1,8 @@
 #!/usr/bin/env python
-"""Write docs/reference.md from the signatures and docstrings of the public names: tools/make_reference.py [FILE].
+"""Write a reference of all public names from their signatures and docstrings: tools/make_reference.py FILE.md.
 
-Run it after a change of either, with the package importable (PYTHONPATH=src in a working tree).
+The package has to be importable (PYTHONPATH=src in a working tree). No reference lies in the repository: it is built at
+a release.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from sylvan import data, errors, importers, indexing, metrics, neural, sampling,
 HEAD = """# Reference
 
 Written by `tools/make_reference.py` from the docstrings, which `help(name)` shows with their examples. `X` is a feature
-matrix of shape (n, d), `Y` a label matrix of shape (n, L) or one of its other forms (see the [guide](guide.md#data)).
+matrix of shape (n, d), `Y` a label matrix of shape (n, L) or one of its other forms (see the guide on data).
 Names that aren't here are not public, even where they have no underscore.
 """
 MODULES = [
-    (sylvan, "sylvan", "The front door. `sylvan.__version__` is the release as a string."),
+    (sylvan, "sylvan", "What most need. `sylvan.__version__` is the release as a string."),
     (data, "sylvan.data", None),
     (text, "sylvan.text", None),
     (indexing, "sylvan.indexing", None),
@@ -35,11 +36,11 @@ MODULES = [
     (tasks, "sylvan.tasks", None),
     (errors, "sylvan.errors", None),
 ]
-# What every estimator has, told once; what only the house itself calls.
+# What every estimator has, described once; what only the package itself calls.
 INNER = {
     "check_params", "constraints", "from_state", "get_extra_state", "parameter_names", "set_extra_state", "to_state",
 }  # fmt: skip
-BASES = [sampling.Sampler, sampling.ClassLoss, neural.Job, neural.SequenceEncoder]  # told of by themselves
+BASES = [sampling.Sampler, sampling.ClassLoss, neural.Job, neural.SequenceEncoder]  # described by themselves
 SHOWN = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Notes", "References")
 
 
@@ -67,7 +68,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 def members(owner: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties of a class in the order of their names, without those that a base tells of."""
+    """Public methods and properties of a class in the order of their names, without those that a base describes."""
     for name in sorted(dir(owner)):
         value = inspect.getattr_static(owner, name)
         if name.startswith("_") or name in INNER:
@@ -144,5 +145,6 @@ def document() -> str:
 
 
 if __name__ == "__main__":
-    default = Path(__file__).parents[1] / "docs" / "reference.md"
-    (Path(sys.argv[1]) if len(sys.argv) > 1 else default).write_text(document(), "utf-8")
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("Usage: tools/make_reference.py FILE.md, where the reference is to be written")
+    Path(sys.argv[1]).write_text(document(), "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -46,6 +47,17 @@ def test_every_package_has_its_layer() -> None:
     for module in modules().values():
         assert module.name == "sylvan" or module.package in LAYER, f"{module.where} has no place in LAYERS"
     assert len(LAYER) == sum(map(len, LAYERS))
+
+
+def test_the_map_in_contributing_is_this_house() -> None:
+    path = SOURCE.parents[1] / "CONTRIBUTING.md"
+    if not path.is_file():
+        pytest.skip("the documents aren't here")
+    drawn = path.read_text("utf-8").split("src/sylvan/\n")[1].split("\ntests/")[0]
+    names = [name for line in drawn.splitlines() for name in re.match(r"  (\w+(?: \w+)*)", line)[1].split()]  # type: ignore[index]
+    assert [LAYER[name] for name in names] == sorted(LAYER[name] for name in names)
+    there = {module.package for module in modules().values()} - {"", "__main__"}
+    assert set(names) == there, "CONTRIBUTING's map names other packages than there are"
 
 
 def test_imports_point_downwards() -> None:
