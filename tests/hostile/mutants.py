@@ -34,23 +34,48 @@ class Mutant:
 
 
 class Folder:
-    """A copy of a model folder; files are links to the originals until they are written."""
+    """A copy of a model folder to spoil; files are links to the originals until they are written."""
 
     def __init__(self, original: Path, path: Path) -> None:
         self.path = path
-        path.mkdir(parents=True)
-        for file in files_of(original):
-            copied = path / file.relative_to(original)
-            if file.name == manifest.NAME:
-                copied.write_bytes(file.read_bytes())
+        self._originals = {str(file.relative_to(original)): file for file in files_of(original)}
+        self._manifest = (original / manifest.NAME).read_bytes()
+        self._spoiled = set(self._originals)
+        self.restore()
+
+    def restore(self) -> None:
+        """What was spoiled is again as in the original."""
+        if self.path.exists() and not self.path.is_dir():
+            self.path.unlink()
+        for name in self._spoiled:
+            place = self.path / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            self.remove(name)
+            if name == manifest.NAME:
+                place.write_bytes(self._manifest)
             else:
-                copied.parent.mkdir(parents=True, exist_ok=True)
-                os.link(file, copied)
+                os.link(self._originals[name], place)
+        self._spoiled.clear()
+
+    def remove(self, name: str) -> Path:
+        """Take away a file, or what stands in its place; the original keeps its bytes."""
+        self._spoiled.add(name)
+        place = self.path / name
+        if place.is_dir() and not place.is_symlink():
+            place.rmdir()
+        else:
+            place.unlink(missing_ok=True)
+        return place
+
+    def clear(self) -> None:
+        """Take everything away but the folder itself."""
+        self._spoiled.update(self._originals)
+        shutil.rmtree(self.path)
+        self.path.mkdir()
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace a file; the original keeps its bytes."""
-        (self.path / name).unlink(missing_ok=True)
-        (self.path / name).write_bytes(data)
+        """Replace a file."""
+        self.remove(name).write_bytes(data)
 
     def read(self, name: str) -> bytes:
         return (self.path / name).read_bytes()
@@ -135,27 +160,23 @@ def sealed_mutants(original: Path, contents: dict[str, Any]) -> Iterator[Mutant]
 def folder_mutants(original: Path) -> Iterator[Mutant]:
     """Files that are missing, or are something else."""
 
-    def emptied(folder: Folder) -> None:
-        shutil.rmtree(folder.path)
-        folder.path.mkdir()
-
-    yield Mutant("an empty folder", emptied)
+    yield Mutant("an empty folder", Folder.clear)
 
     def without_arrays(folder: Folder) -> None:
         for file in folder.path.glob("*.npy"):
-            file.unlink()
+            folder.remove(file.name)
 
     yield Mutant("only the manifest", without_arrays)
 
     def to_file(folder: Folder) -> None:
-        emptied(folder)
+        folder.clear()
         folder.path.rmdir()
         folder.path.write_bytes(b"model")
 
     yield Mutant("a file in place of the folder", to_file)
 
     def gone(folder: Folder) -> None:
-        emptied(folder)
+        folder.clear()
         folder.path.rmdir()
 
     yield Mutant("no folder", gone)
@@ -163,19 +184,17 @@ def folder_mutants(original: Path) -> Iterator[Mutant]:
         name = str(file.relative_to(original))
 
         def removed(folder: Folder, name: str = name) -> None:
-            (folder.path / name).unlink()
+            folder.remove(name)
 
         def is_folder(folder: Folder, name: str = name) -> None:
-            (folder.path / name).unlink()
-            (folder.path / name).mkdir()
+            folder.remove(name).mkdir()
 
         def is_loop(folder: Folder, name: str = name) -> None:
-            (folder.path / name).unlink()
-            (folder.path / name).symlink_to(folder.path / name)
+            place = folder.remove(name)
+            place.symlink_to(place)
 
         def is_pipe(folder: Folder, name: str = name) -> None:
-            (folder.path / name).unlink()
-            os.mkfifo(folder.path / name)
+            os.mkfifo(folder.remove(name))
 
         yield Mutant(f"{name} missing", removed)
         yield Mutant(f"{name} a folder", is_folder)

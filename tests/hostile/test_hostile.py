@@ -1,7 +1,7 @@
 """No folder crashes the interpreter, hangs it, or shows a person a traceback.
 
 Each specimen is spoiled in a few thousand ways, and each spoiled folder is loaded, mapped and unmapped, and used in a
-process of its own kind: the outcome must be a ModelError's sentence, or a model that works.
+process beside this one: the outcome must be a ModelError's sentence, or a model that works.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sylvan
-from hostile.mutants import Folder, Mutant, all_mutants
+from hostile.mutants import Folder, Mutant, all_mutants, files_of
 from hostile.specimens import SPECIMENS, there
 
 TESTS = Path(__file__).parent.parent
@@ -29,7 +29,7 @@ HANG_SECONDS = 60.0
 
 
 class Worker:
-    """A process that loads spoiled folders; a new one takes its place when it dies."""
+    """A process that loads spoiled folders."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PACKAGE)])}
@@ -78,6 +78,35 @@ class Worker:
         self.process.wait()
 
 
+class Loader:
+    """Has folders loaded by a worker, and by another when that one crashes or hangs.
+
+    One serves all models: to start it takes longer than to load a hundred folders.
+    """
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+
+    def __call__(self, folder: Path, mmap: bool) -> dict[str, Any]:
+        self.worker = self.worker or Worker()
+        answer = self.worker.ask(folder, mmap)
+        if answer["outcome"] in ("crash", "hang"):
+            self.close()
+        return answer
+
+    def close(self) -> None:
+        if self.worker:
+            self.worker.close()
+            self.worker = None
+
+
+@pytest.fixture(scope="module")
+def load() -> Iterator[Loader]:
+    loader = Loader()
+    yield loader
+    loader.close()
+
+
 def is_sentence(text: str) -> bool:
     return len(text) > 20 and text[0] not in " <" and text.endswith(".") and "\n" not in text
 
@@ -100,48 +129,43 @@ def thinned(mutants: list[Mutant], most: int = 700 if SANITIZED else 3000) -> li
     return [mutant for number, mutant in enumerate(mutants) if not mutant.sealed or number % step == 0]
 
 
-def judge(original: Path, mutants: list[Mutant], place: Path) -> tuple[Counter[str], list[str]]:
+def judge(load: Loader, folder: Folder, mutants: list[Mutant]) -> tuple[Counter[str], list[str]]:
     """Spoil, load and use; how often each outcome came, and whatever must not happen."""
     outcomes: Counter[str] = Counter()
     faults: list[str] = []
-    worker = Worker()
-    try:
-        for number, mutant in enumerate(mutants):
-            folder = Folder(original, place / str(number))
-            mutant.apply(folder)
-            for mmap in ways(number, mutant):
-                answer = worker.ask(folder.path, mmap)
-                outcomes[answer["outcome"]] += 1
-                if answer["outcome"] in ("crash", "hang"):
-                    worker.close()
-                    worker = Worker()
-                wrong = answer["outcome"] not in ("refused", "fine")
-                if wrong or (answer["outcome"] == "refused" and not is_sentence(answer["text"])):
-                    faults.append(f"{mutant.name} (mmap={mmap}): {answer['outcome']}: {answer['text'][-1500:]}")
-            if folder.path.is_dir():
-                shutil.rmtree(folder.path)
-            elif folder.path.exists():
-                folder.path.unlink()
-    finally:
-        worker.close()
+    for number, mutant in enumerate(mutants):
+        folder.restore()
+        mutant.apply(folder)
+        for mmap in ways(number, mutant):
+            answer = load(folder.path, mmap)
+            outcomes[answer["outcome"]] += 1
+            wrong = answer["outcome"] not in ("refused", "fine")
+            if wrong or (answer["outcome"] == "refused" and not is_sentence(answer["text"])):
+                faults.append(f"{mutant.name} (mmap={mmap}): {answer['outcome']}: {answer['text'][-1500:]}")
     return outcomes, faults
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SPECIMENS)
-def test_spoiled_folders(name: str, tmp_path: Path) -> None:
+def test_spoiled_folders(name: str, load: Loader, tmp_path: Path) -> None:
     make, module, needed = SPECIMENS[name]
     if not there(module, needed):
         pytest.skip(f"this build has no {needed}")
     original = tmp_path / "original"
     make(original)
     mutants = [mutant for mutant in all_mutants(original) if not SANITIZED or mutant.name.startswith(("arr", "parts"))]
-    outcomes, faults = judge(original, [Mutant("nothing", lambda folder: None)], tmp_path / "sound")
+    folder, sound = Folder(original, tmp_path / "spoiled"), Mutant("nothing", lambda folder: None)
+    outcomes, faults = judge(load, folder, [sound])
     assert set(outcomes) == {"fine"}, faults
-    outcomes, faults = judge(original, thinned(mutants), tmp_path / "spoiled")
+    outcomes, faults = judge(load, folder, thinned(mutants))
     total = sum(outcomes.values())
     print(f"\n{name}: {total} loads, {dict(outcomes)}")
     alike = {fault.rstrip().rsplit("\n", 1)[-1][:60]: fault for fault in reversed(faults)}  # one of each sort
     shown = "\n\n".join(list(alike.values())[:15])
     assert not faults, f"{len(faults)} of {total} loads of spoiled {name} folders went wrong:\n{shown}"
     assert SANITIZED or outcomes["refused"] > 0.3 * total
+    outcomes, faults = judge(load, folder, [sound])
+    assert set(outcomes) == {"fine"}, faults
+    assert [file.relative_to(folder.path) for file in files_of(folder.path)] == [
+        file.relative_to(original) for file in files_of(original)
+    ]

@@ -36,7 +36,7 @@ __all__ = [
     "write_file",
 ]
 
-_CHUNK = 16 << 20
+_CHUNK = 1 << 20
 _TOP = re.compile(r"[A-Za-z0-9_]+")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.+-]*[A-Za-z0-9_])?")
 _FOLDER = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*\.[0-9a-f]{8}\.files")
@@ -94,7 +94,8 @@ def clashing(places: Iterable[str]) -> bool:
 
 def folders_above(places: Iterable[str]) -> list[str]:
     """Every folder between the model's and its files, sorted."""
-    return sorted({str(parent) for place in places for parent in PurePosixPath(place).parents} - {"."})
+    inner = (PurePosixPath(place) for place in places if "/" in place)
+    return sorted({str(parent) for place in inner for parent in place.parents} - {"."})
 
 
 def check_source(name: str, source: object) -> None:

@@ -94,7 +94,8 @@ def read_manifest(path: str) -> bytes:
         if not os.path.lexists(name):
             raise ModelError(f"There is no Sylvan model in {path!r}: it holds no {manifest.NAME}.")
         with _open_regular(name) as stream:
-            return stream.read(manifest.MAX_BYTES + 1)
+            size = os.fstat(stream.fileno()).st_size
+            return stream.read(min(size, manifest.MAX_BYTES) + 1)
     except (OSError, ValueError) as error:
         if isinstance(error, ModelError):
             raise
