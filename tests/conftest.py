@@ -1,10 +1,18 @@
-"""Settings for all tests: hypothesis tries the same examples every time, unless HYPOTHESIS_PROFILE=explore."""
+"""Settings for all tests.
+
+Hypothesis tries the same examples every time, unless HYPOTHESIS_PROFILE=explore. NumPy and PyTorch compute on one
+thread, in this process and in those that tests start: each of pytest's processes has a core already, and threads that
+wait for each other on a busy machine take ten times as long. A test of threads asks for as many as it needs.
+"""
 
 from __future__ import annotations
 
 import os
 
 from hypothesis import settings
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # read when NumPy and PyTorch are imported
 
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True)

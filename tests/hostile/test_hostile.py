@@ -33,7 +33,6 @@ class Worker:
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PACKAGE)])}
-        environment["OPENBLAS_NUM_THREADS"] = "1"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "hostile.worker"],
             stdin=subprocess.PIPE,
