@@ -30,9 +30,10 @@ def weights_of(kind: str, n: int) -> Tensor:
 def test_cells_give_each_class_its_probability(kind: str, n: int) -> None:
     weights = weights_of(kind, n)
     threshold, alias = alias_table(weights)
-    given = threshold.clone()
-    for cell in range(n):  # the slow way to add up what the cells give
-        given[alias[cell]] += 1 - threshold[cell]
+    cells = threshold.tolist()
+    for cell, other in enumerate(alias.tolist()):  # the slow way to add up what the cells give
+        cells[other] += 1 - float(threshold[cell])
+    given = torch.tensor(cells, dtype=torch.float64)
     wanted = weights / weights.sum()
     assert torch.all((threshold >= 0) & (threshold <= 1))
     torch.testing.assert_close(given / n, wanted, rtol=0, atol=1e-10 * float(wanted.max()))
