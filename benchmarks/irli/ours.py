@@ -24,8 +24,10 @@ from sylvan.indexing.buckets import Buckets, least_loaded
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import find_candidates
 from sylvan.models.irli.learning import learn_partitions
-from sylvan.models.irli.query_sample import sampled_queries
+from sylvan.models.irli.settings import LearningSettings
+from sylvan.models.irli.vectors import training_queries
 from sylvan.ranking.vectors import nearest_candidates
+from sylvan.runtime import Runner
 
 __all__ = ["irli", "kmeans", "watched"]
 
@@ -316,7 +318,7 @@ def _round(one: Any) -> dict[str, Any]:
 def watched(row: dict[str, Any], found: sets.VectorSet, n_jobs: int) -> dict[str, Any]:
     """Learning for a fixed number of rounds, looked at after each of them on the queries of the benchmark."""
     ways = {"metric": found.metric, "seed": row["seed"], "n_jobs": n_jobs}
-    sample = sampled_queries(found.base, n_queries=30_000, n_neighbors=row["n_neighbors"], **ways)
+    sample = training_queries(found.base, n_queries=30_000, n_neighbors=row["n_neighbors"], **ways)
     seen: list[dict[str, Any]] = []
 
     def judge(buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
@@ -327,10 +329,10 @@ def watched(row: dict[str, Any], found: sets.VectorSet, n_jobs: int) -> dict[str
 
     names = ("n_buckets", "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round")
     options = {name: row[name] for name in names if name in row}
+    settings = LearningSettings(final_epochs=0, learning_rate=0.003, seed=row["seed"], **options)
     with measure.Clock() as clock:
         learned = learn_partitions(
-            sample.queries, sample.truths, len(found.base), label_vectors=found.base, judge=judge, final_epochs=0,
-            learning_rate=0.003, seed=row["seed"], n_jobs=n_jobs, **options,
-        )  # fmt: skip
+            sample.queries, sample.truths, settings, label_vectors=found.base, judge=judge, runner=Runner(n_jobs)
+        )
     rounds = [{**_round(one), **own} for one, own in zip(learned.rounds, seen, strict=True)]
     return {"version": sylvan.__version__, "build": {"wall_s": clock.wall, "cpu_s": clock.cpu}, "watched": rounds}

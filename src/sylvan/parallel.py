@@ -18,6 +18,7 @@ from sylvan.errors import ParameterError
 
 __all__ = [
     "Progress",
+    "advance",
     "exit_on_interrupt",
     "map_parallel",
     "progress",
@@ -114,14 +115,54 @@ def scratch() -> dict[str, npt.NDArray[Any]]:
     return {} if found is None else found
 
 
+class _Ended(BaseException):
+    """Ends the work of a thread whose companions have failed or were interrupted."""
+
+
+def advance(amount: float = 1) -> None:
+    """Say, from within a piece of work of :func:`map_parallel`, that ``amount`` of its cost is done.
+
+    A long piece of work that says so moves the progress bar, and ends here when another piece has failed or after
+    Ctrl-C, for which it would be waited otherwise. Nothing happens outside of map_parallel.
+    """
+    meter = getattr(_state, "meter", None)
+    if meter is not None:
+        meter.advance(amount)
+
+
+class _Meter:
+    """How far the work of one thread has come."""
+
+    def __init__(self, bar: Progress | None, lock: threading.Lock, stop: threading.Event) -> None:
+        self._bar, self._lock, self._stop = bar, lock, stop
+        self._done = 0.0  # of the cost of the piece at hand
+
+    def advance(self, amount: float) -> None:
+        self._update(amount)
+        self._done += amount
+        if self._stop.is_set():
+            raise _Ended
+
+    def finish(self, cost: float) -> None:
+        """The piece at hand is done."""
+        self._update(cost - self._done)
+        self._done = 0.0
+
+    def _update(self, amount: float) -> None:
+        if self._bar is not None and self._bar.drawn:
+            with self._lock:
+                self._bar.update(amount)
+
+
 @contextmanager
-def _with_scratch() -> Iterator[None]:
-    before = getattr(_state, "scratch", None)
-    _state.scratch = {}
+def _working(bar: Progress | None, lock: threading.Lock, stop: threading.Event) -> Iterator[_Meter]:
+    """Within it, a thread has its own scratch arrays and meter."""
+    before = {name: getattr(_state, name, None) for name in ("scratch", "meter")}
+    _state.scratch, _state.meter = {}, _Meter(bar, lock, stop)
     try:
-        yield
+        yield _state.meter
     finally:
-        _state.scratch = before
+        _state.scratch, _state.meter = before["scratch"], before["meter"]
 
 
 def map_parallel(
@@ -158,11 +199,10 @@ def map_parallel(
     total = float(sum(costs)) if costs is not None else len(items)
     with progress(description, total) if description else nullcontext() as bar:
         if n_jobs == 1 or len(items) <= 1:
-            with _with_scratch():
+            with _working(bar, threading.Lock(), threading.Event()) as meter:
                 for i in order:
                     results[i] = work(items[i])
-                    if bar is not None and bar.drawn:
-                        bar.update(costs[i] if costs is not None else 1)
+                    meter.finish(costs[i] if costs is not None else 1)
         else:
             _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
     return results
@@ -229,16 +269,14 @@ def _run_threads(
 
     def run() -> None:
         try:
-            with _with_scratch():
+            with _working(bar, lock, stop) as meter:
                 while not stop.is_set():
                     with lock:
                         i = next(todo, None)
                     if i is None:
                         return
                     results[i] = work(items[i])
-                    if bar is not None and bar.drawn:
-                        with lock:
-                            bar.update(costs[i] if costs is not None else 1)
+                    meter.finish(costs[i] if costs is not None else 1)
         except BaseException as error:  # the first error of any kind ends the work and is raised below
             errors.append(error)
             stop.set()

@@ -17,8 +17,8 @@ from processes import start
 
 import sylvan
 from sylvan import data
-from sylvan.models.irli.classifier import kept_rounds
 from sylvan.ranking.vectors import exact_neighbors
+from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
 
 BASE = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
@@ -179,7 +179,7 @@ def test_an_interrupted_index_is_resumed(
     words = ("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), "--threads", "1", *QUICK)
     assert call(*words, "--resume").out.startswith("Read 200 vectors")
     once = bits(tmp_path / "index")
-    monkeypatch.setattr(kept_rounds, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     write = Checkpoint.write
 
     def dying(self: Checkpoint, name: str, state: Any) -> None:

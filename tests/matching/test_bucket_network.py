@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sylvan import validate
 from sylvan.errors import DataError
 from sylvan.matching.bucket_network import BucketNetwork, best_columns
+from sylvan.models.irli import affinity as bucket_affinity
 from sylvan.models.irli.affinity import best_buckets_by_instances, best_buckets_by_vectors, expected_affinity
-from sylvan.models.irli.classifier import affinity as bucket_affinity
 
 
 def network(

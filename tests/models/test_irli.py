@@ -17,8 +17,8 @@ pytest.importorskip("torch")
 import sylvan
 from sylvan import IRLIClassifier, metrics
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.models.irli.classifier import kept_rounds
 from sylvan.ranking.bucket_scores import FLOOR
+from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
 
 N_LABELS = 40
@@ -55,16 +55,16 @@ def test_dense_features_are_learned_as_well() -> None:
     assert model.to_state().meta["dense"]
 
 
-def test_the_round_is_chosen_by_rows_held_out(model: IRLIClassifier) -> None:
+def test_the_round_is_chosen_by_rows_holdout(model: IRLIClassifier) -> None:
     report = model.report(topics()[0][:50])
-    scores = [one.held_out["score"] for one in report.rounds]
+    scores = [one.holdout["score"] for one in report.rounds]
     assert report.best_round == int(np.argmax(scores))
-    assert set(report.rounds[0].held_out) == {"score", "P@1", "P@3", "P@5"}
+    assert set(report.rounds[0].holdout) == {"score", "P@1", "P@3", "P@5"}
     assert report.n_labels == N_LABELS
     assert (report.candidates == N_LABELS).all()  # 50 probes are all of 12 buckets
-    assert "kept" in report.text()
+    assert "best" in report.text()
     few = IRLIClassifier(**SMALL).fit(*(part[:150] for part in topics()))
-    assert not few.report().rounds[0].held_out
+    assert not few.report().rounds[0].holdout
     none = IRLIClassifier(**{**SMALL, "rounds": 0}).fit(*topics())
     assert len(none.report().rounds) == 1
 
@@ -197,12 +197,12 @@ def arrays_of(model: IRLIClassifier) -> list[bytes]:
     return [array.tobytes() for array in model.to_state().arrays.values()]
 
 
-@pytest.mark.parametrize("after", [1, 2])
+@pytest.mark.parametrize("after", [1, 2, 4, 7])
 def test_an_interrupted_training_goes_on(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = topics()
     small = {**SMALL, "rounds": 2, "epochs_per_round": 1, "final_epochs": 1}
     once = arrays_of(IRLIClassifier(**small).fit(X, Y))
-    monkeypatch.setattr(kept_rounds, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     write, left = Checkpoint.write, [after]
 
     def dying(self: Checkpoint, name: str, state: Any) -> None:
@@ -225,11 +225,13 @@ def test_an_interrupted_training_goes_on(after: int, tmp_path: Path, monkeypatch
 def test_a_damaged_checkpoint_is_learned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = topics(100)
     small = {**SMALL, "rounds": 1, "epochs_per_round": 1, "final_epochs": 0}
-    monkeypatch.setattr(kept_rounds, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     checkpoint = Checkpoint(tmp_path / "work")
     once = arrays_of(IRLIClassifier(**small).fit(X, Y, checkpoint=checkpoint))
-    manifest = tmp_path / "work" / "rounds" / "manifest.json"
-    manifest.write_text(manifest.read_text("utf-8").replace('"tree"', '"bush"'), "utf-8")
+    manifests = sorted((tmp_path / "work").glob("block*/manifest.json"))
+    assert len(manifests) == 6  # the affinity before; trainings and measures of two rounds; the second's moves
+    for manifest in manifests[::2]:
+        manifest.write_text(manifest.read_text("utf-8").replace('"training-block"', '"training-brick"'), "utf-8")
     assert arrays_of(IRLIClassifier(**small).fit(X, Y, checkpoint=Checkpoint(tmp_path / "work"))) == once
     with pytest.raises(ParameterError, match="must be a path or a Checkpoint"):
         IRLIClassifier(**small).fit(X, Y, checkpoint=3)

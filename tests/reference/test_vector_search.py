@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sylvan.indexing.buckets import Buckets, hash_partition
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.models.irli.bucketed_vectors import BucketedVectors
-from sylvan.models.irli.settings import SearchSettings, choose_settings
-from sylvan.models.irli.vector_space import comparable
+from sylvan.models.irli.search import BucketedVectors, SearchSettings
+from sylvan.models.irli.tuning import choose_settings
+from sylvan.models.irli.vectors import comparable
 from sylvan.ranking.vectors import METRICS
 
 HIDDEN = 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -11,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store
-from sylvan.errors import NotFittedError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
+from sylvan.models.fitted import Fitted
 from sylvan.models.sklearn_mixin import Habits
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
@@ -31,7 +30,7 @@ MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a
 _Self = TypeVar("_Self", bound="Estimator")
 
 
-class Estimator(Habits):
+class Estimator(Habits, Fitted):
     """Base of all models; a concrete one sets ``n_features_`` and ``n_labels_`` in ``fit`` and is final."""
 
     n_rows_: int
@@ -47,10 +46,6 @@ class Estimator(Habits):
         """The ``k`` best labels of each row of X, of those that are allowed (all by default) and not denied."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no rank.")
 
-    def to_state(self) -> store.State:
-        """The fitted model as plain values and arrays."""
-        raise TypeError(f"{type(self).__name__} is abstract: it has no to_state.")
-
     def _is_fitted(self) -> bool:
         return "n_labels_" in self.__dict__
 
@@ -58,11 +53,6 @@ class Estimator(Habits):
     def takes_texts(self) -> bool:
         """Whether the model ranks texts, not matrices."""
         return False
-
-    def _need_fit(self, action: str) -> None:
-        if not self._is_fitted():
-            name = type(self).__name__
-            raise NotFittedError(f"This {name} is not fitted yet: call fit before {action}.")
 
     def predict_proba(self, X: Any, k: int = 100, **options: Any) -> sp.csr_matrix:
         """Probabilities of the ``k`` best labels of each row.
@@ -263,9 +253,7 @@ class Estimator(Habits):
         """
         self._need_fit("explain")
         self._need_options(options)
-        asked = Question.of(
-            self, x, label, top, options, feature_names=feature_names, label_names=label_names
-        )
+        asked = Question.of(self, x, label, top, options, feature_names=feature_names, label_names=label_names)
         trees = self._explain_trees(asked.row, asked.label, asked.top, asked.names, **options)
         return asked.answer(self, trees, self._explain_notes(asked.row, asked.label), examples, n_examples)
 
@@ -276,16 +264,3 @@ class Estimator(Habits):
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         """What each tree says of a label; nothing where a model has no trees."""
         return ()
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into ``folder``, whole or not at all; an older Sylvan model there is replaced.
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        SylvanError
-            When the folder can't be written or holds something else than a Sylvan model.
-        """
-        self._need_fit("save")
-        store.save(folder, self.to_state())

@@ -246,10 +246,7 @@ class NeighborRanker(Estimator):
         ModelError
             When something is missing, of the wrong kind or inconsistent.
         """
-        store.need_kind(state, KIND)
-        model = cls(**store.need_params(state, cls.parameter_names()))
-        model.check_params()
-        resolve_jobs(model.n_jobs)
+        model = cls._unfitted(state, KIND)
         n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
         n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
         n_rows = store.need_int(state, "n_rows", 1, validate.MAX_COLUMNS)

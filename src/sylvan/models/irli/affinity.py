@@ -13,7 +13,7 @@ from sylvan.parallel import map_parallel, split_ranges
 
 __all__ = ["best_buckets_by_instances", "best_buckets_by_vectors", "expected_affinity"]
 
-_BLOCK_VALUES = 1 << 24  # probabilities held at once
+_BLOCK_VALUES = 1 << 24  # probabilities in memory at once
 Int32 = npt.NDArray[np.int32]
 
 
@@ -58,7 +58,7 @@ def best_buckets_by_instances(network: BucketNetwork, X: Any, truths: sp.csr_mat
 
     Notes
     -----
-    The sums of all labels to all buckets are never held: some buckets are computed at a time, and of these for some
+    The sums of all labels to all buckets are never made: some buckets are computed at a time, and of these for some
     labels at a time, and each label keeps the best so far.
     """
     n, n_labels = truths.shape
@@ -75,8 +75,8 @@ def best_buckets_by_instances(network: BucketNetwork, X: Any, truths: sp.csr_mat
         for part in split_ranges(n_labels, max(_BLOCK_VALUES // (stop - start), 1)):
             here = slice(*part)
             sums = np.asarray(by_label[here] @ scores)
-            columns, found = best_columns(sums, min(choices, stop - start))
-            together = np.concatenate([values[here], found], axis=1)
+            columns, most = best_columns(sums, min(choices, stop - start))
+            together = np.concatenate([values[here], most], axis=1)
             numbers = np.concatenate([best[here], columns + np.int32(start)], axis=1)
             places, values[here] = best_columns(together, choices)  # those of lower buckets stand first
             best[here] = np.take_along_axis(numbers, places, axis=1)

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan import store, validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.buckets import Buckets
+from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.irli.kept_rounds import kept_rounds
+from sylvan.models.irli.judge import PrecisionJudge
 from sylvan.models.irli.learning import learn_partitions
-from sylvan.models.irli.report import BucketReport, Rounds
+from sylvan.models.irli.report import BucketReport
+from sylvan.models.irli.rounds import Rounds
+from sylvan.models.irli.settings import (
+    MOST_BUCKETS,
+    Batch,
+    Choices,
+    Dropout,
+    Epochs,
+    FinalEpochs,
+    Hidden,
+    LearningSettings,
+    NBucketsOrAuto,
+    NumberOfRounds,
+    Rate,
+    Repetitions,
+)  # fmt: skip
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
+from sylvan.params import Choice, Range, Seed, Threads, fitted, parameterized
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
 from sylvan.ranking.tail import Tail, tail_of
-from sylvan.runtime.checkpoint import Checkpoint, identity_of
+from sylvan.runtime import Checkpoint, Runner, opened_runner
+from sylvan.runtime.checkpoint import identity_of
 from sylvan.topk import TopK
 
 __all__ = ["IRLIClassifier"]
 
 KIND = "irli"
-_MOST_BUCKETS = 1 << 24
-_MOST_REPETITIONS = 65_535
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
-_FEWEST_JUDGED, _MOST_JUDGED = 200, 2000
-# The parameters that learning takes as they are.
-_LEARNING = (
-    "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round", "final_epochs", "learning_rate",
-    "row_learning_rate", "batch_size", "dropout", "seed",
-)  # fmt: skip
+_FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000
 
 
+@parameterized
 class IRLIClassifier(Estimator):
     """Ranks labels by the buckets they are in: several partitions, each with a network, learned in turns.
 
@@ -68,9 +77,9 @@ class IRLIClassifier(Estimator):
         buckets' probabilities. Extensions: "probability", that sum alone; "likelihood", the product of the
         probabilities, where a bucket that wasn't looked into has 1 in 10,000.
     rounds : int or "auto", default "auto"
-        Times that labels move; "auto" goes on while P@1, P@3 and P@5 of rows held out improve, and keeps the best.
+        Times that labels move; "auto" goes on while P@1, P@3 and P@5 of holdout rows improve, and takes the best.
     epochs_per_round, final_epochs : int, default 4 and 8
-        Passes over the rows after each move, and at last on the partitions that are kept.
+        Passes over the rows after each move, and at last on the best partitions.
     learning_rate, row_learning_rate : float, default 0.002 and 0.1
         Of Adam; and of Adagrad on the first layer of sparse features.
     batch_size : int, default 256
@@ -115,68 +124,28 @@ class IRLIClassifier(Estimator):
     [0, 1, 2, 3, 4, 5]
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "n_buckets": NumberOr(int, 1, _MOST_BUCKETS, word="auto"),
-        "n_repetitions": Number(int, 1, _MOST_REPETITIONS),
-        "hidden": Number(int, 1, 1 << 20),
-        "choices": Number(int, 1, _MOST_BUCKETS),
-        "probes": Number(int, 1, _MOST_BUCKETS),
-        "min_votes": Number(int, 1, _MOST_REPETITIONS),
-        "order": Choice(BUCKET_ORDERS),
-        "rounds": NumberOr(int, 0, 1000, word="auto"),
-        "epochs_per_round": Number(int, 1),
-        "final_epochs": Number(int, 0),
-        "learning_rate": Number(float, 0, open_low=True),
-        "row_learning_rate": Number(float, 0, open_low=True),
-        "batch_size": Number(int, 1),
-        "dropout": Number(float, 0, 0.99),
-        "tail": Tail(),
-        "n_jobs": Jobs(optional=True),
-        "seed": Number(int, 0, 2**31 - 1),
-    }
+    n_buckets: NBucketsOrAuto = "auto"
+    n_repetitions: Repetitions = 8
+    hidden: Hidden = 256
+    choices: Choices = 10
+    probes: Annotated[int, Range(1, MOST_BUCKETS)] = 50
+    min_votes: Repetitions = 1
+    order: Annotated[str, Choice(BUCKET_ORDERS)] = "likelihood"
+    rounds: NumberOfRounds = "auto"
+    epochs_per_round: Epochs = 4
+    final_epochs: FinalEpochs = 8
+    learning_rate: Rate = 0.002
+    row_learning_rate: Rate = 0.1
+    batch_size: Batch = 256
+    dropout: Dropout = 0.0
+    tail: Annotated[str | None, Tail()] = None
+    n_jobs: Threads = None
+    seed: Seed = 0
 
-    buckets_: Buckets
-    network_: BucketNetwork
-    _rounds: Rounds
-    _dense: bool
-
-    def __init__(
-        self,
-        n_buckets: int | str = "auto",
-        n_repetitions: int = 8,
-        hidden: int = 256,
-        choices: int = 10,
-        probes: int = 50,
-        min_votes: int = 1,
-        order: str = "likelihood",
-        rounds: int | str = "auto",
-        epochs_per_round: int = 4,
-        final_epochs: int = 8,
-        learning_rate: float = 0.002,
-        row_learning_rate: float = 0.1,
-        batch_size: int = 256,
-        dropout: float = 0.0,
-        tail: str | None = None,
-        n_jobs: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.n_buckets = n_buckets
-        self.n_repetitions = n_repetitions
-        self.hidden = hidden
-        self.choices = choices
-        self.probes = probes
-        self.min_votes = min_votes
-        self.order = order
-        self.rounds = rounds
-        self.epochs_per_round = epochs_per_round
-        self.final_epochs = final_epochs
-        self.learning_rate = learning_rate
-        self.row_learning_rate = row_learning_rate
-        self.batch_size = batch_size
-        self.dropout = dropout
-        self.tail = tail
-        self.n_jobs = n_jobs
-        self.seed = seed
+    buckets_: Buckets = fitted()
+    network_: BucketNetwork = fitted()
+    _rounds: Rounds = fitted()
+    _dense: bool = fitted()
 
     def fit(
         self,
@@ -185,6 +154,7 @@ class IRLIClassifier(Estimator):
         sample_weight: Any = None,
         *,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        runner: Runner | None = None,
     ) -> IRLIClassifier:
         """Learn the partitions and their networks.
 
@@ -194,11 +164,12 @@ class IRLIClassifier(Estimator):
         Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name a row
             A label is there or not; by how much is not asked.
         sample_weight : array of shape (n,), optional
-            Factor of each row's loss; rows of weight 0 are left out.
+            Factor of each row's loss; rows of weight 0 are ignored.
         checkpoint : path or Checkpoint, optional
-            A folder for what has been learned at the end of each round, from which the same call goes on after an
-            interruption, to the same bits. Nothing is written in the first minute; a path is removed when ``fit`` is
-            done.
+            A folder for what each round has learned, from which the same call goes on after an interruption, to the
+            same bits. A short training of small networks writes nothing; a path is removed when ``fit`` is done.
+        runner : Runner, optional
+            Who runs the training's jobs, instead of threads of this process; see :mod:`sylvan.runtime`.
 
         Raises
         ------
@@ -218,28 +189,29 @@ class IRLIClassifier(Estimator):
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
         dense = features.nnz >= _DENSE * features.shape[0] * max(features.shape[1], 1)
-        taught = np.diff(labels.indptr) > 0
-        rows = np.flatnonzero(taught if weight is None else taught & (weight > 0))
+        labelled = np.diff(labels.indptr) > 0
+        rows = np.flatnonzero(labelled if weight is None else labelled & (weight > 0))
         if not len(rows):
             raise DataError("No row of X has both a label and a weight above 0: there is nothing to learn.")
         inputs: Any = take_rows(features, rows).to_scipy()
         inputs, truths = inputs.toarray() if dense else inputs, take_rows(labels, rows).to_scipy()
-        held_out = self._held_out(len(rows))
-        with kept_rounds(checkpoint, lambda: self._identity(features, labels, weight)) as keeper:
+        holdout, judge = self._holdout(len(rows)), None
+        if holdout is not None:
+            judge = PrecisionJudge(inputs[holdout], truths[holdout], self._query(None, None, None), n_jobs=jobs)
+        n_buckets = buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else int(self.n_buckets)
+        identity = partial(self._identity, features, labels, weight)
+        with opened_runner(jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
             learned = learn_partitions(
                 inputs,
                 truths,
-                labels.shape[1],
-                n_buckets=buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else self.n_buckets,
+                LearningSettings.of(self.get_params(deep=False), n_buckets),
+                judge=judge,
+                holdout=holdout,
                 row_weights=None if weight is None else weight[rows],
-                left_out=held_out,
-                judge=None if held_out is None else self._judge(inputs[held_out], truths[held_out], jobs),
-                keeper=keeper,
-                n_jobs=jobs,
-                **{name: getattr(self, name) for name in _LEARNING},
+                runner=run,
             )
         self.buckets_, self.network_ = learned.buckets, learned.network
-        self._rounds, self._dense = Rounds.of(learned.rounds, learned.best_round), bool(dense)
+        self._rounds, self._dense = Rounds(learned.rounds, learned.best_round), bool(dense)
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
         self._keep_names(X, vocabulary)
@@ -251,27 +223,12 @@ class IRLIClassifier(Estimator):
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
         return identity_of(type(self).__name__, parameters, X=features, Y=labels, sample_weight=weight)
 
-    def _held_out(self, n_rows: int) -> npt.NDArray[np.int64] | None:
+    def _holdout(self, n_rows: int) -> npt.NDArray[np.int64] | None:
         """The rows by which the round is chosen; None where there is nothing to choose, or too little to choose by."""
-        if self.rounds == 0 or n_rows < _FEWEST_JUDGED:
+        if self.rounds == 0 or n_rows < _FEWEST_ROWS:
             return None
         order = np.random.default_rng([self.seed, 5]).permutation(n_rows)
-        return np.sort(order[: min(n_rows // 10, _MOST_JUDGED)])
-
-    def _judge(self, inputs: Any, truths: sp.csr_matrix, jobs: int) -> Any:
-        """Says how well partitions and networks rank rows that were held out."""
-        query = self._query(None, None, None)
-
-        def judge(buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
-            top = rank_labels(buckets, network, inputs, 5, query, n_jobs=jobs)
-            width = truths.shape[1]
-            rows = np.arange(len(top), dtype=np.int64)
-            known = np.repeat(rows, np.diff(truths.indptr)) * width + truths.indices
-            right = np.isin(rows[:, None] * width + top.labels, known) & (top.labels >= 0)
-            found = {f"P@{k}": float(right[:, :k].mean()) for k in (1, 3, 5)}
-            return {"score": float(np.mean(list(found.values()))), **found}
-
-        return judge
+        return np.sort(order[: min(n_rows // 10, _MOST_HOLDOUT)])
 
     def _query(self, probes: int | None, min_votes: int | None, order: str | None) -> BucketQuery:
         """How buckets are looked into and labels ranked."""
@@ -403,15 +360,12 @@ class IRLIClassifier(Estimator):
         ModelError
             When something is missing, of the wrong kind or inconsistent.
         """
-        store.need_kind(state, KIND)
-        model = cls(**store.need_params(state, cls.parameter_names()))
-        model.check_params()
-        resolve_jobs(model.n_jobs)
+        model = cls._unfitted(state, KIND)
         model.n_features_ = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
         model.n_rows_ = store.need_int(state, "n_rows", 1, validate.MAX_COLUMNS)
         n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
-        n_buckets = store.need_int(state, "n_buckets_used", 1, _MOST_BUCKETS)
-        n_repetitions = store.need_int(state, "n_repetitions_used", 1, _MOST_REPETITIONS)
+        n_buckets = store.need_int(state, "n_buckets_used", 1, MOST_BUCKETS)
+        n_repetitions = store.need_int(state, "n_repetitions_used", 1, MOST_REPETITIONS)
         model._dense = store.need_bool(state, "dense")
         model._rounds = Rounds.from_state(state)
         model.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))

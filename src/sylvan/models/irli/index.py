@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import ParameterError
+from sylvan.indexing.buckets import Buckets
+from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import ORDERS
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.irli.base import IndexHabits
-from sylvan.models.irli.bucketed_vectors import BucketedVectors, check_removable
-from sylvan.models.irli.kept_rounds import kept_rounds
-from sylvan.models.irli.query_sample import given_queries, sampled_queries
-from sylvan.models.irli.report import BucketReport, Rounds
-from sylvan.models.irli.settings import MOST_BUCKETS, Tuning
-from sylvan.models.irli.vector_space import comparable, kept
+from sylvan.models.fitted import Fitted
+from sylvan.models.irli.judge import RecallJudge
+from sylvan.models.irli.learning import learn_partitions
+from sylvan.models.irli.report import BucketReport
+from sylvan.models.irli.rounds import Rounds
+from sylvan.models.irli.search import BucketedVectors, SearchSettings, check_removable
+from sylvan.models.irli.settings import (
+    MOST_BUCKETS,
+    Batch,
+    Choices,
+    Epochs,
+    FinalEpochs,
+    Hidden,
+    LearningSettings,
+    NBucketsOrAuto,
+    NumberOfRounds,
+    Rate,
+    Repetitions,
+    Room,
+)  # fmt: skip
+from sylvan.models.irli.tuning import Tuning, choose_settings
+from sylvan.models.irli.vectors import Vectors, check_metric, comparable, owned, training_queries
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
+from sylvan.params import Choice, Range, Seed, Threads, fitted, parameterized
 from sylvan.ranking.vectors import METRICS
-from sylvan.runtime.checkpoint import Checkpoint, identity_of
+from sylvan.runtime import Checkpoint, Runner, opened_runner
+from sylvan.runtime.checkpoint import identity_of
 
 __all__ = ["IRLIIndex"]
 
 KIND = "irli-index"
-_LEARNING = (  # parameters that are learn_partitions' own
-    "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round", "final_epochs", "learning_rate", "batch_size",
-    "room", "seed",
-)  # fmt: skip
+_SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
 
 
-class IRLIIndex(IndexHabits):
+@parameterized
+class IRLIIndex(Fitted):
     """An index of vectors whose buckets are learned: similar vectors come to share them, and all are as full.
 
     The vectors are parted into buckets several times over, at first at random. For each of these repetitions a
@@ -115,71 +131,28 @@ class IRLIIndex(IndexHabits):
     ([[0], [1]], [[0.0], [0.0]])
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "n_buckets": NumberOr(int, 1, MOST_BUCKETS, word="auto"),
-        "n_repetitions": Number(int, 1, 1024),
-        "hidden": Number(int, 1, 1 << 20),
-        "choices": Number(int, 1, MOST_BUCKETS),
-        "metric": Choice(METRICS),
-        "probes": Number(int, 1),
-        "min_votes": Number(int, 1),
-        "order": Choice(ORDERS),
-        "candidates": Number(int, 1, optional=True),
-        "n_neighbors": Number(int, 1, MOST_ANSWERS),
-        "n_queries": Number(int, 1),
-        "rounds": NumberOr(int, 0, 1000, word="auto"),
-        "epochs_per_round": Number(int, 1, 10_000),
-        "final_epochs": Number(int, 0, 10_000),
-        "room": Number(float, 0, 1000),
-        "learning_rate": Number(float, 0, 10, open_low=True),
-        "batch_size": Number(int, 1, 1 << 20),
-        "seed": Number(int, 0, 2**31 - 1),
-        "n_jobs": Jobs(optional=True),
-    }
+    n_buckets: NBucketsOrAuto = "auto"
+    n_repetitions: Repetitions = 16
+    hidden: Hidden = 1024
+    choices: Choices = 10
+    metric: Annotated[str, Choice(METRICS)] = "euclidean"
+    probes: Annotated[int, Range(1)] = 8
+    min_votes: Annotated[int, Range(1)] = 1
+    order: Annotated[str, Choice(ORDERS)] = "probability"
+    candidates: Annotated[int | None, Range(1)] = None
+    n_neighbors: Annotated[int, Range(1, MOST_ANSWERS)] = 30
+    n_queries: Annotated[int, Range(1)] = 30_000
+    rounds: NumberOfRounds = "auto"
+    epochs_per_round: Epochs = 5
+    final_epochs: FinalEpochs = 5
+    room: Room = 0.0
+    learning_rate: Rate = 0.003
+    batch_size: Batch = 256
+    seed: Seed = 0
+    n_jobs: Threads = None
 
-    _rounds: Rounds
-
-    def __init__(
-        self,
-        n_buckets: int | str = "auto",
-        n_repetitions: int = 16,
-        hidden: int = 1024,
-        choices: int = 10,
-        metric: str = "euclidean",
-        probes: int = 8,
-        min_votes: int = 1,
-        order: str = "probability",
-        candidates: int | None = None,
-        n_neighbors: int = 30,
-        n_queries: int = 30_000,
-        rounds: int | str = "auto",
-        epochs_per_round: int = 5,
-        final_epochs: int = 5,
-        room: float = 0.0,
-        learning_rate: float = 0.003,
-        batch_size: int = 256,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_buckets = n_buckets
-        self.n_repetitions = n_repetitions
-        self.hidden = hidden
-        self.choices = choices
-        self.metric = metric
-        self.probes = probes
-        self.min_votes = min_votes
-        self.order = order
-        self.candidates = candidates
-        self.n_neighbors = n_neighbors
-        self.n_queries = n_queries
-        self.rounds = rounds
-        self.epochs_per_round = epochs_per_round
-        self.final_epochs = final_epochs
-        self.room = room
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.seed = seed
-        self.n_jobs = n_jobs
+    _vectors: BucketedVectors = fitted()
+    _rounds: Rounds = fitted()
 
     # ---------------------------------------- building
 
@@ -191,6 +164,7 @@ class IRLIIndex(IndexHabits):
         metric: str | None = None,
         *,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        runner: Runner | None = None,
     ) -> IRLIIndex:
         """Index the rows of ``base``; a row's number is its id.
 
@@ -206,9 +180,10 @@ class IRLIIndex(IndexHabits):
         metric : {"euclidean", "angular", "inner_product"}, optional
             The parameter of this name, set for good.
         checkpoint : path or Checkpoint, optional
-            A folder for what has been learned at the end of each round, from which the same call goes on after an
-            interruption, to the same bits. Nothing is written in the first minute; a path is removed when ``fit`` is
-            done.
+            A folder for what each round has learned, from which the same call goes on after an interruption, to the
+            same bits. A short training of small networks writes nothing; a path is removed when ``fit`` is done.
+        runner : Runner, optional
+            Who runs the training's jobs, instead of threads of this process; see :mod:`sylvan.runtime`.
 
         Raises
         ------
@@ -222,47 +197,38 @@ class IRLIIndex(IndexHabits):
         ImportError
             When PyTorch isn't installed.
         """
-        from sylvan.models.irli.learning import learn_partitions
-
         self.check_params()
         validate.count(self.min_votes, "min_votes", owner="IRLIIndex", high=self.n_repetitions)
         n_jobs = resolve_jobs(self.n_jobs)
         metric = self.metric if metric is None else check_metric(metric)
-        if neighbors is not None and queries is None:
-            raise DataError("neighbors were given without the queries that they are the neighbours of.")
-        vectors = kept(comparable(base, metric, name="base", min_rows=1), base)
-        ways: dict[str, Any] = {
-            "metric": metric, "n_neighbors": self.n_neighbors, "seed": self.seed, "n_jobs": n_jobs
-        }  # fmt: skip
-        if queries is None:
-            sample = sampled_queries(vectors, n_queries=self.n_queries, **ways)
-        else:
-            sample = given_queries(queries, neighbors, vectors, **ways)
+        vectors = owned(comparable(base, metric, name="base", min_rows=1), base)
+        sample = training_queries(
+            vectors, queries, neighbors, metric=metric, n_queries=self.n_queries, n_neighbors=self.n_neighbors,
+            seed=self.seed, n_jobs=n_jobs,
+        )  # fmt: skip
         n_buckets = buckets_for(len(vectors)) if isinstance(self.n_buckets, str) else int(self.n_buckets)
-        with kept_rounds(checkpoint, lambda: self._identity(metric, vectors, queries, neighbors)) as keeper:
+        identity = partial(self._identity, metric, vectors, queries, neighbors)
+        with opened_runner(n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
             learned = learn_partitions(
                 sample.queries,
                 sample.truths,
-                len(vectors),
-                n_buckets=n_buckets,
+                LearningSettings.of(self.get_params(deep=False), n_buckets),
                 label_vectors=vectors,
-                held_out=sample.held_out,
-                keeper=keeper,
-                n_jobs=n_jobs,
-                **{name: getattr(self, name) for name in _LEARNING},
+                judge=None if sample.holdout is None else RecallJudge(*sample.holdout, n_jobs=n_jobs),
+                runner=run,
             )
-        self._rounds = Rounds.of(learned.rounds, learned.best_round)
+        self._rounds = Rounds(learned.rounds, learned.best_round)
         self.metric = metric
-        self._held = BucketedVectors(vectors, metric, learned.buckets, learned.network)
+        self._vectors = BucketedVectors(vectors, metric, learned.buckets, learned.network)
         return self
 
     def _identity(self, metric: str, vectors: Any, queries: Any, neighbors: Any) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint."""
-        parameters = {**self.get_params(deep=False), "metric": metric}
-        del parameters["n_jobs"]
-        given = {name: None if value is None else np.asarray(value) for name, value in
-                 (("queries", queries), ("neighbors", neighbors))}  # fmt: skip
-        return identity_of(type(self).__name__, parameters, base=vectors, **given)
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
+        given = [None if value is None else np.asarray(value) for value in (queries, neighbors)]
+        return identity_of(
+            type(self).__name__, {**parameters, "metric": metric}, base=vectors, queries=given[0], neighbors=given[1]
+        )
 
     def add(self, vectors: Any) -> npt.NDArray[np.int32]:
         """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
@@ -292,10 +258,10 @@ class IRLIIndex(IndexHabits):
         >>> index.add(base[:1] * 2).tolist(), index.search(base[:1] * 2, k=1)[0].tolist()
         ([300], [[300]])
         """
-        new = self._vectors(vectors, "add", "vectors")
-        n_before = len(self._held.base)
+        new = self._comparable(vectors, "add", "vectors")
+        n_before = len(self._vectors.base)
         if len(new):
-            self._held = self._held.grown(new, self.choices, resolve_jobs(self.n_jobs))
+            self._vectors = self._vectors.grown(new, self.choices, resolve_jobs(self.n_jobs))
         return np.arange(n_before, n_before + len(new), dtype=np.int32)
 
     def remove(self, ids: Any) -> None:
@@ -316,15 +282,15 @@ class IRLIIndex(IndexHabits):
         NotFittedError
         """
         self._need_fit("remove")
-        wanted = validate.row_numbers(ids, len(self._held.base), name="ids", what="the index's vectors").ravel()
+        wanted = validate.row_numbers(ids, len(self._vectors.base), name="ids", what="the index's vectors").ravel()
         if wanted.size:
-            check_removable(wanted, self._held.gone(wanted))
-            self._held = self._held.without(wanted)
+            check_removable(wanted, self._vectors.gone(wanted))
+            self._vectors = self._vectors.without(wanted)
 
     def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Those of ``ids``, each below the number of ids there are, that were removed."""
         self._need_fit("removed")
-        return self._held.gone(ids)
+        return self._vectors.gone(ids)
 
     # ---------------------------------------- searching
 
@@ -363,10 +329,10 @@ class IRLIIndex(IndexHabits):
         ------
         NotFittedError, DataError, ParameterError
         """
-        vectors = self._vectors(queries, "search", "queries")
-        k = validate.count(k, "k", owner="search", high=max(len(self._held.base), MOST_ANSWERS))
+        vectors = self._comparable(queries, "search", "queries")
+        k = validate.count(k, "k", owner="search", high=max(len(self._vectors.base), MOST_ANSWERS))
         settings = self._settings("search", probes=probes, min_votes=min_votes, order=order, candidates=candidates)
-        found = self._held.search(vectors, k, settings, resolve_jobs(self.n_jobs))
+        found = self._vectors.search(vectors, k, settings, resolve_jobs(self.n_jobs))
         return found if return_counts else found[:2]
 
     def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> Tuning:
@@ -398,9 +364,12 @@ class IRLIIndex(IndexHabits):
         k = validate.count(k, "k", owner="tune", high=MOST_ANSWERS)
         settings = self._settings("tune", order=order)
         n_jobs = resolve_jobs(self.n_jobs)
-        vectors, left_out = self._asked(queries, "tune")
-        nearest = self._held.nearest(vectors, k, left_out, n_jobs)
-        tuning = self._held.tuned(vectors, nearest, float(recall), settings.order, n_jobs)
+        vectors, own = self._queries(queries, "tune")
+        index = self._vectors
+        nearest = index.nearest(vectors, k, own, n_jobs)
+        tuning = choose_settings(
+            index.network, index.buckets, vectors, nearest, recall=float(recall), order=settings.order, n_jobs=n_jobs
+        )
         self.set_params(**asdict(tuning.settings))
         return tuning
 
@@ -432,15 +401,73 @@ class IRLIIndex(IndexHabits):
         (300, 37.5, 4, 2)
         """
         self._need_fit("report")
-        vectors, _ = self._asked(queries, "report")
-        counts = self._held.count(vectors, self._settings("report"), resolve_jobs(self.n_jobs))
-        return BucketReport.of(self._held.buckets, self._rounds, *counts)
+        vectors, _ = self._queries(queries, "report")
+        counts = self._vectors.count(vectors, self._settings("report"), resolve_jobs(self.n_jobs))
+        return BucketReport.of(self._vectors.buckets, self._rounds, *counts)
+
+    def _comparable(self, vectors: Any, action: str, name: str) -> Vectors:
+        self._need_fit(action)
+        return comparable(vectors, self._vectors.metric, n_dimensions=self._vectors.base.shape[1], name=name)
+
+    def _queries(self, queries: Any, action: str) -> tuple[Vectors, npt.NDArray[np.int32] | None]:
+        """Queries, or a sample of the index's own vectors with their ids."""
+        if queries is not None:
+            return self._comparable(queries, action, "queries"), None
+        ids = np.random.default_rng(self.seed).permutation(self._vectors.there)[:_SAMPLE]
+        return self._vectors.base[ids], ids
+
+    def _settings(self, owner: str, **other: Any) -> SearchSettings:
+        """The index's own settings, in their range, with what is given instead, fitted to its buckets."""
+        self.check_params(("probes", "min_votes", "order", "candidates"))
+        own = SearchSettings(self.probes, self.min_votes, self.order, self.candidates)
+        return own.replaced(owner, self._vectors.buckets, **other)
+
+    # ---------------------------------------- what was built
+
+    @property
+    def metric_(self) -> str:
+        """What near means here; the parameter ``metric`` is for the next ``fit``."""
+        self._need_fit("metric_")
+        return self._vectors.metric
+
+    @property
+    def base_(self) -> Vectors:
+        """The vectors: of unit length under the angular metric, zeros where one was removed."""
+        self._need_fit("base_")
+        return self._vectors.base
+
+    @property
+    def buckets_(self) -> Buckets:
+        """Which bucket each vector is in, in every repetition."""
+        self._need_fit("buckets_")
+        return self._vectors.buckets
+
+    @property
+    def network_(self) -> BucketNetwork:
+        """The networks of all repetitions."""
+        self._need_fit("network_")
+        return self._vectors.network
+
+    @property
+    def n_vectors_(self) -> int:
+        """Vectors that a search can find; ids go beyond it where some were removed."""
+        self._need_fit("n_vectors_")
+        return int(self._vectors.buckets.members.shape[1])
+
+    @property
+    def n_dimensions_(self) -> int:
+        """Width of a vector."""
+        self._need_fit("n_dimensions_")
+        return int(self._vectors.base.shape[1])
+
+    def _is_fitted(self) -> bool:
+        return "_vectors" in self.__dict__
 
     def to_state(self) -> store.State:
         """The index as plain values and arrays."""
         self._need_fit("to_state")
-        meta = {**self._held.sizes(), **self._rounds.as_json()}
-        return store.State(KIND, 1, self.get_params(deep=False), meta, self._held.to_arrays())
+        meta = {**self._vectors.sizes(), **self._rounds.as_json()}
+        return store.State(KIND, 1, self.get_params(deep=False), meta, self._vectors.to_arrays())
 
     @classmethod
     def from_state(cls, state: store.State) -> IRLIIndex:
@@ -451,27 +478,11 @@ class IRLIIndex(IndexHabits):
         ModelError
             When something is missing, of the wrong kind or inconsistent.
         """
-        store.need_kind(state, KIND)
-        index = cls(**store.need_params(state, cls.parameter_names()))
-        index.check_params()
-        resolve_jobs(index.n_jobs)
+        index = cls._unfitted(state, KIND)
         index._rounds = Rounds.from_state(state)
-        index._held = BucketedVectors.from_state(state)
+        index._vectors = BucketedVectors.from_state(state)
         index._settings("search")
         return index
-
-
-def check_metric(metric: Any) -> str:
-    """``metric``, if there is one of that name.
-
-    Raises
-    ------
-    ParameterError
-    """
-    if not isinstance(metric, str) or metric not in METRICS:
-        words = ", ".join(map(repr, METRICS))
-        raise ParameterError(f"The 'metric' parameter of fit must be one of {words} or None. Got {metric!r} instead.")
-    return metric
 
 
 def buckets_for(n_vectors: int) -> int:

@@ -1,75 +1,99 @@
-"""Judges of partitions in learning: recall of held-out inputs against the number of candidates."""
+"""Judges of a round of learning: how well its partitions and networks answer for holdout rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan.canonical import Csr
 from sylvan.indexing.buckets import Buckets
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import Candidates, find_candidates
 from sylvan.parallel import split_ranges
+from sylvan.ranking.bucket_scores import BucketQuery, rank_labels
 
-__all__ = ["Judge", "candidate_recall", "recall_judge"]
+__all__ = ["Judge", "PrecisionJudge", "RecallJudge", "candidate_recall"]
 
+# Gives measures of which "score" decides, larger being better.
 Judge = Callable[[Buckets, BucketNetwork], dict[str, float]]
 _ROWS = 256
 _SHARES = (256, 128, 64, 32, 16)  # of all labels, how small a part the candidates are
 
 
-def recall_judge(
-    X: Any, truths: Any, *, probes: int | None = None, order: str = "probability", n_jobs: int = 1
-) -> Judge:
-    """A judge whose score is the recall of held-out inputs, averaged over several numbers of candidates.
+@dataclass(frozen=True, eq=False)
+class RecallJudge:
+    """Scores by the recall of candidates, averaged over several numbers of them.
+
+    Called with Buckets and a BucketNetwork, it gives "score", and "recall at N" for each number of candidates: a 256th
+    of the labels, a 128th, and so on to a sixteenth.
 
     Parameters
     ----------
     X : ndarray of float32, or CSR matrix, of shape (n, n_features)
-    truths : CSR matrix of shape (n, n_labels)
-        What should be found for each.
+    truths : csr_matrix of shape (n, n_labels)
+        The right labels of each row.
     probes : int, optional
         Buckets looked into in each repetition; a sixteenth of them, at least 10, by default.
     order : {"probability", "votes"}
-        Which candidates are kept.
+        Which candidates come first.
     n_jobs : int
         Threads.
-
-    Returns
-    -------
-    callable
-        Gives "score", and "recall at N" for each number of candidates: a 256th of the labels, a 128th, and so on to a
-        sixteenth.
     """
-    inputs = X.to_scipy() if isinstance(X, Csr) else X
-    wanted = truths.to_scipy() if isinstance(truths, Csr) else truths.tocsr()
 
-    def judge(buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
+    X: Any
+    truths: sp.csr_matrix
+    probes: int | None = None
+    order: str = "probability"
+    n_jobs: int = 1
+
+    def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
+        n, n_jobs = self.X.shape[0], self.n_jobs
         limits = sorted({max(buckets.n_labels // share, 1) for share in _SHARES})
-        m = min(max(network.n_buckets // 16, 10) if probes is None else probes, network.n_buckets)
+        m = min(max(network.n_buckets // 16, 10) if self.probes is None else self.probes, network.n_buckets)
         sums = np.zeros(len(limits))
-        for start, stop in split_ranges(inputs.shape[0], _ROWS):
-            chosen, probabilities = network.top(inputs[start:stop], m, n_jobs)
-            found = find_candidates(buckets, chosen, probabilities, order=order, limit=limits[-1], n_jobs=n_jobs)
-            sums += candidate_recall(found, wanted[start:stop], limits).sum(axis=0)
-        recalls = sums / max(inputs.shape[0], 1)
+        for start, stop in split_ranges(n, _ROWS):
+            chosen, probabilities = network.top(self.X[start:stop], m, n_jobs)
+            candidates = find_candidates(
+                buckets, chosen, probabilities, order=self.order, limit=limits[-1], n_jobs=n_jobs
+            )
+            sums += candidate_recall(candidates, self.truths[start:stop], limits).sum(axis=0)
+        recalls = sums / max(n, 1)
         return {"score": float(recalls.mean())} | {
             f"recall at {limit}": float(recall) for limit, recall in zip(limits, recalls, strict=True)
         }
 
-    return judge
+
+@dataclass(frozen=True, eq=False)
+class PrecisionJudge:
+    """Scores by the mean of P@1, P@3 and P@5 of labels that are ranked as ``query`` says.
+
+    The other parameters are those of :class:`RecallJudge`.
+    """
+
+    X: Any
+    truths: sp.csr_matrix
+    query: BucketQuery
+    n_jobs: int = 1
+
+    def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
+        top = rank_labels(buckets, network, self.X, 5, self.query, n_jobs=self.n_jobs)
+        rows, width = np.arange(len(top), dtype=np.int64), self.truths.shape[1]
+        right_keys = np.repeat(rows, np.diff(self.truths.indptr)) * width + self.truths.indices
+        right = np.isin(rows[:, None] * width + top.labels, right_keys) & (top.labels >= 0)
+        precision = {f"P@{k}": float(right[:, :k].mean()) for k in (1, 3, 5)}
+        return {"score": float(np.mean(list(precision.values()))), **precision}
 
 
-def candidate_recall(found: Candidates, truths: sp.csr_matrix, limits: list[int]) -> npt.NDArray[np.float64]:
-    """Which share of its true labels each input finds among its first candidates.
+def candidate_recall(candidates: Candidates, truths: sp.csr_matrix, limits: list[int]) -> npt.NDArray[np.float64]:
+    """Which share of its right labels each row has among its first candidates.
 
     Parameters
     ----------
-    found : Candidates
+    candidates : Candidates
         Best first.
     truths : csr_matrix of shape (n, n_labels)
     limits : list of int
@@ -78,17 +102,16 @@ def candidate_recall(found: Candidates, truths: sp.csr_matrix, limits: list[int]
     Returns
     -------
     ndarray of float64, shape (n, len(limits))
-        1 for inputs without a label.
+        1 for rows without a label.
     """
     n, n_labels = truths.shape
-    counts = np.diff(found.offsets)
-    rows = np.repeat(np.arange(n, dtype=np.int64), counts)
-    places = np.arange(len(rows)) - np.repeat(found.offsets[:-1], counts)
-    true_rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(truths.indptr))
-    right = np.isin(rows * n_labels + found.labels, true_rows * n_labels + truths.indices)
-    wanted = np.diff(truths.indptr)
+    rows = np.repeat(np.arange(n, dtype=np.int64), candidates.counts())
+    places = np.arange(len(rows)) - np.repeat(candidates.offsets[:-1], candidates.counts())
+    n_right = np.diff(truths.indptr)
+    right_keys = np.repeat(np.arange(n, dtype=np.int64), n_right) * n_labels + truths.indices
+    right = np.isin(rows * n_labels + candidates.labels, right_keys)
     recall = np.ones((n, len(limits)))
     for column, limit in enumerate(limits):
         hits = np.bincount(rows[right & (places < limit)], minlength=n)
-        np.divide(hits, wanted, out=recall[:, column], where=wanted > 0)
+        np.divide(hits, n_right, out=recall[:, column], where=n_right > 0)
     return recall

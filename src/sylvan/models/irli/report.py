@@ -1,154 +1,25 @@
-"""What a model with learned buckets says of itself: balance, training, candidates, as data, text and a picture."""
+"""The report of a model with learned buckets: balance, training, candidates, as data, text and a picture."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store
-from sylvan.errors import DataError, ModelError
+from sylvan.errors import DataError
 from sylvan.indexing.buckets import Buckets
+from sylvan.models.irli.rounds import Round, Rounds
 
-__all__ = ["BucketReport", "Round", "Rounds"]
+__all__ = ["BucketReport"]
 
 # Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 _FORMATS = (".png", ".svg", ".pdf")
-_MOST_ROUNDS, _MOST_NUMBERS = 10_000, 1 << 20
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round of a training.
-
-    Attributes
-    ----------
-    number : int
-    moved : tuple of float
-        Share of the labels that went to another bucket, a repetition each; empty where nothing moved yet.
-    affinity_before, affinity_after : float
-        Mean probability that a label's own bucket has for what the label belongs to, before the move and after the
-        training on it; NaN where it wasn't measured.
-    load_deviation : tuple of float
-        Standard deviation of the buckets' loads, a repetition each.
-    loss : float
-        Of the training, at its end.
-    seconds : float
-    held_out : dict of str to float
-        What was measured on queries held out.
-    """
-
-    number: int
-    moved: tuple[float, ...]
-    affinity_before: float
-    affinity_after: float
-    load_deviation: tuple[float, ...]
-    loss: float
-    seconds: float
-    held_out: dict[str, float]
-
-
-_NUMBERS = ("affinity_before", "affinity_after", "loss", "seconds")
-_LISTS = ("moved", "load_deviation")
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """The rounds of a training, and the number of the one that was kept."""
-
-    rounds: tuple[Round, ...]
-    best: int
-
-    @classmethod
-    def of(cls, rounds: Iterable[Any], best: int) -> Rounds:
-        """From what :func:`sylvan.models.irli.learning.learn_partitions` gives."""
-        return cls(tuple(_round(one) for one in rounds), int(best))
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values for a saved model; None for numbers that JSON has no word for."""
-        plain = []
-        for one in self.rounds:
-            entry: dict[str, Any] = {"number": one.number}
-            entry.update({name: _finite(getattr(one, name)) for name in _NUMBERS})
-            entry.update({name: [_finite(value) for value in getattr(one, name)] for name in _LISTS})
-            entry["held_out"] = {name: _finite(value) for name, value in one.held_out.items()}
-            plain.append(entry)
-        return {"rounds": plain, "best_round": self.best}
-
-    @classmethod
-    def from_state(cls, state: store.State) -> Rounds:
-        """From what :meth:`as_json` gave to a State, verified.
-
-        Raises
-        ------
-        ModelError
-            When it isn't a list of rounds.
-        """
-        found = state.meta.get("rounds")
-        best = store.need_int(state, "best_round", 0, _MOST_ROUNDS)
-        try:
-            if not isinstance(found, list) or len(found) > _MOST_ROUNDS:
-                raise TypeError("it is no list")
-            return cls(tuple(_read_round(entry) for entry in found), best)
-        except (TypeError, KeyError, ValueError) as error:
-            where = state.where or "The model"
-            raise ModelError(
-                f"{where!r} is damaged: 'rounds' of the {state.kind} is no record of a training."
-            ) from error
-
-
-def _round(one: Any) -> Round:
-    held_out = {
-        str(name): float(value)
-        for name, value in (one.held_out or {}).items()
-        if isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    }
-    lists = {
-        name: tuple(float(value) for value in np.ravel(getattr(one, name))) if getattr(one, name) is not None else ()
-        for name in _LISTS
-    }
-    numbers = {name: _number(getattr(one, name)) for name in _NUMBERS}
-    return Round(number=int(one.number), held_out=held_out, **lists, **numbers)  # type: ignore[arg-type]
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _read_round(entry: Any) -> Round:
-    if not isinstance(entry, dict) or not isinstance(entry["held_out"], dict):
-        raise TypeError("a round is an object")
-    number = entry["number"]
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _MOST_ROUNDS:
-        raise ValueError("a round has a number")
-    lists = {name: entry[name] for name in _LISTS}
-    if any(not isinstance(values, list) or len(values) > _MOST_NUMBERS for values in lists.values()):
-        raise TypeError("these are lists")
-    return Round(
-        number=number,
-        held_out={str(name): _read_number(value) for name, value in entry["held_out"].items()},
-        moved=tuple(_read_number(value) for value in lists["moved"]),
-        load_deviation=tuple(_read_number(value) for value in lists["load_deviation"]),
-        **{name: _read_number(entry[name]) for name in _NUMBERS},
-    )
-
-
-def _read_number(value: Any) -> float:
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
-        raise ValueError("no number")
-    return float(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +36,7 @@ class BucketReport:
     rounds : tuple of Round
         Each with the share of labels that moved, and the affinity that Theorem 1 of the paper says grows.
     best_round : int
-        The number of the round that was kept.
+        The number of the one whose partitions the model has.
     candidates : ndarray of int64, shape (n_queries,)
         Candidates that the model's own settings leave a query.
     counted : ndarray of int64, shape (n_queries,)
@@ -235,7 +106,7 @@ class BucketReport:
                 f"{found['p95']:,.0f} at most of 95 in 100; counters raised: {self.counted.mean():,.0f}"
             )
         if self.rounds:
-            names = list(dict.fromkeys(name for one in self.rounds for name in one.held_out))
+            names = list(dict.fromkeys(name for one in self.rounds for name in one.holdout))
             head = f"{'round':>5}{'moved':>9}{'affinity':>20}{'deviation':>11}{'loss':>10}"
             lines.append(head + "".join(f"{name:>{max(10, len(name) + 2)}}" for name in names))
             lines.extend(self._line(one, names) for one in self.rounds)
@@ -246,8 +117,8 @@ class BucketReport:
         affinity = f"{_shown(one.affinity_before)} -> {_shown(one.affinity_after)}"
         deviation = _shown(float(np.mean(one.load_deviation))) if one.load_deviation else "-"
         line = f"{one.number:>5}{moved:>9}{affinity:>20}{deviation:>11}{_shown(one.loss):>10}"
-        line += "".join(f"{_shown(one.held_out.get(name, math.nan)):>{max(10, len(name) + 2)}}" for name in names)
-        return line + ("  kept" if one.number == self.best_round else "")
+        line += "".join(f"{_shown(one.holdout.get(name, math.nan)):>{max(10, len(name) + 2)}}" for name in names)
+        return line + ("  best" if one.number == self.best_round else "")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Draw the report into a PNG, SVG or PDF file.

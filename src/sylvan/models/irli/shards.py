@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,15 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.errors import DataError, NotFittedError
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.irli.bucketed_vectors import check_removable
-from sylvan.models.irli.index import IRLIIndex, check_metric
+from sylvan.models.fitted import Fitted
+from sylvan.models.irli.index import IRLIIndex
 from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.settings import Tuning
+from sylvan.models.irli.search import check_removable
 from sylvan.models.irli.shard_workers import EXECUTORS, ShardCall, ShardExecutor
-from sylvan.models.irli.vector_space import comparable, need_directions
+from sylvan.models.irli.tuning import Tuning
+from sylvan.models.irli.vectors import check_metric, comparable, need_directions
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Constraint, Instance, Number, Parameterized
+from sylvan.params import Constraint, Range, parameterized
 
 __all__ = ["ShardedIRLIIndex"]
 
@@ -43,7 +44,8 @@ class _Executor(Constraint):
         return text
 
 
-class ShardedIRLIIndex(Parameterized):
+@parameterized
+class ShardedIRLIIndex(Fitted):
     """Several :class:`IRLIIndex` over disjoint parts of the vectors, each in a process of its own.
 
     Vector i is in shard i modulo ``n_shards``. Every shard learns buckets and networks for its own vectors and answers
@@ -83,21 +85,9 @@ class ShardedIRLIIndex(Parameterized):
     [[0], [1], [2]]
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "index": Instance((IRLIIndex,), "an IRLIIndex", optional=True),
-        "n_shards": Number(int, 1, _MOST_SHARDS),
-        "executor": _Executor(),
-    }
-
-    def __init__(
-        self,
-        index: IRLIIndex | None = None,
-        n_shards: int = 2,
-        executor: str | Callable[[int], ShardExecutor] = "processes",
-    ) -> None:
-        self.index = index
-        self.n_shards = n_shards
-        self.executor = executor
+    index: IRLIIndex | None = None
+    n_shards: Annotated[int, Range(1, _MOST_SHARDS)] = 2
+    executor: Annotated[str | Callable[[int], ShardExecutor], _Executor()] = "processes"
 
     # ---------------------------------------- building
 
@@ -343,10 +333,6 @@ class ShardedIRLIIndex(Parameterized):
         self._need_fit("report")
         return self._all("report", queries=asked)
 
-    def _need_fit(self, action: str) -> None:
-        if "_template" not in self.__dict__:
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before {action}.")
-
     def _vectors(self, vectors: Any, action: str, name: str) -> npt.NDArray[np.float32]:
         self._need_fit(action)
         return comparable(vectors, self._metric, n_dimensions=self.n_dimensions_, name=name)
@@ -390,13 +376,10 @@ class ShardedIRLIIndex(Parameterized):
 
         Raises
         ------
-        NotFittedError
-            Before ``fit``.
-        SylvanError
-            When the folder can't be written or holds something else than a Sylvan model.
+        NotFittedError, SylvanError
+            As :meth:`IRLIIndex.save`.
         """
-        self._need_fit("save")
-        store.save(folder, self.to_state())
+        super().save(folder)
         self._source = self._saved(os.path.abspath(store.folder_path(folder)))
 
     def _saved(self, folder: str) -> list[ShardCall]:
@@ -424,10 +407,7 @@ class ShardedIRLIIndex(Parameterized):
         ModelError
             When something is missing, of the wrong kind or inconsistent.
         """
-        store.need_kind(state, KIND)
-        params = store.need_params(state, ("n_shards", "executor"))
-        sharded = cls(**params)
-        sharded.check_params()
+        sharded = cls._unfitted(state, KIND, ("n_shards", "executor"))
         given = state.meta.get("index")
         described = store.State(KIND, 1, given if isinstance(given, dict) else {}, where=state.where)
         template = IRLIIndex(**store.need_params(described, IRLIIndex.parameter_names()))

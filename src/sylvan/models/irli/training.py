@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +13,22 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from sylvan.errors import ModelError
 from sylvan.matching.bucket_network import BucketNetwork, Float32
+from sylvan.models.irli.settings import LearningSettings
+from sylvan.parallel import advance
+from sylvan.runtime import Packing
+from sylvan.runtime.jobs import Arrays
 
-__all__ = ["GroupTrainer", "InputScale", "TrainingOptions", "one_thread"]
+__all__ = ["STATE", "GroupTrainer", "InputScale", "State", "begin_group", "network_of", "one_thread", "train_group"]
+
+State = Mapping[str, npt.NDArray[Any]]  # everything that the training of a group goes on from, and its loss
 
 _MEASURED = 10  # the loss is computed on one batch of so many
 _EPSILON = 1e-10
 _SPARSE_SIZE = np.float32(0.1)
+_LAYERS = ("first", "first_bias", "second", "second_bias")
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @contextmanager
@@ -32,18 +40,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How bucket networks are trained."""
-
-    hidden: int
-    learning_rate: float
-    batch_size: int
-    row_learning_rate: float = 0.1
-    dropout: float = 0.0
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,11 +73,12 @@ class GroupTrainer:
     truths : csr_matrix of shape (n, n_labels)
     repetitions : range
         Which repetitions these are, of all.
-    n_buckets : int
+    settings : LearningSettings
     scale : InputScale
-    options : TrainingOptions
     row_weights : ndarray of float32, shape (n,), optional
         Factor of each row's loss.
+    state : dict of str to ndarray, optional
+        What :meth:`state` gave, to go on from; it is copied.
 
     Notes
     -----
@@ -99,65 +96,62 @@ class GroupTrainer:
         X: Float32 | sp.csr_matrix,
         truths: sp.csr_matrix,
         repetitions: range,
-        n_buckets: int,
+        settings: LearningSettings,
         scale: InputScale,
-        options: TrainingOptions,
         row_weights: npt.NDArray[Any] | None = None,
+        state: State | None = None,
     ) -> None:
         self.weights = None if row_weights is None else torch.from_numpy(np.ascontiguousarray(row_weights, np.float32))
         self.X, self.truths, self.repetitions = X, truths, repetitions
-        self.n_buckets, self.scale, self.options = n_buckets, scale, options
-        self.sparse = sp.issparse(X)
-        self.epoch = 0
-        first, second = zip(*[self._begin(repetition) for repetition in repetitions], strict=True)
-        density = min(max(truths.nnz / max(truths.shape[0], 1) / n_buckets, 1e-6), 0.5)
-        self.first = torch.from_numpy(np.concatenate(first, axis=1))  # (n_features, G * hidden)
-        self.first_bias = torch.zeros(self.first.shape[1])
-        self.second = torch.from_numpy(np.stack(second))  # (G, hidden, n_buckets)
-        self.second_bias = torch.full((len(repetitions), n_buckets), float(np.log(density / (1 - density))))
-        dense = [self.first_bias, self.second, self.second_bias]
+        self.settings, self.scale, self.sparse = settings, scale, sp.issparse(X)
+        begun = self._begin() if state is None else {name: np.array(array) for name, array in state.items()}
+        self.epoch = int(begun["epoch"])
+        tensors = {name: torch.from_numpy(begun[name]) for name in _LAYERS}
+        self.first, self.first_bias = tensors["first"], tensors["first_bias"]  # (n_features, G * hidden)
+        self.second, self.second_bias = tensors["second"], tensors["second_bias"]  # (G, hidden, n_buckets)
+        self.by_adam = [name for name in _LAYERS if name != "first" or not self.sparse]
         if self.sparse:
-            self.sums = torch.zeros(self.first.shape[0], len(repetitions))
-        else:
-            dense.append(self.first)
-        self.optimizer = torch.optim.Adam(dense, lr=options.learning_rate, fused=True)
+            self.sums = torch.from_numpy(begun["sums"])  # (n_features, G)
+        adam = torch.optim.Adam([tensors[name] for name in self.by_adam], lr=settings.learning_rate, fused=True)
+        moments = {
+            i: {key: torch.from_numpy(begun[f"{name}.{key}"]) for key in _MOMENTS}
+            for i, name in enumerate(self.by_adam)
+            if f"{name}.step" in begun
+        }
+        adam.load_state_dict({"state": moments, "param_groups": adam.state_dict()["param_groups"]})
+        self.adam = adam
 
-    def _begin(self, repetition: int) -> tuple[Float32, Float32]:
-        """What the layers of a repetition begin with."""
-        random = np.random.default_rng([self.options.seed, 1, repetition])
-        n_features, hidden = self.X.shape[1], self.options.hidden
+    def _begin(self) -> State:
+        """What all begins with."""
+        layers = [self._begin_repetition(repetition) for repetition in self.repetitions]
+        density = min(max(self.truths.nnz / max(self.truths.shape[0], 1) / self.settings.n_buckets, 1e-6), 0.5)
+        shape = len(layers), self.settings.n_buckets
+        begun = {
+            "first": np.concatenate([first for first, _ in layers], axis=1),
+            "first_bias": np.zeros(len(layers) * self.settings.hidden, np.float32),
+            "second": np.stack([second for _, second in layers]),
+            "second_bias": np.full(shape, np.log(density / (1 - density)), np.float32),
+            "epoch": np.array(0),
+        }
+        return {**begun, "sums": np.zeros((self.X.shape[1], len(layers)), np.float32)} if self.sparse else begun
+
+    def _begin_repetition(self, repetition: int) -> tuple[Float32, Float32]:
+        """The weights that the layers of a repetition begin with."""
+        random = np.random.default_rng([self.settings.seed, 1, repetition])
+        n_features, hidden = self.X.shape[1], self.settings.hidden
         first = random.standard_normal((n_features, hidden), np.float32)
         # What a rare feature adds should be what has been learned about it, hence the little ones of sparse inputs.
         first *= _SPARSE_SIZE if self.sparse else np.float32(np.sqrt(2 / max(n_features, 1)))
-        second = random.standard_normal((hidden, self.n_buckets), np.float32)
+        second = random.standard_normal((hidden, self.settings.n_buckets), np.float32)
         second *= np.float32(np.sqrt(1 / max(hidden, 1)))
         return first, second
 
-    def network(self) -> BucketNetwork:
-        """The networks as they are now, copied, for inputs that aren't scaled."""
-        first, bias = self.first.numpy() * np.float32(self.scale.factor), self.first_bias.numpy().copy()
-        if self.scale.mean is not None:
-            bias -= self.scale.mean @ first
-        return BucketNetwork(first, bias, self.second.numpy().copy(), self.second_bias.numpy().copy())
-
-    def state(self) -> dict[str, Any]:
-        """Everything that training goes on from, copied."""
-        tensors = {name: getattr(self, name) for name in self._kept()}
-        return copy.deepcopy({**tensors, "epoch": self.epoch, "optimizer": self.optimizer.state_dict()})
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """What :meth:`state` gave, put back."""
-        for name in self._kept():
-            getattr(self, name).copy_(state[name])
-        self.epoch = state["epoch"]
-        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
-
-    def _kept(self) -> list[str]:
-        return ["first", "first_bias", "second", "second_bias"] + ["sums"] * self.sparse
-
-    def n_batches(self, rows: npt.NDArray[np.int64] | None = None) -> int:
-        """How many batches an epoch has."""
-        return -(-(self.X.shape[0] if rows is None else len(rows)) // self.options.batch_size)
+    def state(self) -> State:
+        """Everything that training goes on from, in the memory that this trainer works in."""
+        state = {name: getattr(self, name).numpy() for name in (*_LAYERS, *["sums"] * self.sparse)}
+        for i, moments in self.adam.state_dict()["state"].items():
+            state |= {f"{self.by_adam[i]}.{key}": moments[key].numpy() for key in _MOMENTS}
+        return {**state, "epoch": np.array(self.epoch)}
 
     def train(
         self,
@@ -166,7 +160,6 @@ class GroupTrainer:
         *,
         rows: npt.NDArray[np.int64] | None = None,
         fade: bool = False,
-        tick: Callable[[], bool] | None = None,
     ) -> float:
         """Train for some epochs against the buckets of the labels.
 
@@ -178,29 +171,26 @@ class GroupTrainer:
             On which rows; all by default.
         fade : bool
             Let the learning rate fall to nothing, step by step.
-        tick : callable, optional
-            Called after every batch; False ends the training.
 
         Returns
         -------
         float
             The mean loss of a row and a repetition over the last epoch, on one batch of ten.
         """
-        total, losses, done = epochs * self.n_batches(rows), [0.0], 0
         shown = np.arange(self.X.shape[0]) if rows is None else rows
+        total, losses, done = epochs * -(-len(shown) // self.settings.batch_size), [0.0], 0
         for _ in range(epochs):
             self.random = [self._generator(repetition) for repetition in self.repetitions]
-            order = np.random.default_rng([self.options.seed, 2, self.epoch]).permutation(shown)
+            order = np.random.default_rng([self.settings.seed, 2, self.epoch]).permutation(shown)
             losses = []
-            for number, start in enumerate(range(0, len(order), self.options.batch_size)):
+            for number, start in enumerate(range(0, len(order), self.settings.batch_size)):
                 rate = 1 - done / total if fade else 1.0
-                batch = np.sort(order[start : start + self.options.batch_size])
+                batch = np.sort(order[start : start + self.settings.batch_size])
                 loss = self._step(batch, assignment, rate, measure=number % _MEASURED == 0)
                 if loss is not None:
                     losses.append(loss)
                 done += 1
-                if tick is not None and not tick():
-                    return float("nan")
+                advance()
             self.epoch += 1
         return float(np.mean(losses))
 
@@ -210,9 +200,9 @@ class GroupTrainer:
         inputs = self._inputs(rows)
         values = torch.from_numpy(np.asarray(inputs @ self.first.numpy(), dtype=np.float32))
         values.add_(self.first_bias).relu_()
-        kept = self._dropout(n)
-        if kept is not None:
-            values *= kept
+        mask = self._dropout(n)
+        if mask is not None:
+            values *= mask
         hidden = values.view(n, n_group, -1).transpose(0, 1)  # (G, n, hidden)
         logits = torch.baddbmm(self.second_bias.unsqueeze(1), hidden, self.second)  # (G, n, n_buckets)
         loss = None
@@ -226,19 +216,19 @@ class GroupTrainer:
         if self.weights is not None:
             slope *= self.weights[torch.from_numpy(rows)].view(1, n, 1)
         back = torch.bmm(slope, self.second.transpose(1, 2)).transpose(0, 1).reshape(n, -1)
-        if kept is not None:
-            back *= kept
+        if mask is not None:
+            back *= mask
         back *= values > 0
         self.second.grad = torch.bmm(hidden.transpose(1, 2), slope)
         self.second_bias.grad = slope.sum(dim=1)
         self.first_bias.grad = back.sum(dim=0)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.options.learning_rate * rate
+        for group in self.adam.param_groups:
+            group["lr"] = self.settings.learning_rate * rate
         if self.sparse:
-            self._move_rows(inputs, back.numpy(), self.options.row_learning_rate * rate)
+            self._move_rows(inputs, back.numpy(), self.settings.row_learning_rate * rate)
         else:
             self.first.grad = torch.from_numpy(inputs.T @ back.numpy())
-        self.optimizer.step()
+        self.adam.step()
         return loss
 
     def _inputs(self, rows: Any) -> Any:
@@ -252,23 +242,23 @@ class GroupTrainer:
 
     def _dropout(self, n: int) -> Tensor | None:
         """What hidden values are multiplied with."""
-        rate = self.options.dropout
+        rate = self.settings.dropout
         if not rate:
             return None
-        kept = [torch.rand(n, self.options.hidden, generator=random) >= rate for random in self.random]
-        return torch.cat(kept, dim=1).float().div_(1 - rate)
+        open_ = [torch.rand(n, self.settings.hidden, generator=random) >= rate for random in self.random]
+        return torch.cat(open_, dim=1).float().div_(1 - rate)
 
     def _hits(self, rows: Any, assignment: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Where in (G, n, n_buckets) there is a label of the row, flat; places may be named twice."""
         labels = self.truths[rows]
-        at = np.repeat(np.arange(len(rows), dtype=np.int64), np.diff(labels.indptr)) * self.n_buckets
-        groups = np.arange(len(assignment), dtype=np.int64)[:, None] * (len(rows) * self.n_buckets)
-        found: npt.NDArray[np.int64] = (groups + at + assignment[:, labels.indices]).ravel()
-        return found
+        at = np.repeat(np.arange(len(rows), dtype=np.int64), np.diff(labels.indptr)) * self.settings.n_buckets
+        groups = np.arange(len(assignment), dtype=np.int64)[:, None] * (len(rows) * self.settings.n_buckets)
+        places: npt.NDArray[np.int64] = (groups + at + assignment[:, labels.indices]).ravel()
+        return places
 
     def _generator(self, repetition: int) -> torch.Generator:
         """What decides on a repetition's dropout in this epoch."""
-        seeds = np.random.SeedSequence([self.options.seed, 3, self.epoch, repetition])
+        seeds = np.random.SeedSequence([self.settings.seed, 3, self.epoch, repetition])
         return torch.Generator().manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> 1))
 
     def _move_rows(self, inputs: sp.csr_matrix, back: Float32, rate: float) -> None:
@@ -276,10 +266,59 @@ class GroupTrainer:
         ids, columns = np.unique(inputs.indices, return_inverse=True)
         part = sp.csr_matrix((inputs.data, columns, inputs.indptr), shape=(inputs.shape[0], len(ids)))
         gradient = torch.from_numpy(np.asarray(part.T.tocsr() @ back)).view(
-            len(ids), len(self.repetitions), self.options.hidden
+            len(ids), len(self.repetitions), self.settings.hidden
         )
         at = torch.from_numpy(ids.astype(np.int64))
         sums = self.sums.index_select(0, at).add_(gradient.square().mean(dim=2))
         self.sums.index_copy_(0, at, sums)
         gradient *= sums.add_(_EPSILON).rsqrt_().mul_(-rate).unsqueeze(2)
         self.first.index_add_(0, at, gradient.view(len(ids), self.first.shape[1]))
+
+
+def begin_group(
+    X: Any, truths: sp.csr_matrix, repetitions: range, settings: LearningSettings, scale: InputScale
+) -> State:
+    """The networks of some repetitions as they are before any training."""
+    return GroupTrainer(X, truths, repetitions, settings, scale).state()
+
+
+def train_group(
+    X: Any,
+    truths: sp.csr_matrix,
+    repetitions: range,
+    settings: LearningSettings,
+    scale: InputScale,
+    *,
+    state: State,
+    assignment: npt.NDArray[np.int32],
+    epochs: int,
+    rows: npt.NDArray[np.int64] | None,
+    row_weights: Float32 | None,
+    fade: bool,
+) -> State:
+    """Some epochs of the networks of some repetitions; parameters as of :class:`GroupTrainer` and its ``train``."""
+    trainer = GroupTrainer(X, truths, repetitions, settings, scale, row_weights, state)
+    loss = trainer.train(assignment, epochs, rows=rows, fade=fade)
+    return {**trainer.state(), "loss": np.array(loss)}
+
+
+def _unpack_state(arrays: Arrays) -> State:
+    if not {*_LAYERS, "epoch", "loss"} <= arrays.keys():
+        raise ModelError(f"Networks in training are stored with their loss. Got {sorted(arrays)} instead.")
+    return arrays
+
+
+STATE: Packing[State] = Packing(dict, _unpack_state)
+
+
+def network_of(states: Sequence[State], scale: InputScale) -> BucketNetwork:
+    """The networks of all groups, copied, for inputs that aren't scaled."""
+    layers = [[state[name] for name in _LAYERS] for state in states]
+    for group in layers:
+        group[0] = group[0] * np.float32(scale.factor)
+        if scale.mean is not None:
+            group[1] = group[1] - scale.mean @ group[0]
+    first, first_bias, second, second_bias = zip(*layers, strict=True)
+    return BucketNetwork(
+        np.concatenate(first, axis=1), np.concatenate(first_bias), np.concatenate(second), np.concatenate(second_bias)
+    )

@@ -421,11 +421,7 @@ class XRLinear(XRParameters):
         ModelError
             When something is missing, of the wrong kind or inconsistent.
         """
-        store.need_kind(state, KIND)
-        names = [name for name in cls.parameter_names() if name != "tree"]
-        model = cls(**store.need_params(state, names))
-        model.check_params()
-        resolve_jobs(model.n_jobs)
+        model = cls._unfitted(state, KIND, [name for name in cls.parameter_names() if name != "tree"])
         n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
         n_trees = store.need_int(state, "n_trees", 1, 1000)
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]

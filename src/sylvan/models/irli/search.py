@@ -1,4 +1,4 @@
-"""Vectors in buckets, and the networks that know in which: what an index of vectors is made of once it is built."""
+"""Searching vectors in buckets: the settings of a search, and what an index consists of once it is built."""
 
 from __future__ import annotations
 
@@ -10,18 +10,87 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.buckets import Buckets, least_loaded
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import Candidates, find_candidates
-from sylvan.models.irli.settings import MOST_BUCKETS, SearchSettings, Tuning, candidate_blocks, choose_settings
-from sylvan.models.irli.vector_space import FARTHEST, Vectors
+from sylvan.matching.candidates import ORDERS, Candidates, find_candidates
+from sylvan.models.irli.settings import MOST_BUCKETS
+from sylvan.models.irli.vectors import FARTHEST, Vectors
 from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
 
-__all__ = ["BucketedVectors", "check_removable"]
+__all__ = ["ALL", "BucketedVectors", "SearchSettings", "candidate_blocks", "check_removable"]
+
+ALL = "all"  # of the candidates
+_COUNTED = 1 << 24  # candidates of a block of queries, about
 
 Ids = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What decides which vectors are compared with a query.
+
+    Attributes
+    ----------
+    probes : int
+        Buckets looked into, a repetition.
+    min_votes : int
+        Repetitions, at least, in which a candidate stands in one of them.
+    order : {"votes", "probability"}
+        By what candidates are ordered.
+    candidates : int or None
+        The first so many are compared; None for all of them.
+    """
+
+    probes: int
+    min_votes: int
+    order: str
+    candidates: int | None
+
+    def replaced(
+        self,
+        owner: str,
+        buckets: Buckets,
+        *,
+        probes: Any = None,
+        min_votes: Any = None,
+        order: Any = None,
+        candidates: Any = None,
+    ) -> SearchSettings:
+        """These settings with what is not None in their place, and no more probes than there are buckets.
+
+        Raises
+        ------
+        ParameterError
+            For what is out of range.
+        """
+        if order is not None and (not isinstance(order, str) or order not in ORDERS):
+            words = ", ".join(map(repr, ORDERS))
+            raise ParameterError(f"The 'order' parameter of {owner} must be one of {words}. Got {order!r} instead.")
+        limit = self.candidates
+        if candidates == ALL and isinstance(candidates, str):
+            limit = None
+        elif candidates is not None:
+            limit = validate.count(candidates, "candidates", owner=owner)
+        n_probes = self.probes if probes is None else validate.count(probes, "probes", owner=owner)
+        votes = self.min_votes if min_votes is None else min_votes
+        return SearchSettings(
+            min(n_probes, buckets.n_buckets),
+            validate.count(votes, "min_votes", owner=owner, high=buckets.n_repetitions),
+            order or self.order,
+            limit,
+        )
+
+
+def candidate_blocks(n_queries: int, buckets: Buckets, settings: SearchSettings) -> list[tuple[int, int]]:
+    """Ranges of queries whose candidates fit into memory at once."""
+    n_labels = max(1, buckets.n_labels)
+    each = min(n_labels, buckets.n_repetitions * settings.probes * (1 + n_labels // buckets.n_buckets))
+    if settings.candidates is not None:
+        each = min(each, settings.candidates)
+    step = max(1, _COUNTED // each)
+    return [(start, min(start + step, n_queries)) for start in range(0, n_queries, step)]
 
 
 def check_removable(ids: Counts, gone: Counts) -> None:
@@ -69,18 +138,18 @@ class BucketedVectors:
         shape = (len(queries), k)
         ids, distances = np.full(shape, -1, np.int32), np.full(shape, FARTHEST[self.metric], np.float32)
         counts = np.zeros(len(queries), np.int64)
-        for part, found in self._candidates(queries, settings, n_jobs):
-            counts[part] = np.diff(found.offsets)
+        for part, candidates in self._candidates(queries, settings, n_jobs):
+            counts[part] = candidates.counts()
             ids[part], distances[part] = nearest_candidates(
-                queries[part], self.base, found, k, self.metric, n_jobs=n_jobs
+                queries[part], self.base, candidates, k, self.metric, n_jobs=n_jobs
             )
         return ids, distances, counts
 
     def count(self, queries: Vectors, settings: SearchSettings, n_jobs: int) -> tuple[Counts, Counts]:
         """Candidates of each query, and counters raised for it."""
         compared, counted = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
-        for part, found in self._candidates(queries, settings, n_jobs):
-            compared[part], counted[part] = np.diff(found.offsets), found.touched
+        for part, candidates in self._candidates(queries, settings, n_jobs):
+            compared[part], counted[part] = candidates.counts(), candidates.touched
         return compared, counted
 
     def _candidates(
@@ -103,28 +172,16 @@ class BucketedVectors:
                 ),
             )
 
-    def nearest(self, queries: Vectors, k: int, left_out: Ids | None, n_jobs: int) -> Ids:
-        """Ids of the truly nearest vectors, each compared; ``left_out`` is the vector that a query itself is."""
+    def nearest(self, queries: Vectors, k: int, own: Ids | None, n_jobs: int) -> Ids:
+        """Ids of the truly nearest vectors, each compared; ``own`` is the vector that a query itself is, no answer."""
         there = self.there
         k = min(k, len(there))
         if not k or not len(queries):
             return np.full((len(queries), 1), -1, np.int32)
         base = self.base if len(there) == len(self.base) else self.base[there]
-        rows = None if left_out is None else np.searchsorted(there, left_out).astype(np.int32)
-        found = exact_neighbors(queries, base, k, self.metric, leave_out=rows, n_jobs=n_jobs)[0]
-        return np.where(found >= 0, there[found], -1).astype(np.int32)
-
-    def tuned(self, queries: Vectors, nearest: Ids, recall: float, order: str, n_jobs: int) -> Tuning:
-        """The settings that find as many of ``nearest`` at least cost.
-
-        Raises
-        ------
-        DataError
-            When ``nearest`` holds nothing.
-        """
-        if not (nearest >= 0).any():
-            raise DataError("There is nothing to find: tune needs queries, and vectors beside them.")
-        return choose_settings(self.network, self.buckets, queries, nearest, recall=recall, order=order, n_jobs=n_jobs)
+        rows = None if own is None else np.searchsorted(there, own).astype(np.int32)
+        places = exact_neighbors(queries, base, k, self.metric, leave_out=rows, n_jobs=n_jobs)[0]
+        return np.where(places >= 0, there[places], -1).astype(np.int32)
 
     def grown(self, vectors: Vectors, choices: int, n_jobs: int) -> BucketedVectors:
         """With vectors added, each to the least full of its ``choices`` best buckets."""
