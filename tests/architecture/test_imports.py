@@ -17,13 +17,10 @@ CIRCLES_LEFT: dict[str, list[list[str]]] = {
     "package": [],
     "room": [
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
-        ["sylvan.sampling", "sylvan.sampling.by_name"],
-        ["sylvan.sampling.midx", "sylvan.sampling.samplers"],
     ],
     "file": [
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
         ["sylvan.models.transformer.plan", "sylvan.models.transformer.training"],
-        ["sylvan.sampling", "sylvan.sampling.by_name"],
     ],
 }
 PRIVATES_LEFT: dict[str, set[str]] = {

@@ -39,7 +39,7 @@ def divergence(sampler: MIDX, queries: torch.Tensor, table: torch.Tensor) -> flo
 
 @pytest.mark.parametrize("n_codebooks", [1, 2, 3])
 def test_masses_are_the_softmax_s_sums_over_classes(n_codebooks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sylvan.sampling.parts._HELD", 1000)  # several blocks
+    monkeypatch.setattr("sylvan.sampling.tensors._IN_CACHE", 1000)  # several blocks
     sampler, table, queries = made(n_codebooks=n_codebooks)
     sampler.refresh(table)
     queries = queries[:20] * 5

@@ -15,7 +15,7 @@ from suite import chi_square
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, ExactMIDX, StaleSamplerWarning
-from sylvan.sampling.midx.cell_draws import invert
+from sylvan.sampling.tensors import invert
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from sylvan.sampling.products import product, products
+from sylvan.sampling.tensors import product, products
 
 
 @pytest.fixture(autouse=True)

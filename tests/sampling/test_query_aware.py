@@ -141,7 +141,7 @@ def test_the_space_keeps_scores_and_makes_queries_round() -> None:
 
 
 def test_mean_probabilities_are_those_of_all_classes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sylvan.sampling.parts._HELD", 1000)  # several blocks
+    monkeypatch.setattr("sylvan.sampling.tensors._IN_CACHE", 1000)  # several blocks
     table, queries = embeddings(), asked(30) * 4
     expected = torch.softmax(queries.double() @ table.double().t(), dim=1).mean(dim=0)
     torch.testing.assert_close(mean_softmax(queries, table).double(), expected, atol=1e-6, rtol=1e-4)

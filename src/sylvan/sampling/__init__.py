@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from sylvan.sampling.losses.sampled_softmax import SampledSoftmaxLoss as SampledSoftmaxLoss
     from sylvan.sampling.midx.exact_midx import ExactMIDX as ExactMIDX
     from sylvan.sampling.midx.midx import MIDX as MIDX
-    from sylvan.sampling.optimizer_check import HarmfulOptimizerWarning as HarmfulOptimizerWarning
-    from sylvan.sampling.optimizer_check import check_optimizer as check_optimizer
+    from sylvan.sampling.rowwise_adagrad import HarmfulOptimizerWarning as HarmfulOptimizerWarning
     from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad as RowwiseAdagrad
+    from sylvan.sampling.rowwise_adagrad import check_optimizer as check_optimizer
     from sylvan.sampling.samplers.base import Draw as Draw
     from sylvan.sampling.samplers.base import Sampler as Sampler
     from sylvan.sampling.samplers.base import StaleSamplerWarning as StaleSamplerWarning
@@ -73,8 +73,8 @@ _PLACES = {
     "BestClasses": "heads.beam_tree_head",
     "FrequencySubsets": "losses.frequency_subsets",
     "RowwiseAdagrad": "rowwise_adagrad",
-    "HarmfulOptimizerWarning": "optimizer_check",
-    "check_optimizer": "optimizer_check",
+    "HarmfulOptimizerWarning": "rowwise_adagrad",
+    "check_optimizer": "rowwise_adagrad",
     "make_head": "by_name",
     "make_loss": "by_name",
     "make_sampler": "by_name",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-import sylvan.sampling as sampling
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree, balanced_tree, class_tree
 from sylvan.sampling.heads.beam_tree_head import BeamTreeHead
+from sylvan.sampling.losses.frequency_subsets import FrequencySubsets
 from sylvan.sampling.losses.loss import ClassLoss
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.counts import class_counts
@@ -24,28 +25,33 @@ __all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sample
 class _Known:
     """What a name stands for: a public class of :mod:`sylvan.sampling` and what it is always given."""
 
+    module: str
     kind: str
     line: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _midx(line: str, **fixed: Any) -> _Known:
-    return _Known("MIDX", line, fixed)
+    return _Known("midx.midx", "MIDX", line, fixed)
 
 
 _JOINT = {"learnable": "joint", "class_weights": None}  # as the paper has it; weights only did harm here
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
-    "uniform": _Known("Uniform", "every class alike"),
-    "log-uniform": _Known("LogUniform", "Zipf's law, for ids sorted by falling frequency"),
-    "unigram": _Known("Unigram", "classes as often as they occur (needs counts)"),
-    "in-batch": _Known("InBatch", "the other targets of the batch"),
-    "softmax": _Known("Softmax", "the exact softmax, at its full cost: the oracle"),
-    "lsh": _Known("LSH", "classes that share hash signs with the query"),
-    "sphere": _Known("Sphere", "alpha times the squared score plus one"),
-    "rff": _Known("RFF", "random Fourier features of normalised embeddings"),
-    "exact-midx-pq": _Known("ExactMIDX", "inverted multi-index, product codes, exact", {"quantizer": "pq"}),
-    "exact-midx-rq": _Known("ExactMIDX", "inverted multi-index, residual codes, exact", {"quantizer": "rq"}),
+    "uniform": _Known("samplers.uniform", "Uniform", "every class alike"),
+    "log-uniform": _Known("samplers.log_uniform", "LogUniform", "Zipf's law, for ids sorted by falling frequency"),
+    "unigram": _Known("samplers.unigram", "Unigram", "classes as often as they occur (needs counts)"),
+    "in-batch": _Known("samplers.in_batch", "InBatch", "the other targets of the batch"),
+    "softmax": _Known("samplers.softmax", "Softmax", "the exact softmax, at its full cost: the oracle"),
+    "lsh": _Known("samplers.lsh", "LSH", "classes that share hash signs with the query"),
+    "sphere": _Known("samplers.sphere", "Sphere", "alpha times the squared score plus one"),
+    "rff": _Known("samplers.rff", "RFF", "random Fourier features of normalised embeddings"),
+    "exact-midx-pq": _Known(
+        "midx.exact_midx", "ExactMIDX", "inverted multi-index, product codes, exact", {"quantizer": "pq"}
+    ),
+    "exact-midx-rq": _Known(
+        "midx.exact_midx", "ExactMIDX", "inverted multi-index, residual codes, exact", {"quantizer": "rq"}
+    ),
     "midx-pq": _midx("inverted multi-index, product codes", quantizer="pq"),
     "midx-rq": _midx("inverted multi-index, residual codes", quantizer="rq"),
     "midx-learned-pq": _midx("the same with learned product codes", quantizer="pq", learnable=True),
@@ -56,15 +62,23 @@ _SAMPLERS = {
     "midx-aware-rq": _midx("the same, residual codes made for recent queries: the nearest", quantizer="rq", **_AWARE),
 }
 _LOSSES = {
-    "full": _Known("FullSoftmaxLoss", "softmax over all classes, in chunks; without a sampler"),
-    "sampled-softmax": _Known("SampledSoftmaxLoss", "softmax over the target and sampled classes, corrected"),
-    "nce": _Known("NCELoss", "noise contrastive estimation: the target told from noise"),
-    "negative-sampling": _Known("NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"),
-    "blackout": _Known("BlackOutLoss", "discriminative loss over a weighted sample"),
-    "one-vs-each": _Known("OneVsEachLoss", "a product of pairwise bounds on the softmax"),
-    "cane": _Known("CANELoss", "candidates against noises"),
+    "full": _Known("losses.full_softmax", "FullSoftmaxLoss", "softmax over all classes, in chunks; without a sampler"),
+    "sampled-softmax": _Known(
+        "losses.sampled_softmax", "SampledSoftmaxLoss", "softmax over the target and sampled classes, corrected"
+    ),
+    "nce": _Known("losses.nce", "NCELoss", "noise contrastive estimation: the target told from noise"),
+    "negative-sampling": _Known(
+        "losses.negative_sampling", "NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"
+    ),
+    "blackout": _Known("losses.black_out", "BlackOutLoss", "discriminative loss over a weighted sample"),
+    "one-vs-each": _Known("losses.one_vs_each", "OneVsEachLoss", "a product of pairwise bounds on the softmax"),
+    "cane": _Known("losses.cane", "CANELoss", "candidates against noises"),
 }
-_HEADS = {"beam-tree": _Known("BeamTreeHead", "candidates against noises in a tree, with weights of its own")}
+_HEADS = {
+    "beam-tree": _Known(
+        "heads.beam_tree_head", "BeamTreeHead", "candidates against noises in a tree, with weights of its own"
+    )
+}
 _TREES = ("frequency", "kmeans", "random")
 SAMPLERS: Mapping[str, str] = {name: known.line for name, known in _SAMPLERS.items()}
 LOSSES: Mapping[str, str] = {name: known.line for name, known in _LOSSES.items()}
@@ -271,17 +285,18 @@ def _with_candidates(
     if counts is None or dim is None or n_candidates is None:
         missing = next(word for word, value in (("counts", counts), ("dim", dim), ("n_samples", None)) if value is None)
         raise ParameterError(f"The loss 'cane' needs {missing!r} for its candidates, or 'candidates' itself.")
-    theirs = set(inspect.signature(sampling.FrequencySubsets).parameters) & set(parameters)
+    theirs = set(inspect.signature(FrequencySubsets).parameters) & set(parameters)
     n_classes = len(class_counts(counts, None, owner="FrequencySubsets"))
     given = {"n_subsets": max(1, min(100, n_classes // 2)), **{word: parameters[word] for word in theirs}}
-    candidates = sampling.FrequencySubsets(counts, n_candidates=n_candidates, dim=dim, **given)
+    candidates = FrequencySubsets(counts, n_candidates=n_candidates, dim=dim, **given)
     return {**{word: value for word, value in parameters.items() if word not in theirs}, "candidates": candidates}
 
 
 def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, dict[str, Any]]:
     if not isinstance(name, str) or name not in table:
         raise ParameterError(f"There is no {what} {name!r}. The known ones are: {', '.join(table)}.")
-    return getattr(sampling, table[name].kind), dict(table[name].fixed)
+    known = table[name]
+    return getattr(importlib.import_module(f"sylvan.sampling.{known.module}"), known.kind), dict(known.fixed)
 
 
 def _made(

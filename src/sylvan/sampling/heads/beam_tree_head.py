@@ -13,7 +13,6 @@ from sylvan.indexing.class_tree import check_class_tree
 from sylvan.indexing.tree import LabelTree
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
 from sylvan.sampling.heads.tree_paths import TreePaths
-from sylvan.sampling.inputs import need_floats, need_integers
 from sylvan.sampling.losses.loss import (
     Positives,
     check_range,
@@ -24,10 +23,9 @@ from sylvan.sampling.losses.loss import (
     reduced,
 )
 from sylvan.sampling.losses.outside import Selection, cane_losses, select
-from sylvan.sampling.parts import slices
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.uniform import Uniform
-from sylvan.sampling.tensors import eagerly, without_gradient
+from sylvan.sampling.tensors import eagerly, need_floats, need_integers, slices, without_gradient
 
 __all__ = ["BeamTreeHead", "BestClasses"]
 

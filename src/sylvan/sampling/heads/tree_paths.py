@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from sylvan.indexing.class_tree import class_edges, first_edges
 from sylvan.indexing.tree import LabelTree
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.products import product
-from sylvan.sampling.tensors import without_gradient
+from sylvan.sampling.tensors import product, without_gradient
 
 __all__ = ["TreePaths"]
 

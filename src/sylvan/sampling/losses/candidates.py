@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError
 from sylvan.params import Parameterized
-from sylvan.sampling.inputs import need_floats
 from sylvan.sampling.losses.loss import Positives
+from sylvan.sampling.tensors import need_floats
 
 __all__ = ["CandidateModel"]
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.params import Choice, Constraint, Number
-from sylvan.sampling.inputs import need_floats
 from sylvan.sampling.losses.candidates import CandidateModel
 from sylvan.sampling.losses.loss import Positives
 from sylvan.sampling.samplers.counts import class_counts
+from sylvan.sampling.tensors import need_floats
 
 __all__ = ["FrequencySubsets"]
 

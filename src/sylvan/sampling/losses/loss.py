@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError
 from sylvan.params import Choice, Constraint, Number, Parameterized
-from sylvan.sampling.inputs import need_floats, need_integers
-from sylvan.sampling.tensors import eagerly
+from sylvan.sampling.tensors import eagerly, need_floats, need_integers
 
 __all__ = [
     "ABSENT",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sylvan.sampling.parts import blocks
+from sylvan.sampling.tensors import blocks, invert
 
 __all__ = [
     "THIN",
@@ -20,7 +20,6 @@ __all__ = [
     "draw_in_stages",
     "first_stage",
     "heights_of_cells",
-    "invert",
     "within",
 ]
 
@@ -50,31 +49,6 @@ def first_stage(scores: list[Tensor], counts: Tensor) -> FirstStage:
     first, second = scores[0].double().exp(), scores[1].double().exp()
     heights = first.mul_(second @ counts.t()).cumsum(dim=1)
     return FirstStage(heights, second, heights[:, -1])
-
-
-def invert(heights: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
-    """Where uniform numbers fall among running sums, and how far into that part each lies, from 0 to below 1.
-
-    Parameters
-    ----------
-    heights : Tensor of float64, shape (..., m)
-        Running sums, at least one of them positive.
-    coins : Tensor of float64, shape (..., n)
-        From 0 to below 1.
-
-    Returns
-    -------
-    places : Tensor of int64, shape (..., n)
-        Never a part of weight 0, whatever the rounding.
-    rest : Tensor of float64, shape (..., n)
-    """
-    total = heights[..., -1:]
-    # Strictly below the total: a coin that rounding carries to it would fall off the end.
-    marks = torch.minimum(coins * total, torch.nextafter(total, torch.zeros_like(total)))
-    places = torch.searchsorted(heights, marks, right=True).clamp_(max=heights.shape[-1] - 1)  # NaN queries
-    below = torch.where(places > 0, heights.gather(-1, (places - 1).clamp_(min=0)), 0.0)
-    width = heights.gather(-1, places) - below
-    return places, ((marks - below) / width).clamp_(0, 1 - 2**-53)
 
 
 def within(rest: Tensor, cells: Tensor, offsets: Tensor, heights: Tensor) -> Tensor:

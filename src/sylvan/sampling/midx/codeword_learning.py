@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sylvan.params import Constraint
 from sylvan.sampling.midx.cell_draws import THIN
 from sylvan.sampling.midx.multi_index import MultiIndex
-from sylvan.sampling.parts import blocks
+from sylvan.sampling.tensors import blocks
 
 __all__ = ["CodewordLearner", "Learnable", "codeword_masses", "heaviest_codes", "joint_loss", "soft_reconstruction"]
 

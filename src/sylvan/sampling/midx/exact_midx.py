@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from sylvan.indexing.codebooks import fit_codebooks, reconstruct
-from sylvan.sampling.midx.cell_draws import invert
 from sylvan.sampling.midx.multi_index import MultiIndex
 from sylvan.sampling.midx.multi_index_sampler import MultiIndexSampler
-from sylvan.sampling.parts import blocks
-from sylvan.sampling.products import product
 from sylvan.sampling.samplers.base import Draw
+from sylvan.sampling.tensors import blocks, invert, product
 
 __all__ = ["ExactMIDX"]
 

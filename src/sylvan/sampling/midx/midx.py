@@ -18,7 +18,6 @@ from sylvan.sampling.midx.cell_draws import (
     draw_in_stages,
     first_stage,
     heights_of_cells,
-    invert,
     within,
 )
 from sylvan.sampling.midx.codeword_learning import (
@@ -33,8 +32,8 @@ from sylvan.sampling.midx.multi_index_sampler import MultiIndexSampler
 from sylvan.sampling.midx.native_draws import kernel_is_there, native_draw
 from sylvan.sampling.midx.query_space import QuerySpace
 from sylvan.sampling.midx.recent_queries import RecentQueries, mean_softmax
-from sylvan.sampling.parts import blocks
 from sylvan.sampling.samplers.base import Draw
+from sylvan.sampling.tensors import blocks, invert
 
 __all__ = ["MIDX"]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.indexing.codebooks import codeword_sizes
-from sylvan.sampling.products import product
+from sylvan.sampling.tensors import product
 
 __all__ = ["MultiIndex"]
 

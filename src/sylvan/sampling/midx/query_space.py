@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.indexing.codebooks import reconstruct
-from sylvan.sampling.parts import blocks
-from sylvan.sampling.products import product
+from sylvan.sampling.tensors import blocks, product
 
 __all__ = ["QuerySpace"]
 

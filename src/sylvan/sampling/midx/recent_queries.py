@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sylvan.sampling.parts import blocks
-from sylvan.sampling.products import product
+from sylvan.sampling.tensors import blocks, product
 
 __all__ = ["RecentQueries", "mean_softmax"]
 

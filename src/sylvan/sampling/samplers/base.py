@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.params import Constraint, Number, Parameterized
-from sylvan.sampling.inputs import need_floats, need_integers, need_tensor
-from sylvan.sampling.tensors import without_gradient
+from sylvan.sampling.tensors import need_floats, need_integers, need_tensor, without_gradient
 
 __all__ = ["Draw", "Sampler", "StaleSamplerWarning"]
 

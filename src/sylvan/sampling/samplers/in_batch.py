@@ -9,10 +9,9 @@ from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError
 from sylvan.params import Number
-from sylvan.sampling.inputs import need_integers
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.counts import class_counts
-from sylvan.sampling.tensors import without_gradient
+from sylvan.sampling.tensors import need_integers, without_gradient
 
 __all__ = ["InBatch"]
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from sylvan.sampling.parts import slices
-from sylvan.sampling.products import product, products
+from sylvan.sampling.tensors import product, products, slices
 
 __all__ = ["ClassBlocks", "draw_by_mass", "row_sums"]
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from sylvan.params import Choice, Constraint, Number
-from sylvan.sampling.parts import slices
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.kernel_blocks import ClassBlocks, draw_by_mass, row_sums
 from sylvan.sampling.samplers.kernel_tree import FeatureTree
+from sylvan.sampling.tensors import slices
 
 __all__ = ["KernelSampler"]
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from sylvan.sampling.parts import slices
-from sylvan.sampling.products import products
 from sylvan.sampling.samplers.kernel_blocks import draw_by_mass, row_sums
+from sylvan.sampling.tensors import products, slices
 
 __all__ = ["FeatureTree"]
 

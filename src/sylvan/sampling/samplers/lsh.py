@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from sylvan.params import Constraint, Flag, Number
-from sylvan.sampling.parts import slices
-from sylvan.sampling.products import product
 from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.sampling.tensors import product, slices
 
 __all__ = ["LSH"]
 

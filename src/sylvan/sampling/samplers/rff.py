@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sylvan.params import Constraint, Number
-from sylvan.sampling.products import product
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
+from sylvan.sampling.tensors import product
 
 __all__ = ["RFF"]
 

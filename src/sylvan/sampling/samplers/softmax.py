@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from sylvan.params import Number
-from sylvan.sampling.midx.cell_draws import invert
 from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.sampling.tensors import invert
 
 __all__ = ["Softmax"]
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from sylvan.params import Constraint, Number
-from sylvan.sampling.products import products
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
+from sylvan.sampling.tensors import products
 
 __all__ = ["Sphere"]
 
