@@ -1,4 +1,4 @@
-"""What other libraries answered with the models in ``fixtures``, and how ours are held against it."""
+"""What other libraries answered with the models in ``fixtures``, and how ours are compared with it."""
 
 from __future__ import annotations
 

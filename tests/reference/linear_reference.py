@@ -45,7 +45,7 @@ class Ranking:
 
     labels: list[int]
     scores: list[float]
-    margin: float  # least difference, in float64 score, between something kept and something dropped
+    margin: float  # least difference, in float64 score, between something selected and something dropped
     reached: list[list[int]]  # for each layer, the clusters whose children were scored
 
 
@@ -155,9 +155,9 @@ def cluster_rows(
     rows: list[list[int]] = []
     for cluster in range(len(child_offsets) - 1):
         members = list(children(child_offsets, cluster))
-        taught = {i for i in range(len(Y)) if layer_truth[i, members].any()}
+        positive = {i for i in range(len(Y)) if layer_truth[i, members].any()}
         matched = {i for i in range(len(Y)) if reached is not None and cluster in reached[i]}
-        chosen = {"tfn": taught, "man": matched, "tfn+man": taught | matched}[negatives]
+        chosen = {"tfn": positive, "man": matched, "tfn+man": positive | matched}[negatives]
         rows.append(sorted(chosen))
     return rows
 

@@ -104,9 +104,9 @@ def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int
         laid_out(W, b, offsets, weight_dtype)
         for W, b, offsets in zip(case["weights"], case["intercepts"], tree.child_offsets, strict=True)
     ]
-    kept = [dense(layer) for layer in layers]
+    dense_layers = [dense(layer) for layer in layers]
     if weight_dtype == "float32":
-        for (W, b), expected, intercepts in zip(kept, case["weights"], case["intercepts"], strict=True):
+        for (W, b), expected, intercepts in zip(dense_layers, case["weights"], case["intercepts"], strict=True):
             np.testing.assert_array_equal(W, expected.astype(np.float32))
             np.testing.assert_array_equal(b, intercepts)
     copies = int(np.bincount(tree.leaf_labels).max())
@@ -116,7 +116,7 @@ def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int
     )  # fmt: skip
     exact = case["exact"] and weight_dtype != "uint8" and combine != "sigmoid"
     for x, labels, scores in zip(X, top.labels, top.scores, strict=True):
-        weights, intercepts = [W for W, _ in kept], [b for _, b in kept]
+        weights, intercepts = [W for W, _ in dense_layers], [b for _, b in dense_layers]
         width = {"beam": case["beam"], "k": case["k"]}
         expected = reference.rank_row(x, weights, intercepts, plain(tree), combine=combine, **width)
         if not exact and expected.margin < CLOSE:
@@ -176,8 +176,8 @@ def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: s
         n_clusters = len(tree.child_offsets[t]) - 1
         width = int(random.integers(1, n_clusters + 1))
         reached = [random.permutation(n_clusters)[:width] for _ in range(n)]
-        held = np.array([[*row, -1] for row in reached], np.int32)
-        starts, rows = cluster_rows(negatives, positives[t - 1], held, n_clusters, n)
+        padded = np.array([[*row, -1] for row in reached], np.int32)
+        starts, rows = cluster_rows(negatives, positives[t - 1], padded, n_clusters, n)
         found = [rows[a:b].tolist() for a, b in pairwise(starts)]
         assert found == reference.cluster_rows(Y, plain(tree), t, negatives, [set(row.tolist()) for row in reached])
 

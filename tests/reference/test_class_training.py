@@ -92,7 +92,7 @@ def test_training(
             loss, inside = reference.step(X[row], int(y[row]), 40 + i, factor, 0.5)
             losses, covered, total = losses + factor * loss, covered + factor * inside, total + factor
     assume(reference.gap > TOO_CLOSE)
-    told = train_classes(
+    progress = train_classes(
         weights, validate.features(X) if compressed else X, y, training, order=order, rate=0.5, noise=masses,
         row_weights=factors, step=40,
     )  # fmt: skip
@@ -100,17 +100,17 @@ def test_training(
     if weights.squares is not None:
         np.testing.assert_allclose(weights.squares, reference.squares, rtol=1e-3, atol=1e-4)
     if total == 0:
-        assert math.isnan(told.mean_loss)
+        assert math.isnan(progress.mean_loss)
         return
-    assert told.mean_loss == pytest.approx(losses / total, rel=1e-4, abs=1e-4)
+    assert progress.mean_loss == pytest.approx(losses / total, rel=1e-4, abs=1e-4)
     if training.loss == "cane":
-        assert told.coverage == pytest.approx(covered / total)
+        assert progress.coverage == pytest.approx(covered / total)
 
 
 @settings(max_examples=60, deadline=None)
 @given(shapes, trainings)
 def test_gradients_are_those_of_the_losses(shape: tuple[int, int, int, int], training: ClassTraining) -> None:
-    """Differences of the losses (2), (3) and the rivals' against a step of plain descent, selections held fixed."""
+    """Differences of the losses (2), (3) and the baselines' against a step of plain descent, selections fixed."""
     training = replace(training, optimizer="sgd", l2=0.0, learning_rate=1.0)
     seed, depth, most, n_features = shape[0], shape[1], shape[2], min(shape[3], 3)
     weights, reference = started(seed, depth, most, n_features, training)
@@ -182,8 +182,8 @@ def test_all_classes_as_candidates_are_the_full_softmax(
         weights, _ = started(*shape, training)
         y = (np.arange(5) * 7 % weights.n_classes).astype(np.int32)
         own = replace(training, loss=loss, n_candidates=weights.n_classes)
-        told = train_classes(weights, X, y, own, order=np.arange(5))
-        steps.append((weights.weights, told.mean_loss))
+        progress = train_classes(weights, X, y, own, order=np.arange(5))
+        steps.append((weights.weights, progress.mean_loss))
     np.testing.assert_allclose(steps[0][0], steps[1][0], rtol=1e-4, atol=5e-5)
     assert steps[0][1] == pytest.approx(steps[1][1], rel=1e-4, abs=1e-5)
 

@@ -91,10 +91,10 @@ def test_with_the_widest_beam_it_is_an_exhaustive_ranking_filtered(case: dict) -
     top = rank(case, beam=10**6, k=n_labels)
     everything = rank(case, beam=10**6, k=n_labels, filter=None)
     for row, allowed in enumerate(case["open"]):
-        kept = np.isin(everything.labels[row], list(allowed))
-        n = int(kept.sum())
-        assert top.labels[row, :n].tolist() == everything.labels[row][kept].tolist()
-        assert top.scores[row, :n].tobytes() == everything.scores[row][kept].tobytes()
+        is_allowed = np.isin(everything.labels[row], list(allowed))
+        n = int(is_allowed.sum())
+        assert top.labels[row, :n].tolist() == everything.labels[row][is_allowed].tolist()
+        assert top.scores[row, :n].tobytes() == everything.scores[row][is_allowed].tobytes()
         assert (top.labels[row, n:] == -1).all()
 
 
@@ -120,9 +120,9 @@ def test_rows_with_long_lists_are_searched_a_few_at_a_time() -> None:
     model = XRLinear(max_iterations=1, n_jobs=1).fit(X, Y)
     mask = random.random((n, n_labels)) < 0.6
     everything = model.rank(X, k=n_labels, beam=1000).labels
-    for top, kept in ((model.rank(X, k=3, beam=1000, allowed=mask), mask),
+    for top, is_allowed in ((model.rank(X, k=3, beam=1000, allowed=mask), mask),
                       (model.rank(X, k=3, beam=1000, denied=mask), ~mask)):  # fmt: skip
-        expected = [[label for label in row if own[label]][:3] for row, own in zip(everything, kept, strict=True)]
+        expected = [[label for label in row if own[label]][:3] for row, own in zip(everything, is_allowed, strict=True)]
         assert top.labels.tolist() == expected
 
 

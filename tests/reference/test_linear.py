@@ -37,7 +37,7 @@ def dense_answer(
 def dense_answers(
     X: np.ndarray, problem: LayerProblem, options: LinearOptions, held_out: Sequence[list[int]], **more: object
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Those with all rows, then those without each set of rows held out."""
+    """Those with all rows, then those without each holdout."""
     folds = Folds.of([np.array(rows, np.int32) for rows in held_out], len(X))
     n_jobs = int(more.pop("n_jobs", 1))  # type: ignore[call-overload]
     features = validate.features(X)
@@ -133,14 +133,14 @@ def test_held_out_rows_change_nothing_but_what_is_solved_without_them(loss: str,
     alone = dense_answers(X, problem, options, held_out[:1], sample_weight=weight)
     for first, second in ((plain, both[0]), (plain, alone[0]), (both[1], alone[1])):
         assert first[0].tobytes() == second[0].tobytes() and first[1].tobytes() == second[1].tobytes()
-    for (W, b), held in zip(both[1:], held_out, strict=True):
-        left = [[row for row in chosen if row not in held] for chosen in rows]
+    for (W, b), holdout in zip(both[1:], held_out, strict=True):
+        left = [[row for row in chosen if row not in holdout] for chosen in rows]
         slow = layer_problem(truth.astype(float), offsets, left, relevance)
         slow_W, slow_b = dense_answer(X, slow, options, sample_weight=weight)
-        scores, expected, seen = (X[held] @ V + c for V, c in ((W, b), (slow_W, slow_b), plain))
+        scores, expected, seen = (X[holdout] @ V + c for V, c in ((W, b), (slow_W, slow_b), plain))
         assert np.corrcoef(scores.ravel(), expected.ravel())[0, 1] > 0.95
         # Having seen a row makes its own margin larger; what was solved without it has forgotten that.
-        side = np.where(truth[held], 1, -1)
+        side = np.where(truth[holdout], 1, -1)
         assert (side * scores).mean() < (side * seen).mean()
 
 
@@ -179,7 +179,7 @@ def test_threshold_and_weights_per_label_only_drop(loss: str) -> None:
     np.testing.assert_array_equal(cut, np.where(np.abs(full) >= np.float32(0.1), full, 0))
     few, _ = dense_answer(X, problem, LinearOptions(loss=loss, threshold=0.0, max_weights_per_label=4))
     for node in range(18):
-        kept = np.argsort(-np.abs(full[:, node]), kind="stable")[:4]
+        largest = np.argsort(-np.abs(full[:, node]), kind="stable")[:4]
         expected = np.zeros(12)
-        expected[kept] = full[kept, node]
+        expected[largest] = full[largest, node]
         np.testing.assert_array_equal(few[:, node], expected)

@@ -31,7 +31,7 @@ D, RATE = 5, 0.3
 
 
 class Given(Unigram):
-    """Draws what it is told to."""
+    """Draws the given classes."""
 
     def __init__(self, masses: np.ndarray, ids: list[int]) -> None:
         super().__init__(len(masses), torch.from_numpy(masses))
@@ -101,7 +101,8 @@ def test_a_step_is_that_of_autograd(loss: str, seed: int, n_candidates: int, n_n
     slopes = [p.grad.to_dense() if p.grad is not None else torch.zeros_like(p) for p in parameters]
     slope = torch.cat([part.reshape(len(before), -1) for part in slopes], dim=1)
     order = np.array([0])
-    told = train_classes(weights, x[None], np.array([y], np.int32), reference.training, order=order, noise=reference.q)
+    labels = np.array([y], np.int32)
+    trained = train_classes(weights, x[None], labels, reference.training, order=order, noise=reference.q)
     np.testing.assert_allclose(weights.weights, (before - RATE * slope).numpy(), rtol=1e-4, atol=2e-5)
-    assert told.mean_loss == pytest.approx(float(value.detach()), rel=1e-4, abs=1e-4)
-    assert math.isfinite(told.mean_loss)
+    assert trained.mean_loss == pytest.approx(float(value.detach()), rel=1e-4, abs=1e-4)
+    assert math.isfinite(trained.mean_loss)

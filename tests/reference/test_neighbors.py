@@ -46,16 +46,16 @@ def test_the_nearest_rows_are_exactly_those(
     rows, similarities = index.nearest(validate.features(Q), n, only=only)
     assert rows.shape == similarities.shape == (6, n)
     for found, scores, cosines in zip(rows, similarities, expected, strict=True):
-        kept = found >= 0
+        real = found >= 0
         best = np.sort(cosines)[::-1][:n]
-        assert abs(int(kept.sum()) - np.count_nonzero(best > 1e-6)) <= np.count_nonzero(np.abs(best) <= 1e-6)
-        assert len(set(found[kept])) == kept.sum()
-        np.testing.assert_allclose(scores[kept], best[: kept.sum()], atol=2e-6)
-        np.testing.assert_allclose(scores[kept], cosines[found[kept]], atol=2e-6)
-        assert np.isneginf(scores[~kept]).all() and (found[~kept] == -1).all()
-        assert (np.diff(scores[kept]) <= 0).all()
-        equal = np.flatnonzero(np.diff(scores[kept]) == 0)
-        assert (found[kept][equal] < found[kept][equal + 1]).all(), "the lower row first among equals"
+        assert abs(int(real.sum()) - np.count_nonzero(best > 1e-6)) <= np.count_nonzero(np.abs(best) <= 1e-6)
+        assert len(set(found[real])) == real.sum()
+        np.testing.assert_allclose(scores[real], best[: real.sum()], atol=2e-6)
+        np.testing.assert_allclose(scores[real], cosines[found[real]], atol=2e-6)
+        assert np.isneginf(scores[~real]).all() and (found[~real] == -1).all()
+        assert (np.diff(scores[real]) <= 0).all()
+        equal = np.flatnonzero(np.diff(scores[real]) == 0)
+        assert (found[real][equal] < found[real][equal + 1]).all(), "the lower row first among equals"
 
 
 @settings(max_examples=80)

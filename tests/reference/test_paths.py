@@ -32,10 +32,11 @@ def test_paths_equals_the_reference(case: dict, weight_dtype: str, top: int) -> 
     tree, combine, beam = case["tree"], case["combine"], case["beam"]
     ranker = ranker_of(case, weight_dtype)
     combines = [combine] * tree.depth
-    x, kept = case["X"][0], [dense(layer) for layer in ranker.layers]
+    x, layers = case["X"][0], [dense(layer) for layer in ranker.layers]
     row = validate.features(x[None])
-    own = [x @ W + b for W, b in kept]
-    everything = reference.rank_everything(x, [W for W, _ in kept], [b for _, b in kept], plain(tree), combine=combine)
+    own = [x @ W + b for W, b in layers]
+    weights = [W for W, _ in layers], [b for _, b in layers]
+    everything = reference.rank_everything(x, *weights, plain(tree), combine=combine)
     ranked = ranker.rank(row, tree.n_labels, beam=beam, combines=combines)
     found = dict(zip(ranked.labels[0].tolist(), ranked.scores[0].tolist(), strict=True))
     for label in range(tree.n_labels):
@@ -47,15 +48,15 @@ def test_paths_equals_the_reference(case: dict, weight_dtype: str, top: int) -> 
         best = max(path.score for path in paths)
         np.testing.assert_allclose(best, everything[label], rtol=1e-3, atol=1e-4)
         for path in paths:
-            check_steps(path, tree, x, kept, own, combine, top)
+            check_steps(path, tree, x, layers, own, combine, top)
 
 
-def check_steps(path, tree, x, kept, own, combine, top) -> None:  # type: ignore[no-untyped-def]
+def check_steps(path, tree, x, layers, own, combine, top) -> None:  # type: ignore[no-untyped-def]
     """Every step of a path: its score, what adds up to it, its place beside its siblings."""
     assert [step.node for step in path.steps] == tree.path(path.leaf)
     above, opened = 0.0, True
     for t, step in enumerate(path.steps):
-        W, b = kept[t]
+        W, b = layers[t]
         np.testing.assert_allclose(step.score, own[t][step.node], rtol=1e-4, atol=1e-4)
         parts = x * W[:, step.node]
         order = sorted(np.flatnonzero(parts), key=lambda f: (-abs(parts[f]), f))

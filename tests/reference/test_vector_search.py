@@ -47,10 +47,10 @@ def slowly(index: BucketedVectors, query: np.ndarray, k: int, wanted: SearchSett
     found = [label for label in votes if votes[label] >= wanted.min_votes]
     by_votes = wanted.order == "votes"
     found.sort(key=lambda label: (-votes[label] if by_votes else 0, -float(sums[label]), label))
-    kept = found[: wanted.candidates]
-    nearness = [distance(index, query, label) for label in kept]
-    order = sorted(range(len(kept)), key=lambda i: (nearness[i], kept[i]))
-    return [kept[i] for i in order[:k]], len(kept)
+    candidates = found[: wanted.candidates]
+    nearness = [distance(index, query, label) for label in candidates]
+    order = sorted(range(len(candidates)), key=lambda i: (nearness[i], candidates[i]))
+    return [candidates[i] for i in order[:k]], len(candidates)
 
 
 def distance(index: BucketedVectors, query: np.ndarray, label: int) -> float:
@@ -63,7 +63,7 @@ shapes = st.tuples(
     st.integers(0, 2**20),
 )  # fmt: skip
 wishes = st.builds(
-    lambda probes, votes, order, kept: SearchSettings(probes, votes, order, kept),
+    lambda probes, votes, order, n: SearchSettings(probes, votes, order, n),
     st.integers(1, 6), st.integers(1, 4), st.sampled_from(["votes", "probability"]),
     st.one_of(st.none(), st.integers(1, 30)),
 )  # fmt: skip

@@ -239,7 +239,7 @@ def test_scikit_learn_clones_and_chains_it():
 
 
 def test_kernels_refuse_what_they_cannot_trust():
-    """Wrong arguments at the native door are errors, whatever Python above it should have caught."""
+    """Wrong arguments at the bindings are errors, whatever Python above it should have caught."""
     table, how = character_table(True), (0, 0, 1, 1, 2)
     terms = kernels.TfidfTerms()
     for texts, start, stop, settings in [
