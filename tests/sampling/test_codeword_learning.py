@@ -11,8 +11,8 @@ import torch
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, make_sampler
+from sylvan.sampling.midx import codeword_learning
 from sylvan.sampling.midx.codeword_learning import codeword_masses, heaviest_codes
-from sylvan.sampling.midx.midx import codeword_learning
 
 
 @pytest.fixture

@@ -134,13 +134,13 @@ class Rows:
             labels.append(block.labels)
             weights.append(block.label_weights)
         blocks.clear()  # each list now owns its arrays alone, and gives them up while they are joined
-        x_ids = _join(features, np.int32)
+        x_ids = _concatenated(features, np.int32)
         if shift:
             x_ids -= np.int32(shift)
-        x = _csr(_join(values, np.float32), x_ids, x_offsets, n_features)
-        y_ids = _join(labels, np.int32)
+        x = _csr(_concatenated(values, np.float32), x_ids, x_offsets, n_features)
+        y_ids = _concatenated(labels, np.int32)
         ones = np.ones(0 if weighted else len(y_ids), np.float32)
-        y = _csr(_join(weights, np.float32) if weighted else ones, y_ids, y_offsets, n_labels)
+        y = _csr(_concatenated(weights, np.float32) if weighted else ones, y_ids, y_offsets, n_labels)
         return x, y
 
 
@@ -152,7 +152,7 @@ def _offsets(counts: list[npt.NDArray[np.int64]], n_rows: int) -> npt.NDArray[np
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-def _join(pieces: list[npt.NDArray[_Scalar]], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
+def _concatenated(pieces: list[npt.NDArray[_Scalar]], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
     """``np.concatenate`` that gives up each piece once it is copied, so that little is held twice."""
     whole = np.empty(sum(len(piece) for piece in pieces), dtype)
     at = 0

@@ -105,7 +105,7 @@ def from_libpecos(folder: str | os.PathLike[str], *, weight_dtype: str = "float3
         raise ModelError(f"{str(chain)!r} holds a {param['model']!r:.60}, not an XLinearModel of libpecos.")
     depth = need_field(param, "depth", int, chain / "param.json", 1, MAX_DEPTH)
     layers = [_read_layer(chain / f"{t}.model") for t in range(depth)]
-    nodes = _join(layers, chain)
+    nodes = _nodes_of_layers(layers, chain)
     combine = _combine([layer.post_processor for layer in layers], chain)
     widths = [layer.only_topk for layer in layers[:-1]]
     return build_model(
@@ -155,7 +155,7 @@ def _matrix(path: Path) -> sp.csr_matrix:
     return columns
 
 
-def _join(layers: list[_Layer], where: Path) -> Nodes:
+def _nodes_of_layers(layers: list[_Layer], where: Path) -> Nodes:
     """The nodes of all layers, numbered through from the top."""
     n_features = layers[0].weights.shape[1]
     parents, labels, above, first = [], [], 1, 0
