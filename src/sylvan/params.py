@@ -437,35 +437,45 @@ class Parameterized:
         """The parameters as a dict; ``deep`` adds those of nested objects as ``outer__inner``."""
         values: dict[str, Any] = {}
         for name in self.parameter_names():
-            value = getattr(self, name)
-            values[name] = value
-            if deep and isinstance(value, Parameterized):
-                values.update({f"{name}__{inner}": v for inner, v in value.get_params().items()})
+            values[name] = getattr(self, name)
+            if deep and isinstance(part := self.part(name), Parameterized):
+                values.update({f"{name}__{inner}": v for inner, v in part.get_params().items()})
         return values
 
+    def part(self, name: str) -> Any:
+        """The object whose parameters are ``name__inner``: a parameter's value, or what stands for None there."""
+        return getattr(self, name)
+
     def set_params(self: _Self, **values: Any) -> _Self:
-        """Set parameters by name; an unknown name raises :class:`~sylvan.errors.ParameterError`."""
+        """Set parameters by name, those of the object ``ranker`` as ``ranker__beam``.
+
+        Raises
+        ------
+        ParameterError
+            For an unknown name.
+        """
         known = self.parameter_names()
-        for name, value in values.items():
+        for name, value in sorted(values.items(), key=lambda item: "__" in item[0]):  # objects before what is in them
             outer, _, inner = name.partition("__")
             if outer not in known:
                 raise ParameterError(
                     f"{type(self).__name__} has no parameter {outer!r}. Its parameters are: {', '.join(known)}."
                 )
             if inner:
-                held = getattr(self, outer)
-                if not hasattr(held, "set_params"):
+                part = self.part(outer)
+                if not hasattr(part, "set_params"):
                     raise ParameterError(
                         f"The {name!r} parameter can't be set: the {outer!r} of this {type(self).__name__} is "
-                        f"{held!r}, which has no parameters. Give it an object first."
+                        f"{part!r}, which has no parameters. Give it an object first."
                     )
-                held.set_params(**{inner: value})
+                part.set_params(**{inner: value})
+                setattr(self, outer, part)
             else:
                 setattr(self, name, value)
         return self
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Hold every declared constraint.
+        """Hold every declared constraint, those of parameters that have parameters too.
 
         Raises
         ------
@@ -473,8 +483,15 @@ class Parameterized:
             For the first parameter out of its range, with the range and the value received.
         """
         for name in names if names is not None else self.parameter_names():
+            value = getattr(self, name)
             if name in self.constraints:
-                check_value(name, getattr(self, name), self.constraints[name], type(self).__name__)
+                check_value(name, value, self.constraints[name], type(self).__name__)
+            if isinstance(value, Parameterized):
+                try:
+                    value.check_params()
+                except ParameterError as error:
+                    part, owner = type(value).__name__, type(self).__name__
+                    raise ParameterError(f"{error} This {part} is the {name!r} of {owner}.") from error
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters

@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 
+from sylvan.cli.options import made, part_class, settable_parameters
 from sylvan.errors import DataError
-from sylvan.params import Instance, Jobs, Parameterized
+from sylvan.params import Parameterized
 
 __all__ = ["Config", "commented", "config_of", "config_option"]
 
@@ -86,8 +87,13 @@ def _preset(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
 
 
 def _named(table: Any) -> dict[str, Any]:
-    """A table whose names are written with underscores; nothing where it is no table."""
-    return {str(name).replace("-", "_"): value for name, value in table.items()} if isinstance(table, Mapping) else {}
+    """A table whose names are written with underscores, those of a table in it as ``ranker__beam``; else nothing."""
+    values: dict[str, Any] = {}
+    for name, value in table.items() if isinstance(table, Mapping) else ():
+        plain = str(name).replace("-", "_")
+        inner = _named(value) if isinstance(value, Mapping) else {}
+        values |= {f"{plain}__{at}": one for at, one in inner.items()} if isinstance(value, Mapping) else {plain: value}
+    return values
 
 
 def _options(ctx: click.Context, config: Config, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,10 +152,17 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def commented(
-    ctx: click.Context, owner: type[Parameterized], parameters: Mapping[str, Any],
-    text_owner: type[Parameterized], text: Mapping[str, Any],
-) -> str:  # fmt: skip
-    """The whole configuration of ``ctx``'s command, with what was set set and the rest at its default."""
+    ctx: click.Context, owner: type[Parameterized], parameters: Mapping[str, Any], text: Mapping[str, Any]
+) -> str:
+    """The whole configuration of ``ctx``'s command, with what was set set and the rest at its default.
+
+    Parameters of the model's parts that weren't set are remarks: another preset may have others than those shown.
+    """
+    from sylvan.text import TfidfVectorizer
+
+    whole, vectorizer = made(owner, parameters), TfidfVectorizer(**text)
+    if part_class(owner, "vectorizer") is not None:
+        vectorizer = whole.part("vectorizer").set_params(**text)
     lines = [
         f"# Configuration of '{ctx.command_path}', for --config. A line that begins with '#' is a remark, or an option "
         "that is not set.",
@@ -157,9 +170,9 @@ def commented(
         f"[options]  # {TABLES['options']}",
         *_option_lines(ctx),
         f"[parameters]  # of {owner.__name__}, as --set takes them",
-        *_parameter_lines(owner, parameters),
-        f"[text]  # of {text_owner.__name__}, as --set-text takes them; for text alone",
-        *_parameter_lines(text_owner, text),
+        *_parameter_lines(whole, parameters),
+        f"[text]  # of {type(vectorizer).__name__}, as --set-text takes them; for text alone",
+        *_parameter_lines(vectorizer, text),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -194,16 +207,20 @@ def _example(parameter: click.Parameter, value: Any) -> Any:
     return [word] if parameter.multiple else word
 
 
-def _parameter_lines(owner: type[Parameterized], values: Mapping[str, Any]) -> Iterator[str]:
-    notes = _parameter_notes(owner)
-    for name, parameter in inspect.signature(owner.__init__).parameters.items():
-        constraint = owner.constraints.get(name)
-        if constraint is None or isinstance(constraint, Instance | Jobs):
-            continue
-        value = values.get(name, parameter.default)
-        yield from _remark(notes.get(name, ""))
-        yield from _remark(f"{constraint.describe()}; {parameter.default!r} by default".replace("'", '"'))
-        yield f"{name} = {_toml(value)}" if value is not None else f'# {name} = "none"'
+def _parameter_lines(whole: Parameterized, given: Mapping[str, Any]) -> Iterator[str]:
+    for name, default, constraint in settable_parameters(type(whole)):
+        outer, _, inner = name.rpartition("__")
+        if outer == "vectorizer":
+            continue  # which is [text]
+        owner = whole.part(outer) if outer else whole
+        value = getattr(owner, inner)
+        words = f"{constraint.describe()}; {value if outer else default!r} by default"
+        yield from _remark(_parameter_notes(type(owner)).get(inner, ""))
+        yield from _remark(words.replace("'", '"'))
+        if outer and name not in given:
+            yield f"# {name} = {_toml('none' if value is None else value)}"
+        else:
+            yield f"{name} = {_toml(value)}" if value is not None else f'# {name} = "none"'
         yield ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -12,7 +12,7 @@ import click
 from sylvan.cli.io.formats import FORMATS
 from sylvan.cli.session import Session
 from sylvan.errors import ParameterError
-from sylvan.params import Instance, Jobs, Parameterized
+from sylvan.params import Constraint, Instance, Jobs, Parameterized
 
 __all__ = [
     "complain",
@@ -20,15 +20,20 @@ __all__ = [
     "describe_parameters",
     "device_option",
     "input_options",
+    "made",
     "parse_settings",
+    "part_class",
     "read_settings",
+    "settable_parameters",
     "shared_options",
 ]
 
 _MOST = 10_000  # cut-off of a metric
 # Parameters that have an option of their own.
 _OPTIONS = {"n_jobs": "--threads", "tree": "--tree"}
+SHARED = ("n_jobs", "seed")  # parameters that a model's parts have from it
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Owner = TypeVar("_Owner", bound=Parameterized)
 
 
 def _remember_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -167,6 +172,13 @@ def read_settings(
     return values, problems
 
 
+def made(owner: type[_Owner], parameters: Mapping[str, Any]) -> _Owner:
+    """An object of some parameters, those of its parts among them."""
+    of_parts = {name: value for name, value in parameters.items() if "__" in name}
+    own = {name: value for name, value in parameters.items() if "__" not in name}
+    return owner(**own).set_params(**of_parts)
+
+
 def complain(problems: Sequence[str]) -> str:
     """All problems as one message: a sentence when there is one, else a list of them."""
     if len(problems) == 1:
@@ -176,14 +188,19 @@ def complain(problems: Sequence[str]) -> str:
 
 def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any:
     """A parameter's value, from words or, ``typed``, as a configuration file holds it."""
+    outer, _, inner = name.partition("__")
     known = owner.parameter_names()
+    part = part_class(owner, outer)
+    if inner and part is not None:
+        if inner in SHARED and inner in known:
+            raise ParameterError(f"The {inner!r} parameter of {owner.__name__} is that of its {outer!r} too: set that.")
+        return _read(part, inner, value, typed)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"Its parameters are: {', '.join(known)}."
-        raise ParameterError(f"{owner.__name__} has no parameter {name!r}. {hint}")
+        raise ParameterError(f"{owner.__name__} has no parameter {name!r}. {_hint(owner, name)}")
     constraint = owner.constraints.get(name)
     if constraint is None or isinstance(constraint, Instance | Jobs):
         way = f"by {_OPTIONS[name]}" if name in _OPTIONS else "from Python alone"
+        way = way if part is None else f"by its own parameters, as in {name}__{part.parameter_names()[0]}"
         raise ParameterError(f"The {name!r} parameter of {owner.__name__} is set {way}.")
     try:
         if not typed or (isinstance(value, str) and not constraint.accepts(value)):
@@ -198,15 +215,42 @@ def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any
     return value
 
 
+def part_class(owner: type[Parameterized], name: str) -> type[Parameterized] | None:
+    """The class of the object that a parameter is, where it has parameters that the command line can set."""
+    constraint = owner.constraints.get(name)
+    classes = constraint.classes if isinstance(constraint, Instance) else ()
+    return classes[0] if len(classes) == 1 and issubclass(classes[0], Parameterized) else None
+
+
+def _hint(owner: type[Parameterized], name: str) -> str:
+    """What may have been meant by a name that ``owner`` doesn't know."""
+    known = owner.parameter_names()
+    of_parts = [setting for setting, *_ in settable_parameters(owner)]
+    same = [setting for setting in of_parts if setting.rpartition("__")[2] == name]
+    near = same or difflib.get_close_matches(name, [*known, *of_parts], n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Its parameters are: {', '.join(known)}."
+
+
+def settable_parameters(owner: type[Parameterized]) -> Iterator[tuple[str, Any, Constraint]]:
+    """Name, default and range of every parameter that the command line can set; those of parts as ``ranker__beam``."""
+    of_parts = []
+    for name, parameter in inspect.signature(owner.__init__).parameters.items():
+        constraint, part = owner.constraints.get(name), part_class(owner, name)
+        if part is not None:
+            of_parts.append((name, part))
+        elif constraint is not None and not isinstance(constraint, Instance | Jobs):
+            yield name, parameter.default, constraint
+    model = owner() if of_parts else None
+    for name, part in of_parts:
+        usual = None if model is None else model.part(name)
+        for inner, default, constraint in settable_parameters(part):
+            if inner not in SHARED or inner not in owner.parameter_names():
+                yield f"{name}__{inner}", getattr(usual, inner, default), constraint
+
+
 def describe_parameters(owner: type[Parameterized]) -> list[tuple[str, str]]:
     """Name and allowed range of every parameter that the command line can set, for ``--help``."""
-    lines = []
-    for name, parameter in inspect.signature(owner.__init__).parameters.items():
-        constraint = owner.constraints.get(name)
-        if constraint is None or isinstance(constraint, Instance | Jobs):
-            continue
-        lines.append((f"{name}={parameter.default}", constraint.describe()))
-    return lines
+    return [(f"{name}={default}", constraint.describe()) for name, default, constraint in settable_parameters(owner)]
 
 
 def cutoffs(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import click
 
 from sylvan.cli.config import Config, config_of
 from sylvan.cli.io.inputs import MatrixInput, TextInput
-from sylvan.cli.options import complain, read_settings
+from sylvan.cli.options import complain, read_settings, settable_parameters
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.base import Estimator
 from sylvan.models.text import TextModel
@@ -39,11 +39,12 @@ def load_model(folder: str, settings: Sequence[str], threads: int | None, device
     ctx = click.get_current_context(silent=True)
     config = Config() if ctx is None else config_of(ctx)
     values, problems = read_settings(type(inner), settings, preset=config.parameters)
+    known = [name for name, *_ in settable_parameters(type(inner))]
     problems += [
         f"The {name!r} parameter of {type(inner).__name__} matters in training alone. "
-        f"Those that can be set here: {', '.join(_RANK_PARAMETERS)}."
+        f"Those that can be set here: {', '.join(one for one in known if _counts(one)) or 'none'}."
         for name in values
-        if name in type(inner).constraints and name not in _RANK_PARAMETERS
+        if name in known and not _counts(name)
     ]
     if config.problems or problems:
         raise ParameterError(complain([*config.problems, *problems]))
@@ -52,6 +53,12 @@ def load_model(folder: str, settings: Sequence[str], threads: int | None, device
     if device is not None and not _set_device(loaded, device):
         raise ParameterError(f"--device is for models with a text encoder, which {folder!r} holds none of.")
     return loaded
+
+
+def _counts(name: str) -> bool:
+    """Whether a parameter changes an answer without a new training."""
+    outer, _, inner = name.rpartition("__")
+    return inner in _RANK_PARAMETERS and outer in ("", "ranker")
 
 
 def inner_of(model: Any) -> Any:

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import click
 
 from sylvan.cli.config import commented, config_of, config_option
-from sylvan.cli.options import complain, describe_parameters, input_options, read_settings, shared_options
+from sylvan.cli.options import (
+    complain,
+    describe_parameters,
+    input_options,
+    made,
+    part_class,
+    read_settings,
+    shared_options,
+)
 from sylvan.cli.resume import work_options, working
 from sylvan.cli.session import Session, need_subcommand, spoken_warnings
 from sylvan.errors import DataError, ParameterError
@@ -69,7 +77,9 @@ class _TrainCommand(click.Command):
 
         owner = _class_of(str(self.name))
         with formatter.section(f"Parameters of {owner.__name__}, for --set"):
-            formatter.write_dl(describe_parameters(owner))
+            # Those of the vectorizer follow.
+            lines = [line for line in describe_parameters(owner) if not line[0].startswith("vectorizer__")]
+            formatter.write_dl(lines)
         with formatter.section("Parameters of TfidfVectorizer, for --set-text"):
             formatter.write_dl(describe_parameters(TfidfVectorizer))
 
@@ -229,18 +239,18 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     owner = _class_of(name)
     parameters, text = _settings(ctx, owner, given)
     if given["print_config"]:
-        click.echo(commented(ctx, owner, parameters, TfidfVectorizer, text), nl=False)
+        click.echo(commented(ctx, owner, parameters, text), nl=False)
         return
     needed = ("train",) if given["plan"] else ("train", "folder")
     for parameter in ctx.command.params:
         if parameter.name in needed and given[parameter.name] is None:
             raise click.MissingParameter(ctx=ctx, param=parameter)
-    model = owner(**parameters)
+    model = made(owner, parameters)
+    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **text})
+    if model.takes_texts:
+        model.set_params(**{f"vectorizer__{name}": value for name, value in text.items()})
     model.check_params()
-    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **_preset_of_texts(model), **text})
     vectorizer.check_params()
-    if model.takes_texts and text:
-        model.vectorizer = vectorizer
     resolve_jobs(given["threads"])
     given["quiet"] = given["quiet"] or not _writes()
     with quiet(given["quiet"]), spoken_warnings():
@@ -259,12 +269,13 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
     config = config_of(ctx)
     parameters, problems = read_settings(owner, given["settings"], preset=config.parameters)
     typed = {setting.partition("=")[0].strip() for setting in given["settings"]}
-    for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", "tree"), ("device", "device")):
+    tree = "tree" if part_class(owner, "ranker") is None else "ranker__tree"
+    for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", tree), ("device", "device")):
         if given[option] is None:
             continue
         if name in typed:
             problems.append(f"--{option} and --set {name}=... say the same thing: give one of them.")
-        elif name not in owner.parameter_names():
+        elif name.partition("__")[0] not in owner.parameter_names():
             problems.append(f"--{option} is not for {owner.__name__}, which has no parameter {name!r}.")
         else:
             parameters[name] = given[option]
@@ -275,20 +286,15 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
     shortcuts = [f"{name}={given[name]}" for name in _TEXT_SHORTCUTS if given[name] is not None]
     settings = [*shortcuts, *given["text_settings"]]
     text, wrong = read_settings(TfidfVectorizer, settings, "--set-text", config.text)
+    wrong += [
+        f"--set vectorizer__{name} and --set-text {name} say the same thing: give one of them."
+        for name in text if f"vectorizer__{name}" in parameters
+    ]  # fmt: skip
     if config.problems or problems or wrong:
         raise ParameterError(complain([*config.problems, *problems, *wrong]))
     if given["tree"] is not None:
-        parameters["tree"] = _tree(given["tree"])
+        parameters[tree] = _tree(given["tree"])
     return parameters, text
-
-
-def _preset_of_texts(model: Any) -> dict[str, Any]:
-    """What the model's preset says of its vectoriser; nothing for models over matrices."""
-    if not model.takes_texts:
-        return {}
-    from sylvan.models.transformer.presets import PRESETS
-
-    return dict(PRESETS[model.preset]["vectorizer"])
 
 
 def _tree(folder: str) -> Any:

@@ -7,6 +7,7 @@ from sylvan.models.irli.index import IRLIIndex
 from sylvan.models.irli.shards import ShardedIRLIIndex
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.transformer.x_transformer import XTransformer
 from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.models.xr.xr_linear import XRLinear
@@ -19,6 +20,7 @@ __all__ = [
     "NeighborRanker",
     "ShardedIRLIIndex",
     "TextModel",
+    "TransformerMatcher",
     "XRLinear",
     "XRTransformer",
     "XTransformer",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.data import Vocabulary
 from sylvan.errors import ModelError, ParameterError
 from sylvan.explain.dense import MEANING, gathered
 from sylvan.explain.explanation import Explanation
@@ -19,157 +23,159 @@ from sylvan.indexing import LabelTree
 from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.text_estimator import TextEstimator, check_texts
-from sylvan.models.transformer import state as transformer_state
-from sylvan.models.transformer.features import dense_features, features_of
-from sylvan.models.transformer.held_encoder import HeldEncoder
-from sylvan.models.transformer.kept_parts import KeptParts
-from sylvan.models.transformer.presets import CONSTRAINTS
+from sylvan.models.transformer.features import dense_features, joined, unit_terms
+from sylvan.models.transformer.plan import plan_of
+from sylvan.models.transformer.presets import PARTS, PRESETS, preset_part
+from sylvan.models.transformer.state import (
+    SavedEncoder,
+    described_encoder,
+    described_part,
+    encoder_files,
+    made_encoder,
+    made_part,
+    need_dense_scale,
+    need_history,
+)
 from sylvan.models.transformer.training import TransformerTraining
-from sylvan.models.transformer.words import spoken_of
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Constraint
+from sylvan.params import Choice, Constraint, Range, Seed, Threads, fitted, parameterized
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
 
 if TYPE_CHECKING:
-    from sylvan.models.transformer.matcher import DeepMatcher
     from sylvan.neural.text.text_encoder import TextEncoder
 
 __all__ = ["TransformerEstimator"]
 
+LAYOUT = 2  # of a saved model; the first had the parameters of its parts as its own
+_MOST_DIMENSIONS = 1 << 20
+_DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
+# Where the machine that fitted a model computes and stores vectors is no part of the model, and no manifest says where
+# another one does.
+_OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
 _Self = TypeVar("_Self", bound="TransformerEstimator")
 _opening = threading.RLock()  # not a model's own: locks can't be copied
-_AT_RANKING = ("beam", "combine", "tail", "n_jobs")  # parameters that count whenever they are changed
 
 
+@dataclass(frozen=True)
+class _Encoder(Constraint):
+    """A folder, a name, or a TextEncoder, which is known by its methods lest PyTorch be loaded to ask."""
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, (str, os.PathLike)):
+            return bool(os.fspath(value))
+        return not isinstance(value, type) and all(
+            hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained")
+        )
+
+    def _words(self) -> str:
+        return "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class _Path(Constraint):
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
+
+    def _words(self) -> str:
+        return "the path of a folder"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class _Device(Constraint):
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and _DEVICE.fullmatch(value) is not None
+
+    def _words(self) -> str:
+        return "'auto', 'cpu', 'cuda', 'mps' or 'xpu', with a number where there are several, as in 'cuda:1'"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@parameterized
 class TransformerEstimator(TextEstimator):
-    """Base of the models with a text encoder; a concrete one says which layers of which tree it is fine-tuned on."""
+    """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
 
-    constraints: ClassVar[Mapping[str, Constraint]] = CONSTRAINTS
+    encoder: Annotated[Any, _Encoder(optional=True)] = None
+    preset: Annotated[str, Choice(tuple(PRESETS))] = "base"
+    vectorizer: TfidfVectorizer | None = None
+    matcher: TransformerMatcher | None = None
+    ranker: XRLinear | None = None
+    frozen: bool = False
+    max_length: Annotated[int | None, Range(1)] = None
+    pooling: Annotated[str | None, Choice(("mean", "cls", "pooler"))] = None
+    dense_scale: Annotated[float | None, Range(1e-30, 1e15)] = None  # what float32 and the rankers can bear
+    device: Annotated[str, _Device()] = "auto"
+    cache: Annotated[str | os.PathLike[str] | None, _Path()] = None
+    n_jobs: Threads = None
+    seed: Seed = 0
+
+    vectorizer_: TfidfVectorizer = fitted()
+    ranker_: XRLinear = fitted()
+    history_: list[dict[str, Any]] = fitted()
+    n_dense_: int = fitted()
+    dense_scale_: float = fitted()
+    _encoder: TextEncoder | SavedEncoder = fitted()
+
     kind: ClassVar[str]
-    _own_trees: ClassVar[bool] = False  # whether the rankers' trees are their own, not the one that the encoder learns
+    training: ClassVar[type[TransformerTraining]]
+    at_ranking: ClassVar[tuple[str, ...]] = ("beam", "combine", "tail")  # of the ranker's, what counts when it's set
 
-    vectorizer_: TfidfVectorizer
-    ranker_: XRLinear
-    history_: list[dict[str, Any]]
-    n_dense_: int
-    dense_scale_: float
-    _encoder: TextEncoder | None
-    _as_fitted: dict[str, Any]
-    _held: HeldEncoder | None
+    # ---------------------------------------- parts
 
-    def __init__(
-        self,
-        encoder: str | os.PathLike[str] | TextEncoder | None = None,
-        preset: str = "base",
-        vectorizer: TfidfVectorizer | None = None,
-        ranker: XRLinear | None = None,
-        frozen: bool = False,
-        max_length: int | None = None,
-        pooling: str | None = None,
-        lora_rank: int | None = None,
-        gradient_checkpointing: bool = False,
-        max_nodes: int = 32768,
-        learning_rate: float | None = None,
-        row_learning_rate: float | None = None,
-        label_learning_rate: float | None = None,
-        batch_size: int | None = None,
-        epochs: float | Sequence[float] | None = None,
-        max_steps: int | Sequence[int] | None = None,
-        warmup: float | None = None,
-        deep_beam: int | None = None,
-        relevance: str | None = None,
-        negative_cost: float | None = None,
-        bootstrap: bool = True,
-        refresh: int | None = None,
-        held_out: int | None = None,
-        patience: int | None = None,
-        dense_scale: float | None = None,
-        branching: int | None = None,
-        max_leaf: int | None = None,
-        embedding: str | None = None,
-        n_trees: int | None = None,
-        beam: int | None = None,
-        negatives: str | list[str] | None = None,
-        combine: str | list[str] | None = None,
-        threshold: float | None = None,
-        tail: str | None = None,
-        calibration: str | None = None,
-        device: str = "auto",
-        precision: str = "auto",
-        accumulate: int = 1,
-        cache: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.encoder = encoder
-        self.preset = preset
-        self.vectorizer = vectorizer
-        self.ranker = ranker
-        self.frozen = frozen
-        self.max_length = max_length
-        self.pooling = pooling
-        self.lora_rank = lora_rank
-        self.gradient_checkpointing = gradient_checkpointing
-        self.max_nodes = max_nodes
-        self.learning_rate = learning_rate
-        self.row_learning_rate = row_learning_rate
-        self.label_learning_rate = label_learning_rate
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.max_steps = max_steps
-        self.warmup = warmup
-        self.deep_beam = deep_beam
-        self.relevance = relevance
-        self.negative_cost = negative_cost
-        self.bootstrap = bootstrap
-        self.refresh = refresh
-        self.held_out = held_out
-        self.patience = patience
-        self.dense_scale = dense_scale
-        self.branching = branching
-        self.max_leaf = max_leaf
-        self.embedding = embedding
-        self.n_trees = n_trees
-        self.beam = beam
-        self.negatives = negatives
-        self.combine = combine
-        self.threshold = threshold
-        self.tail = tail
-        self.calibration = calibration
-        self.device = device
-        self.precision = precision
-        self.accumulate = accumulate
-        self.cache = cache
-        self.n_jobs = n_jobs
-        self.seed = seed
+    def part(self, name: str) -> Any:
+        """The vectorizer, matcher or ranker: the one that was given, or else a new one as the preset has it."""
+        given = getattr(self, name)
+        known = name in PARTS and self.constraints["preset"].accepts(self.preset)
+        return preset_part(self.preset, name) if given is None and known else given
 
-    # ---------------------------------------- what the concrete ones decide
+    def set_params(self: _Self, **values: Any) -> _Self:
+        """Set parameters by name; those of a part as ``ranker__beam``, which makes the preset's part this model's own.
 
-    def _shaped(self, tree: LabelTree) -> LabelTree:
-        """The tree that labels are found by, of the one that the index gives."""
-        return tree
+        The ranker's ``beam``, ``combine`` and ``tail`` count in a fitted model too, all others when it is fitted again.
 
-    def _trained_layers(self, tree: LabelTree) -> list[int]:
-        """The layers of that tree that the encoder is fine-tuned on, from coarse to fine."""
-        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
-
-    def _planned_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """The sizes of those layers, of all layers' sizes, before there is a tree."""
-        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
-
-    def _ranked(
-        self, training: TransformerTraining, tree: LabelTree | None, features: Csr, matcher: DeepMatcher | None,
-        scale: float, kept: KeptParts, force: bool,
-    ) -> XRLinear:  # fmt: skip
-        """The fitted ranker over the features of texts, in which the encoder's vectors have the length ``scale``.
-
-        ``tree`` is the one that the encoder has learned; None where it has learned none, and rankers have their own.
+        Raises
+        ------
+        ParameterError
+            For an unknown name.
         """
-        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
+        super().set_params(**values)
+        if self._is_fitted():
+            for name in self.at_ranking:
+                if f"ranker__{name}" in values:
+                    setattr(self.ranker_, name, values[f"ranker__{name}"])
+        return self
+
+    def check_params(self, names: Sequence[str] | None = None) -> None:
+        """Hold every parameter's range, those of the parts too.
+
+        Raises
+        ------
+        ParameterError
+        """
+        super().check_params(names)
+        ranker = self.ranker
+        if ranker is not None and ranker.tree is not None and ranker.n_trees != 1:
+            raise ParameterError(
+                f"The 'ranker' parameter of {type(self).__name__} must have n_trees=1 beside a tree that is given. Got "
+                f"n_trees={ranker.n_trees} instead."
+            )
+        if ranker is not None and ranker.tree is None and ranker.embedding == "pifa_lf":
+            raise ParameterError(
+                f"The 'ranker' parameter of {type(self).__name__} must have embedding='pifa', 'pii' or 'spectral': "
+                "'pifa_lf' needs features of labels, and there are texts alone."
+            )
 
     # ---------------------------------------- training
 
@@ -214,18 +220,17 @@ class TransformerEstimator(TextEstimator):
         MemoryLimitError
             When the machine clearly has too little memory, or there was too little on the way; with what to lower.
         """
-        training = TransformerTraining(self, texts, label_lists, sample_weight)
-        with spoken_of(self):
-            learned = training.run(checkpoint, force, report)
-        self.vectorizer_, self._encoder, self._held = learned.vectorizer, learned.encoder, None
+        training = self.training(self, texts, label_lists, sample_weight)
+        learned = training.run(checkpoint, force, report)
+        self.vectorizer_, self._encoder = learned.vectorizer, learned.encoder
         self.ranker_, self.history_ = learned.ranker, learned.history
         self.n_dense_, self.dense_scale_ = learned.n_dense, learned.dense_scale
-        self._join(learned.vocabulary)
+        self._take_sizes(learned.vocabulary)
         return self
 
-    def _join(self, vocabulary: Any) -> None:
+    def _take_sizes(self, vocabulary: Vocabulary) -> None:
+        """What the fitted ranker knows of the data, which the model has too."""
         ranker = self.ranker_
-        self._as_fitted = {name: getattr(ranker, name) for name in _AT_RANKING}
         self.vocabulary_, self.calibrator_ = vocabulary, ranker.calibrator_
         self.n_rows_, self.label_counts_ = ranker.n_rows_, ranker.label_counts_
         self.n_features_, self.n_labels_ = ranker.n_features_, ranker.n_labels_
@@ -243,9 +248,7 @@ class TransformerEstimator(TextEstimator):
             optimiser keeps of them), the embeddings and the rankers. What a GPU holds counts as the machine's memory
             where there is none.
         """
-        training = TransformerTraining(self, texts, label_lists, sample_weight)
-        with spoken_of(self):
-            return training.plan()
+        return plan_of(self.training(self, texts, label_lists, sample_weight))
 
     # ---------------------------------------- asking
 
@@ -262,19 +265,18 @@ class TransformerEstimator(TextEstimator):
         """
         self._need_fit("encoder_")
         with _opening:
-            if self._encoder is None:
-                assert self._held is not None
-                self._encoder = self._opened(self._held)
+            if isinstance(self._encoder, SavedEncoder):
+                self._encoder = self._opened(self._encoder)
             return self._encoder
 
-    def _opened(self, held: HeldEncoder) -> TextEncoder:
-        found = held.open()
-        if found.dim_out != self.n_dense_:
+    def _opened(self, saved: SavedEncoder) -> TextEncoder:
+        encoder = saved.open()
+        if encoder.dim_out != self.n_dense_:
             raise ModelError(
-                f"The {self.kind} is damaged: its encoder's vectors have {found.dim_out} dimensions, but its rankers "
+                f"The {self.kind} is damaged: its encoder's vectors have {encoder.dim_out} dimensions, but its rankers "
                 f"have learned from {self.n_dense_}."
             )
-        return found
+        return encoder
 
     @property
     def tree_(self) -> LabelTree:
@@ -301,31 +303,23 @@ class TransformerEstimator(TextEstimator):
             When ``texts`` is anything but strings.
         """
         self._need_fit("embed")
-        return dense_features(self, self.encoder_, check_texts(texts, type(self).__name__))
+        return self._vectors(check_texts(texts, type(self).__name__))
+
+    def _vectors(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        return dense_features(self.encoder_, texts, device=self.device, n_jobs=self.n_jobs, cache=self.cache)
 
     def inner(self) -> Estimator:
-        """The linear rankers, with what was set since they were trained."""
+        """The linear rankers."""
         resolve_jobs(self.n_jobs)
-        for name in _AT_RANKING:
-            value = getattr(self, name)
-            if value is None and name != "n_jobs":
-                value = self._as_fitted[name]
-            if getattr(self.ranker_, name) != value:
-                self.check_params([name])
-                setattr(self.ranker_, name, value)
+        self.ranker_.n_jobs = self.n_jobs
+        self.ranker_.check_params(self.at_ranking)
         return self.ranker_
-
-    def _ranker_as_fitted(self) -> XRLinear:
-        """The rankers without what was set since they were trained."""
-        made = copy.copy(self.ranker_)
-        for name, value in self._as_fitted.items():
-            setattr(made, name, value)
-        return made
 
     def _text_features(self, texts: list[str]) -> Csr:
         if self.vectorizer_.n_jobs != self.n_jobs:
             self.vectorizer_.n_jobs = self.n_jobs
-        return features_of(self, self.vectorizer_.transform_rows(texts), lambda: self.encoder_, texts)
+        terms = unit_terms(self.vectorizer_, self.vectorizer_.transform_rows(texts))
+        return joined(terms, self._vectors(texts), self.dense_scale_)
 
     def _feature_name(self, column: int) -> str:
         n_terms = self.vectorizer_.n_terms_
@@ -351,7 +345,7 @@ class TransformerEstimator(TextEstimator):
         seeds : sequence of int
             Each also makes another tree.
         **params
-            Others of the class, the same for all.
+            Others of the class, the same for all; those of parts as ``ranker__max_leaf``.
 
         Returns
         -------
@@ -368,16 +362,19 @@ class TransformerEstimator(TextEstimator):
                 "The 'encoders' parameter of ensemble must be a list of encoders. Got "
                 f"{encoders!r} instead: put it into a list."
             )
-        members = [cls(encoder, seed=seed, **params) for encoder in encoders for seed in seeds]
+        own = {name: value for name, value in params.items() if "__" not in name}
+        of_parts = {name: value for name, value in params.items() if "__" in name}
+        pairs = [(encoder, seed) for encoder in encoders for seed in seeds]
+        members = [cls(encoder, seed=seed, **own).set_params(**of_parts) for encoder, seed in pairs]
         return Ensemble(members, n_jobs=params.get("n_jobs"))
 
     # ---------------------------------------- copies and files
 
     def __getstate__(self) -> dict[str, Any]:
-        found = dict(self.__dict__)
-        if found.get("_held") is not None:
-            found["_encoder"], found["_held"] = self.encoder_, None
-        return found
+        state = dict(self.__dict__)
+        if "_encoder" in state:
+            state["_encoder"] = self.encoder_
+        return state
 
     def __deepcopy__(self: _Self, memo: dict[int, Any]) -> _Self:
         made = type(self).__new__(type(self))
@@ -389,7 +386,19 @@ class TransformerEstimator(TextEstimator):
     def to_state(self) -> store.State:
         """The parts of the model and the files of its encoder, for :func:`sylvan.store.save`."""
         self._need_fit("to_state")
-        return transformer_state.pack(self)
+        params = {**self.get_params(deep=False), **_OF_THE_MACHINE, "encoder": described_encoder(self.encoder)}
+        params.update({name: described_part(getattr(self, name)) for name in PARTS})
+        meta: dict[str, store.JSON] = {
+            **self._fields_to_meta(), "n_dense": self.n_dense_, "dense_scale": self.dense_scale_,
+            "history": self.history_,
+        }  # fmt: skip
+        parts = {
+            "vectorizer": self.vectorizer_.to_state(),
+            "ranker": self.ranker_.to_state(),
+            "vocabulary": self.vocabulary_.to_state(),
+        }
+        files = self._encoder.files() if isinstance(self._encoder, SavedEncoder) else encoder_files(self._encoder)
+        return store.State(self.kind, LAYOUT, params, meta, parts=parts, files=files)
 
     @classmethod
     def from_state(cls: type[_Self], state: store.State) -> _Self:
@@ -400,4 +409,31 @@ class TransformerEstimator(TextEstimator):
         ModelError
             When something is missing, of a wrong kind, or the parts do not fit each other.
         """
-        return transformer_state.unpack(cls, state)
+        store.need_kind(state, cls.kind, LAYOUT)
+        where = repr(state.where or f"The {state.kind}")
+        if state.version < LAYOUT:
+            raise ModelError(f"{where} was saved by an earlier Sylvan in another layout: train the model again.")
+        params = {**store.need_params(state, cls.parameter_names()), **_OF_THE_MACHINE}
+        params.update({name: made_part(state, name, kind, params[name]) for name, kind in PARTS.items()})
+        model = cls(**{**params, "encoder": made_encoder(state, params["encoder"])})
+        model.check_params()
+        resolve_jobs(model.n_jobs)
+        model.vectorizer_ = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
+        model.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
+        vocabulary = Vocabulary.from_state(store.need_part(state, "vocabulary", "vocabulary"))
+        model.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
+        model.dense_scale_, model.history_ = need_dense_scale(state), need_history(state)
+        n_terms, n_columns = model.vectorizer_.n_terms_, model.ranker_.n_features_
+        if n_terms + model.n_dense_ != n_columns:
+            raise ModelError(
+                f"{where} is damaged: {n_terms} terms and {model.n_dense_} dimensions don't make the ranker's "
+                f"{n_columns} features."
+            )
+        if len(vocabulary) != model.ranker_.n_labels_:
+            raise ModelError(
+                f"{where} is damaged: it has {len(vocabulary)} names, but {model.ranker_.n_labels_} labels."
+            )
+        model._encoder = SavedEncoder(state)
+        model._fields_from_state(state)
+        model._take_sizes(vocabulary)
+        return model

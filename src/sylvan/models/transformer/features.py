@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,13 @@ import numpy.typing as npt
 from sylvan.canonical import Csr, beside
 from sylvan.errors import ParameterError
 from sylvan.indexing.rows import unit_rows
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.parallel import resolve_jobs
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["dense_features", "engine_of", "features_of", "joined", "place", "torch_threads", "unit_terms"]
+__all__ = ["dense_features", "engine_of", "joined", "place", "torch_threads", "unit_terms"]
 
 _REMEDY = "Lower max_length, or take a smaller encoder."
 _started_in = os.getpid()
@@ -29,33 +30,28 @@ def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
     return terms if vectorizer.norm == "l2" else unit_rows(terms)
 
 
-def features_of(model: Any, terms: Csr, encoder: Callable[[], TextEncoder], texts: list[str]) -> Csr:
-    """What the rankers of a fitted model are asked with."""
-    return joined(unit_terms(model.vectorizer_, terms), dense_features(model, encoder(), texts), model.dense_scale_)
-
-
 def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:
     """TF-IDF and vectors of length 1 side by side, the vectors brought to the length ``scale``."""
     return beside(terms, dense if scale == 1 else dense * np.float32(scale))
 
 
 def dense_features(
-    model: Any, encoder: TextEncoder, texts: Any, engine: Any = None, *, anew: bool = False
-) -> npt.NDArray[np.float32]:
-    """The encoder's vectors of texts (or of their ids), of length 1, computed where the model says.
+    encoder: TextEncoder, texts: Any, *, device: str, n_jobs: int | None,
+    cache: str | os.PathLike[str] | None = None, engine: Any = None,
+) -> npt.NDArray[np.float32]:  # fmt: skip
+    """The encoder's vectors of texts (or of their ids), of length 1.
 
-    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with. ``anew`` is
-    for vectors that no cache is to know.
+    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with.
     """
     from sylvan.neural.loop.memory import memory_sentences
     from sylvan.neural.text.embedding import embed
 
-    with torch_threads(model.n_jobs), memory_sentences("Encoding texts", model.device, _REMEDY):
+    with torch_threads(n_jobs), memory_sentences("Encoding texts", device, _REMEDY):
         if engine is None:
-            place(encoder, model.device)
+            place(encoder, device)
         else:
             engine = engine.without_rounding()
-        return embed(encoder, texts, engine=engine, normalize=True, cache=None if anew else model.cache)
+        return embed(encoder, texts, engine=engine, normalize=True, cache=cache)
 
 
 def place(encoder: TextEncoder, device: str) -> None:
@@ -85,29 +81,37 @@ def place(encoder: TextEncoder, device: str) -> None:
         ) from error
 
 
-def engine_of(model: Any) -> Any:
-    """Where the encoder of a model is trained; None for this process alone, on processors and without rounding.
+def engine_of(device: str, matcher: TransformerMatcher | None) -> Any:
+    """Where an encoder is trained; None for this process alone, on processors and without rounding.
+
+    ``matcher`` is None where it isn't trained at all.
 
     Raises
     ------
     ParameterError
-        For a device on which encoders are asked, but not trained.
+        For a device on which encoders are asked, but not trained, or one that hasn't got the precision.
     """
     import torch
 
-    if not model.frozen and model.device.partition(":")[0] in ("mps", "xpu"):
+    if matcher is None:
+        return None
+    if device.partition(":")[0] in ("mps", "xpu"):
         raise ParameterError(
-            f"The 'device' parameter of {type(model).__name__} must be 'auto', 'cpu' or 'cuda' where the encoder is "
-            f"trained: on {model.device!r} texts are only encoded, by frozen=True and in ranking. Got "
-            f"{model.device!r} instead."
+            f"The 'device' parameter must be 'auto', 'cpu' or 'cuda' where the encoder is trained: on {device!r} texts "
+            f"are only encoded, by frozen=True and in ranking. Got {device!r} instead."
         )
-    on_cpu = model.device == "cpu" or (model.device == "auto" and not torch.cuda.is_available())
-    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and model.accumulate == 1
-    if model.frozen or (on_cpu and alone and model.precision in ("auto", "no")):
+    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+    if on_cpu and matcher.precision == "fp16":
+        raise ParameterError(
+            "The 'precision' parameter of TransformerMatcher is 'fp16', which needs a CUDA device; this one is 'cpu'. "
+            "Take 'bf16' or 'no'."
+        )
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and matcher.accumulate == 1
+    if on_cpu and alone and matcher.precision in ("auto", "no"):
         return None
     from sylvan.neural.loop.engine import Engine
 
-    return Engine(model.device, model.precision, model.accumulate)
+    return Engine(device, matcher.precision, matcher.accumulate)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sylvan.models.transformer.label_layer import LabelLayer, squared_hinge
 from sylvan.models.transformer.layer_candidates import LayerCandidates
-from sylvan.models.transformer.settings import DeepSettings
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.schedule import WarmupSchedule
 from sylvan.neural.loop.training import Job
@@ -23,7 +23,7 @@ from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
 
-__all__ = ["DeepLayerJob", "LayerData"]
+__all__ = ["LayerData", "LayerJob"]
 
 _POOL = 64  # batches within which texts are sorted by length
 _JUDGED = 64  # rows scored at once
@@ -38,7 +38,7 @@ class LayerData:
     ----------
     rows : TokenRows
         All texts.
-    learned, held_out : ndarray of int64
+    learned, holdout : ndarray of int64
         Which of them are trained and measured on.
     candidates : LayerCandidates
         Of all texts, those of the teacher among them.
@@ -47,12 +47,12 @@ class LayerData:
 
     rows: TokenRows
     learned: npt.NDArray[np.int64]
-    held_out: npt.NDArray[np.int64]
+    holdout: npt.NDArray[np.int64]
     candidates: LayerCandidates
     row_weight: npt.NDArray[np.float32] | None = None
 
 
-class DeepLayerJob(Job):
+class LayerJob(Job):
     """One layer: the encoder and a vector for each node, trained on candidates by the squared hinge loss.
 
     Scores are products with embeddings of unit length, as the linear ranker at the end sees them.
@@ -62,10 +62,11 @@ class DeepLayerJob(Job):
     encoder : TextEncoder
     layer : LabelLayer
     data : LayerData
-    settings : DeepSettings
+    matcher : TransformerMatcher
+        With rates (``matcher.suited(kind)``).
     n_steps : int
     look : callable, optional
-        Gives the beam of the layer above for all texts as the encoder is now; needed where ``settings.refresh`` is.
+        Gives the beam of the layer above for all texts as the encoder is now; needed where ``matcher.refresh`` is.
     identity : mapping
         Plain values that tell this training from others.
     engine : Engine, optional
@@ -73,6 +74,7 @@ class DeepLayerJob(Job):
         Plain values that are kept in checkpoints with the training.
     title : str
         What the progress bar is called.
+    seed : int
     """
 
     larger_is_better = True
@@ -83,7 +85,7 @@ class DeepLayerJob(Job):
         encoder: TextEncoder,
         layer: LabelLayer,
         data: LayerData,
-        settings: DeepSettings,
+        matcher: TransformerMatcher,
         n_steps: int,
         *,
         look: Callable[[], npt.NDArray[np.int32]] | None = None,
@@ -91,19 +93,20 @@ class DeepLayerJob(Job):
         engine: Engine | None = None,
         record: Mapping[str, Any] | None = None,
         title: str = "Fine-tuning",
+        seed: int = 0,
     ) -> None:
-        self.encoder, self.layer, self.data, self.deep = encoder, layer, data, settings
-        self.record, self.title = dict(record or {}), title
+        self.encoder, self.layer, self.data, self.matcher = encoder, layer, data, matcher
+        self.record, self.title, self.seed = dict(record or {}), title, seed
         self.look, self.identity = look, dict(identity or {})
         self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0
         self.measured_at = self._measured_at()
         self.metric = f"P@{self.measured_at}"
-        self.measures_start = len(data.held_out) > 0
+        self.measures_start = len(data.holdout) > 0
         self.module = nn.ModuleDict({"encoder": encoder, "layer": layer})
         self.engine.place(self.module)
         self.optimizers = self._optimizers()
-        self.schedulers = WarmupSchedule(n_steps, settings.warmup).schedulers(self.optimizers)
+        self.schedulers = WarmupSchedule(n_steps, matcher.warmup).schedulers(self.optimizers)
 
     def _measured_at(self) -> int:
         """The k of the P@k that the layer is measured by.
@@ -113,24 +116,25 @@ class DeepLayerJob(Job):
         known before anything is searched.
         """
         sizes = np.sort(np.diff(self.data.candidates.child_offsets))[::-1]
-        return _AT if int(sizes[: self.deep.beam].sum()) >= 2 * _AT else 1
+        return _AT if int(sizes[: self.matcher.beam].sum()) >= 2 * _AT else 1
 
     def _optimizers(self) -> list[torch.optim.Optimizer]:
-        deep = self.deep
+        matcher = self.matcher
+        assert matcher.learning_rate is not None, "rates are those that suit the encoder"
         inner, tables = self.encoder.inner_parameters(), self.encoder.tables()
         found: list[torch.optim.Optimizer] = []
         if inner:
             groups = [
-                {"params": [p for p in inner if p.dim() > 1], "weight_decay": deep.weight_decay},
+                {"params": [p for p in inner if p.dim() > 1], "weight_decay": matcher.weight_decay},
                 {"params": [p for p in inner if p.dim() <= 1], "weight_decay": 0.0},
             ]
-            found.append(torch.optim.AdamW([g for g in groups if g["params"]], lr=deep.learning_rate))
+            found.append(torch.optim.AdamW([g for g in groups if g["params"]], lr=matcher.learning_rate))
         groups = [
-            {"params": list(self.layer.parameters()), "lr": deep.label_learning_rate},
-            {"params": tables, "lr": deep.row_learning_rate},
+            {"params": list(self.layer.parameters()), "lr": matcher.label_learning_rate},
+            {"params": tables, "lr": matcher.row_learning_rate},
         ]
         groups = [g for g in groups if g["params"]]
-        if deep.optimizer == "sparse-adam":
+        if matcher.optimizer == "sparse-adam":
             found.append(torch.optim.SparseAdam(groups))
         else:
             found.append(RowwiseAdagrad(groups))
@@ -139,12 +143,12 @@ class DeepLayerJob(Job):
     # What the training loop asks.
 
     def steps_per_epoch(self) -> int:
-        return -(-len(self.data.learned) // self.deep.batch_size)
+        return -(-len(self.data.learned) // self.matcher.batch_size)
 
     def batches(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
         """The rows of each batch: those of a batch are of about one length, so that little is padded."""
-        size = self.deep.batch_size
-        random = np.random.default_rng((self.deep.seed, epoch))
+        size = self.matcher.batch_size
+        random = np.random.default_rng((self.seed, epoch))
         order = random.permutation(self.data.learned)
         lengths = self.data.rows.lengths
         for begin in range(0, len(order), _POOL * size):
@@ -169,7 +173,7 @@ class DeepLayerJob(Job):
 
     def prepare(self, step: int) -> None:
         """Search the layer above anew when it is due; the processes embed the texts for it together."""
-        if self.deep.refresh is not None and step - self.looked >= self.deep.refresh and self.look is not None:
+        if self.matcher.refresh is not None and step - self.looked >= self.matcher.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
 
     def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
@@ -180,7 +184,7 @@ class DeepLayerJob(Job):
 
     def evaluate(self, split: str) -> dict[str, float]:
         """P@k of the layer's nodes on held-out rows, of those that the beam of the layer above leads to."""
-        held = self.data.held_out
+        held = self.data.holdout
         if split == "test" or not len(held):
             return {self.metric: float("nan")}
         embeddings = torch.from_numpy(

@@ -1,112 +1,65 @@
-"""XRTransformer and XTransformer as states: the linear part as arrays, the encoder as files of its own."""
+"""The parts of XRTransformer and XTransformer in a saved model: parameters in the manifest, the encoder in files."""
 
 from __future__ import annotations
 
+import mmap
 import os
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, TypeVar
+import shutil
+import tempfile
+import weakref
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sylvan import store
-from sylvan.data import Vocabulary
 from sylvan.errors import ModelError
-from sylvan.models.transformer.held_encoder import HeldEncoder, encoder_files
-from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import resolve_jobs
+from sylvan.params import Parameterized
 from sylvan.store import JSON
 from sylvan.text import TfidfVectorizer
 
-__all__ = ["pack", "unpack"]
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
 
-_MOST_DIMENSIONS = 1 << 20
-_OBJECTS = ("encoder", "vectorizer", "ranker")
-# Where the machine that fitted a model computes and keeps vectors is no part of the model, and no manifest says where
-# another one does.
-_OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
-_Model = TypeVar("_Model", bound=Any)
+__all__ = [
+    "SavedEncoder", "described_encoder", "described_part", "encoder_files", "made_encoder", "made_part",
+    "need_dense_scale", "need_history",
+]  # fmt: skip
 
-
-def pack(model: Any) -> store.State:
-    """The state of a fitted model."""
-    params = {name: value for name, value in model.get_params(deep=False).items() if name not in _OBJECTS}
-    params.update(_OF_THE_MACHINE)
-    params["vectorizer"] = None if model.vectorizer is None else dict(model.vectorizer.get_params())
-    params["ranker"] = None if model.ranker is None else _without_tree(model.ranker.get_params(deep=False))
-    params["encoder"] = _described(model.encoder)
-    meta: dict[str, JSON] = {
-        **model._fields_to_meta(), "n_dense": model.n_dense_, "dense_scale": model.dense_scale_,
-        "history": model.history_, "normalize": True,
-    }  # fmt: skip
-    parts = {
-        "vectorizer": model.vectorizer_.to_state(),
-        "ranker": model._ranker_as_fitted().to_state(),
-        "vocabulary": model.vocabulary_.to_state(),
-    }
-    files = model._held.files() if model._held is not None and model._encoder is None else encoder_files(model.encoder_)
-    return store.State(model.kind, 1, params, meta, parts=parts, files=files)
+_FOLDER = "encoder"  # what the folder of an encoder's files is called
+_NEEDED = f"{_FOLDER}/config.json"
 
 
-def _without_tree(params: dict[str, Any]) -> dict[str, JSON]:
-    return {name: value for name, value in params.items() if name != "tree"}
+# ---------------------------------------- parameters
 
 
-def _described(encoder: Any) -> JSON:
+def described_part(part: Parameterized | None) -> JSON:
+    """A part's parameters in plain values; None where there is none. A ranker's tree is among what it has learned."""
+    if part is None:
+        return None
+    return {name: value for name, value in part.get_params(deep=False).items() if name != "tree"}
+
+
+def described_encoder(encoder: Any) -> JSON:
     """The parameter ``encoder`` in plain values: an object by its class and parameters."""
     if encoder is None or isinstance(encoder, (str, os.PathLike)):
         return None if encoder is None else os.fspath(encoder)
     params = encoder.get_params(deep=False)
-    plain = {
-        name: os.fspath(value) if isinstance(value, os.PathLike) else value
-        for name, value in params.items()
-        if name != "vectorizer"
-    }
-    if params.get("vectorizer") is not None:
-        plain["vectorizer"] = dict(params["vectorizer"].get_params())
+    plain = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in params.items()}
+    if plain.get("vectorizer") is not None:
+        plain["vectorizer"] = dict(plain["vectorizer"].get_params())
     return {"class": type(encoder).__name__, "params": plain}
 
 
-def unpack(cls: type[_Model], state: store.State) -> _Model:
-    """The model that a loaded state describes.
+def made_part(state: store.State, name: str, kind: type[Parameterized], params: Any) -> Any:
+    """A part of the parameters that the manifest holds.
 
     Raises
     ------
     ModelError
+        When they are none of that class.
     """
-    store.need_kind(state, cls.kind)
-    params = store.need_params(state, cls.parameter_names())
-    params.update(_OF_THE_MACHINE)
-    for name, kind in (("vectorizer", TfidfVectorizer), ("ranker", XRLinear)):
-        if params[name] is not None:
-            params[name] = _made(state, name, kind, params[name])
-    if isinstance(params["encoder"], dict):
-        params["encoder"] = _encoder(state, params["encoder"])
-    model: _Model = cls(**params)
-    model.check_params()
-    resolve_jobs(model.n_jobs)
-    model.vectorizer_ = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
-    model.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
-    vocabulary = Vocabulary.from_state(store.need_part(state, "vocabulary", "vocabulary"))
-    model.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
-    model.dense_scale_ = _dense_scale(state)
-    model.history_ = _history(state)
-    where = f"{state.where or f'The {state.kind}'!r} is damaged"
-    n_terms, n_columns = model.vectorizer_.n_terms_, model.ranker_.n_features_
-    if n_terms + model.n_dense_ != n_columns:
-        raise ModelError(
-            f"{where}: {n_terms} terms and {model.n_dense_} dimensions don't make the ranker's {n_columns} features."
-        )
-    if len(vocabulary) != model.ranker_.n_labels_:
-        raise ModelError(f"{where}: it has {len(vocabulary)} names, but {model.ranker_.n_labels_} labels.")
-    model._encoder, model._held = None, HeldEncoder(state)
-    model._fields_from_state(state)
-    model._join(vocabulary)
-    return model
-
-
-def _made(state: store.State, name: str, kind: type[Any], params: Any) -> Any:
-    """An object of the parameters that the manifest holds."""
+    if params is None:
+        return None
     try:
         plain = {key: tuple(value) if key == "ngrams" else value for key, value in dict(params).items()}
         made = kind(**plain)
@@ -117,8 +70,16 @@ def _made(state: store.State, name: str, kind: type[Any], params: Any) -> Any:
     return made
 
 
-def _encoder(state: store.State, described: dict[str, Any]) -> Any:
-    """A new encoder as the one that the model was given, not opened; needs PyTorch."""
+def made_encoder(state: store.State, described: Any) -> Any:
+    """What :func:`described_encoder` described: a word, or a new encoder, not opened, for which PyTorch is needed.
+
+    Raises
+    ------
+    ModelError
+        When it is no encoder of Sylvan's.
+    """
+    if not isinstance(described, dict):
+        return described
     from sylvan import neural
 
     kinds = ("BagTextEncoder", "SentenceEncoder", "TransformerEncoder")
@@ -126,22 +87,128 @@ def _encoder(state: store.State, described: dict[str, Any]) -> Any:
     if name not in kinds or not isinstance(params, dict):
         raise ModelError(f"{state.where!r} is damaged: it has no encoder of the class {name!r:.60}.")
     if isinstance(params.get("vectorizer"), dict):
-        params = {**params, "vectorizer": _made(state, "encoder", TfidfVectorizer, params["vectorizer"])}
-    return _made(state, "encoder", getattr(neural, str(name)), params)
+        params = {**params, "vectorizer": made_part(state, "encoder", TfidfVectorizer, params["vectorizer"])}
+    return made_part(state, "encoder", getattr(neural, str(name)), params)
 
 
-def _dense_scale(state: store.State) -> float:
+def need_dense_scale(state: store.State) -> float:
     """The length of the encoder's vectors that the rankers have learned."""
-    if "dense_scale" not in state.meta:
-        raise ModelError(
-            f"{state.where!r} doesn't say how long its encoder's vectors are beside TF-IDF: it was saved before models "
-            "kept that. Train it again with this release."
-        )
     return store.need_float(state, "dense_scale", np.finfo(np.float32).tiny, np.finfo(np.float32).max)
 
 
-def _history(state: store.State) -> list[dict[str, Any]]:
+def need_history(state: store.State) -> list[dict[str, Any]]:
+    """What the training of each layer went like."""
     found = state.meta.get("history")
     if not isinstance(found, list) or not all(isinstance(layer, dict) for layer in found):
         raise ModelError(f"{state.where!r} is damaged: 'history' must be a list of layers. Got {found!r:.60} instead.")
     return found
+
+
+# ---------------------------------------- files
+
+
+class _TemporaryFile:
+    """The path of a file that lies in a temporary folder, which is there as long as this object."""
+
+    def __init__(self, path: str, folder: _TemporaryFolder) -> None:
+        self.path, self._folder = path, folder
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+class _TemporaryFolder:
+    """A folder that goes with its last reference."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="sylvan-encoder-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def files(self) -> dict[str, Any]:
+        """The files in it by what a model calls them."""
+        found = {}
+        for place, folders, names in os.walk(self.path):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(place, name)
+                relative = os.path.relpath(path, self.path).replace(os.sep, "/")
+                found[f"{_FOLDER}/{relative}"] = _TemporaryFile(path, self)
+        return found
+
+
+def encoder_files(encoder: TextEncoder) -> dict[str, Any]:
+    """An encoder as the files of a State."""
+    folder = _TemporaryFolder()
+    encoder.save_pretrained(folder.path)
+    return folder.files()
+
+
+class SavedEncoder:
+    """The files of a loaded model's encoder.
+
+    They are mapped at once, which takes no time and keeps their contents although a save replaces them, and looked at
+    when the encoder is first asked for: only that loads PyTorch.
+
+    Parameters
+    ----------
+    state : State
+        Of the model, loaded.
+
+    Raises
+    ------
+    ModelError
+        When the model has no encoder.
+    """
+
+    def __init__(self, state: store.State) -> None:
+        if _NEEDED not in state.files:
+            raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED!r}.")
+        self._state = store.State(
+            state.kind, state.version, where=state.where, files=dict(state.files), file_entries=state.file_entries
+        )
+        self._maps = {name: _mapped(os.fspath(path)) for name, path in state.files.items()}  # type: ignore[arg-type]
+
+    def __deepcopy__(self, memo: Any) -> SavedEncoder:
+        return self  # nothing in it changes
+
+    def open(self) -> TextEncoder:
+        """The encoder with its weights.
+
+        Raises
+        ------
+        ModelError
+            When a file was altered or holds no encoder.
+        ImportError
+            When PyTorch or transformers isn't installed.
+        """
+        from sylvan.neural import open_encoder
+
+        if self._there():
+            return open_encoder(store.need_files(self._state, _FOLDER))
+        copy = self._copied()
+        return open_encoder(copy.path)
+
+    def files(self) -> dict[str, Any]:
+        """The same files, for a State."""
+        return dict(self._state.files) if self._there() else self._copied().files()
+
+    def _there(self) -> bool:
+        return all(os.path.isfile(path) for path in self._state.files.values())
+
+    def _copied(self) -> _TemporaryFolder:
+        """The contents in files of their own, when a save has taken the others away."""
+        folder = _TemporaryFolder()
+        for name, content in self._maps.items():
+            path = os.path.join(folder.path, name.partition("/")[2])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+        return folder
+
+
+def _mapped(path: str) -> Any:
+    """The bytes of a file, which stay although it is removed."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,13 +1,15 @@
-"""One training of an XRTransformer or XTransformer: index, encoder, embeddings, rankers; and what it will take."""
+"""One training of an XRTransformer or XTransformer: index, encoder, embeddings, rankers."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sylvan import validate
 from sylvan.canonical import Csr
@@ -20,25 +22,30 @@ from sylvan.models.text_labels import encode_labels
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.features import dense_features, engine_of, joined, torch_threads, unit_terms
 from sylvan.models.transformer.kept_parts import KeptParts, kept_parts
-from sylvan.models.transformer.plan import estimate, memory_words, on_gpu, plan_of, refuse_beyond_memory
-from sylvan.models.transformer.words import spoken_of
+from sylvan.models.transformer.memory import (
+    EncoderSizes,
+    estimated_terms,
+    memory_words,
+    on_gpu,
+    refuse_beyond_memory,
+    sizes_of,
+)
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
+from sylvan.params import Parameterized
 from sylvan.runtime.checkpoint import Checkpoint, checksum, identity_of
-from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sylvan.models.transformer.matcher import DeepMatcher
+    from sylvan.models.transformer.fine_tuning import FineTuned
     from sylvan.neural.text.text_encoder import TextEncoder
 
 __all__ = ["Learned", "TextsWarning", "TransformerTraining"]
 
 _REMEDY = (
-    "Lower batch_size (and raise accumulate as much), max_length or {}, or set gradient_checkpointing=True, "
-    "lora_rank=8 or precision='bf16'."
+    "Lower the matcher's batch_size (and raise its accumulate as much) or {}, or max_length, or set the matcher's "
+    "gradient_checkpointing=True, lora_rank=8 or precision='bf16'."
 )
 
 
@@ -62,24 +69,29 @@ class Learned:
 class TransformerTraining:
     """A model's parameters and the texts that it is to learn from, checked.
 
+    A concrete one says which tree and which of its layers the encoder learns, and how the rankers follow from it.
+
     Parameters
     ----------
     model : XRTransformer or XTransformer
         Its parameters are what is trained; nothing of it changes.
     texts, label_lists, sample_weight
         As its ``fit`` takes them.
+
+    Attributes
+    ----------
+    matcher : TransformerMatcher, optional
+        None where the encoder isn't fine-tuned.
     """
+
+    own_trees: ClassVar[bool] = False  # whether the rankers' trees are their own, not the one that the encoder learns
 
     def __init__(self, model: Any, texts: Any, label_lists: Any, sample_weight: Any) -> None:
         model.check_params()
         self.model, self.jobs = model, resolve_jobs(model.n_jobs)
         self.name = type(model).__name__
-        self.vectorizer, self.plain = presets.vectorizer_of(model), presets.ranker_of(model)
-        with spoken_of(model):
-            if not model.frozen:
-                presets.deep_settings(model, "network").check(0)  # of any kind; check_layers counts the layers
-            self.vectorizer.check_params()
-            self.plain.check_params()
+        self.vectorizer, self.matcher = presets.vectorizer_of(model), None if model.frozen else model.part("matcher")
+        self.max_nodes: int = model.part("matcher").max_nodes
         self.texts = check_texts(texts, self.name)
         self.vocabulary, Y = encode_labels(label_lists)
         if len(self.texts) != Y.shape[0]:
@@ -101,8 +113,38 @@ class TransformerTraining:
                 f"{empty:,} of {int(labelled.sum()):,} texts with labels are empty: nothing can be learned from them."
             )
 
+    def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
+        if encoder.n_truncated:
+            self._warn(
+                f"{encoder.n_truncated:,} of {len(self.texts):,} texts are longer than max_length={encoder.max_length} "
+                "tokens: the encoder sees their beginnings only (TF-IDF sees them whole)."
+            )
+
     def _warn(self, words: str) -> None:
         warnings.warn(words, TextsWarning, stacklevel=2)
+
+    # ---------------------------------------- what the concrete ones decide
+
+    def encoder_tree(self, tree: LabelTree) -> LabelTree:
+        """The tree that the encoder learns, of the one that the index gives."""
+        return tree
+
+    def tuned_layers(self, tree: LabelTree) -> list[int]:
+        """The layers of that tree that the encoder is fine-tuned on, from coarse to fine."""
+        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
+
+    def tuned_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """How many nodes those layers have, by the sizes of all layers that the index will have."""
+        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
+
+    def rank(
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, kept: KeptParts, force: bool
+    ) -> XRLinear:
+        """The fitted rankers over the features of texts, in which the encoder's vectors have the length ``scale``.
+
+        ``tree`` is the one that the encoder has learned; None where it has learned none, and rankers have their own.
+        """
+        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
     # ---------------------------------------- the work
 
@@ -111,44 +153,55 @@ class TransformerTraining:
         report: Callable[[str], None] | None = None,
     ) -> Learned:  # fmt: skip
         """Train; parameters as those of ``fit``."""
-        model = self.model
-        encoder = presets.encoder_of(model)  # before all else, because it is what fails most
+        encoder = presets.encoder_of(self.model)  # before all else, because it is what fails most
         if report is not None or not force:
-            sizes = estimate(self, encoder)
-            if report is not None:
-                report(memory_words(sizes, on_gpu(model)))
-            if not force:
-                refuse_beyond_memory(self, encoder, sizes)
-        engine = engine_of(model)
+            self._estimate_memory(encoder, force, report)
+        engine = engine_of(self.model.device, self.matcher)
         writes = os.environ.get("RANK", "0") in ("", "0")  # the first of several processes that were launched together
         everyone = None if engine is None else engine.everyone
         with kept_parts(checkpoint, lambda: self._identity(encoder), writes, everyone) as kept:
-            terms = self._terms()
-            learns = not (model.frozen and model._own_trees)
-            tree = model._shaped(kept.tree(lambda: self._index(terms))) if learns else None
-            self.check_layers(tree, encoder)
+            terms = self.terms()
+            learns = self.matcher is not None or not self.own_trees
+            tree = self.encoder_tree(kept.tree(lambda: self.index(terms))) if learns else None
+            self.check_layers(tree)
             rows = encoder.tokenize(self.texts)
             self._warn_of_long_texts(encoder)
             if engine is not None:
                 engine.place(encoder)
-            matcher = None if model.frozen or tree is None else self._fine_tuned(encoder, rows, tree, engine, kept)
-            dense = kept.array("embeddings", lambda: dense_features(model, encoder, rows, engine))
-            scale = float(presets.value_of(model, "dense_scale", presets.kind_of(encoder)))
-            ranker = model._ranked(self, tree, joined(terms, dense, scale), matcher, scale, kept, force)
-            history = [] if matcher is None else matcher.history()
+            tuned = None if tree is None or self.matcher is None else self._fine_tune(encoder, rows, tree, engine, kept)
+            dense = kept.array("embeddings", lambda: self.embed(encoder, rows, engine, self.model.cache))
+            scale = float(presets.value_of(self.model, "dense_scale", presets.kind_of(encoder)))
+            ranker = self.rank(tree, joined(terms, dense, scale), tuned, scale, kept, force)
+            history = [] if tuned is None else tuned.history()
             return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1], scale)
 
-    def _terms(self) -> Csr:
+    def terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
-        found = validate.features(self.vectorizer.fit_transform(self.texts))
-        return unit_terms(self.vectorizer, found)
+        terms = validate.features(self.vectorizer.fit_transform(self.texts))
+        return unit_terms(self.vectorizer, terms)
 
-    def _index(self, terms: Csr) -> LabelTree:
+    def index(self, terms: Csr) -> LabelTree:
         """The tree by the labels' texts, before anything is known of the encoder's vectors."""
-        one = XRLinear(**{**self.plain.get_params(deep=False), "n_trees": 1})
+        one = presets.ranker_of(self.model).set_params(n_trees=1)
         return one.index(terms, self.labels)[0]
 
-    def check_layers(self, tree: LabelTree | None, encoder: TextEncoder) -> None:
+    def embed(
+        self, encoder: TextEncoder, texts: Any, engine: Any = None, cache: Any = None
+    ) -> npt.NDArray[np.float32]:
+        """The encoder's vectors of texts or of their ids, of length 1."""
+        model = self.model
+        return dense_features(encoder, texts, device=model.device, n_jobs=model.n_jobs, cache=cache, engine=engine)
+
+    def ranker(self, tree: LabelTree | None = None) -> XRLinear:
+        """The ranker to be trained over the features, on this tree or on those that it will make of them."""
+        ranker = presets.ranker_of(self.model)
+        return ranker if tree is None else ranker.set_params(tree=tree, n_trees=1)
+
+    def suited_matcher(self, encoder: TextEncoder) -> TransformerMatcher | None:
+        """The matcher with the rates that suit the encoder."""
+        return None if self.matcher is None else presets.matcher_of(self.model, presets.kind_of(encoder))
+
+    def check_layers(self, tree: LabelTree | None) -> None:
         """See that what was given layer by layer has as many as the tree: before, not after, hours of work.
 
         The rankers' own trees have as many as their labels, ``branching`` and ``max_leaf`` make, as this one has.
@@ -158,76 +211,74 @@ class TransformerTraining:
         ParameterError
         """
         ranker = self.ranker(tree)
-        given = ranker.tree
-        sizes = layer_plan(self.labels.shape[1], ranker.branching, ranker.max_leaf)
-        depth = len(sizes) if given is None else given.depth
+        depth = len(self._layer_sizes(ranker))
         for name in ("negatives", "combine"):
             ranker.per_layer(name, depth)
-        if not self.model.frozen and tree is not None:
-            settings = presets.deep_settings(self.model, presets.kind_of(encoder))
-            settings.check(len(self.model._trained_layers(tree)))
+        if self.matcher is not None and tree is not None:
+            self.matcher.check_layers(len(self.tuned_layers(tree)))
 
-    def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
-        if encoder.n_truncated:
-            self._warn(
-                f"{encoder.n_truncated:,} of {len(self.texts):,} texts are longer than max_length={encoder.max_length} "
-                "tokens: the encoder sees their beginnings only (TF-IDF sees them whole)."
-            )
+    def _layer_sizes(self, ranker: XRLinear) -> tuple[int, ...]:
+        """The sizes of all layers of a ranker's tree, which needn't be there yet."""
+        if ranker.tree is not None:
+            return ranker.tree.layer_sizes
+        return layer_plan(self.labels.shape[1], ranker.branching, ranker.max_leaf)
 
-    def _fine_tuned(
-        self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, kept: KeptParts
-    ) -> DeepMatcher:
-        from sylvan.models.transformer.matcher import fine_tune
+    def _fine_tune(self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, kept: KeptParts) -> FineTuned:
+        from sylvan.models.transformer.fine_tuning import fine_tune
         from sylvan.neural.loop.memory import memory_sentences
         from sylvan.neural.loop.randomness import untouched_randomness
 
-        settings = presets.deep_settings(self.model, presets.kind_of(encoder))
-        candidates = "max_nodes" if isinstance(self.model.constraints["deep_beam"], presets.Unused) else "deep_beam"
-        remedy = _REMEDY.format(candidates)  # what decides how many a step has
-        told = memory_sentences("Fine-tuning", self.model.device, remedy)
-        with untouched_randomness(), torch_threads(self.model.n_jobs), told:  # the caller's draws are its own
+        model, layers = self.model, self.tuned_layers(tree)
+        most = "beam" if layers[-1] > 0 else "max_nodes"  # what decides how many candidates a step has
+        sentences = memory_sentences("Fine-tuning", model.device, _REMEDY.format(most))
+        with untouched_randomness(), torch_threads(model.n_jobs), sentences:  # the caller's draws are its own
             return fine_tune(
-                encoder, rows, self.labels, tree, self.model._trained_layers(tree), settings,
-                row_weight=self.weight, engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs,
+                encoder, rows, self.labels, tree, layers, self.suited_matcher(encoder), row_weight=self.weight,
+                engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs, seed=int(model.seed),
             )  # fmt: skip
 
-    def ranker(self, tree: LabelTree | None = None) -> XRLinear:
-        """The ranker to be trained over the features, on this tree or on those that it will make of them."""
-        params = self.plain.get_params(deep=False)
-        return XRLinear(**params) if tree is None else XRLinear(**{**params, "tree": tree, "n_trees": 1})
+    def _estimate_memory(self, encoder: TextEncoder, force: bool, report: Callable[[str], None] | None) -> None:
+        """Say what memory the encoder will take, and refuse to go on where it isn't there."""
+        sizes = self.estimate(encoder)
+        if report is not None:
+            report(memory_words(sizes, on_gpu(self.model.device)))
+        if not force:
+            refuse_beyond_memory(encoder, sizes, self.suited_matcher(encoder), self.model.device)
+
+    def estimate(self, encoder: TextEncoder) -> EncoderSizes:
+        """The sizes that the memory follows from, before anything is made."""
+        layers = self.tuned_sizes(self._layer_sizes(self.ranker()))
+        n_terms = estimated_terms(self.vectorizer, self.texts)
+        return sizes_of(encoder, self.texts, self.suited_matcher(encoder), layers, n_terms)
 
     def _identity(self, encoder: TextEncoder) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint."""
-        parts = ("vectorizer", "ranker", "encoder", "n_jobs", "device", "cache")
+        parts = (*presets.PARTS, "encoder", "n_jobs", "device", "cache")
         parameters = {name: v for name, v in self.model.get_params(deep=False).items() if name not in parts}
-        plain = {name: v for name, v in self.plain.get_params(deep=False).items() if name != "n_jobs"}
-        vectorizer = {name: v for name, v in self.vectorizer.get_params().items() if name != "n_jobs"}
-        found = identity_of(self.name, parameters, Y=self.labels, sample_weight=self.weight)
         return {
-            **found, "the texts": _checksum_of(self.texts), "the encoder": encoder.identity(),
-            "the encoder's parameters": _own(encoder), "the ranker": _plain(plain),
-            "the vectorizer": _plain(vectorizer), "the names of labels": _checksum_of(list(self.vocabulary)),
+            **identity_of(self.name, parameters, Y=self.labels, sample_weight=self.weight),
+            "the texts": _checksum_of(self.texts), "the encoder": encoder.identity(),
+            "the encoder's parameters": _own(encoder),
+            "the matcher": None if self.matcher is None else _plain(self.matcher),
+            "the ranker": _plain(presets.ranker_of(self.model)), "the vectorizer": _plain(self.vectorizer),
+            "the names of labels": _checksum_of(list(self.vocabulary)),
         }  # fmt: skip
 
-    # ---------------------------------------- what it will take
 
-    def plan(self) -> Plan:
-        """What :meth:`run` will take."""
-        return plan_of(self)
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as a manifest holds them; a tree by its checksum."""
-    found = {}
-    for name, value in values.items():
+def _plain(part: Parameterized) -> dict[str, Any]:
+    """A part's parameters as a manifest holds them, but for its threads; a tree by its checksum."""
+    plain = {}
+    for name, value in part.get_params(deep=False).items():
         if isinstance(value, LabelTree):
             value = checksum(*value.child_offsets, value.leaf_labels)
-        found[name] = list(value) if isinstance(value, tuple) else value
-    return found
+        value = value.item() if isinstance(value, np.generic) else value
+        plain[name] = list(value) if isinstance(value, tuple) else value
+    plain.pop("n_jobs", None)
+    return plain
 
 
 def _own(encoder: TextEncoder) -> dict[str, Any]:
-    """The parameters of an encoder that say how it is trained, which its identity leaves out."""
+    """The parameters of an encoder that say how it is trained, which its identity doesn't hold."""
     names = ("dropout", "frozen", "gradient_checkpointing", "lora_rank")
     params = encoder.get_params(deep=False)
     return {name: np.asarray(params[name]).item() for name in names if name in params}

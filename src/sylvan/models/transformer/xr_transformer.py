@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from sylvan import store
@@ -10,16 +11,40 @@ from sylvan.models.transformer.estimator import TransformerEstimator
 from sylvan.models.transformer.kept_parts import KeptParts
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.params import parameterized
 from sylvan.validate import Csr
 
 if TYPE_CHECKING:
-    from sylvan.models.transformer.matcher import DeepMatcher
+    from sylvan.models.transformer.fine_tuning import FineTuned
 
 __all__ = ["XRTransformer"]
 
 KIND = "xr-transformer"
 
 
+class XRTransformerTraining(TransformerTraining):
+    """The encoder learns the layers of the words' tree; then rankers learn trees of their own, over both features."""
+
+    own_trees: ClassVar[bool] = True
+
+    def tuned_layers(self, tree: LabelTree) -> list[int]:
+        return self._small_enough(tree.layer_sizes)
+
+    def tuned_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sizes[t] for t in self._small_enough(sizes))
+
+    def _small_enough(self, sizes: Sequence[int]) -> list[int]:
+        """The layers of at most ``max_nodes`` nodes; the first in any case."""
+        return [t for t, size in enumerate(sizes) if t == 0 or size <= self.max_nodes]
+
+    def rank(
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, kept: KeptParts, force: bool
+    ) -> XRLinear:
+        labels = self.labels.to_scipy()
+        return self.ranker().fit(features, labels, self.weight, checkpoint=kept.inner("ranker"), force=force)
+
+
+@parameterized
 class XRTransformer(TransformerEstimator):
     """A text encoder, fine-tuned from coarse to fine over the label tree, with linear rankers (XR-Transformer).
 
@@ -40,67 +65,31 @@ class XRTransformer(TransformerEstimator):
         encoder goes with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's CLS
         pooling is for networks that sentence-transformers hasn't trained.
     vectorizer : TfidfVectorizer, optional
-        Of which a copy is fitted; None for the preset's.
+        Makes the features of words; a copy of it is fitted. None for the preset's.
+    matcher : TransformerMatcher, optional
+        How the encoder is fine-tuned. None for the preset's.
     ranker : XRLinear, optional
-        Its parameters are the rankers', of one tree; what is set below goes before, ``n_jobs`` and ``seed`` always.
-        None for the preset's.
+        The linear rankers, and with ``branching``, ``max_leaf`` and ``embedding`` the trees: several with ``n_trees``,
+        over the same vectors. Rows that it holds out for ``calibration`` have been seen by the encoder unless
+        that is frozen: probabilities are then somewhat too high. None for the preset's.
     frozen : bool, default False
         Leave the encoder as it is: rankers over [TF-IDF, vectors] without any fine-tuning.
     max_length : int, optional
         The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
-        bag's folder says. This and the next three are set in the encoder itself where an object is given; a
-        bag takes only this one.
+        bag's folder says. This and ``pooling`` are set in the encoder itself where an object is given.
     pooling : {"mean", "cls", "pooler"}, optional
-        How the vectors of tokens become the text's; None for what the encoder's folder says, or "mean".
-    lora_rank : int, optional
-        Train low-rank additions to the encoder in place of all its weights (needs peft).
-    gradient_checkpointing : bool, default False
-        Compute activations again in place of keeping them: less memory, about a third more time.
-    max_nodes : int, default 32768
-        Layers with more nodes aren't fine-tuned on, only ranked.
-    learning_rate, row_learning_rate, label_learning_rate : float, optional
-        Of the encoder; of its tables with sparse gradients (a bag's); of the vectors of tree nodes.
-    batch_size : int, optional
-        Texts a step.
-    epochs : float or list of float, optional
-        Passes over the texts in each layer, or one number a layer.
-    max_steps : int or list of int, optional
-        Most steps of a layer.
-    warmup : float, optional
-        Share of a layer's steps in which rates rise; they fall afterwards.
-    deep_beam : int, optional
-        Nodes of the layer above whose children are candidates, beside those with a positive below.
-    relevance : {"l1", "l2", "max", "none"}, optional
-        How costs follow from recursive label counts.
-    negative_cost : float, optional
-        Factor of negatives' losses.
-    bootstrap : bool, default True
-        Let a layer's vectors begin as the linear ranker's on the embeddings of the time.
-    refresh : int, optional
-        Steps within a layer after which candidates are found anew.
-    held_out : int, optional
-        Texts that are kept apart to choose the best state of a layer by; a tenth of all at most.
-    patience : int, optional
-        A layer ends after so many measurements without a better one.
+        How the vectors of tokens become the text's; None for what the encoder's folder says, or "mean". Not for a bag.
     dense_scale : float, optional
-        Length of the encoder's vectors beside TF-IDF's, whose is 1.
-    n_trees : int, optional
-        Trees of rankers over the same vectors, whose mean a label's score is; the encoder reads a text once for all.
-    branching, max_leaf, embedding, beam, negatives, combine, threshold, tail, calibration : optional
-        The index's and the rankers', as :class:`~sylvan.XRLinear` has them. Rows that are held out for ``calibration``
-        have been seen by the encoder unless it is frozen: probabilities are then somewhat too high.
+        Length of the encoder's vectors beside TF-IDF's, whose is 1; None for what suits the encoder.
     device : str, default "auto"
         "cpu", "cuda" or "cuda:1", and for a frozen encoder and in ranking "mps" or "xpu"; "auto" is CUDA where there
-        is some. A saved model doesn't keep it.
-    precision : {"auto", "no", "bf16", "fp16"}, default "auto"
-        Of the encoder's training; "auto" is bf16 on a GPU that has it.
-    accumulate : int, default 1
-        Batches whose gradients make one step.
+        is some. It isn't saved.
     cache : path, optional
-        A folder in which vectors are kept by the content of their texts. A saved model doesn't keep it.
+        A folder in which vectors are stored by the content of their texts. It isn't saved.
     n_jobs : int, optional
-        Threads; None or -1 for every core.
+        Threads, of the parts too; None or -1 for every core.
     seed : int, default 0
+        Of the parts too.
 
     Attributes
     ----------
@@ -135,24 +124,7 @@ class XRTransformer(TransformerEstimator):
     """
 
     kind: ClassVar[str] = KIND
-    _own_trees: ClassVar[bool] = True
-
-    def _trained_layers(self, tree: LabelTree) -> list[int]:
-        return self._few_enough(tree.layer_sizes)
-
-    def _few_enough(self, sizes: tuple[int, ...]) -> list[int]:
-        """The layers of at most ``max_nodes`` nodes; the first in any case."""
-        return [t for t, size in enumerate(sizes) if t == 0 or size <= self.max_nodes]
-
-    def _planned_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sizes[t] for t in self._few_enough(sizes))
-
-    def _ranked(
-        self, training: TransformerTraining, tree: LabelTree | None, features: Csr, matcher: DeepMatcher | None,
-        scale: float, kept: KeptParts, force: bool,
-    ) -> XRLinear:  # fmt: skip
-        labels, weight = training.labels.to_scipy(), training.weight
-        return training.ranker().fit(features, labels, weight, checkpoint=kept.inner("ranker"), force=force)
+    training: ClassVar[type[TransformerTraining]] = XRTransformerTraining
 
 
 store.register(KIND, XRTransformer.from_state)

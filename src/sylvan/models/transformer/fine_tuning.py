@@ -1,4 +1,4 @@
-"""The deep matcher of X-Transformer and XR-Transformer: one encoder, fine-tuned layer by layer from coarse to fine."""
+"""The matcher of X-Transformer and XR-Transformer: one encoder, fine-tuned layer by layer from coarse to fine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,10 @@ from sylvan.matching.negatives import layer_positives
 from sylvan.models.transformer.cost_weights import cost_weights, relevance_layers
 from sylvan.models.transformer.label_layer import LabelLayer, dense_table, table_weights
 from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
-from sylvan.models.transformer.layer_job import DeepLayerJob, LayerData
-from sylvan.models.transformer.settings import DeepSettings
+from sylvan.models.transformer.layer_job import LayerData, LayerJob
+from sylvan.models.transformer.presets import kind_of
 from sylvan.models.transformer.start import LinearStart
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural.loop.checkpoint import has_checkpoint
 from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.gradients import finite
@@ -35,13 +36,13 @@ from sylvan.runtime.checkpoint import checksum
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["DeepLayer", "DeepMatcher", "fine_tune"]
+__all__ = ["FineTuned", "TunedLayer", "fine_tune"]
 
 _LAYER_KIND, _ENCODER_KIND = "deep-layer", "deep-encoder"
 
 
 @dataclass(frozen=True, eq=False)
-class DeepLayer:
+class TunedLayer:
     """A layer that was trained.
 
     Attributes
@@ -70,19 +71,19 @@ class DeepLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class DeepMatcher:
+class FineTuned:
     """What :func:`fine_tune` gives.
 
     Attributes
     ----------
     encoder : TextEncoder
         The one that was given, trained, and in evaluation mode.
-    layers : list of DeepLayer
+    layers : list of TunedLayer
         In the order of training. The encoder went on learning after all but the last.
     """
 
     encoder: TextEncoder
-    layers: list[DeepLayer]
+    layers: list[TunedLayer]
 
     def history(self) -> list[dict[str, Any]]:
         """The layers' records."""
@@ -95,13 +96,14 @@ def fine_tune(
     labels: Csr,
     tree: LabelTree,
     layers: Sequence[int],
-    settings: DeepSettings | None = None,
+    matcher: TransformerMatcher | None = None,
     *,
     row_weight: npt.NDArray[np.float32] | None = None,
     engine: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     n_jobs: int = 1,
-) -> DeepMatcher:
+    seed: int = 0,
+) -> FineTuned:
     """Train an encoder on some layers of a label tree, one after the other.
 
     For each layer: embed all texts; solve linear rankers on the embeddings down to this layer, whose weights the
@@ -119,7 +121,8 @@ def fine_tune(
     tree : LabelTree
     layers : sequence of int
         Layers of the tree, rising; ``range(tree.depth - 1)`` is XR-Transformer's choice, a single one X-Transformer's.
-    settings : DeepSettings, optional
+    matcher : TransformerMatcher, optional
+        How; its ``precision`` and ``accumulate`` are the engine's, and its ``max_nodes`` is what ``layers`` say.
     row_weight : ndarray of float32, shape (n,), optional
         Factor of each row's loss, those of the linear rankers among them.
     engine : Engine, optional
@@ -129,16 +132,17 @@ def fine_tune(
         there, to the same bits. It is left when training is done, for the caller to remove.
     n_jobs : int
         Threads of the linear solver and the beam search.
+    seed : int
 
     Returns
     -------
-    DeepMatcher
+    FineTuned
 
     Raises
     ------
     ParameterError
-        When a setting is out of its range, or ``layers`` are no layers of the tree; when training diverges, as it does
-        with too high a rate: the last checkpoint within a layer is then of the time before.
+        When a parameter of the matcher is out of its range, or ``layers`` are no layers of the tree; when training
+        diverges, as it does with too high a rate: the last checkpoint within a layer is then of the time before.
     DataError
         When rows, labels and tree don't fit together, or no row has a label.
     ModelError
@@ -147,20 +151,19 @@ def fine_tune(
     Examples
     --------
     >>> import numpy as np
-    >>> from sylvan import LabelTree, validate
-    >>> from sylvan.models.transformer.matcher import fine_tune
-    >>> from sylvan.models.transformer.settings import DeepSettings
+    >>> from sylvan import LabelTree, TransformerMatcher, validate
+    >>> from sylvan.models.transformer.fine_tuning import fine_tune
     >>> from sylvan.neural import BagTextEncoder
     >>> encoder = BagTextEncoder(dim=8, n_buckets=64)
     >>> rows = encoder.tokenize(["red apple", "green apple", "red car", "blue car"] * 8)
     >>> labels = validate.labels([[0], [1], [2], [3]] * 8)
     >>> tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.arange(4), 4)
-    >>> matcher = fine_tune(encoder, rows, labels, tree, [0, 1], DeepSettings(epochs=20, batch_size=8))
-    >>> [(record["steps"], record["candidates"], record["coverage"]) for record in matcher.history()]
+    >>> tuned = fine_tune(encoder, rows, labels, tree, [0, 1], TransformerMatcher(epochs=20, batch_size=8))
+    >>> [(record["steps"], record["candidates"], record["coverage"]) for record in tuned.history()]
     [(80, 2.0, 1.0), (80, 4.0, 1.0)]
     """
-    settings = DeepSettings() if settings is None else settings
-    return _Training(encoder, rows, labels, tree, layers, settings, row_weight, engine, checkpoint, n_jobs).run()
+    matcher = TransformerMatcher() if matcher is None else matcher
+    return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, checkpoint, n_jobs, seed).run()
 
 
 class _Training:
@@ -173,18 +176,20 @@ class _Training:
         labels: Csr,
         tree: LabelTree,
         layers: Sequence[int],
-        settings: DeepSettings,
+        matcher: TransformerMatcher,
         row_weight: npt.NDArray[np.float32] | None,
         engine: Engine | None,
         checkpoint: str | os.PathLike[str] | None,
         n_jobs: int,
+        seed: int,
     ) -> None:
+        matcher.check_params()
         self.encoder, self.rows, self.labels, self.tree = encoder.load(), rows, labels, tree
-        self.settings, self.row_weight = settings, row_weight
+        self.matcher, self.row_weight, self.seed = matcher.suited(kind_of(self.encoder)), row_weight, seed
         self.engine = AsItIs(self.encoder) if engine is None else engine
         self.engine.place(self.encoder)
         self.layers = self._checked_layers(layers)
-        settings.check(len(self.layers))
+        matcher.check_layers(len(self.layers))
         self._check_data()
         self.folder = None if checkpoint is None else store.folder_path(checkpoint)
         labelled = np.flatnonzero(np.diff(labels.indptr))
@@ -192,14 +197,13 @@ class _Training:
             labelled = labelled[row_weight[labelled] > 0]
         if not len(labelled):
             raise DataError("No row has a label (and a weight above 0): there is nothing to train the encoder on.")
-        order = np.random.default_rng((settings.seed, 1)).permutation(labelled)
-        n_held = min(settings.held_out, len(labelled) // 10)
-        self.held_out, self.learned = np.sort(order[:n_held]), np.sort(order[n_held:])
+        order = np.random.default_rng((seed, 1)).permutation(labelled)
+        n_held = min(matcher.holdout, len(labelled) // 10)
+        self.holdout, self.learned = np.sort(order[:n_held]), np.sort(order[n_held:])
         self.positives = layer_positives(tree, labels)
         self.relevance = relevance_layers(tree, labels)
         self.start = LinearStart(
-            tree, self.positives, self.learned, settings.beam, settings.bootstrap_cost, settings.seed, n_jobs,
-            row_weight,
+            tree, self.positives, self.learned, matcher.beam, matcher.bootstrap_cost, seed, n_jobs, row_weight
         )  # fmt: skip
 
     def _checked_layers(self, layers: Sequence[int]) -> list[int]:
@@ -222,7 +226,7 @@ class _Training:
         if self.row_weight is not None and self.row_weight.shape != (n,):
             raise DataError(f"'row_weight' must have shape ({n},). Got {self.row_weight.shape} instead.")
 
-    def run(self) -> DeepMatcher:
+    def run(self) -> FineTuned:
         identity = self._identity() if self.folder is not None else {}
         done = self._finished(identity)
         if len(set(self.engine.everyone(len(done)))) > 1:
@@ -232,45 +236,45 @@ class _Training:
             self._keep(at, done[-1], identity)
         self.encoder.eval()  # nobody who asks it, from several threads perhaps, is to meet dropout
         self.encoder.fold()
-        return DeepMatcher(self.encoder, done)
+        return FineTuned(self.encoder, done)
 
-    def _train_layer(self, at: int, identity: dict[str, Any]) -> DeepLayer:
-        settings, t = self.settings, self.layers[at]
+    def _train_layer(self, at: int, identity: dict[str, Any]) -> TunedLayer:
+        matcher, t = self.matcher, self.layers[at]
         folder = None if self.folder is None else os.path.join(self.folder, f"training{t}")
         layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
         if folder is None or not self.engine.agree(has_checkpoint(folder)):  # else all of this is in there
             beam, record = self._begin(t, layer)
-        data = LayerData(self.rows, self.learned, self.held_out, self._candidates(t, beam), self.row_weight)
+        data = LayerData(self.rows, self.learned, self.holdout, self._candidates(t, beam), self.row_weight)
         accumulate = self.engine.accumulate
-        n_steps = settings.steps(len(self.learned), at, len(self.layers), accumulate)
-        job = DeepLayerJob(
-            self.encoder, layer, data, settings, n_steps, look=(lambda: self._look(t)) if t else None,
-            identity={**identity, "layer": t}, engine=self.engine, record=record,
+        n_steps = matcher.steps(len(self.learned), at, accumulate)
+        job = LayerJob(
+            self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t)) if t else None,
+            identity={**identity, "layer": t}, engine=self.engine, record=record, seed=self.seed,
             title=f"Fine-tuning on layer {t + 1} of {self.tree.depth}",
         )  # fmt: skip
         epochs = -(-n_steps // -(-job.steps_per_epoch() // accumulate))
         history = train(
-            job, epochs=epochs, max_steps=n_steps, patience=settings.patience,
-            folder=folder, resume=folder is not None, seed=settings.seed + at, clip_norm=settings.clip_norm,
-            evaluate_every=max(1, -(-n_steps // settings.evaluations)), engine=self.engine,
+            job, epochs=epochs, max_steps=n_steps, patience=matcher.patience,
+            folder=folder, resume=folder is not None, seed=self.seed + at, clip_norm=matcher.clip_norm,
+            evaluate_every=max(1, -(-n_steps // matcher.evaluations)), engine=self.engine,
         )  # fmt: skip
         if history.stopped == "diverged" or not finite(job.module):
             raise ParameterError(self._divergence(at, history))
         told = {"steps": history.epochs[-1]["step"], "candidates": job.candidates.mean_number()}
         record = {**job.record, **told, "seconds": history.seconds, "history": history.as_dict()}
         table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
-        return DeepLayer(t, table, bias, to_json(record))
+        return TunedLayer(t, table, bias, to_json(record))
 
     def _begin(self, t: int, layer: LabelLayer) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
         """The layer's first vectors; the beam of the layer above, None for the root; what there is to tell of them."""
         record: dict[str, Any] = {"nodes": layer.n_nodes}
-        if t == 0 and not self.settings.bootstrap:
+        if t == 0 and not self.matcher.bootstrap:
             return None, {**record, "coverage": 1.0}
         embeddings = self._embed()
-        solved = self.start.solve(embeddings, t if self.settings.bootstrap else t - 1)
-        if self.settings.bootstrap:
+        solved = self.start.solve(embeddings, t if self.matcher.bootstrap else t - 1)
+        if self.matcher.bootstrap:
             layer.begin_with(*dense_table(solved[t]))
         if t == 0:
             return None, {**record, "coverage": 1.0}
@@ -294,7 +298,7 @@ class _Training:
 
     def _divergence(self, at: int, history: History) -> str:
         """Where the training of a layer went wrong, and what to lower."""
-        t, settings = self.layers[at], self.settings
+        t, matcher = self.layers[at], self.matcher
         last = history.epochs[-1] if history.epochs else {"epoch": 1, "step": 0, "loss": float("nan")}
         loss = float(last["loss"])
         what = "its weights are no finite numbers" if math.isfinite(loss) else f"its mean loss is {loss}"
@@ -303,7 +307,7 @@ class _Training:
         )
         # Only an encoder with sparse tables, a bag, has a rate of their rows.
         names = ("learning_rate", "label_learning_rate", *(("row_learning_rate",) if self.encoder.tables() else ()))
-        *others, last_one = (f"{name} ({getattr(settings, name):g})" for name in names)
+        *others, last_one = (f"{name} ({getattr(matcher, name):g})" for name in names)
         rates = f"{', '.join(others)} or {last_one}"
         return (
             f"The training of layer {t + 1} of {self.tree.depth} ({self.tree.layer_sizes[t]:,} nodes) diverged: in "
@@ -311,9 +315,9 @@ class _Training:
         )
 
     def _candidates(self, t: int, beam: npt.NDArray[np.int32] | None) -> LayerCandidates:
-        costs = cost_weights(self.relevance[t], self.settings.relevance)
+        costs = cost_weights(self.relevance[t], self.matcher.relevance)
         parents = self.positives[t - 1] if t else None
-        return LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, self.settings.negative_cost)
+        return LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, self.matcher.negative_cost)
 
     # Checkpoints.
 
@@ -321,7 +325,8 @@ class _Training:
         """Plain values that tell this training from others."""
         rows, labels, tree = self.rows, self.labels, self.tree
         return {
-            **{name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self.settings).items()},
+            **{name: list(v) if isinstance(v, tuple) else v for name, v in self.matcher.get_params(deep=False).items()},
+            "seed": self.seed,
             "layers": self.layers,
             "encoder": self.encoder.identity(),
             "texts": checksum(rows.ids, rows.offsets, rows.values),
@@ -334,7 +339,7 @@ class _Training:
         assert self.folder is not None
         return os.path.join(self.folder, name)
 
-    def _finished(self, identity: dict[str, Any]) -> list[DeepLayer]:
+    def _finished(self, identity: dict[str, Any]) -> list[TunedLayer]:
         """The layers that the checkpoint holds; the encoder is then as the last of them left it."""
         if self.folder is None or not os.path.isfile(os.path.join(self._path("encoder"), "manifest.json")):
             return []
@@ -351,16 +356,16 @@ class _Training:
         found = []
         for t in self.layers[: tree["finished"]]:
             kept = load_tree(self._path(f"layer{t}"), kind=_LAYER_KIND)
-            found.append(DeepLayer(t, kept["table"], kept["bias"], kept["record"]))
+            found.append(TunedLayer(t, kept["table"], kept["bias"], kept["record"]))
         return found
 
-    def _keep(self, at: int, layer: DeepLayer, identity: dict[str, Any]) -> None:
+    def _keep(self, at: int, layer: TunedLayer, identity: dict[str, Any]) -> None:
         """Write a finished layer; the encoder comes last, as it says how many there are."""
         if self.folder is not None and self.engine.is_main:
             self._write(at, layer, identity)
         self.engine.wait()
 
-    def _write(self, at: int, layer: DeepLayer, identity: dict[str, Any]) -> None:
+    def _write(self, at: int, layer: TunedLayer, identity: dict[str, Any]) -> None:
         kept = {"table": layer.table, "bias": layer.bias, "record": layer.record}
         save_tree(self._path(f"layer{layer.layer}"), kept, kind=_LAYER_KIND)
         tree: dict[str, Any] = {"encoder": self.encoder.state_dict(), "finished": at + 1}
