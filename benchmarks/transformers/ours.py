@@ -73,21 +73,26 @@ def _made(row: Record, job: Record, n_labels: int) -> Any:
     vectorizer, settings = TfidfVectorizer(**VECTORIZER, n_jobs=1), dict(row.get("settings", {}))
     if row["contender"] == "xr-linear":
         return TextModel(vectorizer, XRLinear(n_jobs=1, seed=row["seed"], **settings))
-    from sylvan import XRTransformer, XTransformer
+    from sylvan import TransformerMatcher, XRTransformer, XTransformer
     from sylvan.indexing.shape import layer_plan
 
+    frozen = row["contender"] == "frozen"
     shared = {
-        "encoder": job["encoder"], "vectorizer": vectorizer, "max_length": row["tokens"], "device": "cpu",
-        "precision": row.get("precision", "no"), "n_jobs": 1, "seed": row["seed"], **settings,
+        "encoder": job["encoder"], "vectorizer": vectorizer, "max_length": row["tokens"], "device": "cpu", "n_jobs": 1,
+        "seed": row["seed"], "frozen": frozen, "cache": _vectors(job) if frozen and settings else None,
+        "dense_scale": settings.pop("dense_scale", None),
     }  # fmt: skip
-    if row["contender"] == "frozen":
-        return XRTransformer(frozen=True, cache=_vectors(job) if settings else None, **shared)
-    steps = {"batch_size": row["batch"], "epochs": 1000.0}  # the steps decide
+    of_ranker = {f"ranker__{name}": value for name, value in settings.items()}
+    if frozen:
+        return XRTransformer(**shared).set_params(**of_ranker)
+    steps = {"batch_size": row["batch"], "epochs": 1000.0, "precision": row.get("precision", "no")}  # max_steps decide
     if row["contender"] == "x-transformer":
-        return XTransformer(**steps, max_steps=row["steps"], **shared)
+        matcher = TransformerMatcher(**steps, max_steps=row["steps"])
+        return XTransformer(**shared, matcher=matcher).set_params(**of_ranker)
     sizes = layer_plan(n_labels, 16, 100)
     layers = sum(size <= MOST_NODES for size in sizes)
-    return XRTransformer(**steps, max_steps=shares(row["steps"], layers), max_nodes=MOST_NODES, **shared)
+    matcher = TransformerMatcher(**steps, max_steps=shares(row["steps"], layers), max_nodes=MOST_NODES)
+    return XRTransformer(**shared, matcher=matcher).set_params(**of_ranker)
 
 
 def shares(steps: int, layers: int) -> list[int]:

@@ -44,7 +44,8 @@ def saved(folder: Path) -> str:
     from sylvan.cli import main
 
     words = ["train", "xr-transformer", str(folder / "train.jsonl"), "--model", str(folder / "m"), "--seed", "3", "-q"]
-    settings = ["--set", f"encoder={folder / 'bag'}", "--set", "preset=tiny", "--set", "max_leaf=2", "--device", "cpu"]
+    settings = ["--set", f"encoder={folder / 'bag'}", "--set", "preset=tiny", "--set", "ranker__max_leaf=2"]
+    settings += ["--device", "cpu"]
     assert main([*words, *settings, "--threads", "1", "--ngrams", "1,2", "--test", str(folder / "test.jsonl")]) == 0
     return str(folder / "m")
 
@@ -52,7 +53,7 @@ def saved(folder: Path) -> str:
 def test_training_and_asking(call: Any, folder: Path, saved: str) -> None:
     model = sylvan.load(saved)
     assert isinstance(model, XRTransformer)
-    assert (model.preset, model.seed, model.device, model.max_leaf) == ("tiny", 3, "auto", 2)
+    assert (model.preset, model.seed, model.device, model.ranker.max_leaf) == ("tiny", 3, "auto", 2)
     assert model.vectorizer.ngrams == (1, 2) and model.n_dense_ == 8
     asked = call("predict", saved, str(folder / "test.jsonl"), "-k", "2", "--device", "cpu", "-q")
     rows = [json.loads(line) for line in asked.out.splitlines()]
@@ -78,7 +79,8 @@ def test_inspect_shows_encoder_and_rankers(call: Any, saved: str) -> None:
 def test_x_transformer_tells_its_memory_and_size(call: Any, folder: Path) -> None:
     made = call(
         "train", "x-transformer", str(folder / "train.jsonl"), "--model", str(folder / "x"), "--set", "preset=tiny",
-        "--set", f"encoder={folder / 'bag'}", "--set", "epochs=2", "--set", "max_leaf=2", "--threads", "1",
+        "--set", f"encoder={folder / 'bag'}", "--set", "matcher__epochs=2", "--set", "ranker__max_leaf=2",
+        "--threads", "1",
     )  # fmt: skip
     assert made.code == 0, made.err
     assert "The encoder needs about" in made.out and "node vectors" in made.out
@@ -116,6 +118,23 @@ def test_its_configuration_is_one_it_takes(call: Any, folder: Path, tmp_path: Pa
     assert call(*words, "--set", f"encoder={folder / 'bag'}", "--threads", "1").code == 0
 
 
+def test_a_configuration_reaches_the_parts(call: Any, tmp_path: Path) -> None:
+    own = "[parameters]\npreset = 'paper'\nranker__beam = 7\n[parameters.matcher]\nepochs = [1.0, 2.0]\n"
+    (tmp_path / "run.toml").write_text(own)
+    words = ("train", "xr-transformer", "--config", str(tmp_path / "run.toml"), "--print-config")
+    written = call(*words, "--set", "ranker__cost=3", "--set-text", "min_df=4")
+    assert written.code == 0, written.err
+    lines = written.out.splitlines()
+    for line in ("ranker__beam = 7", "matcher__epochs = [1.0, 2.0]", "ranker__cost = 3.0", "min_df = 4",
+                 '# ranker__negatives = "paper"', "# ranker__n_trees = 3", "# matcher__beam = 20"):  # fmt: skip
+        assert line in lines, line
+    (tmp_path / "wrong.toml").write_text(own + "width = 3\n[parameters.ranker]\nbeam = 0\n")
+    refused = call("train", "xr-transformer", "--config", str(tmp_path / "wrong.toml"), "--print-config")
+    assert refused.code != 0
+    for sentence in ("TransformerMatcher has no parameter 'width'", "'beam' parameter of XRLinear must be an int"):
+        assert sentence in refused.err
+
+
 def test_matrices_and_options_of_others_are_refused(call: Any, folder: Path, saved: str) -> None:
     train, matrix, labels = str(folder / "train.jsonl"), str(folder / "X.npz"), str(folder / "Y.npz")
     own = ("--model", str(folder / "n"), "--set", "preset=tiny")
@@ -129,7 +148,19 @@ def test_matrices_and_options_of_others_are_refused(call: Any, folder: Path, sav
         ),
         (("train", "xr-transformer", train, *own, "--device", "GPU 1"), "'device' parameter of XRTransformer must be"),
         (("predict", saved, matrix), "takes text, but"),
-        (("predict", saved, train, "--set", "epochs=3"), "matters in training alone"),
+        (("predict", saved, train, "--set", "matcher__epochs=3"), "matters in training alone. Those that can be set"),
+        (("predict", saved, train, "--set", "matcher__beam=3"), "ranker__beam, ranker__combine, ranker__tail"),
+        (("predict", saved, train, "--set", "beam=3"), "Did you mean 'matcher__beam' or 'ranker__beam'?"),
+        (("train", "xr-transformer", train, *own, "--set", "n_trees=3"), "Did you mean 'ranker__n_trees'?"),
+        (("train", "xr-transformer", train, *own, "--set", "ranker__n_tree=3"), "XRLinear has no parameter 'n_tree'."),
+        (("train", "xr-transformer", train, *own, "--set", "ranker__beam=0"), "'beam' parameter of XRLinear must be"),
+        (("train", "xr-transformer", train, *own, "--set", "ranker__seed=1"), "'seed' parameter of XRTransformer is"),
+        (("train", "xr-transformer", train, *own, "--set", "ranker=1"), "as in ranker__branching"),
+        (("train", "x-transformer", train, *own, "--set", "ranker__n_trees=2"), "must have n_trees=1"),
+        (
+            ("train", "xr-transformer", train, *own, "--set", "vectorizer__min_df=2", "--min-df", "3"),
+            "--set vectorizer__min_df and --set-text min_df say the same thing",
+        ),
     ):
         refused = call(*words)
         assert refused.code != 0 and sentence in refused.err, refused.err

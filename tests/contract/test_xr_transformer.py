@@ -9,7 +9,7 @@ import pytest
 
 from contract.data import Known
 from contract.suite import RankingContract
-from sylvan import XRTransformer, XTransformer
+from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
 
 pytest.importorskip("torch")
 
@@ -23,7 +23,12 @@ class _Encoded(RankingContract):
         from sylvan.neural import BagTextEncoder
 
         encoder = BagTextEncoder(dim=16, n_buckets=512)
-        return {"encoder": encoder, "preset": "tiny", "branching": 3, "max_leaf": 4, **self.machine}
+        ranker = XRLinear(branching=3, max_leaf=4)
+        return {"encoder": encoder, "preset": "tiny", "ranker": ranker, **self.machine}
+
+    def made(self, kind: Any, **params: Any) -> Any:
+        of_ranker = {f"ranker__{name}": params.pop(name) for name in ("beam",) if name in params}
+        return kind(**{**self.settings(), **params}).set_params(**of_ranker)
 
     def inputs(self, X: np.ndarray) -> Any:
         words = [f"word{column}" for column in range(X.shape[1])]
@@ -40,18 +45,18 @@ class TestFrozen(_Encoded):
     """Vectors that nothing was learned of, beside TF-IDF."""
 
     def make(self, **params: Any) -> Any:
-        return XRTransformer(**{**self.settings(), "frozen": True, **params})
+        return self.made(XRTransformer, frozen=True, **params)
 
 
 class TestXRTransformer(_Encoded):
     """Fine-tuned down the tree."""
 
     def make(self, **params: Any) -> Any:
-        return XRTransformer(**{**self.settings(), "epochs": 3.0, **params})
+        return self.made(XRTransformer, matcher=TransformerMatcher(epochs=3.0), **params)
 
 
 class TestXTransformer(_Encoded):
     """Fine-tuned to find clusters."""
 
     def make(self, **params: Any) -> Any:
-        return XTransformer(**{**self.settings(), "epochs": 6.0, **params})
+        return self.made(XTransformer, matcher=TransformerMatcher(epochs=6.0), **params)

@@ -252,11 +252,12 @@ def beam_tree_dense_softmax(folder: Path) -> None:
 
 def xr_transformer(folder: Path) -> None:
     """Of an encoder of a few weights that was not trained, which opens in no time."""
-    from sylvan import XRTransformer
+    from sylvan import XRLinear, XRTransformer
     from sylvan.neural import BagTextEncoder
 
     encoder = BagTextEncoder(dim=3, n_buckets=8)
-    model = XRTransformer(encoder, preset="tiny", frozen=True, branching=2, max_leaf=2, device="cpu", n_jobs=1)
+    ranker = XRLinear(branching=2, max_leaf=2)
+    model = XRTransformer(encoder, preset="tiny", frozen=True, ranker=ranker, device="cpu", n_jobs=1)
     model.fit(SENTENCES, HEADINGS).set_params(encoder="bag").save(folder)
 
 

@@ -1,4 +1,4 @@
-"""What tests of the deep matcher learn from: books of the sample, a bag of hashed words, settings that take seconds."""
+"""What tests of fine-tuning learn from: books of the sample, a bag of hashed words, parameters that take seconds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 from sylvan import LabelTree, TfidfVectorizer, data, validate
 from sylvan.indexing import pifa
-from sylvan.models.transformer.matcher import DeepMatcher, fine_tune
-from sylvan.models.transformer.settings import DeepSettings
+from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural import BagTextEncoder
 from sylvan.validate import Csr
 
-QUICK = DeepSettings(
-    row_learning_rate=0.3, label_learning_rate=0.15, optimizer="rowwise-adagrad", clip_norm=None, beam=3, batch_size=16
-)
+QUICK = TransformerMatcher(learning_rate=1e-4, label_learning_rate=0.15, clip_norm=None, beam=3, batch_size=16)
 
 
 class Set:
@@ -55,8 +53,8 @@ def tuned(
     encoder: BagTextEncoder,
     layers: Sequence[int],
     given: Set | None = None,
-    settings: DeepSettings = QUICK,
+    matcher: TransformerMatcher = QUICK,
     **options: Any,
-) -> DeepMatcher:
+) -> FineTuned:
     given = books() if given is None else given
-    return fine_tune(encoder, encoder.tokenize(given.texts), given.Y, given.tree, layers, settings, **options)
+    return fine_tune(encoder, encoder.tokenize(given.texts), given.Y, given.tree, layers, matcher, **options)

@@ -12,7 +12,7 @@ from typing import Any
 
 from forked_processes import together  # of tests/neural
 
-from sylvan import XRLinear, XRTransformer
+from sylvan import TransformerMatcher, XRLinear, XRTransformer
 from sylvan.models.transformer import kept_parts
 from sylvan.models.transformer import training as transformer_training
 from sylvan.neural import BagTextEncoder
@@ -24,7 +24,8 @@ LABELS = [[WORDS[i % 8]] for i in range(32)]
 
 def fitted(folder: Path | None) -> Any:
     encoder = BagTextEncoder(dim=8, n_buckets=64)
-    model = XRTransformer(encoder, preset="tiny", epochs=1.0, max_leaf=2, branching=2, device="cpu", n_jobs=1)
+    matcher, ranker = TransformerMatcher(epochs=1.0), XRLinear(max_leaf=2, branching=2)
+    model = XRTransformer(encoder, preset="tiny", matcher=matcher, ranker=ranker, device="cpu", n_jobs=1)
     return model.fit(TEXTS, LABELS, checkpoint=folder)
 
 

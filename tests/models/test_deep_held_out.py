@@ -15,19 +15,19 @@ from sylvan import validate
 from sylvan.errors import ModelError, ParameterError
 from sylvan.models.transformer.label_layer import LabelLayer
 from sylvan.models.transformer.layer_candidates import LayerCandidates
-from sylvan.models.transformer.layer_job import DeepLayerJob, LayerData
+from sylvan.models.transformer.layer_job import LayerData, LayerJob
 from sylvan.neural import Engine, load_tree
 from sylvan.validate import Csr
 
 
 def test_the_best_model_on_held_out_rows_is_kept() -> None:
-    wild = replace(QUICK, row_learning_rate=30.0, label_learning_rate=30.0, epochs=2, held_out=100, evaluations=8)
-    record = tuned(bag(), [1], settings=wild).history()[0]
+    wild = replace(QUICK, row_learning_rate=30.0, label_learning_rate=30.0, epochs=2, holdout=100, evaluations=8)
+    record = tuned(bag(), [1], matcher=wild).history()[0]
     entries = record["history"]["epochs"]
     assert len(entries) == 9 and all(0 <= entry["P@5"] <= 1 for entry in entries)
     assert record["history"]["best"]["P@5"] == max(entry["P@5"] for entry in entries)
     still = replace(wild, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0, patience=2)
-    stopped = tuned(bag(), [1], settings=still).history()[0]["history"]
+    stopped = tuned(bag(), [1], matcher=still).history()[0]["history"]
     assert stopped["stopped"] == "patience" and len(stopped["epochs"]) == 3 and stopped["best"] == stopped["epochs"][2]
 
 
@@ -35,7 +35,7 @@ def test_a_layer_of_few_nodes_keeps_what_it_learned() -> None:
     """P@5 of six nodes is the same for nearly every ranking of them: it would set the layer back to its beginning."""
     given, encoder = books(), bag()
     assert given.tree.layer_sizes[0] < 10 <= given.tree.layer_sizes[1]
-    history = tuned(encoder, [0], settings=replace(QUICK, epochs=2, held_out=100)).history()[0]["history"]
+    history = tuned(encoder, [0], matcher=replace(QUICK, epochs=2, holdout=100)).history()[0]["history"]
     assert history["metric"] == "P@1" and history["best"]["P@1"] > history["epochs"][0]["P@1"] + 0.05
     assert not torch.equal(encoder.bag.features, bag().load().bag.features)
 
@@ -50,18 +50,18 @@ def test_as_many_places_are_measured_as_candidates_can_tell_apart(sizes: list[in
     candidates = LayerCandidates(offsets, validate.features(np.ones((1, n_nodes), np.float32)))
     encoder = bag()
     data = LayerData(encoder.tokenize(["one"]), nobody, nobody, candidates)
-    job = DeepLayerJob(encoder, LabelLayer(n_nodes, encoder.dim_out), data, replace(QUICK, beam=beam), 1)
+    job = LayerJob(encoder, LabelLayer(n_nodes, encoder.dim_out), data, replace(QUICK, beam=beam), 1)
     assert job.metric == metric and set(job.evaluate("validation")) == {metric}
 
 
 def test_a_layer_that_only_gets_worse_keeps_its_beginning() -> None:
-    ruin = replace(QUICK, row_learning_rate=300.0, label_learning_rate=300.0, max_steps=3, held_out=100, evaluations=3)
+    ruin = replace(QUICK, row_learning_rate=300.0, label_learning_rate=300.0, max_steps=3, holdout=100, evaluations=3)
     encoder, still = bag(), bag()
-    found = tuned(encoder, [1], settings=ruin)
+    found = tuned(encoder, [1], matcher=ruin)
     history = found.history()[0]["history"]
     assert history["best"]["step"] == 0 and [entry["step"] for entry in history["epochs"]] == [0, 1, 2, 3]
     quiet = replace(ruin, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0)
-    np.testing.assert_array_equal(found.layers[0].table, tuned(still, [1], settings=quiet).layers[0].table)
+    np.testing.assert_array_equal(found.layers[0].table, tuned(still, [1], matcher=quiet).layers[0].table)
     assert torch.equal(encoder.bag.features, still.bag.features)
 
 
@@ -71,9 +71,9 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
     what: str, held_out: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At step 7 of the second layer, of which 6 are good."""
-    step = DeepLayerJob.step
+    step = LayerJob.step
 
-    def spoilt(self: DeepLayerJob, rows: Any, at: int) -> Any:
+    def spoilt(self: LayerJob, rows: Any, at: int) -> Any:
         loss = step(self, rows, at)
         if self.layer.n_nodes > 10 and at == 6:
             if what == "loss":
@@ -81,8 +81,8 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
             self.layer.table.register_hook(lambda grad: grad * float("nan"))
         return loss
 
-    monkeypatch.setattr(DeepLayerJob, "step", spoilt)
-    settings = replace(QUICK, max_steps=12, evaluations=12, held_out=held_out)
+    monkeypatch.setattr(LayerJob, "step", spoilt)
+    settings = replace(QUICK, max_steps=12, evaluations=12, holdout=held_out)
     words = (
         r"training of layer 2 of 3 \(\d+ nodes\) diverged: in epoch 1, by step 7, "
         r"(its mean loss is (inf|nan)|its weights are no finite numbers)\. Lower learning_rate \(0.0001\), "
@@ -90,7 +90,7 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
     )
     for folder, engine in ((None, Engine("cpu", "bf16")), (tmp_path, Engine("cpu", "bf16"))):
         with pytest.raises(ParameterError, match=words):
-            tuned(bag(), [0, 1], settings=settings, engine=engine, checkpoint=folder)
+            tuned(bag(), [0, 1], matcher=settings, engine=engine, checkpoint=folder)
     assert not (tmp_path / "training1" / "checkpoint").exists(), "there was no good one to make"
     if held_out:
         best = load_tree(tmp_path / "training1" / "best", kind="neural-model")
@@ -98,13 +98,13 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
 
 
 def test_only_an_encoder_with_tables_is_told_of_their_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder, step = bag(), DeepLayerJob.step
+    encoder, step = bag(), LayerJob.step
     encoder.load().bag.features.requires_grad_(False)
-    monkeypatch.setattr(DeepLayerJob, "step", lambda self, rows, at: step(self, rows, at) * float("nan"))
+    monkeypatch.setattr(LayerJob, "step", lambda self, rows, at: step(self, rows, at) * float("nan"))
     monkeypatch.setattr(type(encoder), "tables", lambda self: [])
     words = r"Lower learning_rate \(0.0001\) or label_learning_rate \(0.15\)\.$"
     with pytest.raises(ParameterError, match=words):
-        tuned(encoder, [0], settings=replace(QUICK, max_steps=3))
+        tuned(encoder, [0], matcher=replace(QUICK, max_steps=3))
 
 
 def test_a_model_that_is_no_number_measures_nothing() -> None:
@@ -115,7 +115,7 @@ def test_a_model_that_is_no_number_measures_nothing() -> None:
         encoder.tokenize(["red", "car"]), np.zeros(0, np.int64), np.arange(2), LayerCandidates(np.array([0, 4]), costs)
     )
     layer = LabelLayer(4, encoder.dim_out)
-    job = DeepLayerJob(encoder, layer, data, QUICK, 1)
+    job = LayerJob(encoder, layer, data, QUICK, 1)
     assert job.evaluate("validation")["P@1"] in (0.0, 0.5)
     with torch.no_grad():
         layer.table[3] = float("nan")
@@ -144,5 +144,5 @@ def test_held_out_rows_count_only_what_their_beam_reaches() -> None:
     for beam in ([[1], [0]], [[0], [1]]):
         candidates = LayerCandidates(offsets, costs, parents, np.array(beam, np.int32), 1.0)
         data = LayerData(rows, nobody, np.arange(2), candidates)
-        found.append(DeepLayerJob(encoder, layer, data, QUICK, 1).evaluate("validation")["P@1"])
+        found.append(LayerJob(encoder, layer, data, QUICK, 1).evaluate("validation")["P@1"])
     assert found == [0.0, 1.0]

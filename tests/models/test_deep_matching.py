@@ -15,12 +15,12 @@ from deep_books import QUICK, Set, bag, books, tuned
 from sylvan import XRLinear, metrics, validate
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.transformer import layer_job as deep_layer_job
+from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
 from sylvan.models.transformer.label_layer import LabelLayer, dense_table
 from sylvan.models.transformer.layer_candidates import LayerCandidates
-from sylvan.models.transformer.layer_job import DeepLayerJob, LayerData
-from sylvan.models.transformer.matcher import DeepMatcher, fine_tune
-from sylvan.models.transformer.settings import DeepSettings
+from sylvan.models.transformer.layer_job import LayerData, LayerJob
 from sylvan.models.transformer.start import dense_rows, upper_tree
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural import BagTextEncoder, Engine, embed
 
 
@@ -43,7 +43,7 @@ def test_tables_begin_with_what_the_linear_solver_gives(layer: int, weighted: bo
     weight = (
         np.random.default_rng(0).choice([0.25, 1.0, 4.0], len(given.texts)).astype(np.float32) if weighted else None
     )
-    found = tuned(encoder, [layer], settings=still, row_weight=weight).layers[0]
+    found = tuned(encoder, [layer], matcher=still, row_weight=weight).layers[0]
     words = ["tfn"] * layer + ["tfn+man"]
     tree = upper_tree(given.tree, layer)
     Y = given.Y.to_scipy()
@@ -65,22 +65,22 @@ def test_without_bootstrapping_tables_begin_with_zeros() -> None:
     still = replace(
         QUICK, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0, max_steps=1, bootstrap=False
     )
-    for found in tuned(bag(), [0, 1], settings=still).layers:
+    for found in tuned(bag(), [0, 1], matcher=still).layers:
         assert not found.table[found.table > 1e-20].any() and np.allclose(found.bias, -1)
 
 
 def test_every_positive_is_a_candidate_and_the_beam_adds_others(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = []
-    original = DeepLayerJob._batch
+    original = LayerJob._batch
 
-    def watched(self: DeepLayerJob, rows: Any) -> Any:
+    def watched(self: LayerJob, rows: Any) -> Any:
         batch = original(self, rows)
         batches.append((self.layer.n_nodes, rows, batch))
         return batch
 
-    monkeypatch.setattr(DeepLayerJob, "_batch", watched)
+    monkeypatch.setattr(LayerJob, "_batch", watched)
     given = books()
-    tuned(bag(), [1, 2], settings=replace(QUICK, max_steps=3))
+    tuned(bag(), [1, 2], matcher=replace(QUICK, max_steps=3))
     assert {n for n, *_ in batches} == set(given.tree.layer_sizes[1:])
     leaf_of = np.argsort(given.tree.leaf_labels)
     for n_nodes, rows, batch in batches:
@@ -96,7 +96,7 @@ def test_every_positive_is_a_candidate_and_the_beam_adds_others(monkeypatch: pyt
 
 def test_the_matcher_alone_finds_more_positives_with_a_wider_beam() -> None:
     def coverage(beam: int) -> float:
-        matcher = tuned(bag(), [2], settings=replace(QUICK, max_steps=1, beam=beam))
+        matcher = tuned(bag(), [2], matcher=replace(QUICK, max_steps=1, beam=beam))
         return float(matcher.history()[0]["coverage"])
 
     found = [coverage(beam) for beam in (1, 3, 10, books().tree.layer_sizes[1])]
@@ -108,9 +108,9 @@ def test_the_matcher_alone_finds_more_positives_with_a_wider_beam() -> None:
 
 
 @cache
-def learned() -> tuple[BagTextEncoder, DeepMatcher]:
+def learned() -> tuple[BagTextEncoder, FineTuned]:
     encoder = bag()
-    return encoder, tuned(encoder, [0, 1, 2], settings=replace(QUICK, epochs=4, held_out=100))
+    return encoder, tuned(encoder, [0, 1, 2], matcher=replace(QUICK, epochs=4, holdout=100))
 
 
 def test_the_loss_falls_in_every_layer() -> None:
@@ -124,7 +124,7 @@ def test_the_trained_matcher_beats_the_untrained() -> None:
 
 
 def test_training_makes_the_matcher_find_more_by_itself() -> None:
-    untrained = tuned(bag(), [2], settings=replace(QUICK, max_steps=1)).history()[0]["coverage"]
+    untrained = tuned(bag(), [2], matcher=replace(QUICK, max_steps=1)).history()[0]["coverage"]
     assert learned()[1].history()[2]["coverage"] > untrained + 0.2
 
 
@@ -133,17 +133,17 @@ def test_several_resolutions_beat_one_at_equal_steps() -> None:
     several, one = [], []
     for seed in range(3):
         encoder = bag(seed)
-        tuned(encoder, [0, 1, 2], settings=replace(QUICK, epochs=100, max_steps=70, evaluations=1, seed=seed))
+        tuned(encoder, [0, 1, 2], matcher=replace(QUICK, epochs=100, max_steps=70, evaluations=1), seed=seed)
         several.append(precision(encoder))
         encoder = bag(seed)
-        tuned(encoder, [2], settings=replace(QUICK, epochs=100, max_steps=210, evaluations=1, seed=seed))
+        tuned(encoder, [2], matcher=replace(QUICK, epochs=100, max_steps=210, evaluations=1), seed=seed)
         one.append(precision(encoder))
     assert min(several) > max(one) + 0.02, (several, one)
 
 
 def test_costs_change_what_is_learned() -> None:
     tables = [
-        tuned(bag(), [0], settings=replace(QUICK, relevance=norm, max_steps=5)).layers[0].table
+        tuned(bag(), [0], matcher=replace(QUICK, relevance=norm, max_steps=5)).layers[0].table
         for norm in ("l1", "none")
     ]
     assert not np.array_equal(*tables)
@@ -153,7 +153,7 @@ def test_rows_of_no_weight_teach_nothing() -> None:
     given = books()
     weight = np.ones(len(given.texts), np.float32)
     weight[::2] = 0
-    first = tuned(bag(), [0, 1], settings=replace(QUICK, max_steps=20), row_weight=weight)
+    first = tuned(bag(), [0, 1], matcher=replace(QUICK, max_steps=20), row_weight=weight)
     wrong = given.Y._replace(indices=given.Y.indices.copy())
     for row in range(0, len(given.texts), 2):
         if wrong.indptr[row + 1] - wrong.indptr[row] == 1:
@@ -171,14 +171,14 @@ def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         deep_layer_job.LayerCandidates, "with_beam", lambda self, beam: looked.append(beam) or original(self, beam)
     )
-    tuned(bag(), [2], settings=replace(QUICK, max_steps=25, refresh=10))
+    tuned(bag(), [2], matcher=replace(QUICK, max_steps=25, refresh=10))
     assert len(looked) == 2 and not np.array_equal(*looked)
 
 
 def test_the_same_seed_gives_the_same_bits_whatever_the_number_of_threads() -> None:
     def tables(**options: Any) -> list[np.ndarray]:
         encoder = bag(dropout=0.1)
-        found = tuned(encoder, [0, 2], settings=replace(QUICK, max_steps=12), **options)
+        found = tuned(encoder, [0, 2], matcher=replace(QUICK, max_steps=12), **options)
         return [*(layer.table for layer in found.layers), encoder.bag.features.detach().numpy()]
 
     first = tables()
@@ -194,10 +194,10 @@ class Stopped(Exception):
 
 
 @cache
-def uninterrupted() -> tuple[Set, DeepSettings, BagTextEncoder, DeepMatcher]:
+def uninterrupted() -> tuple[Set, TransformerMatcher, BagTextEncoder, FineTuned]:
     """100 steps a layer, four epochs of 25."""
     small = Set(450, 10)
-    settings = replace(QUICK, epochs=4, refresh=40, held_out=20, beam=2, batch_size=8)
+    settings = replace(QUICK, epochs=4, refresh=40, holdout=20, beam=2, batch_size=8)
     encoder = bag(dropout=0.2)
     return small, settings, encoder, tuned(encoder, range(small.tree.depth), small, settings)
 
@@ -206,19 +206,19 @@ def uninterrupted() -> tuple[Set, DeepSettings, BagTextEncoder, DeepMatcher]:
 def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
     """Stopped within layers, within epochs, and between layers."""
     small, settings, whole, expected = uninterrupted()
-    original, count = DeepLayerJob.step, 0
+    original, count = LayerJob.step, 0
 
-    def failing(self: DeepLayerJob, batch: Any, step: int) -> Any:
+    def failing(self: LayerJob, batch: Any, step: int) -> Any:
         nonlocal count
         count += 1
         if count == stop:
             raise Stopped
         return original(self, batch, step)
 
-    monkeypatch.setattr(DeepLayerJob, "step", failing)
+    monkeypatch.setattr(LayerJob, "step", failing)
     with pytest.raises(Stopped):
         tuned(bag(dropout=0.2), range(small.tree.depth), small, settings, checkpoint=tmp_path / "work")
-    monkeypatch.setattr(DeepLayerJob, "step", original)
+    monkeypatch.setattr(LayerJob, "step", original)
     encoder = bag(dropout=0.2)
     found = tuned(encoder, range(small.tree.depth), small, settings, checkpoint=tmp_path / "work")
     assert len(found.layers) == len(expected.layers)
@@ -240,20 +240,20 @@ def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path, monkeyp
         return engine
 
     settings, engine = replace(QUICK, max_steps=10), scaled()
-    tuned(bag(), [0, 1], settings=settings, engine=engine)
-    original = DeepLayerJob.step
+    tuned(bag(), [0, 1], matcher=settings, engine=engine)
+    original = LayerJob.step
 
-    def failing(self: DeepLayerJob, batch: Any, step: int) -> Any:
+    def failing(self: LayerJob, batch: Any, step: int) -> Any:
         if self.layer.n_nodes > 10:
             raise Stopped
         return original(self, batch, step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DeepLayerJob, "step", failing)
+        patch.setattr(LayerJob, "step", failing)
         with pytest.raises(Stopped):
-            tuned(bag(), [0, 1], settings=settings, engine=scaled(), checkpoint=tmp_path)
+            tuned(bag(), [0, 1], matcher=settings, engine=scaled(), checkpoint=tmp_path)
     again = scaled()
-    tuned(bag(), [0, 1], settings=settings, engine=again, checkpoint=tmp_path)
+    tuned(bag(), [0, 1], matcher=settings, engine=again, checkpoint=tmp_path)
     found, wanted = again.state()["scaler"], engine.state()["scaler"]
     assert (found["scale"], found["_growth_tracker"]) == (wanted["scale"], wanted["_growth_tracker"]) == (4096.0, 6)
 
@@ -261,23 +261,23 @@ def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path, monkeyp
 def test_what_is_finished_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(QUICK, max_steps=10)
     first_encoder = bag()
-    first = tuned(first_encoder, [0, 1], settings=settings, checkpoint=tmp_path)
-    monkeypatch.setattr(DeepLayerJob, "step", None)
+    first = tuned(first_encoder, [0, 1], matcher=settings, checkpoint=tmp_path)
+    monkeypatch.setattr(LayerJob, "step", None)
     encoder = bag()
-    again = tuned(encoder, [0, 1], settings=settings, checkpoint=tmp_path)
+    again = tuned(encoder, [0, 1], matcher=settings, checkpoint=tmp_path)
     for a, b in zip(first.layers, again.layers, strict=True):
         np.testing.assert_array_equal(a.table, b.table)
         assert a.record == b.record
     assert torch.equal(encoder.bag.features, first_encoder.bag.features)
 
 
-@pytest.mark.parametrize(("name", "value"), [("beam", 4), ("seed", 7)])
-def test_a_checkpoint_of_another_training(tmp_path: Path, name: str, value: int) -> None:
-    tuned(bag(), [0], settings=replace(QUICK, max_steps=2), checkpoint=tmp_path)
+@pytest.mark.parametrize(("name", "beam", "seed"), [("beam", 4, 0), ("seed", QUICK.beam, 7)])
+def test_a_checkpoint_of_another_training(tmp_path: Path, name: str, beam: int, seed: int) -> None:
+    tuned(bag(), [0], matcher=replace(QUICK, max_steps=2), checkpoint=tmp_path)
     with pytest.raises(ModelError, match=f"is of another training: its '{name}' was another"):
-        tuned(bag(), [0], settings=replace(QUICK, max_steps=2, **{name: value}), checkpoint=tmp_path)
+        tuned(bag(), [0], matcher=replace(QUICK, max_steps=2, beam=beam), checkpoint=tmp_path, seed=seed)
     with pytest.raises(ModelError, match="is of another training: its 'encoder' was another"):
-        tuned(bag(seed=1), [0], settings=replace(QUICK, max_steps=2), checkpoint=tmp_path)
+        tuned(bag(seed=1), [0], matcher=replace(QUICK, max_steps=2), checkpoint=tmp_path)
 
 
 # Optimisers, and what is refused.
@@ -292,7 +292,7 @@ def test_neither_biases_nor_norms_decay() -> None:
         given.tree.child_offsets[0], validate.features(np.ones((len(everyone), 6), np.float32))
     )
     rows = encoder.tokenize(given.texts)
-    job = DeepLayerJob(encoder, LabelLayer(6, 32), LayerData(rows, everyone, everyone[:0], candidates), QUICK, 10)
+    job = LayerJob(encoder, LabelLayer(6, 32), LayerData(rows, everyone, everyone[:0], candidates), QUICK, 10)
     decays = {p: group["weight_decay"] for group in job.optimizers[0].param_groups for p in group["params"]}
     for name, parameter in encoder.named_parameters():
         if parameter in decays:
@@ -304,15 +304,15 @@ def test_neither_biases_nor_norms_decay() -> None:
 
 def test_rates_rise_and_fall_to_nothing() -> None:
     rates = []
-    original = DeepLayerJob.step
+    original = LayerJob.step
 
-    def watched(self: DeepLayerJob, batch: Any, step: int) -> Any:
+    def watched(self: LayerJob, batch: Any, step: int) -> Any:
         rates.append(self.optimizers[-1].param_groups[0]["lr"])
         return original(self, batch, step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DeepLayerJob, "step", watched)
-        tuned(bag(), [0], settings=replace(QUICK, max_steps=40, warmup=0.25))
+        patch.setattr(LayerJob, "step", watched)
+        tuned(bag(), [0], matcher=replace(QUICK, max_steps=40, warmup=0.25))
     assert np.argmax(rates) in (9, 10) and max(rates) == pytest.approx(0.15, rel=0.1)
     assert (np.diff(rates[:10]) > 0).all() and (np.diff(rates[10:]) < 0).all() and rates[-1] < 0.01
 
@@ -320,10 +320,10 @@ def test_rates_rise_and_fall_to_nothing() -> None:
 def test_precision_and_accumulation_of_an_engine() -> None:
     """Two batches of 8 make a step of 16; in half precision about the same is learned."""
     settings = replace(QUICK, batch_size=8, epochs=2)
-    found = tuned(bag(), [0], settings=settings, engine=Engine(device="cpu", precision="bf16", accumulate=2))
+    found = tuned(bag(), [0], matcher=settings, engine=Engine(device="cpu", precision="bf16", accumulate=2))
     n_rows = len(books().texts)
     assert found.history()[0]["history"]["epochs"][-1]["step"] == 2 * -(-n_rows // 16)
-    whole = tuned(bag(), [0], settings=replace(settings, batch_size=16))
+    whole = tuned(bag(), [0], matcher=replace(settings, batch_size=16))
     losses = [m.history()[0]["history"]["epochs"][-1]["loss"] for m in (found, whole)]
     assert losses[0] == pytest.approx(losses[1], rel=0.1)
 
@@ -337,18 +337,18 @@ def test_layers_that_the_tree_has_not(layers: list[int]) -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"beam": 0}, "'beam' parameter of DeepSettings must be an int in"),
-        ({"relevance": "l3"}, "'relevance' parameter of DeepSettings must be one of 'l1', 'l2'"),
-        ({"epochs": 0}, "'epochs' parameter of DeepSettings must be a float in"),
-        ({"epochs": [1.0, 2.0, 3.0]}, "'epochs' parameter of DeepSettings names 3 layers, but 2 are trained"),
-        ({"max_steps": [1, 0]}, "'max_steps' parameter of DeepSettings must be an int in"),
-        ({"optimizer": "adam"}, "'optimizer' parameter of DeepSettings must be one of"),
+        ({"beam": 0}, "'beam' parameter of TransformerMatcher must be an int in"),
+        ({"relevance": "l3"}, "'relevance' parameter of TransformerMatcher must be one of 'l1', 'l2'"),
+        ({"epochs": 0}, "'epochs' parameter of TransformerMatcher must be a float in"),
+        ({"epochs": [1.0, 2.0, 3.0]}, "'epochs' parameter of TransformerMatcher names 3 layers, but 2 are trained"),
+        ({"max_steps": [1, 0]}, "'max_steps' parameter of TransformerMatcher must be an int in"),
+        ({"optimizer": "adam"}, "'optimizer' parameter of TransformerMatcher must be one of"),
         ({"patience": 2, "held_out": 0}, "'patience' parameter needs 'held_out' rows"),
     ],
 )
-def test_settings_out_of_range(params: dict[str, Any], words: str) -> None:
+def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
-        tuned(bag(), [0, 1], settings=replace(QUICK, **params))
+        tuned(bag(), [0, 1], matcher=replace(QUICK, **params))
 
 
 def test_data_that_do_not_fit_together() -> None:

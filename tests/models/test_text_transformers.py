@@ -15,6 +15,7 @@ import sylvan
 from sylvan import Ensemble, LabelTree, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
 from sylvan.explain.dense import MEANING
+from sylvan.models.transformer.x_transformer import cluster_tree
 
 pytest.importorskip("torch")
 
@@ -32,22 +33,23 @@ def test_frozen_is_xr_linear_over_words_and_vectors(scale: float) -> None:
 
 
 def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import matcher as deep_matching
+    from sylvan.models.transformer import fine_tuning
+
     learned: list[Any] = []
-    fine_tune = deep_matching.fine_tune
+    fine_tune = fine_tuning.fine_tune
     monkeypatch.setattr(
-        deep_matching, "fine_tune", lambda *given, **more: learned.append(given[3]) or fine_tune(*given, **more)
+        fine_tuning, "fine_tune", lambda *given, **more: learned.append(given[3]) or fine_tune(*given, **more)
     )
-    model = small(n_trees=2).fit(TEXTS, LABELS)
+    model = small(ranker__n_trees=2).fit(TEXTS, LABELS)
     X, Y = model.vectorizer_.transform(TEXTS), model.vocabulary_.encode(LABELS)
     expected = XRLinear(branching=2, max_leaf=2, n_jobs=1).fit(X, Y).tree_
-    assert learned == [expected] and matched.tree_ == matched._shaped(expected)
+    assert learned == [expected] and matched.tree_ == cluster_tree(expected, 32768)
 
 
 @pytest.mark.parametrize("n_trees", [1, 3])
 @pytest.mark.parametrize("frozen", [True, False])
 def test_the_rankers_trees_are_made_of_words_and_vectors(frozen: bool, n_trees: int, tmp_path: Path) -> None:
-    model = small(frozen=frozen, n_trees=n_trees).fit(TEXTS, LABELS)
+    model = small(frozen=frozen, ranker__n_trees=n_trees).fit(TEXTS, LABELS)
     X = sp.hstack([model.vectorizer_.transform(TEXTS), sp.csr_matrix(model.embed(TEXTS))]).tocsr()
     alone = XRLinear(branching=2, max_leaf=2, n_trees=n_trees, n_jobs=1).fit(X, model.vocabulary_.encode(LABELS))
     assert [ranker.tree for ranker in model.ranker_.rankers_] == [ranker.tree for ranker in alone.rankers_]
@@ -64,7 +66,7 @@ def test_several_trees_by_a_given_ranker_and_by_presets() -> None:
     from sylvan.models.transformer.presets import ranker_of
 
     assert ranker_of(small(ranker=XRLinear(n_trees=2))).n_trees == 2
-    assert ranker_of(small(ranker=XRLinear(n_trees=2), n_trees=1)).n_trees == 1
+    assert ranker_of(small(ranker=XRLinear(n_trees=2), ranker__n_trees=1)).n_trees == 1
     assert [ranker_of(XRTransformer(preset=preset)).n_trees for preset in ("tiny", "base", "paper")] == [1, 3, 3]
     assert [ranker_of(XTransformer(preset=preset)).n_trees for preset in ("tiny", "base", "paper")] == [1, 1, 1]
     tree = LabelTree.random(8, branching=2, max_leaf=2)
@@ -81,7 +83,7 @@ def test_each_layer_is_trained_from_coarse_to_fine(tuned: Any) -> None:
 
 
 def test_layers_of_too_many_nodes_are_only_ranked() -> None:
-    model = small(max_nodes=4).fit(TEXTS, LABELS)
+    model = small(matcher__max_nodes=4).fit(TEXTS, LABELS)
     sizes = model.tree_.layer_sizes
     assert [record["layer"] for record in model.history_] == [t for t, size in enumerate(sizes) if size <= 4]
     assert max(sizes) > 4
@@ -151,27 +153,27 @@ def test_x_transformer_over_labels_in_several_clusters() -> None:
     """Those of them that fall into one cluster when clusters are joined stand in it once."""
     leaves = np.array([0, 1, 1, 2, 3, 4, 4, 0], np.int32)
     tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4]), np.array([0, 2, 4, 6, 8])), leaves, 5)
-    shaped = small(XTransformer, max_nodes=2)._shaped(tree)
+    shaped = cluster_tree(tree, 2)
     assert shaped.leaf_labels.tolist() == [0, 1, 2, 3, 4, 0] and shaped.parents(1).tolist() == [0, 0, 0, 1, 1, 1]
-    assert small(XTransformer, max_nodes=4)._shaped(tree).leaf_labels.tolist() == leaves.tolist()
+    assert cluster_tree(tree, 4).leaf_labels.tolist() == leaves.tolist()
 
 
 def test_the_last_layer_that_is_not_too_large_is_x_transformers_clusters() -> None:
     tree = LabelTree.random(50, branching=2, max_leaf=3)
     expected = max(size for size in tree.layer_sizes[:-1] if size <= 8)
-    shaped = small(XTransformer, max_nodes=8)._shaped(tree)
+    shaped = cluster_tree(tree, 8)
     assert shaped.layer_sizes == (expected, 50) and (shaped.leaf_labels == tree.leaf_labels).all()
     at = tree.layer_sizes.index(expected)
     above = np.arange(50)
     for t in range(tree.depth - 1, at, -1):
         above = tree.parents(t)[above]
     assert (shaped.parents(1) == above).all() and at < tree.depth - 2
-    assert small(XTransformer)._shaped(LabelTree.flat(5)).depth == 1
+    assert cluster_tree(LabelTree.flat(5), 8).depth == 1
 
 
 def test_a_flat_tree_will_do() -> None:
     for kind in (XRTransformer, XTransformer):
-        model = small(kind, max_leaf=100).fit(TEXTS, LABELS)
+        model = small(kind, ranker__max_leaf=100).fit(TEXTS, LABELS)
         assert model.tree_.depth == 1 and model.score(TEXTS, LABELS) > 0.9
 
 
@@ -216,7 +218,8 @@ def test_an_ensemble_of_encoders_and_seeds(tmp_path: Path) -> None:
     from sylvan.neural import BagTextEncoder
 
     encoders = [BagTextEncoder(dim=8, n_buckets=64), BagTextEncoder(dim=4, n_buckets=64)]
-    three = XTransformer.ensemble(encoders, seeds=(0, 1), preset="tiny", epochs=3.0, max_leaf=2, n_jobs=1)
+    params = {"preset": "tiny", "matcher__epochs": 3.0, "ranker__max_leaf": 2, "n_jobs": 1}
+    three = XTransformer.ensemble(encoders, seeds=(0, 1), **params)
     assert isinstance(three, Ensemble) and [member.seed for member in three.members] == [0, 1, 0, 1]
     assert all(isinstance(member, XTransformer) for member in three.members)
     fitted = three.fit(TEXTS, LABELS)

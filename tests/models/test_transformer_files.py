@@ -14,7 +14,7 @@ import pytest
 from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
-from sylvan import Ensemble, TfidfVectorizer, XRLinear, XRTransformer, XTransformer, store
+from sylvan import Ensemble, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer, store
 from sylvan.errors import ModelError, ParameterError
 
 pytest.importorskip("torch")
@@ -34,8 +34,8 @@ def test_ranking_with_a_cache_looks_at_the_weights_once(
 
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, n_layers: int) -> None:
-    from sylvan.models.transformer import matcher as deep_matching
-    train, calls = deep_matching.train, []
+    from sylvan.models.transformer import fine_tuning
+    train, calls = fine_tuning.train, []
 
     def stop(*given: Any, **options: Any) -> Any:
         calls.append(1)
@@ -43,7 +43,7 @@ def interrupted_after(monkeypatch: pytest.MonkeyPatch, n_layers: int) -> None:
             raise KeyboardInterrupt
         return train(*given, **options)
 
-    monkeypatch.setattr(deep_matching, "train", stop)
+    monkeypatch.setattr(fine_tuning, "train", stop)
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
@@ -104,12 +104,15 @@ def test_a_checkpoint_must_be_a_path() -> None:
 
 def test_what_was_given_is_there_again(tmp_path: Path) -> None:
     given = small(
-        vectorizer=TfidfVectorizer(ngrams=(1, 2)), ranker=XRLinear(cost=2.0), frozen=True, cache=tmp_path / "cache"
-    )
+        vectorizer=TfidfVectorizer(ngrams=(1, 2)), matcher=TransformerMatcher(epochs=[1.0, 0.5], max_steps=3),
+        ranker=XRLinear(cost=2.0), frozen=True, cache=tmp_path / "cache",
+        matcher__epochs=[1.0, 0.5],
+    )  # fmt: skip
     given.text_fields_ = ("title", "abstract")
     given.fit(TEXTS, LABELS).save(tmp_path / "model")
     again = sylvan.load(tmp_path / "model")
-    assert again.vectorizer.ngrams == (1, 2) and again.ranker.cost == 2.0
+    assert again.vectorizer.ngrams == (1, 2) and (again.ranker.cost, again.ranker.branching) == (2.0, 2)
+    assert (again.matcher.epochs, again.matcher.max_steps) == ([1.0, 0.5], 3)
     assert again.text_fields_ == ("title", "abstract")
     assert again.cache is None  # a folder of the machine that the model was fitted on
     assert (again.n_dense_, again.n_rows_, again.history_) == (8, 48, [])
@@ -182,18 +185,27 @@ def test_models_whose_parts_do_not_fit_are_refused(tuned: Any) -> None:
     for change, words in (
         (lambda s: s.meta.update(n_dense=7), "don't make the ranker's"),
         (lambda s: s.files.clear(), "needs the file 'encoder/config.json'"),
-        (lambda s: s.meta.pop("dense_scale"), r"how long its encoder's vectors are.*Train it again"),
+        (lambda s: s.meta.pop("dense_scale"), "doesn't say how long its encoder's vectors are"),
         (lambda s: s.meta.update(dense_scale=0.0), "'dense_scale' of the xr-transformer must be a number"),
         (lambda s: s.meta.update(history=3), "'history' must be a list of layers"),
         (lambda s: s.params.update(encoder={"class": "Popen", "params": {}}), "no encoder of the class 'Popen'"),
         (lambda s: s.params.update(vectorizer={"ngrams": 3}), "its 'vectorizer' can't be made"),
+        (lambda s: s.params.update(matcher={"beam": 0}), "its 'matcher' can't be made: The 'beam' parameter of"),
+        (lambda s: s.params.update(ranker={"width": 3}), "its 'ranker' can't be made"),
         (lambda s: s.params.update(preset="huge"), "'preset' parameter"),
     ):
         params, meta = dict(state.params), dict(state.meta)
-        spoiled = store.State(state.kind, 1, params, meta, parts=state.parts, files=dict(state.files))
+        spoiled = store.State(state.kind, state.version, params, meta, parts=state.parts, files=dict(state.files))
         change(spoiled)
         with pytest.raises((ModelError, ParameterError), match=words):
             XRTransformer.from_state(spoiled)
+
+
+def test_models_of_an_earlier_layout_are_refused_with_what_to_do(tuned: Any, tmp_path: Path) -> None:
+    state = dataclasses.replace(tuned.to_state(), version=1, params={"encoder": "bag", "learning_rate": None})
+    store.save(tmp_path, state)
+    with pytest.raises(ModelError, match=r"was saved by an earlier Sylvan in another layout: train the model again\."):
+        sylvan.load(tmp_path)
 
 
 def test_without_warnings_when_nothing_is_wrong() -> None:
@@ -205,14 +217,14 @@ def test_without_warnings_when_nothing_is_wrong() -> None:
 @pytest.mark.parametrize("weights", [None, "fit"])
 def test_an_ensemble_goes_on_where_it_was_interrupted(weights: Any, tmp_path: Path) -> None:
     """Members that are done aren't trained again, and none takes another's checkpoint for its own."""
-    from sylvan.models.transformer import matcher as deep_matching
+    from sylvan.models.transformer import fine_tuning
     texts, labels = TEXTS * 3, LABELS * 3  # of fewer, none are held out to fit weights by
 
     def ensemble() -> Ensemble:
         return Ensemble([small(), small(seed=1)], weights=weights)
 
     expected = ensemble().fit(texts, labels).rank(texts, k=4).scores.tobytes()
-    fit, train = XRLinear.fit, deep_matching.train
+    fit, train = XRLinear.fit, fine_tuning.train
     fits, layers = [0], [0]
 
     def stop(self: Any, *given: Any, **options: Any) -> Any:
@@ -230,7 +242,7 @@ def test_an_ensemble_goes_on_where_it_was_interrupted(weights: Any, tmp_path: Pa
         with pytest.raises(KeyboardInterrupt):
             ensemble().fit(texts, labels, checkpoint=tmp_path / "work")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deep_matching, "train", counted)
+        patch.setattr(fine_tuning, "train", counted)
         again = ensemble().fit(texts, labels, checkpoint=tmp_path / "work")
     assert again.rank(texts, k=4).scores.tobytes() == expected and layers == [0]
     assert not (tmp_path / "work").exists()

@@ -8,21 +8,19 @@ from typing import Any
 import pytest
 from encoded_texts import LABELS, TEXTS, small
 
-from sylvan import TfidfVectorizer, XRTransformer, XTransformer
+from sylvan import TfidfVectorizer, TransformerMatcher, XRTransformer, XTransformer
 from sylvan.errors import MemoryLimitError
-from sylvan.models.transformer.plan import EncoderSizes, memory_words
-from sylvan.models.transformer.presets import (
-    encoder_of,
-)
+from sylvan.models.transformer.memory import EncoderSizes, memory_words, refuse_beyond_memory
+from sylvan.models.transformer.presets import encoder_of
 
 pytest.importorskip("torch")
 
 
 def test_too_little_memory_is_told_beforehand_with_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import plan as transformer_plan
+    from sylvan.models.transformer import memory
     from sylvan.neural import BagTextEncoder
 
-    monkeypatch.setattr(transformer_plan, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(MemoryLimitError) as refused:
         small(encoder=BagTextEncoder(dim=8, n_buckets=4096)).fit(TEXTS, LABELS)
     for words in ("of memory, but there are only", "frozen=True", "a smaller encoder", "force=True"):
@@ -60,12 +58,10 @@ def test_plan_and_report_name_the_parts() -> None:
 
 
 def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer.settings import DeepSettings
-
     counted: list[int] = []
-    steps = DeepSettings.steps
-    monkeypatch.setattr(DeepSettings, "steps", lambda *given: counted.append(steps(*given)) or counted[-1])
-    model = small(accumulate=3)
+    steps = TransformerMatcher.steps
+    monkeypatch.setattr(TransformerMatcher, "steps", lambda *given: counted.append(steps(*given)) or counted[-1])
+    model = small(matcher__accumulate=3)
     model.plan(TEXTS, LABELS)
     planned = counted.copy()
     counted.clear()
@@ -75,8 +71,8 @@ def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyP
 
 def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that are found anew within a layer take as long as those it begins with."""
+    from sylvan.models.transformer import fine_tuning
     from sylvan.models.transformer import layer_job as deep_layer_job
-    from sylvan.models.transformer import matcher as deep_matching
     from sylvan.models.transformer import plan as transformer_plan
     from sylvan.neural.text import embedding
     seen: list[int] = []
@@ -84,14 +80,14 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
     told: list[Any] = []
     texts_seen = transformer_plan._texts_seen
     monkeypatch.setattr(transformer_plan, "_texts_seen", lambda *given: told.append(texts_seen(*given)) or told[-1])
-    for module in (deep_layer_job, deep_matching, embedding):
+    for module in (deep_layer_job, fine_tuning, embedding):
         monkeypatch.setattr(module, "embed", lambda e, t, **k: seen.append(len(t)) or embed(e, t, **k))
-    model = small(epochs=1.0, batch_size=8, refresh=2, held_out=4)
+    model = small(matcher__epochs=1.0, matcher__batch_size=8, matcher__refresh=2, matcher__holdout=4)
     model.plan(TEXTS, LABELS)
     seen.clear()
     model.fit(TEXTS, LABELS)
     assert told[0][1] == sum(seen) > 48 * 4
-    assert model.set_params(frozen=True, held_out=None).plan(TEXTS, LABELS) and told[-1] == (0, 48)
+    assert model.set_params(frozen=True, matcher__holdout=0).plan(TEXTS, LABELS) and told[-1] == (0, 48)
 
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,35 +140,33 @@ def test_the_memory_of_670_000_labels() -> None:
     assert memory_words(sizes, gpu=True) == f"{words} The GPU holds about 4.6 GB of the encoder's."
 
 
-def test_values_of_tf_idf_are_guessed_from_a_few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import plan as transformer_plan
-    from sylvan.models.transformer.training import TransformerTraining
+def test_values_of_tf_idf_are_estimated_from_a_few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.models.transformer import memory
 
-    monkeypatch.setattr(transformer_plan, "_COUNTED_TEXTS", 8)
-    training = TransformerTraining(small(vectorizer=TfidfVectorizer(ngrams=(1, 2))), TEXTS, LABELS, None)
-    guessed = transformer_plan.estimate(training, encoder_of(training.model)).n_terms
-    assert guessed == pytest.approx(len(training._terms().indices), rel=0.2)
-    nothing = TransformerTraining(small(vectorizer=TfidfVectorizer(min_token_length=99)), TEXTS, LABELS, None)
-    assert transformer_plan.estimate(nothing, encoder_of(nothing.model)).n_terms == 0
+    monkeypatch.setattr(memory, "_COUNTED_TEXTS", 8)
+    training = XRTransformer.training(small(vectorizer=TfidfVectorizer(ngrams=(1, 2))), TEXTS, LABELS, None)
+    estimated = training.estimate(encoder_of(training.model)).n_terms
+    assert estimated == pytest.approx(len(training.terms().indices), rel=0.2)
+    nothing = XRTransformer.training(small(vectorizer=TfidfVectorizer(min_token_length=99)), TEXTS, LABELS, None)
+    assert nothing.estimate(encoder_of(nothing.model)).n_terms == 0
 
 
 def test_too_little_memory_of_a_gpu_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked of CUDA, and what follows from its answer; nothing is trained."""
     import torch
 
-    from sylvan.models.transformer import plan as transformer_plan
-    from sylvan.models.transformer.training import TransformerTraining
+    from sylvan.models.transformer import memory
 
-    training = TransformerTraining(small(device="cuda:1"), TEXTS, LABELS, None)
+    training = XRTransformer.training(small(device="cuda:1"), TEXTS, LABELS, None)
     encoder = encoder_of(training.model)
-    sizes = transformer_plan.estimate(training, encoder)
+    sizes, given = training.estimate(encoder), (training.suited_matcher(encoder), "cuda:1")
     asked: list[Any] = []
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: asked.append(device) or (sizes.gpu - 1, 10**12))
     with pytest.raises(MemoryLimitError, match=r"of the GPU's memory, of which only .* are free.*force=True"):
-        transformer_plan.refuse_beyond_memory(training, encoder, sizes)
+        refuse_beyond_memory(encoder, sizes, *given)
     assert asked == [torch.device("cuda:1")]
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (sizes.gpu, 10**12))
-    transformer_plan.refuse_beyond_memory(training, encoder, sizes)
-    monkeypatch.setattr(transformer_plan, "available_bytes", lambda: 1000)
+    refuse_beyond_memory(encoder, sizes, *given)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(MemoryLimitError, match="of memory, but there are only"):
-        transformer_plan.refuse_beyond_memory(training, encoder, sizes)
+        refuse_beyond_memory(encoder, sizes, *given)

@@ -11,7 +11,7 @@ import pytest
 from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
-from sylvan import XRTransformer, XTransformer
+from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
 from sylvan.models.transformer.presets import (
     PRESETS,
     encoder_of,
@@ -42,8 +42,9 @@ def test_a_network_whatever_the_preset(bert: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp_path: Path) -> None:
-    settings = {"encoder": bert, "learning_rate": 1e-3, "epochs": 2.0, "max_length": 16, "branching": 4, "max_leaf": 4}
-    model = kind(**settings, preset="tiny", device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    settings = {"encoder": bert, "max_length": 16, "ranker": XRLinear(branching=4, max_leaf=4)}
+    matcher = TransformerMatcher(learning_rate=1e-3, epochs=2.0)
+    model = kind(**settings, matcher=matcher, preset="tiny", device="cpu", n_jobs=1).fit(TEXTS, LABELS)
     assert model.score(TEXTS, LABELS) > 0.9 and model.encoder_.max_length == 16
     losses = [entry["loss"] for entry in model.history_[0]["history"]["epochs"]]
     assert losses[-1] < losses[0]
@@ -64,8 +65,9 @@ def test_a_training_leaves_the_encoder_as_it_is_asked(tmp_path: Path) -> None:
     from neural.tiny_bert import tiny_bert
 
     bert = tiny_bert(tmp_path / "bert", TEXTS, dropout=0.5)
-    for held_out in (None, 4):
-        encoder = small(encoder=str(bert), max_steps=1, max_length=16, held_out=held_out).fit(TEXTS, LABELS).encoder_
+    for holdout in (0, 4):
+        model = small(encoder=str(bert), matcher__max_steps=1, max_length=16, matcher__holdout=holdout)
+        encoder = model.fit(TEXTS, LABELS).encoder_
         assert not any(module.training for module in encoder.modules())
         batch = encoder.collate(encoder.tokenize(TEXTS[:4]))
         assert bool((encoder(batch) == encoder(batch)).all())
@@ -75,11 +77,12 @@ def test_a_training_leaves_the_encoder_as_it_is_asked(tmp_path: Path) -> None:
 def test_a_model_that_recomputes_activations_is_pickled(lora_rank: int | None, bert: Path) -> None:
     if lora_rank is not None:
         pytest.importorskip("peft")
-    told = {"gradient_checkpointing": True, "lora_rank": lora_rank, "max_length": 16, "learning_rate": 1e-2}
+    told = {"max_length": 16, "matcher__lora_rank": lora_rank, "matcher__learning_rate": 1e-2}
+    told["matcher__gradient_checkpointing"] = True
     model = small(encoder=str(bert), **told).fit(TEXTS, LABELS)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
-    plain = small(encoder=str(bert), **{**told, "gradient_checkpointing": False}).fit(TEXTS, LABELS)
+    plain = small(encoder=str(bert), **{**told, "matcher__gradient_checkpointing": False}).fit(TEXTS, LABELS)
     np.testing.assert_allclose(model.embed(TEXTS), plain.embed(TEXTS), atol=1e-4)
     frozen = small(encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
     assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
@@ -88,8 +91,8 @@ def test_a_model_that_recomputes_activations_is_pickled(lora_rank: int | None, b
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 def test_a_model_with_lora_is_its_files_to_the_bit_and_learns_on(kind: Any, bert: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft")
-    told = {"max_length": 16, "learning_rate": 1e-2}
-    model = small(kind, encoder=str(bert), lora_rank=2, **told).fit(TEXTS, LABELS)
+    told = {"max_length": 16, "matcher__learning_rate": 1e-2}
+    model = small(kind, encoder=str(bert), matcher__lora_rank=2, **told).fit(TEXTS, LABELS)
     frozen = small(kind, encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
     assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
     before, ranked = model.embed(TEXTS), model.rank(TEXTS, k=3)
@@ -99,7 +102,7 @@ def test_a_model_with_lora_is_its_files_to_the_bit_and_learns_on(kind: Any, bert
     top = again.rank(TEXTS, k=3)
     assert top.labels.tobytes() == ranked.labels.tobytes() and top.scores.tobytes() == ranked.scores.tobytes()
 
-    further = small(kind, encoder=model.encoder_, learning_rate=1e-2).fit(TEXTS, LABELS)
+    further = small(kind, encoder=model.encoder_, matcher__learning_rate=1e-2).fit(TEXTS, LABELS)
     assert np.abs(further.embed(TEXTS) - before).max() > 1e-3
     np.testing.assert_array_equal(model.embed(TEXTS), before)
     changed = dict(further.encoder_.named_parameters())
@@ -115,9 +118,10 @@ def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
     from sylvan.neural import Engine, embed
 
     learned: list[Any] = []
-    ranked = kind._ranked
-    monkeypatch.setattr(kind, "_ranked", lambda self, *given: learned.append(given[2]) or ranked(self, *given))
-    settings = {"encoder": str(bert), "precision": "bf16", "epochs": 1.0, "max_length": 16, "cache": tmp_path}
+    rank = kind.training.rank
+    monkeypatch.setattr(kind.training, "rank", lambda self, *given: learned.append(given[1]) or rank(self, *given))
+    settings = {"encoder": str(bert), "max_length": 16, "cache": tmp_path}
+    settings |= {"matcher__precision": "bf16", "matcher__epochs": 1.0}
     model = small(kind, **settings).fit(TEXTS, LABELS)
     kept = sorted(path.name for path in tmp_path.iterdir())
     assert kept
@@ -133,7 +137,7 @@ def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
 
 def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:
     sentences = pytest.importorskip("sentence_transformers")
-    model = small(encoder=str(bert), epochs=1.0, max_length=16).fit(TEXTS, LABELS)
+    model = small(encoder=str(bert), matcher__epochs=1.0, max_length=16).fit(TEXTS, LABELS)
     model.encoder_.save_pretrained(tmp_path / "encoder")
     theirs = sentences.SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
     found = theirs.encode(TEXTS, normalize_embeddings=True)

@@ -11,14 +11,13 @@ import pytest
 from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
-from sylvan import LabelTree, TfidfVectorizer, XRLinear, XRTransformer, XTransformer
+from sylvan import LabelTree, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
 from sylvan.models.transformer.presets import (
-    CONSTRAINTS,
     PRESETS,
-    deep_settings,
     encoder_of,
     kind_of,
+    matcher_of,
     ranker_of,
     value_of,
     vectorizer_of,
@@ -27,14 +26,16 @@ from sylvan.models.transformer.presets import (
 pytest.importorskip("torch")
 
 
-def test_presets_and_parameters_before_them() -> None:
-    assert deep_settings(XRTransformer(), "network").batch_size == PRESETS["base"]["batch_size"]
-    assert deep_settings(XRTransformer(batch_size=7, deep_beam=3), "bag").batch_size == 7
-    assert deep_settings(XRTransformer(deep_beam=3), "sentence").beam == 3
-    assert deep_settings(XRTransformer(preset="paper"), "bag").epochs == PRESETS["paper"]["epochs"]
+def test_presets_and_what_is_given_before_them() -> None:
+    assert matcher_of(XRTransformer(), "network").batch_size == 32
+    assert matcher_of(XRTransformer(matcher=TransformerMatcher(batch_size=7, beam=3)), "bag").batch_size == 7
+    assert matcher_of(XRTransformer().set_params(matcher__beam=3), "sentence").beam == 3
+    assert matcher_of(XRTransformer(preset="paper"), "bag").epochs == 4.0
+    assert matcher_of(XRTransformer(preset="paper").set_params(matcher__beam=3), "bag").epochs == 4.0
+    assert matcher_of(XRTransformer(preset="paper", matcher=TransformerMatcher()), "bag").epochs == 1.0
     assert ranker_of(XRTransformer()).negatives == "paper"
-    assert ranker_of(XRTransformer(ranker=XRLinear(cost=3, beam=7), beam=9)).get_params()["cost"] == 3
-    assert ranker_of(XRTransformer(ranker=XRLinear(cost=3, beam=7), beam=9)).beam == 9
+    given = XRTransformer(ranker=XRLinear(cost=3, beam=7)).set_params(ranker__beam=9)
+    assert (ranker_of(given).cost, ranker_of(given).beam, ranker_of(given).negatives) == (3, 9, "tfn")
     assert vectorizer_of(XRTransformer()).sublinear_tf and not vectorizer_of(XRTransformer(preset="tiny")).sublinear_tf
     assert vectorizer_of(XRTransformer(vectorizer=TfidfVectorizer(ngrams=(1, 2)))).ngrams == (1, 2)
 
@@ -43,14 +44,15 @@ def test_presets_and_parameters_before_them() -> None:
 def test_a_kind_of_encoder_has_its_own_rates(preset: str, rate: float) -> None:
     model = XRTransformer(preset=preset)
     for kind in ("network", "sentence"):
-        found = deep_settings(model, kind)
+        found = matcher_of(model, kind)
         assert (found.learning_rate, found.label_learning_rate) == (rate, 0.01)
-    bag = deep_settings(model, "bag")
+    bag = matcher_of(model, "bag")
     assert (bag.learning_rate, bag.row_learning_rate, bag.label_learning_rate) == (0.005, 0.3, 0.15)
     scale = PRESETS[preset]["dense_scale"]
     assert [value_of(model, "dense_scale", kind) for kind in ("bag", "network", "sentence")] == [0.02, scale, scale]
-    told = deep_settings(XRTransformer(preset=preset, label_learning_rate=0.5, learning_rate=0.25), "bag")
-    assert (told.label_learning_rate, told.learning_rate) == (0.5, 0.25)
+    given = TransformerMatcher(label_learning_rate=0.5, learning_rate=0.25)
+    found = matcher_of(XRTransformer(preset=preset, matcher=given), "bag")
+    assert (found.label_learning_rate, found.learning_rate) == (0.5, 0.25)
 
 
 @pytest.mark.parametrize("preset", ["tiny", "base", "paper"])
@@ -77,8 +79,9 @@ def test_what_an_encoder_cannot_take_is_refused(encoder: str, name: str, tmp_pat
     if encoder == "folder":
         given.save_pretrained(tmp_path)
         given = tmp_path
-    told = {"pooling": "cls", "lora_rank": 2, "gradient_checkpointing": True, "max_length": 9}[name]
-    model = small(encoder=given, **{name: told})
+    value = {"pooling": "cls", "lora_rank": 2, "gradient_checkpointing": True, "max_length": 9}[name]
+    of_matcher = name in TransformerMatcher.parameter_names()
+    model = small(encoder=given, **{f"matcher__{name}" if of_matcher else name: value})
     if name == "max_length" and encoder != "object":
         assert encoder_of(model).max_length == 9
         return
@@ -87,42 +90,26 @@ def test_what_an_encoder_cannot_take_is_refused(encoder: str, name: str, tmp_pat
         model.fit(TEXTS, LABELS)
 
 
-def test_ranges_are_those_of_what_they_are_handed_to() -> None:
-    from sylvan.models.transformer.settings import DeepSettings
-
-    names = {"deep_beam": "beam"}
-    for name in ("learning_rate", "row_learning_rate", "label_learning_rate", "batch_size", "warmup", "deep_beam",
-                 "relevance", "negative_cost", "refresh", "held_out", "patience"):  # fmt: skip
-        theirs, ours = DeepSettings.constraints[names.get(name, name)], CONSTRAINTS[name]
-        for value in (0, 0.0, 1, 1.5, -1, "l1", "none", "x", 10**6):
-            assert ours.accepts(value) == theirs.accepts(value), (name, value)
-    for name in ("branching", "max_leaf", "beam", "negatives", "combine", "threshold", "calibration"):
-        for value in (0, 1, 2, 0.5, -1, "tfn", ["tfn", "man"], "paper", "platt"):
-            assert CONSTRAINTS[name].accepts(value) == XRLinear.constraints[name].accepts(value), (name, value)
-
-
 @pytest.mark.parametrize(
     ("params", "words"),
     [
         ({"preset": "huge"}, "'preset' parameter of XRTransformer must be one of 'tiny', 'base', 'paper'"),
         ({"encoder": 3}, "'encoder' parameter of XRTransformer must be 'bag', the path of a folder"),
-        ({"epochs": [1.0, -1.0]}, "'epochs' parameter of XRTransformer must be a float in"),
+        ({"matcher__epochs": [1.0, -1.0]}, "'epochs' parameter of TransformerMatcher must be a float in"),
+        ({"matcher": XRLinear()}, "'matcher' parameter of XRTransformer must be a TransformerMatcher or None. Got XR"),
         ({"max_length": 0}, "'max_length' parameter"),
         ({"device": "GPU 1"}, "'device' parameter of XRTransformer must be 'auto', 'cpu', 'cuda'"),
         ({"dense_scale": 0}, "'dense_scale' parameter"),
         ({"ranker": 3}, "'ranker' parameter of XRTransformer must be an XRLinear"),
         ({"cache": 3}, "'cache' parameter of XRTransformer must be the path of a folder"),
-        ({"max_leaf": 0}, "'max_leaf' parameter of XRTransformer"),
-        ({"epochs": [1.0, 2.0]}, "names 2 layers"),
+        ({"ranker__max_leaf": 0}, "'max_leaf' parameter of XRLinear"),
+        ({"matcher__epochs": [1.0, 2.0]}, "names 2 layers"),
         ({"dense_scale": 1e-40}, "'dense_scale' parameter of XRTransformer must be a float in"),
         ({"dense_scale": 1e39}, "'dense_scale' parameter of XRTransformer must be a float in"),
-        ({"embedding": "pifa_lf"}, "'embedding' parameter of XRTransformer must be one of 'pifa', 'pii', 'spectral'"),
-        ({"patience": 2}, "'patience' parameter needs 'held_out' rows"),
-        ({"n_trees": 0}, r"'n_trees' parameter of XRTransformer must be an int in \[1, 1000\]"),
-        (
-            {"ranker": XRLinear(tree=LabelTree.flat(8)), "n_trees": 2},
-            r"'n_trees' parameter .* must be 1 beside a ranker",
-        ),
+        ({"matcher__patience": 2}, "'patience' parameter of TransformerMatcher needs a 'holdout' to measure by"),
+        ({"ranker__n_trees": 0}, r"'n_trees' parameter of XRLinear must be an int in \[1, 1000\]"),
+        ({"ranker": XRLinear(tree=LabelTree.flat(8)), "ranker__n_trees": 2}, "must have n_trees=1 beside a tree"),
+        ({"vectorizer__min_df": 0}, "'min_df' parameter of TfidfVectorizer must be"),
         ({"ranker": XRLinear(embedding="pifa_lf")}, "'ranker' parameter of XRTransformer must have embedding='pifa'"),
     ],
 )
@@ -144,9 +131,9 @@ def test_x_transformer_has_one_tree() -> None:
     words = r"'ranker' parameter of XTransformer must have n_trees=1.*Got n_trees=3"
     with pytest.raises(ParameterError, match=words):
         small(XTransformer, ranker=XRLinear(n_trees=3)).fit(TEXTS, LABELS)
-    words = "'n_trees' parameter of XTransformer must be None, as its tree is that of the encoder's clusters. Got 2"
-    with pytest.raises(ParameterError, match=words):
-        small(XTransformer, n_trees=2).fit(TEXTS, LABELS)
+    with pytest.raises(ParameterError, match=words.replace("3", "2")):
+        small(XTransformer, ranker__n_trees=2).fit(TEXTS, LABELS)
+    assert XTransformer(preset="base").set_params(ranker__beam=4).ranker.n_trees == 1
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e15])
@@ -165,33 +152,35 @@ def test_an_encoder_s_class_is_no_encoder() -> None:
         small(encoder=BagTextEncoder).fit(TEXTS, LABELS)
 
 
-@pytest.mark.parametrize(("name", "value"), [("deep_beam", 20), ("refresh", 100)])
-def test_what_one_layer_of_clusters_has_no_use_for_is_refused(name: str, value: int) -> None:
+@pytest.mark.parametrize(("name", "value", "usual"), [("beam", 10, 20), ("refresh", 100, None)])
+def test_what_one_layer_of_clusters_has_no_use_for_is_refused(name: str, value: int, usual: Any) -> None:
     """The clusters hang on the root: all are candidates of every text, and nothing above them is searched."""
     words = (
-        f"'{name}' parameter of XTransformer must be None, as every cluster is a candidate of every text. Got {value}"
+        f"'{name}' parameter of TransformerMatcher must be {usual} in an XTransformer, as every cluster is a candidate "
+        f"of every text. Got {value}"
     )
     with pytest.raises(ParameterError, match=words):
-        small(XTransformer, **{name: value}).fit(TEXTS, LABELS)
-    small(XTransformer, **{name: None}).check_params()
-    small(XRTransformer, **{name: value}).check_params()
+        small(XTransformer, **{f"matcher__{name}": value}).fit(TEXTS, LABELS)
+    small(XTransformer, **{f"matcher__{name}": usual}).check_params()
+    small(XRTransformer, **{f"matcher__{name}": value}).check_params()
 
 
 def test_a_beam_that_is_set_later_counts(tuned: Any) -> None:
-    narrow = copy.deepcopy(tuned).set_params(beam=1)
+    narrow = copy.deepcopy(tuned).set_params(ranker__beam=1)
     assert narrow.rank(TEXTS, k=3).labels.tobytes() == tuned.rank(TEXTS, k=3, beam=1).labels.tobytes()
     assert narrow.rank(TEXTS, k=3).labels.tobytes() != tuned.rank(TEXTS, k=3).labels.tobytes()
 
 
-def test_none_is_what_was_fitted_again(tuned: Any, tmp_path: Path) -> None:
+def test_what_is_set_after_the_training_is_saved_and_can_be_set_back(tuned: Any, tmp_path: Path) -> None:
     expected = tuned.rank(TEXTS, k=3).scores.tobytes()
-    model = copy.deepcopy(tuned).set_params(beam=1, combine="ranker", tail="psp")
+    model = copy.deepcopy(tuned).set_params(ranker__beam=1, ranker__combine="ranker", ranker__tail="psp")
     assert model.rank(TEXTS, k=3).scores.tobytes() != expected
     model.save(tmp_path / "model")
     again = sylvan.load(tmp_path / "model")
     assert again.rank(TEXTS, k=3).scores.tobytes() == model.rank(TEXTS, k=3).scores.tobytes()
     for each in (model, again):
-        assert each.set_params(beam=None, combine=None, tail=None).rank(TEXTS, k=3).scores.tobytes() == expected
+        each.set_params(ranker__beam=10, ranker__combine="l3_hinge", ranker__tail=None)
+        assert each.rank(TEXTS, k=3).scores.tobytes() == expected
 
 
 def test_searches_begin_with_the_weights_that_were_given(tuned: Any) -> None:
@@ -219,7 +208,8 @@ def test_devices_that_are_not_there(frozen: Any) -> None:
 def test_ranking_is_by_what_was_fitted(kind: Any, tmp_path: Path) -> None:
     model = small(kind, frozen=True).fit(TEXTS, LABELS)
     before = model.rank(TEXTS, k=4).scores.tobytes()
-    model.set_params(dense_scale=5.0, vectorizer=TfidfVectorizer(norm=None), preset="base", ranker=XRLinear(cost=9.0))
+    ranker = XRLinear(cost=9.0, beam=1)
+    model.set_params(dense_scale=5.0, vectorizer=TfidfVectorizer(norm=None), preset="base", ranker=ranker)
     assert model.rank(TEXTS, k=4).scores.tobytes() == before
     model.save(tmp_path / "model")
     again = sylvan.load(tmp_path / "model")
@@ -235,20 +225,49 @@ def test_devices_that_only_encode(device: str) -> None:
         small(device=device).fit(TEXTS, LABELS)
 
 
-@pytest.mark.parametrize("name", ["ranker__cost", "vectorizer__norm", "beam__width"])
-def test_parameters_of_what_was_not_given(name: str) -> None:
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_parameters_of_parts_that_were_not_given_are_the_preset_s(kind: Any) -> None:
+    model = kind(preset="base")
+    n_trees = 3 if kind is XRTransformer else 1
+    found = model.get_params()
+    assert (found["ranker"], found["ranker__n_trees"], found["ranker__negatives"]) == (None, n_trees, "paper")
+    assert (found["vectorizer__sublinear_tf"], found["matcher__epochs"]) == (True, 1.0)
+    model.set_params(ranker__cost=2.0)
+    assert (model.ranker.cost, model.ranker.n_trees, model.ranker.negatives) == (2.0, n_trees, "paper")
+    assert model.matcher is None and model.vectorizer is None
+    model.set_params(matcher__epochs=9.0, preset="paper")
+    assert model.matcher.epochs == 9.0 and model.part("vectorizer").sublinear_tf is False
+    again, found = kind().set_params(**model.get_params()), model.get_params()
+    parts = ("vectorizer", "matcher", "ranker")
+    assert {n: v for n, v in again.get_params().items() if n not in parts} == {
+        n: v for n, v in found.items() if n not in parts
+    }
+
+
+@pytest.mark.parametrize("name", ["encoder__width", "cache__width"])
+def test_parameters_of_what_has_none(name: str) -> None:
     outer = name.partition("__")[0]
     words = rf"'{name}' parameter can't be set: the '{outer}' of this XRTransformer is None, which has no parameters\."
     with pytest.raises(ParameterError, match=words):
-        small().set_params(**{name: 2})
-    assert small(ranker=XRLinear()).set_params(ranker__cost=2.0).ranker.get_params()["cost"] == 2.0
+        XRTransformer().set_params(**{name: 2})
+    with pytest.raises(ParameterError, match="XRLinear has no parameter 'width'"):
+        XRTransformer().set_params(ranker__width=2)
+
+
+def test_clones_and_searches_reach_the_parts() -> None:
+    clone = pytest.importorskip("sklearn.base").clone
+    model = XRTransformer("bag", matcher=TransformerMatcher(epochs=[1.0, 2.0])).set_params(ranker__beam=3)
+    ours = clone(model)
+    assert ours.matcher is not model.matcher and repr(ours) == repr(model)
+    assert ours.set_params(ranker__beam=4, matcher__epochs=3.0).get_params()["ranker__beam"] == 4
+    assert (model.ranker.beam, model.matcher.epochs) == (3, [1.0, 2.0])
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 @pytest.mark.parametrize("integer", [np.int64, np.int32, np.uint8])
 def test_numpy_numbers_are_numbers(kind: Any, integer: Any, tmp_path: Path) -> None:
-    plain = small(kind, seed=3, batch_size=16, epochs=1.0).fit(TEXTS, LABELS)
-    model = small(kind, seed=integer(3), batch_size=integer(16), epochs=np.float32(1))
+    plain = small(kind, seed=3, matcher__batch_size=16, matcher__epochs=1.0).fit(TEXTS, LABELS)
+    model = small(kind, seed=integer(3), matcher__batch_size=integer(16), matcher__epochs=np.float32(1))
     model.fit(TEXTS, LABELS, checkpoint=tmp_path / "kept").save(tmp_path / "model")
     for each in (model, sylvan.load(tmp_path / "model")):
         assert each.rank(TEXTS, k=3).scores.tobytes() == plain.rank(TEXTS, k=3).scores.tobytes()

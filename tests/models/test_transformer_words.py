@@ -1,4 +1,4 @@
-"""Sentences name XRTransformer or XTransformer, whose parameters were typed, and not what is made of them inside."""
+"""Sentences name the object whose parameter is wrong, and where in XRTransformer or XTransformer it stands."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from encoded_texts import LABELS, TEXTS, small
 
-from sylvan import XRLinear, XRTransformer, XTransformer
+from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
-from sylvan.models.transformer import matcher as deep_matching
+from sylvan.models.transformer import fine_tuning
 
 pytest.importorskip("torch")
 
@@ -24,23 +24,23 @@ def _told(ask: Any, *given: Any) -> str:
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 @pytest.mark.parametrize(
-    ("params", "words"),
+    ("name", "value", "words"),
     [
-        ({"epochs": [1.0] * 9}, "The 'epochs' parameter of {} names 9 layers, but {trained} trained."),
-        ({"max_steps": [1] * 9}, "The 'max_steps' parameter of {} names 9 layers, but {trained} trained."),
-        ({"negatives": ["tfn"] * 9}, "The 'negatives' parameter of {} names 9 layers, but the tree has {depth}."),
-        ({"combine": ["sigmoid"] * 9}, "The 'combine' parameter of {} names 9 layers, but the tree has {depth}."),
+        ("matcher__epochs", [1.0] * 9, "of TransformerMatcher names 9 layers, but {trained} trained."),
+        ("matcher__max_steps", [1] * 9, "of TransformerMatcher names 9 layers, but {trained} trained."),
+        ("ranker__negatives", ["tfn"] * 9, "of XRLinear names 9 layers, but the tree has {depth}."),
+        ("ranker__combine", ["sigmoid"] * 9, "of XRLinear names 9 layers, but the tree has {depth}."),
     ],
 )
 def test_as_many_values_as_layers_before_anything_is_learned(
-    kind: Any, params: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kind: Any, name: str, value: Any, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain = small(kind, frozen=True).fit(TEXTS, LABELS)
     trained = {XTransformer: "1 is", XRTransformer: f"{plain.tree_.depth} are"}[kind]
-    expected = words.format(kind.__name__, trained=trained, depth=plain.tree_.depth)
-    monkeypatch.setattr(deep_matching, "fine_tune", None)  # a call would fail otherwise
-    assert _told(small(kind, **params).plan, TEXTS, LABELS) == expected
-    model = small(kind, **params)
+    expected = f"The '{name.partition('__')[2]}' parameter {words.format(trained=trained, depth=plain.tree_.depth)}"
+    monkeypatch.setattr(fine_tuning, "fine_tune", None)  # a call would fail otherwise
+    assert _told(small(kind, **{name: value}).plan, TEXTS, LABELS) == expected
+    model = small(kind, **{name: value})
     assert _told(lambda: model.fit(TEXTS, LABELS, checkpoint=tmp_path / "kept")) == expected
     assert not (tmp_path / "kept").exists(), "nothing to go on from"
 
@@ -49,12 +49,12 @@ def test_as_many_values_as_layers_before_anything_is_learned(
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"precision": "fp16"}, "The 'precision' parameter of {} is 'fp16', which needs a CUDA device"),
-        ({"device": "cuda:77"}, "The 'device' parameter of {} is 'cuda:77', but PyTorch sees"),
+        ({"matcher__precision": "fp16"}, "The 'precision' parameter of TransformerMatcher is 'fp16', which needs"),
+        ({"device": "cuda:77"}, "The 'device' parameter of Engine is 'cuda:77', but PyTorch sees"),
     ],
 )
 def test_where_it_is_trained(kind: Any, params: dict[str, Any], words: str) -> None:
-    assert _told(small(kind, **params).fit, TEXTS, LABELS).startswith(words.format(kind.__name__))
+    assert _told(small(kind, **params).fit, TEXTS, LABELS).startswith(words)
 
 
 def test_what_a_network_cannot_take(tmp_path: Path) -> None:
@@ -65,25 +65,32 @@ def test_what_a_network_cannot_take(tmp_path: Path) -> None:
 
     folder = tiny_bert(tmp_path / "bert")
     long = _told(small(encoder=folder, max_length=10**5).fit, TEXTS, LABELS)
-    assert long.startswith("The 'max_length' parameter of XRTransformer must")
-    lora = _told(small(XTransformer, encoder=folder, lora_rank=2, frozen=True).fit, TEXTS, LABELS)
-    assert lora.startswith("The 'lora_rank' parameter of XTransformer must be None where 'frozen' is True")
+    assert long.startswith("The 'max_length' parameter of TransformerEncoder must")
+    lora = _told(small(XTransformer, encoder=folder, matcher__lora_rank=2, frozen=True).fit, TEXTS, LABELS)
+    assert lora.startswith("The 'lora_rank' parameter of TransformerEncoder must be None where 'frozen' is True")
     own = _told(small(encoder=TransformerEncoder(folder, max_length=10**5)).fit, TEXTS, LABELS)
     assert own.startswith("The 'max_length' parameter of TransformerEncoder must")
 
 
-def test_what_was_given_keeps_its_own_name() -> None:
-    assert _told(small(ranker=XRLinear(beam=0)).fit, TEXTS, LABELS).startswith("The 'beam' parameter of XRLinear must")
-    given = small(ranker=XRLinear(negatives=["tfn"] * 9))
-    assert _told(given.fit, TEXTS, LABELS).startswith("The 'negatives' parameter of XRLinear names 9 layers")
-    both = small(ranker=XRLinear(), negatives=["tfn"] * 9)
-    assert _told(both.fit, TEXTS, LABELS).startswith("The 'negatives' parameter of XRTransformer names 9 layers")
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+@pytest.mark.parametrize(
+    ("params", "owner"),
+    [
+        ({"ranker": XRLinear(beam=0)}, "XRLinear"), ({"ranker__beam": 0}, "XRLinear"),
+        ({"matcher": TransformerMatcher(beam=0)}, "TransformerMatcher"), ({"matcher__beam": 0}, "TransformerMatcher"),
+    ],
+)  # fmt: skip
+def test_where_it_stands(kind: Any, params: dict[str, Any], owner: str) -> None:
+    (part,) = {name.partition("__")[0] for name in params}
+    said = _told(small(kind, **params).fit, TEXTS, LABELS)
+    assert said.startswith(f"The 'beam' parameter of {owner} must be an int in [1, ")
+    assert said.endswith(f"Got 0 instead. This {owner} is the '{part}' of {kind.__name__}.")
 
 
 @pytest.mark.parametrize(("name", "value"), [("beam", 0), ("combine", "sum"), ("tail", "head")])
 def test_what_is_set_after_the_training(name: str, value: Any, frozen: Any) -> None:
-    model = copy.deepcopy(frozen).set_params(**{name: value})
-    assert _told(model.rank, TEXTS, 2).startswith(f"The '{name}' parameter of XRTransformer must be")
+    model = copy.deepcopy(frozen).set_params(**{f"ranker__{name}": value})
+    assert _told(model.rank, TEXTS, 2).startswith(f"The '{name}' parameter of XRLinear must be")
 
 
 def test_progress_says_which_layer_is_fine_tuned(monkeypatch: pytest.MonkeyPatch) -> None:

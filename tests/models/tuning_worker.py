@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sylvan import LabelTree, validate
-from sylvan.models.transformer.layer_job import DeepLayerJob
-from sylvan.models.transformer.matcher import fine_tune
-from sylvan.models.transformer.settings import DeepSettings
+from sylvan.models.transformer.fine_tuning import fine_tune
+from sylvan.models.transformer.layer_job import LayerJob
+from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural import Engine, embed, open_encoder
 
 WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")
@@ -23,8 +23,8 @@ TEXTS = [f"{WORDS[i % 8]} {WORDS[(i * 3 + 1) % 8]} common" for i in range(45)]
 LABELS = [[i % 8] + ([(i * 3 + 1) % 8] if i % 3 == 0 else []) for i in range(45)]
 TREE = LabelTree((np.array([0, 2]), np.array([0, 2, 4]), np.array([0, 2, 4, 6, 8])), np.arange(8), 8)
 # 41 rows are learned from: a batch of each epoch has one row, and candidates are found anew there as everywhere.
-SETTINGS = DeepSettings(
-    learning_rate=1e-3, label_learning_rate=0.02, epochs=2, batch_size=8, beam=1, refresh=1, held_out=4, evaluations=1
+SETTINGS = TransformerMatcher(
+    learning_rate=1e-3, label_learning_rate=0.02, epochs=2, batch_size=8, beam=1, refresh=1, holdout=4, evaluations=1
 )
 STEPS = 12  # a layer
 
@@ -37,21 +37,21 @@ def training(bert: Path, engine: Engine | None, checkpoint: Path | None = None) 
     """Vectors of nodes and texts, losses, steps made, and how often was searched anew."""
     encoder, looked, steps = open_encoder(bert, max_length=16), 0, 0
     begin = embed(encoder, TEXTS, normalize=True)
-    prepare = DeepLayerJob.prepare
+    prepare = LayerJob.prepare
 
-    def counted(self: DeepLayerJob, step: int) -> None:
+    def counted(self: LayerJob, step: int) -> None:
         nonlocal looked, steps
         before = self.looked
         prepare(self, step)
         steps += 1
         looked += self.looked != before
 
-    DeepLayerJob.prepare = counted  # type: ignore[method-assign]
+    LayerJob.prepare = counted  # type: ignore[method-assign]
     try:
         rows, labels = encoder.tokenize(TEXTS), validate.labels(LABELS)
         matcher = fine_tune(encoder, rows, labels, TREE, range(3), SETTINGS, engine=engine, checkpoint=checkpoint)
     finally:
-        DeepLayerJob.prepare = prepare  # type: ignore[method-assign]
+        LayerJob.prepare = prepare  # type: ignore[method-assign]
     found = {f"table{layer.layer}": layer.table for layer in matcher.layers}
     losses = [entry["loss"] for record in matcher.history() for entry in record["history"]["epochs"] if entry["step"]]
     vectors = embed(encoder, TEXTS, normalize=True)
@@ -63,22 +63,22 @@ def training(bert: Path, engine: Engine | None, checkpoint: Path | None = None) 
 
 def stopped(bert: Path, engine: Engine, checkpoint: Path, at: int) -> None:
     """A training that ends before a step, counted over all layers."""
-    prepare, calls = DeepLayerJob.prepare, 0
+    prepare, calls = LayerJob.prepare, 0
 
-    def failing(self: DeepLayerJob, step: int) -> None:
+    def failing(self: LayerJob, step: int) -> None:
         nonlocal calls
         if calls == at:
             raise Stopped
         calls += 1
         prepare(self, step)
 
-    DeepLayerJob.prepare = failing  # type: ignore[method-assign]
+    LayerJob.prepare = failing  # type: ignore[method-assign]
     try:
         training(bert, engine, checkpoint)
     except Stopped:
         return
     finally:
-        DeepLayerJob.prepare = prepare  # type: ignore[method-assign]
+        LayerJob.prepare = prepare  # type: ignore[method-assign]
     raise AssertionError("it was to stop")
 
 

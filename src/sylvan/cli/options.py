@@ -228,7 +228,8 @@ def _hint(owner: type[Parameterized], name: str) -> str:
     of_parts = [setting for setting, *_ in settable_parameters(owner)]
     same = [setting for setting in of_parts if setting.rpartition("__")[2] == name]
     near = same or difflib.get_close_matches(name, [*known, *of_parts], n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"Its parameters are: {', '.join(known)}."
+    words = " or ".join(map(repr, near))
+    return f"Did you mean {words}?" if near else f"Its parameters are: {', '.join(known)}."
 
 
 def settable_parameters(owner: type[Parameterized]) -> Iterator[tuple[str, Any, Constraint]]:

@@ -92,7 +92,9 @@ def made_encoder(state: store.State, described: Any) -> Any:
 
 
 def need_dense_scale(state: store.State) -> float:
-    """The length of the encoder's vectors that the rankers have learned."""
+    """The length of the encoder's vectors that the rankers have learned, which the parameter may say otherwise."""
+    if "dense_scale" not in state.meta:
+        raise ModelError(f"{state.where!r} is damaged: it doesn't say how long its encoder's vectors are.")
     return store.need_float(state, "dense_scale", np.finfo(np.float32).tiny, np.finfo(np.float32).max)
 
 
