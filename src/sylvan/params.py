@@ -227,7 +227,7 @@ class Instance(Constraint):
     def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
         classes = self.classes or tuple(typing.get_origin(kind) or kind for kind in kinds)
         names = [kind.__name__ for kind in classes]
-        words = self.words or " or ".join(f"an {name}" if name[0] in "AEIOU" else f"a {name}" for name in names)
+        words = self.words or " or ".join(f"an {name}" if name[0] in "AEIOUX" else f"a {name}" for name in names)
         return Instance(classes, words, optional=optional)
 
 
@@ -447,13 +447,7 @@ class Parameterized:
         return getattr(self, name)
 
     def set_params(self: _Self, **values: Any) -> _Self:
-        """Set parameters by name, those of the object ``ranker`` as ``ranker__beam``.
-
-        Raises
-        ------
-        ParameterError
-            For an unknown name.
-        """
+        """Set parameters by name; an unknown name raises :class:`~sylvan.errors.ParameterError`."""
         known = self.parameter_names()
         for name, value in sorted(values.items(), key=lambda item: "__" in item[0]):  # objects before what is in them
             outer, _, inner = name.partition("__")
@@ -483,15 +477,14 @@ class Parameterized:
             For the first parameter out of its range, with the range and the value received.
         """
         for name in names if names is not None else self.parameter_names():
-            value = getattr(self, name)
             if name in self.constraints:
-                check_value(name, value, self.constraints[name], type(self).__name__)
-            if isinstance(value, Parameterized):
+                check_value(name, getattr(self, name), self.constraints[name], type(self).__name__)
+            if isinstance(part := getattr(self, name, None), Parameterized):
                 try:
-                    value.check_params()
+                    part.check_params()
                 except ParameterError as error:
-                    part, owner = type(value).__name__, type(self).__name__
-                    raise ParameterError(f"{error} This {part} is the {name!r} of {owner}.") from error
+                    where = f"This {type(part).__name__} is the {name!r} of {type(self).__name__}."
+                    raise ParameterError(f"{error} {where}") from error
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters

@@ -20,7 +20,6 @@ CIRCLES_LEFT: dict[str, list[list[str]]] = {
     ],
     "file": [
         ["sylvan.models.text_estimator", "sylvan.models.text_examples"],
-        ["sylvan.models.transformer.plan", "sylvan.models.transformer.training"],
     ],
 }
 PRIVATES_LEFT: dict[str, set[str]] = {
@@ -31,12 +30,6 @@ PRIVATES_LEFT: dict[str, set[str]] = {
         "_bias", "_branching", "_classes", "_dense", "_grown", "_loss", "_names_from_parts", "_names_to_parts", "_step",
     },
 
-    "models/transformer/plan.py": {"_index", "_own_trees", "_planned_sizes", "_shaped", "_terms", "_trained_layers"},
-    "models/transformer/presets.py": {"_own_trees"},
-    "models/transformer/state.py": {
-        "_encoder", "_fields_from_state", "_fields_to_meta", "_held", "_join", "_ranker_as_fitted",
-    },
-    "models/transformer/training.py": {"_own_trees", "_ranked", "_shaped", "_trained_layers"},
 }  # fmt: skip
 
 
