@@ -24,12 +24,6 @@ CIRCLES_LEFT: dict[str, list[list[str]]] = {
 }
 PRIVATES_LEFT: dict[str, set[str]] = {
     "models/text_examples.py": {"_feature_name", "_text_features"},
-
-    "models/beam_tree/changes.py": {"_bias", "_branching", "_classes", "_grown", "_is_fitted", "_loss"},
-    "models/beam_tree/state.py": {
-        "_bias", "_branching", "_classes", "_dense", "_grown", "_loss", "_names_from_parts", "_names_to_parts", "_step",
-    },
-
 }  # fmt: skip
 
 

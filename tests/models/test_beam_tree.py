@@ -14,7 +14,7 @@ import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, kernels
 from sylvan.errors import DataError, MemoryLimitError, ModelError, NotFittedError, ParameterError
 from sylvan.matching.class_beam import all_scores
-from sylvan.models.beam_tree.beam_tree import training as beam_tree_training
+from sylvan.models.beam_tree import training as beam_tree_training
 from sylvan.models.beam_tree.classes import Classes, classes_of
 
 WOODS = ["elm", "fir", "ash", "oak", "yew", "box"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,30 +18,33 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.beam_tree.changes import bind, rate_of, refuse_changes, told_classes
+from sylvan.models.beam_tree.changes import Bound, all_classes
 from sylvan.models.beam_tree.classes import Classes
 from sylvan.models.beam_tree.plan import plan_training
 from sylvan.models.beam_tree.search import rank_by_beam, rank_exactly, within_bounds
 from sylvan.models.beam_tree.settings import ClassWeight, TreeOf
-from sylvan.models.beam_tree.state import KIND, parameters_of, restore, state_of
+from sylvan.models.beam_tree.state import arrays_of, parameters_from, plain_parameters, weights_from
 from sylvan.models.beam_tree.training import (
     Examples,
     changeable,
     examples_of,
     go_on,
     learn,
+    rate_of,
 )
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Jobs, Number, NumberOr
+from sylvan.params import Choice, Range, Seed, Threads, fitted, parameterized
 from sylvan.ranking.class_training import LOSSES, OPTIMIZERS
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
 
 __all__ = ["BeamTreeClassifier"]
 
+KIND = "beam-tree"
 _MOST_SELECTED = 1 << 20
 
 
+@parameterized
 class BeamTreeClassifier(Estimator):
     """One class a row, out of hundreds to millions, at a cost a step that hardly grows with their number.
 
@@ -125,73 +128,32 @@ class BeamTreeClassifier(Estimator):
     ['elm', 'fir', 'ash', 'oak', 'yew', 'box']
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "branching": Number(int, 2, 1 << 20),
-        "n_candidates": Number(int, 1, _MOST_SELECTED),
-        "n_noises": Number(int, 1, _MOST_SELECTED),
-        "loss": Choice(tuple(LOSSES)),
-        "tree": TreeOf(),
-        "learning_rate": NumberOr(float, 0, open_low=True),
-        "optimizer": Choice(OPTIMIZERS),
-        "epochs": Number(int, 1, 1_000_000),
-        "l2": Number(float, 0),
-        "bias": Number(float, 0),
-        "beam": Number(int, 1, validate.MAX_COLUMNS),
-        "noise": Choice(("uniform", "unigram")),
-        "noise_power": Number(float, 0, 10),
-        "class_weight": ClassWeight(),
-        "seed": Number(int, 0, 2**31 - 1),
-        "n_jobs": Jobs(optional=True),
-    }
+    branching: Annotated[int, Range(2, 1 << 20)] = 10
+    n_candidates: Annotated[int, Range(1, _MOST_SELECTED)] = 9
+    n_noises: Annotated[int, Range(1, _MOST_SELECTED)] = 1
+    loss: Annotated[str, Choice(tuple(LOSSES))] = "cane"
+    tree: Annotated[str | LabelTree, TreeOf()] = "kmeans"
+    learning_rate: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
+    optimizer: Annotated[str, Choice(OPTIMIZERS)] = "adagrad"
+    epochs: Annotated[int, Range(1, 1_000_000)] = 10
+    l2: Annotated[float, Range(0)] = 0.0
+    bias: Annotated[float, Range(0)] = 1.0
+    beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
+    noise: Annotated[str, Choice(("uniform", "unigram"))] = "uniform"
+    noise_power: Annotated[float, Range(0, 10)] = 0.75
+    class_weight: Annotated[str | Mapping[Any, float] | None, ClassWeight()] = None
+    seed: Seed = 0
+    n_jobs: Threads = None
 
     gives_probabilities: ClassVar[bool] = True
     takes_class_names: ClassVar[bool] = True
-    weights_: ClassWeights
-    learning_rate_: float
-    history_: npt.NDArray[np.float64]
-    _classes: Classes
-    _dense: bool
-    _loss: str
-    _bias: float
-    _branching: int
-    _grown: str
-    _step: int  # examples shown so far
-
-    def __init__(
-        self,
-        branching: int = 10,
-        n_candidates: int = 9,
-        n_noises: int = 1,
-        loss: str = "cane",
-        tree: str | LabelTree = "kmeans",
-        learning_rate: float | str = "auto",
-        optimizer: str = "adagrad",
-        epochs: int = 10,
-        l2: float = 0.0,
-        bias: float = 1.0,
-        beam: int = 10,
-        noise: str = "uniform",
-        noise_power: float = 0.75,
-        class_weight: str | Mapping[Any, float] | None = None,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.branching = branching
-        self.n_candidates = n_candidates
-        self.n_noises = n_noises
-        self.loss = loss
-        self.tree = tree
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.epochs = epochs
-        self.l2 = l2
-        self.bias = bias
-        self.beam = beam
-        self.noise = noise
-        self.noise_power = noise_power
-        self.class_weight = class_weight
-        self.seed = seed
-        self.n_jobs = n_jobs
+    weights_: ClassWeights = fitted()
+    learning_rate_: float = fitted()
+    history_: npt.NDArray[np.float64] = fitted()
+    _classes: Classes = fitted()
+    _dense: bool = fitted()
+    _bound: Bound = fitted()
+    _step: int = fitted()  # examples shown so far
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None
@@ -261,10 +223,11 @@ class BeamTreeClassifier(Estimator):
         """
         self.check_params()
         resolve_jobs(self.n_jobs)
-        given = told_classes(self, y, classes)
-        if not self._is_fitted():
+        known = self._classes if self._is_fitted() else None
+        given = all_classes(y, classes, self.class_weight, known)
+        if known is None:
             return self._begin(X, *examples_of(self, X, y, sample_weight, given), epochs=1)
-        refuse_changes(self, given)
+        self._bound.refuse_changes(self.get_params(deep=False), self.tree_)
         self._go_on(examples_of(self, X, y, sample_weight, self._classes, self._rows(X, bounded=False))[0])
         return self
 
@@ -275,7 +238,7 @@ class BeamTreeClassifier(Estimator):
         learned = learn(self, examples, epochs, force)
         self.weights_, self.learning_rate_, self.history_ = learned.weights, learned.learning_rate, learned.history
         self._classes, self._dense = classes, isinstance(examples.X, np.ndarray)
-        bind(self)
+        self._bound = Bound.to(self.get_params(deep=False))
         self._step = learned.n_shown
         self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, examples.counts()
         self._keep_names(X, classes.vocabulary)
@@ -363,7 +326,15 @@ class BeamTreeClassifier(Estimator):
         rows = self._rows(X)
         labels, jobs = self._filter(allowed, denied, rows.shape[0]), resolve_jobs(self.n_jobs)
         return rank_by_beam(
-            self.weights_, rows, k, beam, loss=self._loss, bias=self._bias, labels=labels, raw=raw, n_jobs=jobs
+            self.weights_,
+            rows,
+            k,
+            beam,
+            loss=self._bound.loss,
+            bias=self._bound.bias,
+            labels=labels,
+            raw=raw,
+            n_jobs=jobs,
         )
 
     def predict(  # type: ignore[override]  # one class a row, not labels by a rule
@@ -425,16 +396,21 @@ class BeamTreeClassifier(Estimator):
             )
         k = min(validate.count(k, "k", owner="predict_proba"), self.n_labels_)
         top = rank_exactly(
-            self.weights_, self._rows(X), k, loss=self._loss, bias=self._bias, n_jobs=resolve_jobs(self.n_jobs)
+            self.weights_,
+            self._rows(X),
+            k,
+            loss=self._bound.loss,
+            bias=self._bound.bias,
+            n_jobs=resolve_jobs(self.n_jobs),
         )
         return self.probabilities(top).to_csr(self.n_labels_)
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         beam = self.beam if options.get("beam") is None else options["beam"]
-        return class_votes(self.weights_, row, label, beam, top, names, loss=self._loss, bias=self._bias)
+        return class_votes(self.weights_, row, label, beam, top, names, loss=self._bound.loss, bias=self._bound.bias)
 
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
-        return class_notes(self._loss)
+        return class_notes(self._bound.loss)
 
     def _probabilities(self, top: TopK) -> Any:
         return np.exp(np.minimum(top.scores, 0))
@@ -472,7 +448,21 @@ class BeamTreeClassifier(Estimator):
     def to_state(self) -> store.State:
         """The tree and the weights as plain values and arrays; a tree given as a parameter is kept as ``tree_``."""
         self._need_fit("to_state")
-        return state_of(self)
+        meta = {
+            "n_features": self.n_features_,
+            "n_rows": self.n_rows_,
+            "n_labels": self.n_labels_,
+            "n_shown": self._step,
+            "dense": self._dense,
+            "trained_rate": self.learning_rate_,
+            **self._bound.to_json(),
+        }
+        arrays = {**arrays_of(self.weights_, self._dense), "history": self.history_}
+        arrays["label_counts"] = self.label_counts_
+        if self._classes.values is not None:
+            arrays["class_values"] = self._classes.values
+        parts = {"tree": self.tree_.to_state(), **self._names_to_parts()}
+        return store.State(KIND, 1, plain_parameters(self.get_params(deep=False)), meta, arrays, parts)
 
     @classmethod
     def from_state(cls, state: store.State) -> BeamTreeClassifier:
@@ -484,11 +474,23 @@ class BeamTreeClassifier(Estimator):
             When something is missing, of the wrong kind or inconsistent.
         """
         store.need_kind(state, KIND)
-        params, tree = parameters_of(state, cls.parameter_names())
-        model = cls(**params)
+        tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
+        model = cls(**parameters_from(state, cls.parameter_names(), tree))
         model.check_params()
         resolve_jobs(model.n_jobs)
-        restore(model, state, tree)
+        n_labels = store.need_int(state, "n_labels", tree.n_labels, tree.n_labels)
+        model.n_features_ = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
+        model.n_rows_ = store.need_int(state, "n_rows", 1)
+        model._step = store.need_int(state, "n_shown", 0, 2**62)
+        model._dense = store.need_bool(state, "dense")
+        model._bound = Bound.from_state(state)
+        model.learning_rate_ = store.need_float(state, "trained_rate", 0)
+        model.weights_ = weights_from(state, tree, model.n_features_, model._dense)
+        model.history_ = store.need_array(state, "history", np.float64, (None, 2))
+        model.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
+        model.n_labels_ = n_labels
+        model._names_from_parts(state)
+        model._classes = Classes(n_labels, model.vocabulary_).values_from(state)
         return model
 
 

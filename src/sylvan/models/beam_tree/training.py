@@ -17,7 +17,6 @@ from sylvan.errors import DataError, MemoryLimitError
 from sylvan.indexing import LabelTree, balanced_tree, class_centers, class_tree
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.matching.class_beam import ClassWeights
-from sylvan.models.beam_tree.changes import rate_of
 from sylvan.models.beam_tree.classes import Classes, classes_of
 from sylvan.models.beam_tree.search import rank_by_beam
 from sylvan.models.beam_tree.settings import row_weights
@@ -35,6 +34,7 @@ __all__ = [
     "learn",
     "make_tree",
     "noise_of",
+    "rate_of",
     "train_epochs",
     "training_of",
 ]
@@ -186,6 +186,11 @@ def learn(model: Any, examples: Examples, epochs: int, force: bool) -> Learned:
         return Learned(weights, training.learning_rate, np.zeros((0, 2)), 0)
     history = train_epochs(weights, examples, training, rows, [1.0] * epochs, noise=noise)
     return Learned(weights, training.learning_rate, history, epochs * len(rows))
+
+
+def rate_of(model: Any) -> float:
+    """The learning rate to go on with: the parameter, or for "auto" the one that was chosen or was there last."""
+    return float(model.learning_rate_ if isinstance(model.learning_rate, str) else model.learning_rate)
 
 
 def go_on(
