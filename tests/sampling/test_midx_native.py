@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sylvan.errors import ParameterError
 from sylvan.sampling import MIDX
-from sylvan.sampling.midx.midx import native_draws
+from sylvan.sampling.midx import native_draws
 
 
 def pair(n: int, dim: int, **parameters: object) -> tuple[MIDX, MIDX]:
