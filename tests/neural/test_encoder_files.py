@@ -44,7 +44,8 @@ def change(path: Path, **values: Any) -> None:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "pooler", "max", "last"])
 def test_sentence_transformers_gives_the_same_vectors(whole: str, tmp_path: Path, pooling: str) -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
+    import sentence_transformers
+
     encoder = TransformerEncoder(whole, pooling=pooling, max_length=20)
     encoder.save_pretrained(tmp_path / "saved")
     theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
@@ -58,8 +59,9 @@ def test_sentence_transformers_gives_the_same_vectors(whole: str, tmp_path: Path
 
 
 def test_a_folder_of_sentence_transformers_with_every_step(whole: str, tmp_path: Path) -> None:
-    st = pytest.importorskip("sentence_transformers")
-    modules = pytest.importorskip("sentence_transformers.models")
+    import sentence_transformers as st
+    from sentence_transformers.sentence_transformer import modules
+
     torch.manual_seed(0)
     network = modules.Transformer(whole, max_seq_length=30)
     modes = ("mean", "max", "cls", "weightedmean", "mean_sqrt_len_tokens", "lasttoken")
@@ -83,7 +85,8 @@ def test_a_folder_of_sentence_transformers_with_every_step(whole: str, tmp_path:
 
 
 def test_the_pretrained_encoder_is_that_of_sentence_transformers() -> None:
-    st = pytest.importorskip("sentence_transformers")
+    import sentence_transformers as st
+
     encoder = open_encoder(minilm())
     assert type(encoder) is SentenceEncoder and encoder.normalizes and encoder.max_length == 256
     theirs = st.SentenceTransformer(minilm(), device="cpu")
@@ -193,15 +196,12 @@ def test_half_precision_is_read_as_single(folder: Path) -> None:
     torch.testing.assert_close(table.detach(), half["embeddings.word_embeddings.weight"].float(), atol=0, rtol=0)
 
 
-def test_pickled_weights_and_shards(folder: Path, whole: str) -> None:
+def test_weights_in_several_files(folder: Path, whole: str) -> None:
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
-    torch.save(weights, folder / "pytorch_model.bin")
     expected = embed(TransformerEncoder(whole, max_length=20), TEXTS)
-    np.testing.assert_array_equal(embed(TransformerEncoder(folder, max_length=20), TEXTS), expected)
-    (folder / "pytorch_model.bin").unlink()
     names = sorted(weights)
     for i, some in enumerate((names[:5], names[5:])):
         save_file({name: weights[name] for name in some}, folder / f"part{i}.safetensors", metadata={"format": "pt"})
@@ -213,7 +213,8 @@ def test_pickled_weights_and_shards(folder: Path, whole: str) -> None:
         open_encoder(folder)
 
 
-def test_code_in_pickled_weights_is_not_run(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"])
+def test_pickled_weights_are_refused(name: str, folder: Path, tmp_path: Path) -> None:
     import pickle
 
     class Trap:
@@ -221,10 +222,95 @@ def test_code_in_pickled_weights_is_not_run(folder: Path, tmp_path: Path) -> Non
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     (folder / "model.safetensors").unlink()
-    torch.save({"a": Trap()}, folder / "pytorch_model.bin", pickle_module=pickle)
-    with pytest.raises(ModelError, match="can't be loaded"):
+    torch.save({"a": Trap()}, folder / name, pickle_module=pickle)
+    with pytest.raises(ModelError, match=rf"weights are pickled \({name}\), and Sylvan reads model.safetensors alone"):
         open_encoder(folder, max_length=20)
     assert not (tmp_path / "sprung").exists()
+
+
+def test_pickled_weights_of_a_layer_are_refused(whole: str, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    steps = [modules.Transformer(whole), modules.Pooling(32), modules.Dense(32, 4)]
+    SentenceTransformer(modules=steps, device="cpu").save(str(tmp_path / "theirs"))
+    open_encoder(tmp_path / "theirs").load()
+    layer = tmp_path / "theirs" / "2_Dense"
+    torch.save(steps[2].state_dict(), layer / "pytorch_model.bin")
+    (layer / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"model.safetensors' is missing"):
+        open_encoder(tmp_path / "theirs")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"config_kwargs": {"num_hidden_layers": 10**9}, "model_kwargs": {"attn_implementation": "no/such"}}, ""),
+        ({"tokenizer_name_or_path": "../elsewhere", "model_args": {"trust_remote_code": True}}, ""),
+        ({"module_output_name": "sentence_embedding"}, "Sylvan pools the vectors of a text's tokens"),
+        ({"modality_config": {"text": {"method": "save_pretrained"}}}, "is asked for {'method': 'save_pretrained'}"),
+        ({"modality_config": []}, "The settings in .* can't be loaded"),
+        ({"model_kwargs": 3}, "The settings in .* can't be loaded"),
+    ],
+)
+def test_settings_of_sentence_transformers_reach_no_constructor(
+    settings: dict[str, Any], sentence: str, folder: Path
+) -> None:
+    """Beside lengths, lower case and what is pooled, the file may hold arguments of transformers' functions."""
+    expected = embed(open_encoder(folder, max_length=16), TEXTS)
+    open_encoder(folder, max_length=16).save_pretrained(folder)
+    change(folder / "sentence_bert_config.json", **settings)
+    if sentence:
+        with pytest.raises(ModelError, match=sentence):
+            open_encoder(folder)
+    else:
+        np.testing.assert_array_equal(embed(open_encoder(folder), TEXTS), expected)
+
+
+@pytest.mark.parametrize("kind", ["os.path.Pooling", "own.Pooling", "sentence_transformers.no.such.Pooling"])
+def test_no_class_is_imported_by_its_name_in_a_file(kind: str, folder: Path, tmp_path: Path) -> None:
+    (folder / "own.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'sprung')!r})\n", "utf-8")
+    expected = embed(open_encoder(folder, max_length=16), TEXTS)
+    open_encoder(folder, max_length=16).save_pretrained(folder)
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    modules[1]["type"] = kind
+    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
+    np.testing.assert_array_equal(embed(open_encoder(folder), TEXTS), expected)
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("activation", ["os.mkdir", "torch.hub.Tanh", "own.Tanh", "torch.nn.Sequential", 3])
+def test_activations_that_are_none(activation: Any, folder: Path) -> None:
+    open_encoder(folder, max_length=16, pooling="pooler").save_pretrained(folder)
+    change(folder / "2_Dense" / "config.json", activation_function=activation)
+    with pytest.raises(ModelError, match="describes a layer that Sylvan doesn't know"):
+        open_encoder(folder)
+
+
+def test_lower_case_that_a_folder_asks_for(folder: Path) -> None:
+    import sentence_transformers
+
+    change(folder / "tokenizer_config.json", do_lower_case=False)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    tokenizer["normalizer"]["lowercase"] = False
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    encoder = open_encoder(folder, max_length=16)
+    small, large = ["whales in the south seas"], ["WHALES in the South Seas"]
+    assert abs(embed(encoder, small) - embed(encoder, large)).max() > 1e-3
+    encoder.save_pretrained(folder)
+    change(folder / "sentence_bert_config.json", do_lower_case=True)
+    lower = open_encoder(folder)
+    np.testing.assert_array_equal(embed(lower, small), embed(lower, large))
+    lower.save_pretrained(folder / "again")
+    np.testing.assert_array_equal(embed(open_encoder(folder / "again"), large), embed(encoder, small))
+    theirs = sentence_transformers.SentenceTransformer(str(folder / "again"), device="cpu")
+    np.testing.assert_allclose(theirs.encode(large, show_progress_bar=False), embed(lower, large), atol=1e-5)
+
+
+def test_quantised_weights_are_refused(folder: Path) -> None:
+    change(folder / "config.json", quantization_config={"quant_method": "fp8"})
+    with pytest.raises(ModelError, match=r"are quantised .* Take the model that they were made of\.$"):
+        open_encoder(folder, max_length=20)
 
 
 def test_code_that_comes_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
@@ -325,10 +411,10 @@ def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: str, folder: Pa
         ([("models.Pooling", "1")], "the step 'models.Pooling' at place 0, where Sylvan knows none"),
         ([("models.Transformer", "../elsewhere")], "names the path '../elsewhere', which leads elsewhere"),
         ([("models.Transformer", ""), ("models.Pooling", "none")], r"none/config.json' can't be read"),
-        ([("models.Transformer", ""), ("models.Pooling", "odd")], "pools by 'median'"),
-        ([("models.Transformer", ""), ("models.Pooling", "lists")], r"pools by \[\['mean'\]\]"),
+        ([("models.Transformer", ""), ("models.Pooling", "odd")], r"odd' can't be loaded: Invalid pooling .*'median'"),
+        ([("models.Transformer", ""), ("models.Pooling", "lists")], r"Invalid pooling mode: \['mean'\]"),
         ([("models.Transformer", ""), ("models.Pooling", "prompt")], r"pools without the prompt's tokens"),
-        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "odd")], "a layer that Sylvan doesn't"),
+        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "flat")], "layer that Sylvan doesn't"),
         ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "2")], "model.safetensors' is missing"),
         (
             [("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "huge")],
@@ -345,9 +431,13 @@ def test_spoiled_modules(modules: Any, sentence: str, folder: Path) -> None:
         modules = [step if isinstance(step, int) else {"type": step[0], "path": step[1]} for step in modules]
     write("modules.json", json.dumps(modules))(folder)
     write("1/config.json", json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}))(folder)
-    write("odd/config.json", json.dumps({"pooling_mode": "median", "in_features": 0}))(folder)
-    write("lists/config.json", json.dumps({"pooling_mode": [["mean"]]}))(folder)
-    write("prompt/config.json", json.dumps({"pooling_mode": "mean", "include_prompt": False}))(folder)
+    for name, config in (
+        ("odd", {"pooling_mode": "median"}),
+        ("lists", {"pooling_mode": [["mean"], "cls"]}),
+        ("prompt", {"pooling_mode": "mean", "include_prompt": False}),
+    ):
+        write(f"{name}/config.json", json.dumps({"embedding_dimension": 32, **config}))(folder)
+    write("flat/config.json", json.dumps({"in_features": 0, "out_features": 4}))(folder)
     write("2/config.json", json.dumps({"in_features": 32, "out_features": 4}))(folder)
     write("huge/config.json", json.dumps({"in_features": 2**20, "out_features": 2**20}))(folder)
     with pytest.raises(ModelError, match=sentence):
@@ -449,12 +539,11 @@ def test_a_name_that_was_downloaded_before(whole: str, tmp_path: Path, monkeypat
 
 
 def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the hub is asked for: no pickled weights where there are others, and nothing when it has no such model."""
+    """What the hub is asked for: no pickled weights, and nothing when it has no such model."""
     import huggingface_hub
 
     asked: list[list[str] | None] = []
     place = Path(shutil.copytree(whole, tmp_path / "bert"))
-    weights = (place / "model.safetensors").read_bytes()
 
     def download(name: str, *, allow_patterns: list[str] | None = None, **settings: Any) -> str:
         asked.append(allow_patterns)
@@ -465,10 +554,8 @@ def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatc
             raise huggingface_hub.errors.RepositoryNotFoundError("404", response=response)  # type: ignore[arg-type]
         if name == "someone/slow":
             raise TimeoutError("timed out\nand more")
-        if "*.bin" in (allow_patterns or []):
-            (place / "model.safetensors").write_bytes(weights)  # stands for the pickled ones
-        elif name == "someone/old":
-            (place / "model.safetensors").unlink()
+        if name == "someone/old":
+            (place / "model.safetensors").unlink(missing_ok=True)
         return str(place)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
@@ -476,8 +563,9 @@ def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatc
     monkeypatch.setattr(hugging_face, "_need_connection", lambda *_: None)
     assert open_encoder("someone/new", max_length=20).dim_out == 32
     assert len(asked) == 4 and "*.bin" not in asked[1]  # once by open_encoder, once by the encoder itself
-    open_encoder("someone/old", max_length=20)
-    assert "*.bin" in asked[6]
+    with pytest.raises(ModelError, match=r"its weights \(model.safetensors\) are missing; Sylvan reads no others"):
+        open_encoder("someone/old", max_length=20)
+    assert not any("bin" in pattern for patterns in asked for pattern in patterns or [])
     with pytest.raises(ModelError, match=r"no folder 'someone/unknown', and the .* hub has no public model"):
         open_encoder("someone/unknown")
     with pytest.raises(ModelError, match=r"hub can't be asked for a model of that name \(timed out\)"):

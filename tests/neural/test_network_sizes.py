@@ -77,7 +77,7 @@ def test_a_network_too_large_for_the_memory_is_refused_by_the_shapes_of_its_weig
         ({"num_hidden_layers": -1}, r"'num_hidden_layers' must be in \[0, 256\] where .* Got -1 instead"),
     ],
 )
-@pytest.mark.parametrize("how", ["safetensors", "pickled", "with a head"])
+@pytest.mark.parametrize("how", ["whole", "in two files", "with a head"])
 def test_sizes_that_are_not_those_of_the_weights(config: dict[str, Any], sentence: str, how: str, folder: Path) -> None:
     save_otherwise(folder, how)
     open_encoder(folder, max_length=20).load()
@@ -91,9 +91,14 @@ def save_otherwise(folder: Path, how: str) -> None:
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
-    if how == "pickled":
+    if how == "in two files":
         (folder / "model.safetensors").unlink()
-        torch.save(weights, folder / "pytorch_model.bin")
+        names = sorted(weights)
+        for i in range(2):
+            part = {name: weights[name] for name in names[i::2]}
+            save_file(part, folder / f"part{i}.safetensors", metadata={"format": "pt"})
+        where = {name: f"part{i % 2}.safetensors" for i, name in enumerate(names)}
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}), "utf-8")
     elif how == "with a head":  # as BertForMaskedLM and the like are saved, of old; those have no pooler
         weights = {
             f"bert.{name.replace('LayerNorm.weight', 'LayerNorm.gamma').replace('LayerNorm.bias', 'LayerNorm.beta')}": w
@@ -104,7 +109,7 @@ def save_otherwise(folder: Path, how: str) -> None:
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_tables_that_no_file_has_are_held_against_its_size(tmp_path: Path) -> None:
+def test_a_huge_table_that_no_file_has(tmp_path: Path) -> None:
     """T5's files may have its table under the name of the encoder's alone."""
     from safetensors.torch import load_file, save_file
     from transformers import T5Config, T5Model
@@ -121,7 +126,7 @@ def test_tables_that_no_file_has_are_held_against_its_size(tmp_path: Path) -> No
     weights["elsewhere"] = weights.pop("shared.weight")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     change(folder / "config.json", vocab_size=2**40)
-    with pytest.raises(ModelError, match=r"asks for 'shared.weight' of the shape \(1099511627776, 16\), which the"):
+    with pytest.raises(ModelError, match=r"hold no weights for .* of the shape \(1099511627776, 16\) among them"):
         open_encoder(folder, max_length=20)
 
 

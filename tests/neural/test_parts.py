@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -111,3 +112,13 @@ def test_no_picture(history: History, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(DataError, match="needs matplotlib"):
         draw_convergence(history, [tmp_path / "a.png"])
+
+
+def test_what_encoders_need_is_loaded_with_an_encoder() -> None:
+    code = (
+        "import sys; from sylvan.neural import BagTextEncoder, Engine, SentenceEncoder, TransformerEncoder, embed, train;"
+        "embed(BagTextEncoder(dim=2), ['a']); TransformerEncoder('bert'); SentenceEncoder('bert');"
+        "print(sorted({'sentence_transformers', 'transformers', 'accelerate', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

@@ -30,7 +30,7 @@ __all__ = [
 
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tekken.json", "bpe.codes")
 _TOKENIZER_ENDINGS = (".model", ".spm", ".tiktoken")
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_WEIGHTS = "model.safetensors"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 
@@ -109,23 +109,29 @@ def check_files(folder: str) -> None:
             f"The encoder in {folder!r} has an adapter beside it (adapter_config.json), as LoRA leaves one: merge it "
             "into the weights first (peft's merge_and_unload), and save the whole to a folder of its own."
         )
-    for index in (f"{name}.index.json" for name in _WEIGHTS if name not in names):
-        if index in names:
-            found = read_json(os.path.join(folder, index)).get("weight_map")
-            shards = set(found.values()) if isinstance(found, dict) else {"weight_map"}
-            if missing := sorted(str(shard) for shard in shards if shard not in names):
-                raise ModelError(
-                    f"The encoder in {folder!r} is incomplete: {', '.join(missing)} of {index} is missing."
-                )
-            break
-    else:
-        if not names & set(_WEIGHTS):
-            raise ModelError(f"The encoder in {folder!r} is incomplete: its weights (model.safetensors) are missing.")
+    if _WEIGHTS not in names:
+        index = f"{_WEIGHTS}.index.json"
+        if index not in names:
+            raise ModelError(f"The encoder in {folder!r} is incomplete: {_no_weights(names)}")
+        found = read_json(os.path.join(folder, index)).get("weight_map")
+        shards = set(found.values()) if isinstance(found, dict) else {"weight_map"}
+        if missing := sorted(str(shard) for shard in shards if shard not in names):
+            raise ModelError(f"The encoder in {folder!r} is incomplete: {', '.join(missing)} of {index} is missing.")
     if not names & set(_TOKENIZERS) and not any(name.endswith(_TOKENIZER_ENDINGS) for name in names):
         raise ModelError(
             f"The encoder in {folder!r} is incomplete: its tokenizer (tokenizer.json, vocab.txt or the like) is "
             "missing."
         )
+
+
+def _no_weights(names: set[str]) -> str:
+    pickled = sorted(name for name in names if name.startswith("pytorch_model") and ".bin" in name)
+    if not pickled:
+        return f"its weights ({_WEIGHTS}) are missing; Sylvan reads no others."
+    return (
+        f"its weights are pickled ({pickled[0]}), and Sylvan reads {_WEIGHTS} alone. Where you trust them, "
+        "transformers' AutoModel.from_pretrained(folder).save_pretrained(folder) writes that file."
+    )
 
 
 def read_json(path: str, kind: type = dict) -> Any:
@@ -150,28 +156,22 @@ def read_json(path: str, kind: type = dict) -> Any:
 
 
 def read_tensors(folder: str) -> dict[str, Tensor]:
-    """The tensors of a folder's ``model.safetensors``, or else of its ``pytorch_model.bin``.
+    """The tensors of a folder's ``model.safetensors``.
 
     Raises
     ------
     ModelError
-        When both are missing, or the file is damaged.
+        When it is missing or damaged.
     """
-    path, old = (os.path.join(folder, name) for name in _WEIGHTS)
-    pickled = not os.path.exists(path) and os.path.exists(old)
+    path = os.path.join(folder, _WEIGHTS)
     try:
-        if pickled:
-            found = torch.load(old, map_location="cpu", weights_only=True)
-        else:
-            found = hugging_face.need("safetensors.torch").load_file(path)
+        found = hugging_face.need("safetensors.torch").load_file(path)
     except (ImportError, MemoryError):
         raise
     except FileNotFoundError as error:
         raise ModelError(f"{path!r} is missing.") from error
-    except Exception as error:  # of the reader of either format
-        raise ModelError(f"{old if pickled else path!r} can't be read: {hugging_face.reason_of(error)}") from error
-    if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
-        raise ModelError(f"{old!r} is damaged: it must hold tensors by their names.")
+    except Exception as error:  # of safetensors
+        raise ModelError(f"{path!r} can't be read: {hugging_face.reason_of(error)}") from error
     return {str(name): tensor.float() for name, tensor in found.items()}
 
 

@@ -1,4 +1,7 @@
-"""The only importer of transformers, peft, safetensors and huggingface_hub; never runs code that comes with a model."""
+"""The only importer of sentence_transformers, transformers, peft, safetensors and huggingface_hub.
+
+It never runs code that comes with a model, reads no pickled weights, and asks nobody on the network for a local folder.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import copy
 import hashlib
 import importlib
 import json
+import logging
 import os
 import shutil
 import socket
@@ -14,21 +18,24 @@ import sys
 import urllib.parse
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from sylvan.errors import ModelError, ParameterError
-from sylvan.neural.text.network_shapes import check_counts, check_layers, check_shapes, stored_shapes
+from sylvan.neural.text.network_shapes import check_counts, check_network, stored_shapes
 
 __all__ = [
+    "TOKEN_VECTORS",
     "add_lora",
+    "explained",
     "fold_lora",
     "load_network",
-    "load_tokenizer",
     "longest_input",
     "need",
+    "need_modules",
     "quietly",
     "reason_of",
     "recompute_activations",
@@ -38,11 +45,12 @@ __all__ = [
     "tokenizer_checksum",
 ]
 
+# What of a network's answer is meant, in the words of sentence-transformers' files.
+TOKEN_VECTORS = {"method": "forward", "method_output_name": "last_hidden_state"}
 _EXTRAS = {"peft": "lora"}
 # Encoders with a decoder behind them of which transformers loads and saves the encoder alone.
 _HALVES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]
-_PICKLED = ["*.bin"]
 _OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.fp16.safetensors"]
 _PATIENCE = 3.0  # seconds to wait for the hub's first answer
 _CHARACTERS_A_TOKEN = 8  # about twice what most languages have; where it isn't enough, the whole is tokenised
@@ -69,10 +77,11 @@ def need(module: str) -> Any:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """No progress bars, reports and deprecations of transformers while the block runs; errors remain."""
-    log = need("transformers").utils.logging
-    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    """No progress bars, reports and deprecations of the libraries while the block runs; errors remain."""
+    log, other = need("transformers").utils.logging, logging.getLogger("sentence_transformers")
+    level, bars, other_level = log.get_verbosity(), log.is_progress_bar_enabled(), other.level
     log.set_verbosity(log.CRITICAL)
+    other.setLevel(logging.CRITICAL)
     log.disable_progress_bar()
     try:
         with warnings.catch_warnings():
@@ -81,6 +90,7 @@ def quietly() -> Iterator[None]:
             yield
     finally:
         log.set_verbosity(level)
+        other.setLevel(other_level)
         if bars:
             log.enable_progress_bar()
 
@@ -91,8 +101,15 @@ def reason_of(error: BaseException) -> str:
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
+def need_modules() -> Any:
+    """The modules that a SentenceTransformer is made of; errors as :func:`need`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return need("sentence_transformers.sentence_transformer.modules")
+
+
 @contextlib.contextmanager
-def _explained(folder: str, what: str) -> Iterator[None]:
+def explained(folder: str, what: str) -> Iterator[None]:
     """Whatever goes wrong in the block is a ModelError that names the folder."""
     try:
         with quietly():
@@ -109,19 +126,71 @@ def _explained(folder: str, what: str) -> Iterator[None]:
 # ---------------------------------------------------------------------------------------- from files
 
 
-def load_tokenizer(folder: str) -> Any:
-    """The tokenizer of a local folder.
+def load_network(folder: str) -> tuple[Any, list[str]]:
+    """The network and the tokenizer of a local folder as the first module of a SentenceTransformer, in float32.
+
+    Parameters
+    ----------
+    folder : str
+        Its weights are safetensors (:func:`~sylvan.neural.text.encoder_files.check_files`).
+
+    Returns
+    -------
+    (module, missing)
+        sentence_transformers' ``Transformer``, and the names of a pooler's weights where the files don't hold them.
 
     Raises
     ------
     ModelError
-        When it can't be loaded.
+        When it can't be loaded, its files and its settings don't fit together, or it is of a kind whose encoder can't
+        be used alone.
     """
-    transformers = need("transformers")
-    with _explained(folder, "tokenizer"):
-        found = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        _forget_lengths(found)
-        return found
+    transformers, modules = need("transformers"), need_modules()
+    settings: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    # A configuration may name other files than those that were looked at.
+    own_files = {**settings, "transformers_weights": None}
+    with explained(folder, "network"):
+        stored = stored_shapes(folder)
+    with explained(folder, "configuration"):
+        check_counts(folder, stored)
+        config = transformers.AutoConfig.from_pretrained(folder, **own_files)
+    kind = transformers.AutoModel
+    if config.model_type in _HALVES:
+        kind = getattr(transformers, _HALVES[config.model_type])
+    elif getattr(config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"The network in {folder!r} is an encoder with a decoder ({config.model_type}), of which the encoder "
+            f"can't be used alone. Those that can: {', '.join(_HALVES)}."
+        )
+    if getattr(config, "quantization_config", None) is not None:
+        raise ModelError(
+            f"The weights in {folder!r} are quantised (quantization_config), where Sylvan reads float32, float16 and "
+            "bfloat16. Take the model that they were made of."
+        )
+    weights = {**settings, "use_safetensors": True}
+    with explained(folder, "network"):
+        missing = check_network(
+            lambda: kind.from_pretrained(
+                folder, config=config, device_map="meta", output_loading_info=True, ignore_mismatched_sizes=True,
+                **weights,
+            ),
+            folder, stored,
+        )  # fmt: skip
+    try:
+        with explained(folder, "network"):
+            found = modules.Transformer(
+                folder, model_kwargs={**weights, "dtype": torch.float32}, config_kwargs=own_files,
+                processor_kwargs=settings,
+                modality_config={"text": TOKEN_VECTORS}, module_output_name="token_embeddings",
+            )  # fmt: skip
+    except ModelError:
+        with explained(folder, "tokenizer"):  # which was loaded at once; if it is to blame, it says so
+            transformers.AutoTokenizer.from_pretrained(folder, **settings)
+        raise
+    if found.tokenizer is None:
+        raise ModelError(f"The tokenizer in {folder!r} can't be loaded: it isn't one of texts.")
+    _forget_lengths(found.tokenizer)
+    return found.eval(), missing
 
 
 def _forget_lengths(tokenizer: Any) -> None:
@@ -130,58 +199,6 @@ def _forget_lengths(tokenizer: Any) -> None:
     if backend is not None:
         backend.no_truncation()
         backend.no_padding()
-
-
-def load_network(folder: str) -> tuple[Any, list[str]]:
-    """The network of a local folder in float32, and the names of weights that its files don't hold.
-
-    Raises
-    ------
-    ModelError
-        When it can't be loaded, or is one of which the encoder can't be used alone.
-    """
-    transformers = need("transformers")
-    options = {"local_files_only": True, "trust_remote_code": False}
-    with _explained(folder, "network"):
-        stored = stored_shapes(folder)
-    with _explained(folder, "configuration"):
-        check_counts(folder, stored)
-        config = transformers.AutoConfig.from_pretrained(folder, **options)
-    kind = transformers.AutoModel
-    if config.model_type in _HALVES:
-        kind = getattr(transformers, _HALVES[config.model_type])
-        options.pop("trust_remote_code")
-    elif getattr(config, "is_encoder_decoder", False):
-        raise ModelError(
-            f"The network in {folder!r} is an encoder with a decoder ({config.model_type}), of which the encoder "
-            f"can't be used alone. Those that can: {', '.join(_HALVES)}."
-        )
-    if getattr(config, "transformers_weights", None) is not None:
-        config.transformers_weights = None  # it names other files than those that were looked at
-    with _explained(folder, "network"):
-        # Of quantised weights the shapes are those of their packing.
-        if getattr(config, "quantization_config", None) is None:
-            check_shapes(lambda: _bare(kind, copy.deepcopy(config)), folder, stored)
-        model, report = kind.from_pretrained(
-            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
-        )
-        model = model.float().eval()
-    for name, theirs, wanted in sorted(report["mismatched_keys"]):
-        raise ModelError(
-            f"The weights in {folder!r} are not those of its config.json: {name!r} has the shape {tuple(theirs)}, "
-            f"where config.json asks for {tuple(wanted)}."
-        )
-    check_layers(model, report["unexpected_keys"], folder)
-    if hasattr(model.config, "use_cache"):
-        model.config.use_cache = False
-    return model, sorted(report["missing_keys"])
-
-
-def _bare(kind: Any, config: Any) -> Any:
-    """The network of a configuration, of no files."""
-    if hasattr(kind, "from_config"):
-        return kind.from_config(config, trust_remote_code=False)
-    return kind(config)
 
 
 def longest_input(model: Any) -> int | None:
@@ -194,25 +211,47 @@ def longest_input(model: Any) -> int | None:
     return int(limit) if isinstance(limit, int) and limit > 0 else None
 
 
-def save(model: Any, tokenizer: Any, folder: str) -> None:
-    """Write a network, what a training of few of its weights added included, and its tokenizer.
+def save(
+    modules: Sequence[Any], folder: str, *, prompts: dict[str, str], prompt_name: str | None, lowercase: bool
+) -> None:
+    """Write modules as a SentenceTransformer, what a training of few of its weights added included.
 
     Parameters
     ----------
+    modules : sequence
+        :func:`load_network`'s first.
     folder : str
         An empty one.
+    prompts : dict of str to str
+    prompt_name : str, optional
+        Which of them is put before every text.
+    lowercase : bool
+        Whether texts are brought to lower case before the tokenizer sees them.
     """
+    library = need("sentence_transformers")
     with quietly():
-        if hasattr(model, "merge_and_unload"):
-            model = copy.deepcopy(model).merge_and_unload()
-        model.save_pretrained(folder)
-        tokenizer = copy.deepcopy(tokenizer)  # others may be using it
+        if hasattr(modules[0].model, "merge_and_unload"):
+            modules = copy.deepcopy(list(modules))
+            modules[0].model = modules[0].model.merge_and_unload()
+        device = str(modules[0].model.device)
+        whole = library.SentenceTransformer(
+            modules=list(modules), device=device, prompts=prompts, default_prompt_name=prompt_name
+        )
+        whole.save_pretrained(folder, create_model_card=False)
+        tokenizer = copy.deepcopy(modules[0].tokenizer)  # others may be using it
         _forget_lengths(tokenizer)
         for name in ("local_files_only", "is_local", "trust_remote_code"):  # of how it was loaded, not of what it is
             tokenizer.init_kwargs.pop(name, None)
         tokenizer.save_pretrained(folder)
-    for name in os.listdir(folder):  # safetensors gives its files to their owner alone
-        shutil.copymode(os.path.join(folder, "config.json"), os.path.join(folder, name))
+    if lowercase:  # which the library reads, but doesn't write
+        path = os.path.join(folder, modules[0].config_file_name)
+        with open(path, "r+", encoding="utf-8") as file:
+            settings = {**json.load(file), "do_lower_case": True}
+            file.seek(0)
+            json.dump(settings, file, indent=4)
+    for place, _, names in os.walk(folder):  # safetensors gives its files to their owner alone
+        for name in names:
+            shutil.copymode(os.path.join(folder, "config.json"), os.path.join(place, name))
 
 
 def tokenizer_checksum(tokenizer: Any) -> str:
@@ -352,8 +391,6 @@ def snapshot(name: str, complete: Any) -> str:
         if not bars and not sys.stderr.isatty():
             hub.utils.disable_progress_bars()
         found = hub.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
-        if not complete(found):
-            found = hub.snapshot_download(name, allow_patterns=_PATTERNS + _PICKLED, **settings)
     except hub.errors.RepositoryNotFoundError as error:
         raise ModelError(
             f"There is no folder {name!r}, and the Hugging Face hub has no public model of that name."

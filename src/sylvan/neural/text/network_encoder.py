@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.neural.text import hugging_face
 from sylvan.neural.text.encoder_files import check_files, find_folder, written_beside
-from sylvan.neural.text.pooling import Dense, pool
-from sylvan.neural.text.sentence_files import Recipe, pooler_as_dense, write_recipe
+from sylvan.neural.text.network_shapes import incomplete
+from sylvan.neural.text.sentence_files import Recipe, pooler_as_dense
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.parallel import progress
@@ -28,15 +28,21 @@ _UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30
 
 
 class NetworkEncoder(TextEncoder):
-    """A tokenizer, a network, a way of pooling and layers behind it; a subclass says which."""
+    """A tokenizer, a network, a way of pooling and layers behind it; a subclass says which.
+
+    Attributes
+    ----------
+    steps : nn.ModuleList
+        Of sentence_transformers' modules: a Transformer, a Pooling, and Dense layers. One that normalises isn't among
+        them: ``normalizes`` says whether there is one.
+    """
 
     source: str | os.PathLike[str]
     lora_rank: int | None
     gradient_checkpointing: bool
     frozen: bool
     seed: int
-    tokenizer: Any
-    network: Any
+    steps: Any
 
     @abstractmethod
     def _recipe(self, folder: str) -> Recipe:
@@ -54,20 +60,32 @@ class NetworkEncoder(TextEncoder):
         folder = find_folder(self.source)
         recipe = self._recipe(folder)
         check_files(recipe.folder)
-        tokenizer = hugging_face.load_tokenizer(recipe.folder)
-        network, missing = hugging_face.load_network(recipe.folder)
-        _check_weights(missing, recipe)
-        _check_vocabulary(tokenizer, network, recipe.folder)
-        self.max_length = recipe.max_length = self._length(recipe, tokenizer, network)
-        self.tokenizer, self._padding, self._substitute = tokenizer, *_special_ids(tokenizer, network, recipe.folder)
+        first, missing = hugging_face.load_network(recipe.folder)
+        if missing and recipe.modes == ("pooler",):
+            raise incomplete(recipe.folder, missing)
+        _check_vocabulary(first.tokenizer, first.model, recipe.folder)
+        self.max_length = recipe.max_length = self._length(recipe, first.tokenizer, first.model)
+        self._padding, self._substitute = _special_ids(first.tokenizer, first.model, recipe.folder)
         if recipe.modes == ("pooler",):
-            recipe = replace(recipe, modes=("cls",), dense=[_need_pooler(network, recipe.folder)])
+            recipe = replace(recipe, modes=("cls",), dense=[_need_pooler(first.model, recipe.folder)])
         # The length is set here once: a tokenizer that several threads use must not be changed any more.
-        hugging_face.token_ids(tokenizer, [""], self.max_length)
-        self._steps, self.normalizes = recipe, recipe.normalizes
-        self.network, self.dense = network, nn.ModuleList(recipe.dense)
+        hugging_face.token_ids(first.tokenizer, [""], self.max_length)
+        first.max_seq_length = self.max_length
+        self._recipe_used, self.normalizes = recipe, recipe.normalizes
+        pooling = hugging_face.need_modules().Pooling(first.get_embedding_dimension(), recipe.modes)
+        self.steps = nn.ModuleList([first, pooling, *recipe.dense])
         self._dim_out = self._try_out(recipe)
         self._prepare_training(recipe)
+
+    @property
+    def network(self) -> Any:
+        """The network of Hugging Face's, wrapped by peft's where LoRA trains it."""
+        return self.steps[0].model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of Hugging Face's."""
+        return self.steps[0].tokenizer
 
     def _length(self, recipe: Recipe, tokenizer: Any, network: Any) -> int:
         """The most tokens to look at; a length that was asked for has to be one that the network can take."""
@@ -110,7 +128,7 @@ class NetworkEncoder(TextEncoder):
     def _prepare_training(self, recipe: Recipe) -> None:
         """Which weights a training changes, and how it keeps what it needs for the backward pass."""
         pooler = getattr(self.network, "pooler", None)
-        in_use = {id(weight) for weight in self.dense.parameters()}
+        in_use = {id(weight) for layer in self.steps[2:] for weight in layer.parameters()}
         for weight in pooler.parameters() if isinstance(pooler, nn.Module) else ():
             weight.requires_grad_(id(weight) in in_use)
         if self.frozen:
@@ -124,7 +142,7 @@ class NetworkEncoder(TextEncoder):
         if self.lora_rank is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.seed)
-                self.network = hugging_face.add_lora(self.network, self.lora_rank)
+                self.steps[0].model = hugging_face.add_lora(self.network, self.lora_rank)
 
     def fold(self) -> None:
         if self._loaded and self.lora_rank is not None:
@@ -144,16 +162,14 @@ class NetworkEncoder(TextEncoder):
         parts = []
         with progress("Tokenising texts", len(documents), "texts") as bar:
             for start in range(0, len(documents), _CHUNK):
-                some = [self._prepared(text) for text in documents[start : start + _CHUNK]]
+                some = [self._recipe_used.prompt + text for text in documents[start : start + _CHUNK]]
+                if self._recipe_used.lowercase:
+                    some = [text.lower() for text in some]
                 ids, n_truncated = hugging_face.token_ids(self.tokenizer, some, self.max_length)
                 self.n_truncated += n_truncated
                 parts.append(TokenRows.from_lists([row or [self._substitute] for row in ids]))
                 bar.update(len(some))
         return TokenRows.join(parts)
-
-    def _prepared(self, text: str) -> str:
-        text = self._steps.prompt + text
-        return text.lower() if self._steps.lowercase else text
 
     def collate(self, rows: TokenRows) -> dict[str, Tensor]:
         self.load()
@@ -167,28 +183,27 @@ class NetworkEncoder(TextEncoder):
         return self._encode(batch)
 
     def _encode(self, batch: Mapping[str, Tensor]) -> Tensor:
-        mask = batch["attention_mask"]
-        output = self.network(input_ids=batch["input_ids"], attention_mask=mask)
-        found = pool(output.last_hidden_state, mask, self._steps.modes)
-        for layer in self.dense:
-            found = layer(found)
-        vectors: Tensor = found.float()
+        found = self.steps[0]({name: batch[name] for name in ("input_ids", "attention_mask")})
+        found["token_embeddings"] = found["token_embeddings"].float()  # whatever the precision, pooling is in float32
+        for step in self.steps[1:]:
+            found = step(found)
+        vectors: Tensor = found["sentence_embedding"].float()
         return vectors
 
     # ------------------------------------------------------------------------------------ files
 
     def identity(self) -> dict[str, Any]:
         self.load()
-        steps, tokenizer = self._steps, self.tokenizer
+        recipe, tokenizer = self._recipe_used, self.tokenizer
         return {
             "kind": "transformer",
             "network": type(self.network).__name__,
-            "pooling": list(steps.modes),
-            "dense": [type(layer.activation).__name__ for layer in steps.dense],
-            "normalizes": steps.normalizes,
+            "pooling": list(recipe.modes),
+            "dense": [layer.get_config_dict() for layer in self.steps[2:]],
+            "normalizes": recipe.normalizes,
             "max_length": self.max_length,
-            "lowercase": steps.lowercase,
-            "prompt": steps.prompt,
+            "lowercase": recipe.lowercase,
+            "prompt": recipe.prompt,
             **self._of_weights(
                 lambda: {
                     "tokenizer": hugging_face.tokenizer_checksum(tokenizer),
@@ -213,24 +228,14 @@ class NetworkEncoder(TextEncoder):
             When the folder can't be written.
         """
         self.load()
-        recipe = replace(self._steps, dense=[layer for layer in self.dense if isinstance(layer, Dense)])
+        recipe, modules = self._recipe_used, [*self.steps]
+        prompts, name = dict(recipe.prompts or {}), recipe.prompt_name()
+        if self.normalizes:
+            modules.append(hugging_face.need_modules().Normalize())
+        if name is not None:
+            prompts[name] = recipe.prompt
         with written_beside(folder) as place:
-            hugging_face.save(self.network, self.tokenizer, place)
-            write_recipe(place, recipe, int(self._plain_network().config.hidden_size))
-
-    def _plain_network(self) -> Any:
-        return self.network.get_base_model() if hasattr(self.network, "get_base_model") else self.network
-
-
-def _check_weights(missing: list[str], recipe: Recipe) -> None:
-    pooler = [name for name in missing if name.split(".")[0] == "pooler"]
-    others = [name for name in missing if name not in pooler]
-    if others or (pooler and recipe.modes == ("pooler",)):
-        names = others or pooler
-        raise ModelError(
-            f"The encoder in {recipe.folder!r} is incomplete: its files hold no weights for {len(names)} of the "
-            f"network's parameters, {names[0]!r} among them."
-        )
+            hugging_face.save(modules, place, prompts=prompts, prompt_name=name, lowercase=recipe.lowercase)
 
 
 def _check_vocabulary(tokenizer: Any, network: Any, folder: str) -> None:
@@ -247,7 +252,7 @@ def _check_vocabulary(tokenizer: Any, network: Any, folder: str) -> None:
         raise ModelError(f"The tokenizer in {folder!r} is damaged: it knows no tokens.")
 
 
-def _need_pooler(network: Any, folder: str) -> Dense:
+def _need_pooler(network: Any, folder: str) -> Any:
     found = pooler_as_dense(network)
     if found is None:
         raise ParameterError(

@@ -7,20 +7,20 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from sylvan.errors import ModelError
 
-__all__ = ["check_counts", "check_layers", "check_shapes", "stored_shapes"]
+__all__ = ["check_counts", "check_network", "incomplete", "shapes_in", "stored_shapes"]
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # of each tensor: the file it is in, and its shape
 
-_FILES = ("model.safetensors", "pytorch_model.bin")
+_WEIGHTS = "model.safetensors"
 _LAYERS = "num_hidden_layers"
 _COUNT = re.compile(r"(layers?|groups)$")
 _FEW = 256  # layers that any network may have: ALBERT's kin use the same weights for many
@@ -28,38 +28,29 @@ _SPARE = 2**26  # elements of what files don't hold: poolers, masks, tables of s
 
 
 def stored_shapes(folder: str) -> Shapes:
-    """What the files that transformers would read hold, by their headers alone where they have one."""
-    found: Shapes = {}
-    for name in _FILES:
-        read = _headed if name.endswith(".safetensors") else _pickled
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            return {tensor: (path, shape) for tensor, shape in read(path).items()}
-        if os.path.isfile(f"{path}.index.json"):
-            with open(f"{path}.index.json", "rb") as file:
-                shards = sorted(set(json.load(file)["weight_map"].values()))
-            for shard in shards:
-                part = os.path.join(folder, shard)
-                found.update({tensor: (part, shape) for tensor, shape in read(part).items()})
-            return found
-    return found
+    """What the files that transformers would read hold, by their headers alone."""
+    path = os.path.join(folder, _WEIGHTS)
+    paths = [path]
+    if not os.path.isfile(path):
+        with open(f"{path}.index.json", "rb") as file:
+            paths = [os.path.join(folder, shard) for shard in sorted(set(json.load(file)["weight_map"].values()))]
+    return {tensor: (path, shape) for path in paths for tensor, shape in shapes_in(path).items()}
 
 
-def _headed(path: str) -> dict[str, tuple[int, ...]]:
+def shapes_in(path: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of a safetensors file's tensors by their names, of its header alone.
+
+    Raises
+    ------
+    ValueError
+        When the header isn't whole.
+    """
     with open(path, "rb") as file:
         n_bytes = int.from_bytes(file.read(8), "little")
         if n_bytes > os.path.getsize(path) - 8:
             raise ValueError(f"{os.path.basename(path)} is damaged: it ends within its header.")
         header = json.loads(file.read(n_bytes))
     return {name: tuple(map(int, entry["shape"])) for name, entry in header.items() if name != "__metadata__"}
-
-
-def _pickled(path: str) -> dict[str, tuple[int, ...]]:
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except RuntimeError:  # written before PyTorch 1.6: it has to be read whole
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    return {str(name): tuple(tensor.shape) for name, tensor in found.items() if isinstance(tensor, Tensor)}
 
 
 def check_counts(folder: str, stored: Shapes) -> None:
@@ -82,22 +73,23 @@ def check_counts(folder: str, stored: Shapes) -> None:
             )
 
 
-def check_shapes(make: Callable[[], Any], folder: str, stored: Shapes) -> None:
-    """Make the network without memory behind its weights, and compare them with the files'.
-
-    A parameter is compared with the tensor of the same name, or of that name behind the prefix that networks with a
-    task's head have. Of those that the files have under another name, or not at all, only the size of all together is
-    held against the files'; loading them tells the rest.
+def check_network(load: Callable[[], tuple[Any, dict[str, Any]]], folder: str, stored: Shapes) -> list[str]:
+    """Have the network loaded without memory behind its weights, and hold its report against what it should be.
 
     Parameters
     ----------
-    make : callable
-        Gives the network.
+    load : callable
+        Gives the network, and what transformers says of missing and other weights.
+
+    Returns
+    -------
+    list of str
+        Weights of the network's own pooling that the files don't hold: not everybody needs them.
 
     Raises
     ------
     ModelError
-        When a shape differs, or the network is far larger than the files.
+        When a shape differs, weights are missing, or the network has far more weights than the files, or fewer layers.
     """
     limit = 4 * len(stored) + 1000  # files may have one tensor where the network has the three of an attention
     thread, n_made = threading.get_ident(), 0
@@ -113,44 +105,50 @@ def check_shapes(make: Callable[[], Any], folder: str, stored: Shapes) -> None:
 
     hook = register_module_parameter_registration_hook(count)
     try:
-        with torch.device("meta"):
-            model = make()
-    except (RuntimeError, NotImplementedError):
-        return  # a network that can't be made so, as some can't by older releases of transformers: loading tells
+        with torch.device("meta"):  # whatever the network computes of its settings takes no memory either
+            model, report = load()
     finally:
         hook.remove()
-    _compare(model, folder, stored)
+    differing = {name: (tuple(shape), tuple(wanted)) for name, shape, wanted in report["mismatched_keys"]}
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    shapes = {name: tuple(tensor.shape) for name, tensor in named}
+    for name in sorted(differing, key=list(shapes).index):
+        shape, wanted = differing[name]
+        file = next((file for key, (file, _) in stored.items() if key.endswith(name)), folder)
+        raise ModelError(
+            f"The weights in {file!r} are not those of its config.json: {name!r} has the shape {shape}, where "
+            f"config.json asks for {wanted}."
+        )
+    missing = sorted(report["missing_keys"])
+    if others := [name for name in missing if name.split(".")[0] != "pooler"]:
+        raise incomplete(folder, others, shapes)
+    _check_sizes({name: shapes[name] for name in [*missing, *dict(model.named_buffers())]}, folder, stored)
+    _check_layers(model, report["unexpected_keys"], folder)
+    return missing
 
 
-def _compare(model: Any, folder: str, stored: Shapes) -> None:
-    others: list[tuple[int, str, tuple[int, ...]]] = []
-    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        wanted = tuple(tensor.shape)
-        file, shape = stored.get(name) or stored.get(f"{model.base_model_prefix}.{name}") or ("", None)
-        if shape is None:
-            others.append((math.prod(wanted), name, wanted))
-        elif math.prod(shape) != math.prod(wanted):  # one that is only turned may be meant so; loading tells
-            raise ModelError(
-                f"The weights in {file!r} are not those of its config.json: {name!r} has the shape {shape}, where "
-                f"config.json asks for {wanted}."
-            )
+def incomplete(folder: str, names: Sequence[str], shapes: Mapping[str, tuple[int, ...]] | None = None) -> ModelError:
+    """The error that says which weights the files lack."""
+    shape = "" if shapes is None else f" of the shape {shapes[names[0]]}"
+    return ModelError(
+        f"The encoder in {folder!r} is incomplete: its files hold no weights for {len(names)} of the network's "
+        f"parameters, {names[0]!r}{shape} among them."
+    )
+
+
+def _check_sizes(others: Mapping[str, tuple[int, ...]], folder: str, stored: Shapes) -> None:
+    """Hold that what the files don't have isn't far larger than what they have."""
     n_stored = sum(math.prod(shape) for _, shape in stored.values())
-    if sum(size for size, _, _ in others) > n_stored + _SPARE:
-        _, name, wanted = max(others)
+    if sum(map(math.prod, others.values())) > n_stored + _SPARE:
+        name, wanted = max(others.items(), key=lambda item: math.prod(item[1]))
         raise ModelError(
             f"The weights in {folder!r} are not those of its config.json: it asks for {name!r} of the shape {wanted}, "
             "which the files don't hold."
         )
 
 
-def check_layers(model: Any, unexpected: Iterable[str], folder: str) -> None:
-    """Hold that the network has all layers that its files have; what else they hold may be a task's head.
-
-    Raises
-    ------
-    ModelError
-        When there are layers that config.json leaves out.
-    """
+def _check_layers(model: Any, unexpected: Iterable[str], folder: str) -> None:
+    """Hold that the network has all layers that its files have; what else they hold may be a task's head."""
     lists = {name: len(found) for name, found in model.named_modules() if isinstance(found, nn.ModuleList)}
     for key in sorted(unexpected):
         parts = key.removeprefix(f"{model.base_model_prefix}.").split(".")

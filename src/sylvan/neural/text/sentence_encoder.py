@@ -1,4 +1,4 @@
-"""Texts to vectors as a folder of sentence-transformers says, without that package."""
+"""Texts to vectors as a folder of sentence-transformers says."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The files by which sentence-transformers knows what happens to a text before and after the network."""
+"""The folders of sentence-transformers: what they say is looked at before that library may read it."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,23 +11,13 @@ import torch
 from torch import nn
 
 from sylvan.errors import ModelError
-from sylvan.neural.text.encoder_files import inside, network_folder, read_json, read_tensors, tensor_bytes
-from sylvan.neural.text.hugging_face import reason_of
-from sylvan.neural.text.pooling import ACTIVATIONS, POOLINGS, Dense
+from sylvan.neural.text.encoder_files import inside, network_folder, read_json
+from sylvan.neural.text.hugging_face import TOKEN_VECTORS, explained, need_modules
+from sylvan.neural.text.network_shapes import shapes_in
 
-__all__ = ["Recipe", "pooler_as_dense", "read_recipe", "write_recipe"]
+__all__ = ["Recipe", "pooler_as_dense", "read_recipe"]
 
-# How each way of pooling is called in the files of releases before 6, which later ones read too.
-_KEYS = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
-_KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-_TEXT_CONFIGS = [f"sentence_{kind}_config.json" for kind in _KINDS]
+_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 
 
 @dataclass
@@ -40,8 +29,8 @@ class Recipe:
     folder : str
         Of the network and its tokenizer.
     modes : tuple of str
-        Ways of pooling, names of ``POOLINGS``; or "pooler" alone, the network's own, until it is loaded.
-    dense : list of Dense
+        Ways of pooling by sentence-transformers' names; or "pooler" alone, the network's own, until it is loaded.
+    dense : sequence of sentence_transformers' Dense
         Layers behind the pooling.
     normalizes : bool
     max_length : int, optional
@@ -55,16 +44,24 @@ class Recipe:
 
     folder: str
     modes: tuple[str, ...] = ("mean",)
-    dense: Sequence[Dense] = ()
+    dense: Sequence[Any] = ()
     normalizes: bool = False
     max_length: int | None = None
     lowercase: bool = False
     prompts: dict[str, str] | None = None
     prompt: str = ""
 
+    def prompt_name(self) -> str | None:
+        """The name of the prompt that is put before every text; None where there is none."""
+        if not self.prompt:
+            return None
+        return next((name for name, prompt in (self.prompts or {}).items() if prompt == self.prompt), "default")
+
 
 def read_recipe(folder: str) -> Recipe:
     """What the files of a folder with ``modules.json`` say.
+
+    No class is imported by a name that stands in a file: the steps are those that this module knows.
 
     Raises
     ------
@@ -75,7 +72,7 @@ def read_recipe(folder: str) -> Recipe:
     if not os.path.isfile(path):
         raise ModelError(f"{folder!r} is not the folder of a SentenceEncoder: modules.json is missing.")
     found = Recipe(network_folder(folder), modes=())
-    dense: list[Dense] = []
+    dense: list[Any] = []
     for place, module in enumerate(read_json(path, list)):
         if not isinstance(module, dict) or not isinstance(module.get("type"), str):
             raise ModelError(f"{path!r} is damaged: entry {place} must be an object with a type and a path.")
@@ -84,7 +81,7 @@ def read_recipe(folder: str) -> Recipe:
         if (kind == "Transformer") != (place == 0) or found.normalizes:
             raise ModelError(f"{path!r} names the step {module['type']!r} at place {place}, where Sylvan knows none.")
         if kind == "Pooling" and not found.modes:
-            found.modes = _read_modes(os.path.join(here, "config.json"))
+            found.modes = _read_modes(here)
         elif kind == "Dense" and found.modes:
             dense.append(_read_dense(here))
         elif kind == "Normalize" and found.modes:
@@ -97,55 +94,60 @@ def read_recipe(folder: str) -> Recipe:
     if not found.modes:
         raise ModelError(f"{path!r} names no Pooling, so that there would be no vector of a text.")
     found.dense = dense
-    _read_texts(folder, found)
+    _read_texts(found)
+    _read_prompts(folder, found)
     return found
 
 
-def _read_modes(path: str) -> tuple[str, ...]:
-    config = read_json(path)
-    if config.get("include_prompt", True) is not True:
-        raise ModelError(f"{path!r} pools without the prompt's tokens (include_prompt), which Sylvan doesn't.")
-    given = config.get("pooling_mode")
-    if given is None:
-        given = [mode for mode, key in _KEYS.items() if config.get(key)] or ["mean"]
-    modes = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
-    if not modes or any(not isinstance(mode, str) or mode not in POOLINGS for mode in modes):
-        raise ModelError(f"{path!r} pools by {given!r}; Sylvan knows {', '.join(POOLINGS)}.")
-    return modes
-
-
-def _read_dense(folder: str) -> Dense:
+def _read_modes(folder: str) -> tuple[str, ...]:
     path = os.path.join(folder, "config.json")
+    read_json(path)
+    with explained(folder, "pooling"):
+        found = need_modules().Pooling.load(folder, local_files_only=True)
+    if found.include_prompt is not True:
+        raise ModelError(f"{path!r} pools without the prompt's tokens (include_prompt), which Sylvan doesn't.")
+    return (found.pooling_mode,) if isinstance(found.pooling_mode, str) else tuple(found.pooling_mode)
+
+
+def _read_dense(folder: str) -> Any:
+    path, weights = (os.path.join(folder, name) for name in ("config.json", "model.safetensors"))
     config = read_json(path)
     sizes = [config.get("in_features"), config.get("out_features")]
-    activation = str(config.get("activation_function", "Tanh")).rsplit(".", 1)[-1]
-    plain = (
-        not config.get("use_residual") and config.get("module_input_name", "sentence_embedding") == "sentence_embedding"
-    )
-    if not all(isinstance(size, int) and size > 0 for size in sizes) or activation not in ACTIVATIONS or not plain:
+    activation = str(config.get("activation_function", "torch.nn.Tanh"))
+    known = activation.startswith("torch.nn.") and activation.rsplit(".", 1)[-1] in _ACTIVATIONS
+    plain = config.get("module_input_name", "sentence_embedding") == "sentence_embedding"
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or not known or not plain:
         raise ModelError(
             f"{path!r} describes a layer that Sylvan doesn't know: it takes in_features, out_features, bias and an "
-            f"activation_function among {', '.join(ACTIVATIONS)}."
+            f"activation_function among {', '.join(_ACTIVATIONS)}."
         )
-    try:
+    if not os.path.isfile(weights):
+        raise ModelError(f"{weights!r} is missing.")
+    dense = need_modules().Dense
+    with explained(folder, "layer"):
         with torch.device("meta"):  # a false number in the settings makes nothing huge
-            layer = Dense(sizes[0], sizes[1], bool(config.get("bias", True)), activation)
-        layer.load_state_dict(read_tensors(folder), assign=True)
-    except RuntimeError as error:
-        raise ModelError(f"The weights in {folder!r} are not those of its config.json: {reason_of(error)}") from error
-    return layer
+            empty = dense(*sizes, bias=bool(config.get("bias", True)), use_residual=bool(config.get("use_residual")))
+        wanted = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+        if wanted != shapes_in(weights):
+            raise ModelError(f"The weights in {folder!r} are not those of its config.json, which asks for {wanted}.")
+        return dense.load(folder, local_files_only=True).float()
 
 
-def _read_texts(folder: str, recipe: Recipe) -> None:
-    """What is done to texts: lengths, lower case, prompts."""
-    for name in _TEXT_CONFIGS:
-        path = os.path.join(recipe.folder, name)
-        if os.path.isfile(path):
-            config = read_json(path)
-            length = config.get("max_seq_length")
-            recipe.max_length = length if isinstance(length, int) and length > 0 else None
-            recipe.lowercase = bool(config.get("do_lower_case"))
-            break
+def _read_texts(recipe: Recipe) -> None:
+    """What is done to texts before the network, and what is taken of what it gives."""
+    with explained(recipe.folder, "settings"):
+        config = need_modules().Transformer.load_config(recipe.folder, local_files_only=True)
+        length, texts = config.get("max_seq_length"), config["modality_config"].get("text")
+        recipe.max_length = length if isinstance(length, int) and length > 0 else None
+        recipe.lowercase = bool(config.get("do_lower_case"))
+    if config.get("module_output_name", "token_embeddings") != "token_embeddings" or texts != TOKEN_VECTORS:
+        raise ModelError(
+            f"The network in {recipe.folder!r} is asked for {texts!r}; Sylvan pools the vectors of a text's tokens, "
+            f"{TOKEN_VECTORS!r}."
+        )
+
+
+def _read_prompts(folder: str, recipe: Recipe) -> None:
     path = os.path.join(folder, "config_sentence_transformers.json")
     if not os.path.isfile(path):
         return
@@ -158,66 +160,7 @@ def _read_texts(folder: str, recipe: Recipe) -> None:
     recipe.prompts, recipe.prompt = prompts, prompts.get(name, "") if name is not None else ""
 
 
-def write_recipe(folder: str, recipe: Recipe, dim: int) -> None:
-    """Write the files of what an encoder does besides its network, beside the network's own.
-
-    Parameters
-    ----------
-    folder : str
-    recipe : Recipe
-        With ``max_length``.
-    dim : int
-        Dimensions of a token's vector.
-    """
-    modes, dense = recipe.modes, list(recipe.dense)
-    pooling: dict[str, Any] = {"word_embedding_dimension": dim}
-    if modes == tuple(mode for mode in _KEYS if mode in modes):
-        pooling.update({key: mode in modes for mode, key in _KEYS.items()})
-    else:  # an order of one's own, which only later releases know
-        pooling["pooling_mode"] = list(modes)
-    steps = [("", "Transformer", None), ("Pooling", "Pooling", pooling)]
-    steps += [("Dense", "Dense", _describe(layer)) for layer in dense]
-    steps += [("Normalize", "Normalize", {})] if recipe.normalizes else []
-    modules = []
-    for place, (name, kind, config) in enumerate(steps):
-        path = f"{place}_{name}" if name else ""
-        kind = f"sentence_transformers.models.{kind}"
-        modules.append({"idx": place, "name": str(place), "path": path, "type": kind})
-        if config is not None:
-            os.makedirs(os.path.join(folder, path))
-            _write(os.path.join(folder, path, "config.json"), config)
-        if name == "Dense":
-            with open(os.path.join(folder, path, "model.safetensors"), "wb") as file:
-                file.write(tensor_bytes(dense[place - 2].state_dict()))
-    _write(os.path.join(folder, "modules.json"), modules)
-    length = {"max_seq_length": recipe.max_length, "do_lower_case": recipe.lowercase}
-    _write(os.path.join(folder, "sentence_bert_config.json"), length)
-    prompts = dict(recipe.prompts or {})
-    default = None
-    if recipe.prompt:
-        default = next((name for name, prompt in prompts.items() if prompt == recipe.prompt), "default")
-        prompts[default] = recipe.prompt
-    about = {"__version__": {}, "prompts": prompts, "default_prompt_name": default, "similarity_fn_name": "cosine"}
-    _write(os.path.join(folder, "config_sentence_transformers.json"), about)
-
-
-def _describe(layer: Dense) -> dict[str, Any]:
-    kind = type(layer.activation)
-    return {
-        "in_features": layer.linear.in_features,
-        "out_features": layer.linear.out_features,
-        "bias": layer.linear.bias is not None,
-        "activation_function": f"torch.nn.modules.{'linear' if kind is nn.Identity else 'activation'}.{kind.__name__}",
-    }
-
-
-def _write(path: str, value: Any) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
-        file.write("\n")
-
-
-def pooler_as_dense(network: Any) -> Dense | None:
+def pooler_as_dense(network: Any) -> Any:
     """BERT's own pooling, a linear map and tanh of the first token's vector, as a layer; None where it is another.
 
     The layer shares the pooler's weights.
@@ -226,11 +169,11 @@ def pooler_as_dense(network: Any) -> Dense | None:
     linear, activation = getattr(pooler, "dense", None), getattr(pooler, "activation", None)
     if not isinstance(linear, nn.Linear) or not isinstance(activation, nn.Tanh):
         return None
-    layer = Dense(linear.in_features, linear.out_features, linear.bias is not None, "Tanh")
+    layer = need_modules().Dense(linear.in_features, linear.out_features, bias=linear.bias is not None)
     layer.linear = linear
     n_rows = network.get_input_embeddings().weight.shape[0]
     with torch.inference_mode():
         ids = torch.arange(3).unsqueeze(0) % n_rows
         output = network(input_ids=ids, attention_mask=torch.ones_like(ids))
-        same = torch.allclose(layer(output.last_hidden_state[:, 0]), output.pooler_output, atol=1e-5)
-    return layer if same else None
+        found = layer({"sentence_embedding": output.last_hidden_state[:, 0]})["sentence_embedding"]
+        return layer if torch.allclose(found, output.pooler_output, atol=1e-5) else None
