@@ -36,8 +36,8 @@ def test_a_network_whatever_the_preset(bert: Path, tmp_path: Path) -> None:
     encoder_of(XRTransformer(bert)).save_pretrained(tmp_path)  # which says how it pools
     for preset in PRESETS:
         found = encoder_of(XRTransformer(tmp_path, preset))
-        assert (kind_of(found), found.max_length, found._steps.modes) == ("sentence", 128, ("mean",))
-    assert encoder_of(XRTransformer(tmp_path, "paper", pooling="cls"))._steps.modes == ("cls",)
+        assert (kind_of(found), found.max_length, found.recipe.modes) == ("sentence", 128, ("mean",))
+    assert encoder_of(XRTransformer(tmp_path, "paper", pooling="cls")).recipe.modes == ("cls",)
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])

@@ -35,6 +35,8 @@ class NetworkEncoder(TextEncoder):
     steps : nn.ModuleList
         Of sentence_transformers' modules: a Transformer, a Pooling, and Dense layers. One that normalises isn't among
         them: ``normalizes`` says whether there is one.
+    recipe : Recipe
+        What is done besides the network.
     """
 
     source: str | os.PathLike[str]
@@ -43,9 +45,10 @@ class NetworkEncoder(TextEncoder):
     frozen: bool
     seed: int
     steps: Any
+    recipe: Recipe
 
     @abstractmethod
-    def _recipe(self, folder: str) -> Recipe:
+    def _read_recipe(self, folder: str) -> Recipe:
         """What is to be done besides the network, of the checked parameters and the folder's files."""
 
     # ------------------------------------------------------------------------------------ loading
@@ -58,7 +61,7 @@ class NetworkEncoder(TextEncoder):
             )
         hugging_face.need("transformers")
         folder = find_folder(self.source)
-        recipe = self._recipe(folder)
+        recipe = self._read_recipe(folder)
         check_files(recipe.folder)
         first, missing = hugging_face.load_network(recipe.folder)
         if missing and recipe.modes == ("pooler",):
@@ -71,7 +74,7 @@ class NetworkEncoder(TextEncoder):
         # The length is set here once: a tokenizer that several threads use must not be changed any more.
         hugging_face.token_ids(first.tokenizer, [""], self.max_length)
         first.max_seq_length = self.max_length
-        self._recipe_used, self.normalizes = recipe, recipe.normalizes
+        self.recipe, self.normalizes = recipe, recipe.normalizes
         pooling = hugging_face.need_modules().Pooling(first.get_embedding_dimension(), recipe.modes)
         self.steps = nn.ModuleList([first, pooling, *recipe.dense])
         self._dim_out = self._try_out(recipe)
@@ -162,8 +165,8 @@ class NetworkEncoder(TextEncoder):
         parts = []
         with progress("Tokenising texts", len(documents), "texts") as bar:
             for start in range(0, len(documents), _CHUNK):
-                some = [self._recipe_used.prompt + text for text in documents[start : start + _CHUNK]]
-                if self._recipe_used.lowercase:
+                some = [self.recipe.prompt + text for text in documents[start : start + _CHUNK]]
+                if self.recipe.lowercase:
                     some = [text.lower() for text in some]
                 ids, n_truncated = hugging_face.token_ids(self.tokenizer, some, self.max_length)
                 self.n_truncated += n_truncated
@@ -194,7 +197,7 @@ class NetworkEncoder(TextEncoder):
 
     def identity(self) -> dict[str, Any]:
         self.load()
-        recipe, tokenizer = self._recipe_used, self.tokenizer
+        recipe, tokenizer = self.recipe, self.tokenizer
         return {
             "kind": "transformer",
             "network": type(self.network).__name__,
@@ -228,7 +231,7 @@ class NetworkEncoder(TextEncoder):
             When the folder can't be written.
         """
         self.load()
-        recipe, modules = self._recipe_used, [*self.steps]
+        recipe, modules = self.recipe, [*self.steps]
         prompts, name = dict(recipe.prompts or {}), recipe.prompt_name()
         if self.normalizes:
             modules.append(hugging_face.need_modules().Normalize())

@@ -64,7 +64,7 @@ class SentenceEncoder(NetworkEncoder):
         self.max_length = max_length  # type: ignore[assignment]  # an int once the folder has been read
         self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
 
-    def _recipe(self, folder: str) -> Recipe:
+    def _read_recipe(self, folder: str) -> Recipe:
         found = read_recipe(folder)
         if self.prompt is not None:
             found.prompt = (found.prompts or {}).get(self.prompt, self.prompt)

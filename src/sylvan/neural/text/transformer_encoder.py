@@ -84,5 +84,5 @@ class TransformerEncoder(NetworkEncoder):
         self.source, self.pooling, self.max_length, self.lora_rank = source, pooling, max_length, lora_rank
         self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
 
-    def _recipe(self, folder: str) -> Recipe:
+    def _read_recipe(self, folder: str) -> Recipe:
         return Recipe(folder, modes=(_MODES[self.pooling],))
