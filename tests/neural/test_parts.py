@@ -116,7 +116,7 @@ def test_no_picture(history: History, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_what_encoders_need_is_loaded_with_an_encoder() -> None:
     code = (
-        "import sys; from sylvan.neural import BagTextEncoder, Engine, SentenceEncoder, TransformerEncoder, embed, train;"
+        "import sys; from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, train;"
         "embed(BagTextEncoder(dim=2), ['a']); TransformerEncoder('bert'); SentenceEncoder('bert');"
         "print(sorted({'sentence_transformers', 'transformers', 'accelerate', 'sklearn'} & set(sys.modules)))"
     )

@@ -1,4 +1,4 @@
-"""Files of encoders: found and read with sentences, written so that a reader never meets half of one."""
+"""Files of encoders: checked and read with sentences, written so that a reader never meets half of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from sylvan.neural.text import hugging_face
 
 __all__ = [
     "check_files",
-    "find_folder",
     "inside",
     "network_folder",
     "read_json",
@@ -31,41 +30,6 @@ __all__ = [
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tekken.json", "bpe.codes")
 _TOKENIZER_ENDINGS = (".model", ".spm", ".tiktoken")
 _WEIGHTS = "model.safetensors"
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
-
-
-def find_folder(source: str | os.PathLike[str]) -> str:
-    """The local folder that a path or a name on the hub means.
-
-    Parameters
-    ----------
-    source : path or str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ModelError
-        When there is none, and the hub can't be reached or has no such model.
-    """
-    path = os.path.expanduser(os.fspath(source))
-    if os.path.isdir(path):
-        return path
-    if os.path.exists(path):
-        raise ModelError(f"An encoder is a folder with several files, but {path!r} is a file.")
-    if not _HUB_NAME.fullmatch(path) or ".." in path:
-        raise ModelError(f"There is no folder {path!r}.")
-    return hugging_face.snapshot(path, _is_complete)
-
-
-def _is_complete(folder: str) -> bool:
-    try:
-        check_files(network_folder(folder))
-    except ModelError:
-        return False
-    return True
 
 
 def network_folder(folder: str) -> str:

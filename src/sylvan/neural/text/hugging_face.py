@@ -1,4 +1,4 @@
-"""The only importer of sentence_transformers, transformers, peft, safetensors and huggingface_hub.
+"""The only importer of sentence_transformers, transformers, peft and safetensors.
 
 It never runs code that comes with a model, reads no pickled weights, and asks nobody on the network for a local folder.
 """
@@ -13,10 +13,7 @@ import json
 import logging
 import os
 import shutil
-import socket
 import sys
-import urllib.parse
-import urllib.request
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -40,7 +37,6 @@ __all__ = [
     "reason_of",
     "recompute_activations",
     "save",
-    "snapshot",
     "token_ids",
     "tokenizer_checksum",
 ]
@@ -50,9 +46,6 @@ TOKEN_VECTORS = {"method": "forward", "method_output_name": "last_hidden_state"}
 _EXTRAS = {"peft": "lora"}
 # Encoders with a decoder behind them of which transformers loads and saves the encoder alone.
 _HALVES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
-_PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]
-_OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.fp16.safetensors"]
-_PATIENCE = 3.0  # seconds to wait for the hub's first answer
 _CHARACTERS_A_TOKEN = 8  # about twice what most languages have; where it isn't enough, the whole is tokenised
 _MARGIN = 16  # tokens: where a text ends may change the last few
 
@@ -358,65 +351,3 @@ def _without_hooks(model: Any) -> None:
     """Take back the functions that reentrant checkpointing needs on a network's tables: they can't be pickled."""
     if hasattr(model, "disable_input_require_grads"):
         model.disable_input_require_grads()
-
-
-# ---------------------------------------------------------------------------------------- from the hub
-
-
-def snapshot(name: str, complete: Any) -> str:
-    """The local folder of a model of the Hugging Face hub, downloaded unless it is there.
-
-    Parameters
-    ----------
-    name : str
-    complete : callable
-        Whether a folder has all files that are needed.
-
-    Raises
-    ------
-    ModelError
-        When the hub can't be reached or has no such model.
-    """
-    hub = need("huggingface_hub")
-    settings: dict[str, Any] = {"ignore_patterns": _OTHERS, "etag_timeout": _PATIENCE}
-    with contextlib.suppress(Exception):  # whatever it is, the cache hasn't got it
-        found: str = hub.snapshot_download(name, local_files_only=True)
-        if complete(found):
-            return found
-    if hub.constants.HF_HUB_OFFLINE:
-        raise _unreached(name, "HF_HUB_OFFLINE is set")
-    _need_connection(name, hub.constants.ENDPOINT)
-    bars = hub.utils.are_progress_bars_disabled()
-    try:
-        if not bars and not sys.stderr.isatty():
-            hub.utils.disable_progress_bars()
-        found = hub.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
-    except hub.errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"There is no folder {name!r}, and the Hugging Face hub has no public model of that name."
-        ) from error
-    except Exception as error:  # of whatever HTTP library the hub's client uses
-        raise _unreached(name, (str(error).strip().splitlines() or [type(error).__name__])[0]) from error
-    finally:
-        if not bars:
-            hub.utils.enable_progress_bars()
-    return found
-
-
-def _need_connection(name: str, endpoint: str) -> None:
-    """Try for a moment whether anybody answers: the hub's client would try for much longer."""
-    if urllib.request.getproxies():
-        return  # then the hub may answer though nobody can be reached directly
-    place = urllib.parse.urlsplit(endpoint)
-    try:
-        port = place.port or (80 if place.scheme == "http" else 443)
-        socket.create_connection((place.hostname or "", port), timeout=_PATIENCE).close()
-    except OSError as error:
-        raise _unreached(name, str(error.strerror or error)) from error
-
-
-def _unreached(name: str, why: str) -> ModelError:
-    return ModelError(
-        f"There is no folder {name!r}, and the Hugging Face hub can't be asked for a model of that name "
-        f"({why.rstrip('.')}). Give the path of a local folder."
-    )

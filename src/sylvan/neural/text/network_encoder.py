@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.neural.text import hugging_face
-from sylvan.neural.text.encoder_files import check_files, find_folder, written_beside
+from sylvan.neural.text.encoder_files import check_files, written_beside
+from sylvan.neural.text.hub import find_folder
 from sylvan.neural.text.network_shapes import incomplete
 from sylvan.neural.text.sentence_files import Recipe, pooler_as_dense
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
