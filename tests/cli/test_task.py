@@ -77,7 +77,7 @@ def test_it_resumes(call: Any, texts: Path, tmp_path: Path) -> None:
     assert call(*words, "--epochs", "2", "--resume").code == 0
     assert [entry["epoch"] for entry in results(out)["epochs"]] == [1, 2]
     other = call(*words, "--epochs", "3", "--resume", "--set", "dropout=0.5")
-    assert other.code == 2 and "of another training: there 'dropout' is 0.0, here 0.5" in other.err
+    assert other.code == 2 and "of another training: the setting 'dropout' was 0.0 and is 0.5" in other.err
     assert call(*words, "--epochs", "1", "--no-resume", "--set", "dropout=0.5").code == 0
     assert len(results(out)["epochs"]) == 1
     anew = call("task", "language-model", str(texts), *SMALL, "--epochs", "1", "--resume", "--out", str(tmp_path / "b"))

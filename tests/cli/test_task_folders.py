@@ -45,7 +45,7 @@ def test_a_refused_resume_leaves_the_runs_labels_and_promises_nothing(
     for data, wrong in ((other, ()), (other, ("--set", "learning_rate=0.5")), (first, ("--set", "learning_rate=0.5"))):
         outcome = classify(call, data, out, *more, "--resume", *wrong)
         assert outcome.code == 2 and "of another training" in outcome.err
-        assert "or choose another folder." in outcome.err and "with --resume goes on" not in outcome.err
+        assert "choose another folder, or remove it." in outcome.err and "with --resume goes on" not in outcome.err
         assert list(sylvan.load(out / "labels")) == labels
     assert classify(call, first, out, *more, "--resume", "--epochs", "2").code == 0
     assert classify(call, other, out, *more, "--no-resume").code == 0
@@ -56,7 +56,7 @@ def test_no_seed_is_trained_when_another_cannot_go_on(call: Any, tmp_path: Path)
     data, out = write_texts(tmp_path / "a.jsonl", "A"), tmp_path / "out"
     assert classify(call, data, out / "seed-2", "--samples", "4", "--seed", "2").code == 0
     outcome = classify(call, data, out, "--samples", "3", "--seed", "1", "--seed", "2", "--resume")
-    assert outcome.code == 2 and "there 'n_samples' is 4, here 3" in outcome.err
+    assert outcome.code == 2 and "the setting 'n_samples' was 4 and is 3" in outcome.err
     assert not (out / "seed-1").exists() and not (out / "labels").exists()
 
 
@@ -66,7 +66,7 @@ def test_other_texts_of_the_same_size_are_no_training_to_go_on_with(call: Any, t
     lines = data.read_text().splitlines()
     data.write_text("\n".join([lines[1], lines[0], *lines[2:]]) + "\n")
     outcome = classify(call, data, out, "--samples", "3", "--resume", "--epochs", "2")
-    assert outcome.code == 2 and "there 'data_checksum' is" in outcome.err
+    assert outcome.code == 2 and "the setting 'data_checksum' was another" in outcome.err
 
 
 def test_a_wrong_sampler_beside_the_full_softmax(call: Any, tmp_path: Path) -> None:

@@ -110,9 +110,9 @@ def test_limits_count_steps_of_the_optimisers(tmp_path: Path) -> None:
 
 def test_another_engine_is_another_training(tmp_path: Path) -> None:
     train(Points(), epochs=1, folder=tmp_path, engine=Engine(device="cpu", accumulate=2))
-    with pytest.raises(ModelError, match="there 'accumulate' is 2, here 3"):
+    with pytest.raises(ModelError, match="the setting 'accumulate' was 2 and is 3"):
         train(Points(), epochs=2, folder=tmp_path, resume=True, engine=Engine(device="cpu", accumulate=3))
-    with pytest.raises(ModelError, match="there 'precision' is 'no', here 'bf16'"):
+    with pytest.raises(ModelError, match="the setting 'precision' was 'no' and is 'bf16'"):
         engine = Engine(device="cpu", accumulate=2, precision="bf16")
         train(Points(), epochs=2, folder=tmp_path, resume=True, engine=engine)
 

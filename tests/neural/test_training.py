@@ -257,9 +257,9 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
     train(Points(), epochs=1, folder=tmp_path / "run")
     other: Any = Points()
     other.settings = lambda: {"points": 5}
-    with pytest.raises(ModelError, match=r"another training: there 'points' is 120, here 5"):
+    with pytest.raises(ModelError, match=r"another training: the setting 'points' was 120 and is 5"):
         train(other, epochs=2, folder=tmp_path / "run", resume=True)
-    with pytest.raises(ModelError, match=r"'seed' is 0, here 3"):
+    with pytest.raises(ModelError, match=r"'seed' was 0 and is 3"):
         train(Points(), epochs=2, folder=tmp_path / "run", resume=True, seed=3)
 
 

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from sylvan.data import SequenceData, build_sequences
 from sylvan.errors import ModelError
 from sylvan.neural import train
+from sylvan.runtime.checkpoint import checksum
 from sylvan.tasks import ExtremeClassification, SequentialRecommendation
-from sylvan.tasks.checksum import checksum, checksum_of_matrices
+from sylvan.tasks.extreme_classification import checksum_of_matrices
 
 
 def matrices(seed: int = 0, n: int = 60) -> tuple[sp.csr_matrix, sp.csr_matrix]:
@@ -35,7 +36,7 @@ def classifier(part: str = "", seed: int = 0) -> ExtremeClassification:
 def test_a_classifier_does_not_go_on_with_other_data(part: str, tmp_path: Any) -> None:
     train(classifier(), epochs=1, folder=tmp_path)
     assert len(train(classifier(), epochs=2, folder=tmp_path, resume=True).epochs) == 2
-    with pytest.raises(ModelError, match="of another training: there 'data_checksum' is"):
+    with pytest.raises(ModelError, match="of another training: the setting 'data_checksum' was another"):
         train(classifier(part), epochs=3, folder=tmp_path, resume=True)
 
 
@@ -54,7 +55,7 @@ def test_a_recommender_does_not_go_on_with_other_data(tmp_path: Any) -> None:
     assert sequences(1).describe() == sequences(3).describe()
     train(recommender(1), epochs=1, folder=tmp_path)
     assert len(train(recommender(1), epochs=2, folder=tmp_path, resume=True).epochs) == 2
-    with pytest.raises(ModelError, match="of another training: there 'data_checksum' is"):
+    with pytest.raises(ModelError, match="of another training: the setting 'data_checksum' was another"):
         train(recommender(3), epochs=3, folder=tmp_path, resume=True)
 
 
@@ -82,8 +83,11 @@ def test_any_change_of_places_and_all_but_the_last_digits_of_values_are_seen() -
 
 
 def test_arrays_are_told_apart_by_where_they_end() -> None:
+    def whole(*arrays: Any) -> str:
+        return checksum(*arrays, any_integer=True)
+
     one, two = np.array([1, 2, 3]), np.array([4])
-    assert checksum([one, two]) != checksum([one[:2], np.array([3, 4])])
-    assert checksum([one.astype(np.int32)]) == checksum([one.astype(">i8")])
+    assert whole(one, two) != whole(one[:2], np.array([3, 4]))
+    assert whole(one.astype(np.int32)) == whole(one.astype(">i8"))
     long = np.arange(3_000_000)
-    assert checksum([long]) == checksum([long.astype(np.int32)]) != checksum([long[::-1]])
+    assert whole(long) == whole(long.astype(np.int32)) != whole(long[::-1])

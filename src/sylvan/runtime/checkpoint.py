@@ -25,7 +25,7 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.store import JSON
 from sylvan.version import __version__
 
-__all__ = ["Checkpoint", "checksum", "identity_of", "opened"]
+__all__ = ["Checkpoint", "checksum", "identity_of", "opened", "refuse_another"]
 
 _IDENTITY, _KIND = "training", "training-checkpoint"
 _BEGINNING = re.compile(r"training|\.training\.[0-9a-f]{8}\.saving")  # all that a kill can leave before it is one
@@ -93,12 +93,7 @@ class Checkpoint:
             return
         before = store.load(self.folder / _IDENTITY, mmap=False)
         store.need_kind(before, _KIND)
-        difference = _difference(before.meta, self._identity)
-        if difference:
-            raise ModelError(
-                f"The checkpoint in {self._shown!r} is of another training: {difference}. Go on with what it was "
-                "begun with, choose another folder, or remove it."
-            )
+        refuse_another(self._shown, before.meta, self._identity)
         self._lock()
         self._begun = True
 
@@ -201,16 +196,34 @@ class Checkpoint:
             pass
 
 
-def checksum(*arrays: npt.NDArray[Any] | None) -> str:
-    """A checksum of the bytes and sizes of arrays, fast enough to be taken of a whole training set."""
+def checksum(*arrays: npt.NDArray[Any] | None, any_integer: bool = False) -> str:
+    """A checksum of the bytes and sizes of arrays, fast enough to be taken of a whole training set.
+
+    Parameters
+    ----------
+    *arrays : ndarray, optional
+        None is skipped.
+    any_integer : bool
+        Whether all are of integers, which count the same in every integer dtype and order of bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.runtime.checkpoint import checksum
+    >>> checksum(np.array([1, 2], np.int32), any_integer=True) == checksum(np.array([1, 2], np.int64), any_integer=True)
+    True
+    """
     value = 0
     for array in arrays:
         if array is None:
             continue
-        value = zlib.crc32(f"{array.dtype.str}{array.shape}".encode(), value)
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        for start in range(0, flat.nbytes, _CHUNK):
-            value = zlib.crc32(flat[start : start + _CHUNK], value)
+        kind = "<i8" if any_integer else array.dtype.str
+        value = zlib.crc32(f"{kind}{array.shape}".encode(), value)
+        flat = np.ascontiguousarray(array).reshape(-1)
+        at_once = max(1, _CHUNK // np.dtype(kind).itemsize)
+        for start in range(0, flat.size, at_once):
+            part = flat[start : start + at_once].astype(kind, copy=False)
+            value = zlib.crc32(part.view(np.uint8).data, value)
     return f"crc32:{value:08x}"
 
 
@@ -240,15 +253,31 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
     return {**found, **{f"the parameter {name!r}": value for name, value in plain.items()}}
 
 
-def _difference(before: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
-    """What a sentence says of the first thing in which two trainings differ; nothing when they are one."""
+def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], now: Mapping[str, JSON]) -> None:
+    """Hold that a checkpoint is of the training that would go on with it.
+
+    Parameters
+    ----------
+    where : path
+    before, now : mapping
+        What tells the checkpoint's training from others, and this one: plain values by names that a sentence can say.
+
+    Raises
+    ------
+    ModelError
+        When they differ; it says in what first.
+    """
     for key in dict.fromkeys([*now, *before]):
         old, new = before.get(key), now.get(key)
         if old == new:
             continue
-        checksums = (isinstance(value, str) and value.startswith("crc32:") for value in (old, new))
-        return f"{key} was another" if any(checksums) else f"{key} was {old!r} and is {new!r}"
-    return ""
+        # Checksums and whole structures say nothing to a reader.
+        short = not any(isinstance(value, dict) or str(value).startswith("crc32:") for value in (old, new))
+        difference = f"{key} was {old!r} and is {new!r}" if short else f"{key} was another"
+        raise ModelError(
+            f"The checkpoint in {os.fspath(where)!r} is of another training: {difference}. Go on with what it was "
+            "begun with, choose another folder, or remove it."
+        )
 
 
 @contextlib.contextmanager

@@ -17,16 +17,18 @@ from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
 from sylvan.neural.text.bag_encoder import BagEncoder
 from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
+from sylvan.runtime.checkpoint import checksum
 from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
-from sylvan.tasks.checksum import checksum_of_matrices
 from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
 from sylvan.topk import TopK
 
-__all__ = ["ExtremeClassification"]
+__all__ = ["ExtremeClassification", "checksum_of_matrices"]
 
 _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100
+_AT_ONCE = 1 << 20  # values that are copied at a time
+_PERIOD = 1009  # of the weights that tell values from the same values in other places
 _NEGATIVES = 1000  # of a set with at least twice as many classes
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -287,3 +289,17 @@ def _padded(Y: sp.csr_matrix) -> Tensor:
     targets = np.full((len(counts), int(counts.max())), _IGNORED, np.int64)
     targets[np.arange(targets.shape[1]) < counts[:, None]] = Y.indices
     return torch.from_numpy(targets)
+
+
+def checksum_of_matrices(features: sp.csr_matrix, labels: sp.csr_matrix) -> str:
+    """Checksum of where features and labels stand, and seven digits of the features' values.
+
+    Values that came of texts may differ in their last bits between processors, on which a training may well go on.
+    They are therefore summed, weighted by their places, and the sum rounded; what rows hold is counted exactly.
+    """
+    total = 0.0
+    for at in range(0, features.nnz, _AT_ONCE):
+        values = features.data[at : at + _AT_ONCE].astype(np.float64)
+        total += float(np.sum(values * (1 + np.arange(at, at + len(values)) % _PERIOD)))
+    places = [part for matrix in (features, labels) for part in (matrix.indptr, matrix.indices)]
+    return f"{checksum(*places, any_integer=True)} {total:.6e}"

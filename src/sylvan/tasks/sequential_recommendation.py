@@ -18,8 +18,8 @@ from sylvan.neural.sequence.gru4rec import GRU4Rec
 from sylvan.neural.sequence.sasrec import SASRec
 from sylvan.neural.sequence.sequence_encoder import PADDING, SequenceEncoder
 from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
+from sylvan.runtime.checkpoint import checksum
 from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
-from sylvan.tasks.checksum import checksum
 from sylvan.tasks.contexts import context_centers
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks
 from sylvan.tasks.objective import ClassObjective, negatives
@@ -182,7 +182,7 @@ class SequentialRecommendation(Parameterized, Job):
 
     def _prepare(self) -> None:
         data = self.sequences
-        self._checksum = checksum((data.offsets, data.ids))
+        self._checksum = checksum(data.offsets, data.ids, any_integer=True)
         self.split_ = split_sequences(data, self.split, self.seed)
         self.n_samples_ = negatives(self.n_samples, _NEGATIVES, data.n_items)
         with torch.random.fork_rng():

@@ -16,6 +16,7 @@ from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.neural.loop.history import History, to_json, write_json
 from sylvan.neural.loop.state_tree import load_tree, save_tree
+from sylvan.runtime.checkpoint import refuse_another
 from sylvan.version import __version__
 
 __all__ = ["TrainingFolder", "has_checkpoint", "load_best", "results_of"]
@@ -116,14 +117,7 @@ class TrainingFolder:
         if self.folder is None or not has_checkpoint(self.folder):
             return False
         before = store.load(self._path(_CHECKPOINT)).params
-        now = to_json(dict(identity))
-        for name in sorted({*before, *now}):
-            if before.get(name) != now.get(name):
-                raise ModelError(
-                    f"The checkpoint in {self.folder!r} is of another training: there {name!r} is "
-                    f"{before.get(name)!r}, here {now.get(name)!r}. Go on with what it was begun with, or choose "
-                    "another folder."
-                )
+        refuse_another(self.folder, _settings(before), _settings(to_json(dict(identity))))
         return True
 
     def load(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -155,6 +149,11 @@ class TrainingFolder:
         if self.folder is not None and self.writes:
             os.makedirs(self.folder, exist_ok=True)
             write_json(self._path(_RESULTS), results_of(settings, limits, history))
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The names by which a sentence calls them."""
+    return {f"the setting {name!r}": value for name, value in values.items()}
 
 
 def results_of(settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> dict[str, Any]:
