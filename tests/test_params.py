@@ -21,7 +21,7 @@ from sylvan.params import (
     Range,
     Seed,
     Threads,
-    fitted,
+    attribute,
     fresh,
     parameterized,
 )
@@ -37,8 +37,8 @@ class Base(Parameterized):
     _: KW_ONLY
     anything: Any = None
 
-    weights_: list[float] = fitted()
-    name_: str = fitted("none")
+    weights_: list[float] = attribute()
+    name_: str = attribute("none")
 
 
 @parameterized

@@ -14,7 +14,7 @@ of them, in the order of its constructor; what they mean stands in its docstring
         counts: Any = None  # no range: checked by whoever uses it
         seed: Seed = 0  # a type with its range that many classes share
 
-        weights_: list[Weights] = fitted()  # no parameter: ``fit`` sets it
+        weights_: list[Weights] = attribute()  # no parameter: ``fit`` sets it
 
 What is derived: ``__init__``, which only assigns, ``help()`` and ``inspect.signature``; ``constraints``, by which
 ``check_params``, the command line and configuration files go; ``get_params``, ``set_params`` and ``repr``. Fields below
@@ -52,7 +52,7 @@ else:
 
 __all__ = [
     "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLayer",
-    "Range", "Seed", "Threads", "check_value", "fitted", "fresh", "parameterized",
+    "Range", "Seed", "Threads", "attribute", "check_value", "fresh", "parameterized",
 ]  # fmt: skip
 
 _Self = TypeVar("_Self", bound="Parameterized")
@@ -252,7 +252,7 @@ def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") 
 # ------------------------------------------------------------------------------------------------ fields
 
 
-def fitted(default: Any = dataclasses.MISSING, *, init: Literal[False] = False) -> Any:
+def attribute(default: Any = dataclasses.MISSING, *, init: Literal[False] = False) -> Any:
     """A field that is no parameter but set later, by ``fit`` say; a default is that of the class."""
     if default is dataclasses.MISSING:
         return dataclasses.field(init=False)
@@ -264,7 +264,7 @@ def fresh(default_factory: Callable[[], _T], *, kw_only: bool = False) -> _T:
     return cast(_T, dataclasses.field(default=None, kw_only=kw_only, metadata={"fresh": default_factory}))
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(fitted, fresh))
+@dataclass_transform(eq_default=False, field_specifiers=(attribute, fresh))
 def parameterized(cls: _Class) -> _Class:
     """Make a class's fields its parameters; the module's docstring says how they are written.
 
@@ -289,7 +289,7 @@ def parameterized(cls: _Class) -> _Class:
         if field.name in own and (field.name.startswith("_") or field.name.endswith("_")):
             raise TypeError(
                 f"{cls.__name__}.{field.name} isn't named as a parameter: if fit sets it, write "
-                f"'{field.name}: {field.type} = fitted()'."
+                f"'{field.name}: {field.type} = attribute()'."
             )
         if field.name in vars(cls):
             delattr(cls, field.name)  # the constructor has the default; an object without the parameter has none

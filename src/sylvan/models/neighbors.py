@@ -15,7 +15,7 @@ from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Range, Threads, fitted, parameterized
+from sylvan.params import Range, Threads, attribute, parameterized
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.ranking.votes import LabelRows
 from sylvan.topk import TopK
@@ -82,8 +82,8 @@ class NeighborRanker(Estimator):
     tail: Annotated[str | None, Tail()] = None
     n_jobs: Threads = None
 
-    index_: NeighborIndex = fitted()
-    row_labels_: LabelRows = fitted()
+    index_: NeighborIndex = attribute()
+    row_labels_: LabelRows = attribute()
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> NeighborRanker:
         """Keep the rows and their labels.

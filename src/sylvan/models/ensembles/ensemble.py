@@ -34,7 +34,7 @@ from sylvan.models.label_names import rows_of_names
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.models.text_labels import encode_labels
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Instance, Parameterized, Range, Threads, fitted, parameterized
+from sylvan.params import Choice, Instance, Parameterized, Range, Threads, attribute, parameterized
 from sylvan.ranking.ensemble import WAYS, fit_weights, join
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 from sylvan.store.registry import rebuild
@@ -106,10 +106,10 @@ class Ensemble(Estimator):
     votes: Annotated[int, Range(1, MOST_ANSWERS)] = 10
     n_jobs: Threads = None
 
-    weights_: _Weights = fitted()
-    _ids: LabelIds = fitted()
-    text_fields_: tuple[str, ...] = fitted(("text",))
-    labels_field_: str = fitted("labels")
+    weights_: _Weights = attribute()
+    _ids: LabelIds = attribute()
+    text_fields_: tuple[str, ...] = attribute(("text",))
+    labels_field_: str = attribute("labels")
 
     @classmethod
     def of_fitted(cls, members: Sequence[Estimator], weights: Sequence[float] | None = None, **params: Any) -> Ensemble:
