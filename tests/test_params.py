@@ -44,6 +44,7 @@ class Base(Parameterized):
 @parameterized
 class Derived(Base):
     way: Annotated[str, Choice(("down", "left"))] = "down"
+    share: float = 0.5
     base: Base | None = None
     rounds: Annotated[int | str, Range(1, word="auto")] = "auto"
     inner: Base = fresh(lambda: Base(7))
@@ -90,7 +91,8 @@ def test_a_subclass_has_its_bases_parameters_first_and_may_override_them() -> No
 def test_ranges_follow_from_types() -> None:
     known = Derived.constraints
     assert known["width"] == Range(1, kind=int)
-    assert known["share"] == Range(0, 1, open_low=True, kind=float, optional=True)
+    assert Base.constraints["share"] == Range(0, 1, open_low=True, kind=float, optional=True)
+    assert known["share"] == Range(0, 1, open_low=True, kind=float)  # only a default of its own, and None no more
     assert known["fast"] == Flag()
     assert known["base"] == Instance((Base,), "a Base", optional=True)
     assert known["rounds"].describe() == "an int in [1, inf), or 'auto'"

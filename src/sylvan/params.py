@@ -18,11 +18,13 @@ of them, in the order of its constructor; what they mean stands in its docstring
 
 What is derived: ``__init__``, which only assigns, ``help()`` and ``inspect.signature``; ``constraints``, by which
 ``check_params``, the command line and configuration files go; ``get_params``, ``set_params`` and ``repr``. Fields below
-``_: KW_ONLY`` (of :mod:`dataclasses`) are given by name only. A subclass under ``@parameterized`` has its bases' fields
-first; one that it declares again keeps its place, with the new default and range. A field without a default must be
-given. ``__post_init__``, where there is one, is called once everything is assigned; a ``torch.nn.Module`` (named after
-``Parameterized`` among the bases) is initialised before. Types must be importable when the ranges are first asked for,
-so not under ``if TYPE_CHECKING``.
+``_: KW_ONLY`` (of :mod:`dataclasses`) are given by name only. A field without a default must be given.
+
+A subclass under ``@parameterized`` has its bases' fields first (of those given by name its own); one that it declares
+again keeps its place, has the new default and, unless it declares another, the old range. ``__post_init__``, where
+there is one, is called once everything is assigned; a ``torch.nn.Module`` (named after ``Parameterized`` among the
+bases) is initialised before. Types must be importable when the ranges are first asked for, so not under
+``if TYPE_CHECKING``.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class Constraint:
 
     def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
         """This range for a field of one of the types ``kinds``, or None as well where it's ``optional``."""
-        return dataclasses.replace(self, optional=True) if optional else self
+        return dataclasses.replace(self, optional=optional)
 
 
 @dataclass(frozen=True)
@@ -299,9 +301,13 @@ def parameterized(cls: _Class) -> _Class:
 
 def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:
     """An ``__init__`` that assigns the fields, with the signature of one that is written out."""
+
+    def generation(field: dataclasses.Field[Any]) -> int:
+        return max(at for at, base in enumerate(cls.__mro__) if field.name in inspect.get_annotations(base))
+
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     late = False
-    for field in sorted(fields, key=lambda field: bool(field.kw_only)):
+    for field in (*(f for f in fields if not f.kw_only), *sorted((f for f in fields if f.kw_only), key=generation)):
         if field.default_factory is not dataclasses.MISSING:
             raise TypeError(f"{cls.__name__}.{field.name} has a default_factory: write fresh(...) instead.")
         required = field.default is dataclasses.MISSING
@@ -354,8 +360,8 @@ def _plain_type(cls: type, written: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
-def _constraint_of(hint: Any) -> Constraint | None:
-    """The range that a field's resolved type declares; None for none."""
+def _constraint_of(hint: Any, inherited: Constraint | None) -> Constraint | None:
+    """The range that a field's resolved type declares, or that of the field it overrides; None for none."""
     marks, kinds = [], []
     waiting = [hint]
     while waiting:
@@ -371,6 +377,8 @@ def _constraint_of(hint: Any) -> Constraint | None:
     kinds = [kind for kind in kinds if kind is not type(None)]
     if len(marks) > 1:
         raise TypeError("two ranges are declared")
+    if not marks and inherited is not None:
+        marks = [inherited]
     if marks:
         return marks[0].of_types(kinds, optional)
     if kinds == [bool]:
@@ -392,12 +400,12 @@ class _Constraints:
                 if isinstance(vars(base).get("constraints"), Mapping):  # ranges declared without fields
                     known |= vars(base)["constraints"]
                 elif "__dataclass_fields__" in vars(base):
-                    known |= _own_constraints(base)
+                    known |= _own_constraints(base, known)
             setattr(owner, "_constraints", known)  # noqa: B010  # no attribute that type checkers should offer
         return known
 
 
-def _own_constraints(cls: type) -> dict[str, Constraint]:
+def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str, Constraint]:
     """The ranges of the fields that the class itself declares."""
     names = {field.name for field in dataclasses.fields(cls) if field.init}
     own = {name: hint for name, hint in inspect.get_annotations(cls).items() if name in names}
@@ -412,7 +420,7 @@ def _own_constraints(cls: type) -> dict[str, Constraint]:
     known = {}
     for name, hint in hints.items():
         try:
-            constraint = _constraint_of(hint)
+            constraint = _constraint_of(hint, inherited.get(name))
         except TypeError as error:
             raise TypeError(f"{cls.__name__}.{name}: {error}.") from error
         if constraint is not None:

@@ -401,4 +401,6 @@ def test_data_that_does_not_fit() -> None:
 def test_reads_as_it_was_written() -> None:
     loss = SampledSoftmaxLoss(Given(torch.full((4,), 0.25)), 2, shared=True)
     assert "n_samples=2, shared=True" in repr(loss)
-    assert list(loss.get_params(deep=False))[:3] == ["sampler", "n_samples", "shared"]
+    assert list(loss.get_params(deep=False)) == [
+        "sampler", "n_samples", "accidental", "corrected_positive", "shared", "reduction", "ignore_index",
+    ]  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,14 +13,11 @@ from torch import Tensor, nn
 from sylvan import metrics, validate
 from sylvan.errors import DataError
 from sylvan.indexing import pifa
-from sylvan.neural.loop.schedule import RefreshSchedule
-from sylvan.neural.loop.training import Job
 from sylvan.neural.text.bag_encoder import BagEncoder
-from sylvan.params import Choice, Constraint, Flag, Number, Parameterized
+from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
-from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
-from sylvan.tasks.objective import ClassObjective, negatives
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
+from sylvan.tasks.base import Task
+from sylvan.tasks.table_optimizer import objective_optimizers, table_optimizer
 from sylvan.topk import TopK
 
 __all__ = ["ExtremeClassification", "checksum_of_matrices"]
@@ -29,11 +26,11 @@ _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100
 _AT_ONCE = 1 << 20  # values that are copied at a time
 _PERIOD = 1009  # of the weights that tell values from the same values in other places
-_NEGATIVES = 1000  # of a set with at least twice as many classes
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class ExtremeClassification(Parameterized, Job):
+@parameterized
+class ExtremeClassification(Task):
     """Train a dense embedding of sparse features against class embeddings, with any sampler and loss.
 
     Give it to :func:`sylvan.neural.train`. The vectors of features and classes are trained by ``optimizer``, with
@@ -93,60 +90,24 @@ class ExtremeClassification(Parameterized, Job):
     1.0
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "n_samples": Number(int, 1, optional=True),
-        "dim": Number(int, 1),
-        "hidden": Number(int, 1, optional=True),
-        "dropout": Number(float, 0, 1),
-        "batch_size": Number(int, 1),
-        "shared": Flag(),
-        "normalize": Flag(),
-        "codewords": Number(int, 1),
-        "optimizer": Choice(TABLE_OPTIMIZERS),
-        "learning_rate": Number(float, 0, open_low=True),
-        "table_learning_rate": Number(float, 0, open_low=True),
-        "validation_share": Number(float, 0, 0.9, open_low=True),
-        "seed": Number(int, 0),
-    }
+    features: Any
+    labels: Any
+    _: KW_ONLY
+    validation: tuple[Any, Any] | None = None
+    test: tuple[Any, Any] | None = None
+    dim: Annotated[int, Range(1)] = 128
+    hidden: Annotated[int | None, Range(1)] = None
+    normalize: bool = True
+    batch_size: int = 256
+    table_learning_rate: float = 0.15
+    validation_share: Annotated[float, Range(0, 0.9, open_low=True)] = 0.1
+
     metric = "P@1"
     larger_is_better = True
     cutoffs = (1, 3, 5)
+    data_names = ("features", "labels", "validation", "test", "device")
 
-    def __init__(
-        self,
-        features: Any,
-        labels: Any,
-        *,
-        validation: tuple[Any, Any] | None = None,
-        test: tuple[Any, Any] | None = None,
-        sampler: str | Sampler = "midx-aware-rq",
-        loss: str | ClassLoss | BeamTreeHead = "sampled-softmax",
-        n_samples: int | None = None,
-        shared: bool = False,
-        codewords: int = 64,
-        dim: int = 128,
-        hidden: int | None = None,
-        dropout: float = 0.0,
-        normalize: bool = True,
-        batch_size: int = 256,
-        optimizer: str = "rowwise-adagrad",
-        learning_rate: float = 0.001,
-        table_learning_rate: float = 0.15,
-        validation_share: float = 0.1,
-        sampler_parameters: Mapping[str, Any] | None = None,
-        loss_parameters: Mapping[str, Any] | None = None,
-        refresh: RefreshSchedule | None = None,
-        seed: int = 0,
-        device: str | torch.device = "cpu",
-    ) -> None:
-        self.features, self.labels, self.validation, self.test = features, labels, validation, test
-        self.sampler, self.loss, self.n_samples = sampler, loss, n_samples
-        self.shared, self.codewords, self.optimizer = shared, codewords, optimizer
-        self.dim, self.hidden, self.dropout, self.normalize = dim, hidden, dropout, normalize
-        self.batch_size, self.learning_rate, self.table_learning_rate = batch_size, learning_rate, table_learning_rate
-        self.validation_share = validation_share
-        self.sampler_parameters, self.loss_parameters, self.refresh = sampler_parameters, loss_parameters, refresh
-        self.seed, self.device = seed, device
+    def __post_init__(self) -> None:
         self.check_params()
         self._take_data()
         self._make_network()
@@ -197,18 +158,14 @@ class ExtremeClassification(Parameterized, Job):
         return X[kept], Y[kept]
 
     def _make_network(self) -> None:
-        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, self.n_classes_)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
             self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
-            self._objective = ClassObjective(
-                self.n_classes_, self.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
-                counts=np.bincount(self._Y.indices, minlength=self.n_classes_),
-                sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters,
-                shared=self.shared, codewords=self.codewords, refresh=self.refresh,
-                centers=lambda: pifa(self._X, self._Y),
-            )  # fmt: skip
+            counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
+            self._objective = self.make_objective(
+                self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y)
+            )
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective})
         if self._objective.head is None:
             self.module.register_parameter("classes", self.classes_)
@@ -251,15 +208,12 @@ class ExtremeClassification(Parameterized, Job):
         return {f"P@{k}": value for k, value in metrics.precision(Y, self._rank(X, max(at)), at).items()}
 
     def settings(self) -> dict[str, Any]:
-        data = ("features", "labels", "validation", "test", "device")
-        found = {name: value for name, value in self.get_params(deep=False).items() if name not in data}
         size = f"{self._X.shape[0]:,} rows, {self._X.shape[1]:,} features, {self.n_classes_:,} classes"
         return {
             "task": "extreme-classification",
             "data": size,
             "data_checksum": self._checksums,
-            **found,
-            "n_samples": self.n_samples_,
+            **self.plain_settings(),
         }
 
     # Evaluation and use.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Iterator
+from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
@@ -12,27 +12,24 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.neural.loop.schedule import RefreshSchedule
-from sylvan.neural.loop.training import Job
 from sylvan.neural.sequence.causal_transformer import CausalTransformer
 from sylvan.neural.sequence.lstm import LSTMEncoder
-from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
-from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
+from sylvan.params import KW_ONLY, Choice, Range, parameterized
+from sylvan.tasks.base import Task
 from sylvan.tasks.contexts import context_centers
 from sylvan.tasks.corpus import END, Corpus
-from sylvan.tasks.objective import ClassObjective, negatives
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
+from sylvan.tasks.table_optimizer import objective_optimizers, table_optimizer
 
 __all__ = ["LanguageModel"]
 
 _IGNORED = -100
-_NEGATIVES = 20  # of a set with at least twice as many classes
 _CELLS = 1 << 24  # scores held at once in evaluation
 _COLUMNS = 20  # of a text that is evaluated
 _BEFORE = 2  # words before a word by which it is likened to others
 
 
-class LanguageModel(Parameterized, Job):
+@parameterized
+class LanguageModel(Task):
     """Train an LSTM or a Transformer to foretell the next word, with any sampler and loss.
 
     Give it to :func:`sylvan.neural.train`. The LSTM reads ``batch_size`` columns of the training text from top to
@@ -107,83 +104,39 @@ class LanguageModel(Parameterized, Job):
     True
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "corpus": Instance((Corpus,), "a Corpus"),
-        "model": Choice(("lstm", "transformer")),
-        "embedding": Number(int, 1),
-        "hidden": Number(int, 1),
-        "n_layers": Number(int, 1),
-        "n_heads": Number(int, 1),
-        "feed_forward": Number(int, 1),
-        "dropout": Number(float, 0, 1),
-        "length": Number(int, 1),
-        "batch_size": Number(int, 1),
-        "n_samples": Number(int, 1, optional=True),
-        "shared": Flag(),
-        "codewords": Number(int, 1),
-        "optimizer": Choice(TABLE_OPTIMIZERS),
-        "learning_rate": Number(float, 0, open_low=True),
-        "embedding_learning_rate": Number(float, 0, open_low=True),
-        "table_learning_rate": Number(float, 0, open_low=True),
-        "seed": Number(int, 0),
-    }
+    corpus: Corpus
+    _: KW_ONLY
+    model: Annotated[str, Choice(("lstm", "transformer"))] = "lstm"
+    embedding: Annotated[int, Range(1)] = 200
+    hidden: Annotated[int, Range(1)] = 128
+    n_layers: Annotated[int, Range(1)] = 2
+    n_heads: Annotated[int, Range(1)] = 4
+    feed_forward: Annotated[int, Range(1)] = 1024
+    length: Annotated[int, Range(1)] = 35
+    batch_size: int = 20
+    codewords: int = 32
+    optimizer: str = "adagrad"
+    learning_rate: float = 0.002
+    embedding_learning_rate: Annotated[float, Range(0, open_low=True)] = 0.4
+    table_learning_rate: float = 0.4
+
     metric = "perplexity"
     larger_is_better = False
+    usual_negatives = 20
+    data_names = ("corpus", "device")
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        *,
-        model: str = "lstm",
-        embedding: int = 200,
-        hidden: int = 128,
-        n_layers: int = 2,
-        n_heads: int = 4,
-        feed_forward: int = 1024,
-        dropout: float = 0.0,
-        length: int = 35,
-        batch_size: int = 20,
-        sampler: str | Sampler = "midx-aware-rq",
-        loss: str | ClassLoss | BeamTreeHead = "sampled-softmax",
-        n_samples: int | None = None,
-        shared: bool = False,
-        codewords: int = 32,
-        sampler_parameters: Mapping[str, Any] | None = None,
-        loss_parameters: Mapping[str, Any] | None = None,
-        refresh: RefreshSchedule | None = None,
-        optimizer: str = "adagrad",
-        learning_rate: float = 0.002,
-        embedding_learning_rate: float = 0.4,
-        table_learning_rate: float = 0.4,
-        seed: int = 0,
-        device: str | torch.device = "cpu",
-    ) -> None:
-        self.corpus, self.model, self.embedding, self.hidden = corpus, model, embedding, hidden
-        self.n_layers, self.n_heads, self.feed_forward, self.dropout = n_layers, n_heads, feed_forward, dropout
-        self.length, self.batch_size = length, batch_size
-        self.sampler, self.loss, self.n_samples, self.shared = sampler, loss, n_samples, shared
-        self.codewords, self.sampler_parameters, self.loss_parameters = codewords, sampler_parameters, loss_parameters
-        self.refresh, self.optimizer = refresh, optimizer
-        self.learning_rate, self.embedding_learning_rate = learning_rate, embedding_learning_rate
-        self.table_learning_rate = table_learning_rate
-        self.seed, self.device = seed, device
+    def __post_init__(self) -> None:
         self.check_params()
         self._prepare()
 
     def _prepare(self) -> None:
         n_words = len(self.corpus.words)
-        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, n_words)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = self._make_encoder(n_words)
             dim = self.encoder_.dim_out
             self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
-            self._objective = ClassObjective(
-                n_words, dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
-                counts=self.corpus.counts(), sampler_parameters=self.sampler_parameters,
-                loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
-                refresh=self.refresh, centers=self._contexts,
-            )  # fmt: skip
+            self._objective = self.make_objective(n_words, dim, self.corpus.counts(), self._contexts)
         self.module = nn.Module()
         self.module.add_module("encoder", self.encoder_)
         self.module.add_module("objective", self._objective)
@@ -281,9 +234,7 @@ class LanguageModel(Parameterized, Job):
         self._state = None if carried is None else (carried[0].to(self.device), carried[1].to(self.device))
 
     def settings(self) -> dict[str, Any]:
-        found = {name: value for name, value in self.get_params(deep=False).items() if name not in ("corpus", "device")}
-        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
-        return {"task": "language-model", "data": self.corpus.describe(), **plain, "n_samples": self.n_samples_}
+        return {"task": "language-model", "data": self.corpus.describe(), **self.plain_settings()}
 
     # Evaluation.
 

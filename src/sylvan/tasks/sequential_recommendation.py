@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -12,26 +12,22 @@ from torch import Tensor, nn
 
 from sylvan.data import SequenceData
 from sylvan.errors import DataError
-from sylvan.neural.loop.schedule import RefreshSchedule
-from sylvan.neural.loop.training import Job
 from sylvan.neural.sequence.gru4rec import GRU4Rec
 from sylvan.neural.sequence.sasrec import SASRec
 from sylvan.neural.sequence.sequence_encoder import PADDING, SequenceEncoder
-from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
+from sylvan.params import KW_ONLY, Choice, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
-from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
+from sylvan.tasks.base import Task
 from sylvan.tasks.contexts import context_centers
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks
-from sylvan.tasks.objective import ClassObjective, negatives
 from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS, objective_optimizers, table_optimizer
+from sylvan.tasks.table_optimizer import objective_optimizers, table_optimizer
 
 __all__ = ["ENCODERS", "SequentialRecommendation"]
 
 ENCODERS: dict[str, type[SASRec] | type[GRU4Rec]] = {"sasrec": SASRec, "gru4rec": GRU4Rec}
 _QUERIES = 2048  # encoded at a time in evaluation
 _IGNORED = -100
-_NEGATIVES = 90  # of a set with at least twice as many classes
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,8 @@ class _Encoder(Choice):
         return f"{super().describe()}, or a SequenceEncoder"
 
 
-class SequentialRecommendation(Parameterized, Job):
+@parameterized
+class SequentialRecommendation(Task):
     """Train SASRec or GRU4Rec to foretell each user's next item, with any sampler and loss.
 
     Give it to :func:`sylvan.neural.train`. Adam trains the encoder's layers; the item tables have an optimiser of their
@@ -120,63 +117,24 @@ class SequentialRecommendation(Parameterized, Job):
     True
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "sequences": Instance((SequenceData,), "a SequenceData"),
-        "encoder": _Encoder(tuple(ENCODERS)),
-        "dim": Number(int, 1),
-        "hidden": Number(int, 1),
-        "max_length": Number(int, 1),
-        "dropout": Number(float, 0, 1),
-        "tied": Flag(),
-        "n_samples": Number(int, 1, optional=True),
-        "split": Choice(SPLITS),
-        "exclude_seen": Flag(),
-        "batch_size": Number(int, 1),
-        "shared": Flag(),
-        "codewords": Number(int, 1),
-        "optimizer": Choice(TABLE_OPTIMIZERS),
-        "learning_rate": Number(float, 0, open_low=True),
-        "table_learning_rate": Number(float, 0, open_low=True),
-        "seed": Number(int, 0),
-    }
+    sequences: SequenceData
+    _: KW_ONLY
+    encoder: Annotated[str | SequenceEncoder, _Encoder(tuple(ENCODERS))] = "sasrec"
+    dim: Annotated[int, Range(1)] = 64
+    hidden: Annotated[int, Range(1)] = 128
+    max_length: Annotated[int, Range(1)] = 20
+    dropout: float = 0.2
+    tied: bool = True
+    split: Annotated[Literal["users", "interactions", "last"], Choice(SPLITS)] = "users"
+    exclude_seen: bool = True
+
     metric = "ndcg@10"
     larger_is_better = True
     cutoffs = (10, 20, 50)
+    usual_negatives = 90
+    data_names = ("sequences", "device")
 
-    def __init__(
-        self,
-        sequences: SequenceData,
-        *,
-        encoder: str | SequenceEncoder = "sasrec",
-        dim: int = 64,
-        hidden: int = 128,
-        max_length: int = 20,
-        dropout: float = 0.2,
-        tied: bool = True,
-        sampler: str | Sampler = "midx-aware-rq",
-        loss: str | ClassLoss | BeamTreeHead = "sampled-softmax",
-        n_samples: int | None = None,
-        shared: bool = False,
-        codewords: int = 64,
-        split: Literal["users", "interactions", "last"] = "users",
-        exclude_seen: bool = True,
-        batch_size: int = 128,
-        optimizer: str = "rowwise-adagrad",
-        learning_rate: float = 0.001,
-        table_learning_rate: float = 0.05,
-        sampler_parameters: Mapping[str, Any] | None = None,
-        loss_parameters: Mapping[str, Any] | None = None,
-        refresh: RefreshSchedule | None = None,
-        seed: int = 0,
-        device: str | torch.device = "cpu",
-    ) -> None:
-        self.sequences, self.encoder, self.sampler, self.loss = sequences, encoder, sampler, loss
-        self.dim, self.hidden, self.max_length, self.dropout, self.tied = dim, hidden, max_length, dropout, tied
-        self.n_samples, self.shared, self.codewords = n_samples, shared, codewords
-        self.split, self.exclude_seen, self.batch_size = split, exclude_seen, batch_size
-        self.optimizer, self.learning_rate, self.table_learning_rate = optimizer, learning_rate, table_learning_rate
-        self.sampler_parameters, self.loss_parameters = sampler_parameters, loss_parameters
-        self.refresh, self.seed, self.device = refresh, seed, device
+    def __post_init__(self) -> None:
         self.check_params()
         self._prepare()
 
@@ -184,17 +142,14 @@ class SequentialRecommendation(Parameterized, Job):
         data = self.sequences
         self._checksum = checksum(data.offsets, data.ids, any_integer=True)
         self.split_ = split_sequences(data, self.split, self.seed)
-        self.n_samples_ = negatives(self.n_samples, _NEGATIVES, data.n_items)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             self.encoder_ = self._make_encoder()
             items, targets = windows(data, self.split_.train_ends, self.encoder_.max_length)
-            objective = ClassObjective(
-                data.n_items, self.encoder_.dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_,
-                counts=self.split_.train_counts(data), sampler_parameters=self.sampler_parameters,
-                loss_parameters=self.loss_parameters, shared=self.shared, codewords=self.codewords,
-                refresh=self.refresh, centers=lambda: self._contexts(items, targets),
-            )  # fmt: skip
+            counts = self.split_.train_counts(data)
+            objective = self.make_objective(
+                data.n_items, self.encoder_.dim, counts, lambda: self._contexts(items, targets)
+            )
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": objective}).to(self.device)
         self._objective = objective
         self._items = torch.from_numpy(items.astype(np.int32))
@@ -251,15 +206,7 @@ class SequentialRecommendation(Parameterized, Job):
 
     def settings(self) -> dict[str, Any]:
         data = {"data": self.sequences.describe(), "data_checksum": self._checksum}
-        return {
-            "task": "sequential-recommendation", **data, **self._plain_settings(), "n_samples": self.n_samples_
-        }  # fmt: skip
-
-    def _plain_settings(self) -> dict[str, Any]:
-        found = {
-            name: value for name, value in self.get_params(deep=False).items() if name not in ("sequences", "device")
-        }
-        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+        return {"task": "sequential-recommendation", **data, **self.plain_settings()}
 
     # Evaluation and use.
 

@@ -33,7 +33,7 @@ from sylvan.models.beam_tree.training import (
     rate_of,
 )
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Range, Seed, Threads, fitted, parameterized
+from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.class_training import LOSSES, OPTIMIZERS
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
@@ -147,13 +147,13 @@ class BeamTreeClassifier(Estimator):
 
     gives_probabilities: ClassVar[bool] = True
     takes_class_names: ClassVar[bool] = True
-    weights_: ClassWeights = fitted()
-    learning_rate_: float = fitted()
-    history_: npt.NDArray[np.float64] = fitted()
-    _classes: Classes = fitted()
-    _dense: bool = fitted()
-    _bound: Bound = fitted()
-    _step: int = fitted()  # examples shown so far
+    weights_: ClassWeights = attribute()
+    learning_rate_: float = attribute()
+    history_: npt.NDArray[np.float64] = attribute()
+    _classes: Classes = attribute()
+    _dense: bool = attribute()
+    _bound: Bound = attribute()
+    _step: int = attribute()  # examples shown so far
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None

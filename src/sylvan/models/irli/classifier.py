@@ -34,7 +34,7 @@ from sylvan.models.irli.settings import (
     Repetitions,
 )  # fmt: skip
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Range, Seed, Threads, fitted, parameterized
+from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime import Checkpoint, Runner, opened_runner
@@ -142,10 +142,10 @@ class IRLIClassifier(Estimator):
     n_jobs: Threads = None
     seed: Seed = 0
 
-    buckets_: Buckets = fitted()
-    network_: BucketNetwork = fitted()
-    _rounds: Rounds = fitted()
-    _dense: bool = fitted()
+    buckets_: Buckets = attribute()
+    network_: BucketNetwork = attribute()
+    _rounds: Rounds = attribute()
+    _dense: bool = attribute()
 
     def fit(
         self,

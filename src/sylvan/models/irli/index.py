@@ -39,7 +39,7 @@ from sylvan.models.irli.settings import (
 from sylvan.models.irli.tuning import Tuning, choose_settings
 from sylvan.models.irli.vectors import Vectors, check_metric, comparable, owned, training_queries
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Range, Seed, Threads, fitted, parameterized
+from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.vectors import METRICS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.checkpoint import identity_of
@@ -151,8 +151,8 @@ class IRLIIndex(Fitted):
     seed: Seed = 0
     n_jobs: Threads = None
 
-    _vectors: BucketedVectors = fitted()
-    _rounds: Rounds = fitted()
+    _vectors: BucketedVectors = attribute()
+    _rounds: Rounds = attribute()
 
     # ---------------------------------------- building
 

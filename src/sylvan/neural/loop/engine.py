@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sylvan.errors import ParameterError
 from sylvan.neural.loop.gradients import clip_gradients
 from sylvan.neural.loop.processes import Alone, find_processes
-from sylvan.params import Choice, Constraint, Number, Parameterized
+from sylvan.params import Choice, Parameterized, Range, parameterized
 
 __all__ = ["AsItIs", "Engine"]
 
@@ -22,6 +22,7 @@ _Module = TypeVar("_Module", bound=nn.Module)
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+@parameterized
 class Engine(Parameterized):
     """A device, a precision and the processes that train together; given to :func:`sylvan.neural.train`.
 
@@ -71,25 +72,17 @@ class Engine(Parameterized):
     torch.bfloat16
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "precision": Choice(("auto", "no", "bf16", "fp16")),
-        "accumulate": Number(int, 1),
-        "timeout": Number(float, 0, open_low=True),
-    }
+    device: str | torch.device = "auto"
+    precision: Annotated[str, Choice(("auto", "no", "bf16", "fp16"))] = "auto"
+    accumulate: Annotated[int, Range(1)] = 1
+    timeout: Annotated[float, Range(0, open_low=True)] = 3600.0
 
-    def __init__(
-        self,
-        device: str | torch.device = "auto",
-        precision: str = "auto",
-        accumulate: int = 1,
-        timeout: float = 3600.0,
-    ) -> None:
-        self.precision, self.accumulate, self.timeout = precision, accumulate, timeout
+    def __post_init__(self) -> None:
         self.check_params()
-        wanted = _wanted(device)
-        self._processes = find_processes("auto" if wanted is None else wanted.type, timeout)
+        wanted = _wanted(self.device)
+        self._processes = find_processes("auto" if wanted is None else wanted.type, self.timeout)
         self.device = _own_device(wanted, self._processes)
-        self.precision = _precision(precision, self.device)
+        self.precision = _precision(self.precision, self.device)
         self._scaler = torch.amp.GradScaler(self.device.type) if self.precision == "fp16" else None
 
     def __repr__(self) -> str:
@@ -147,7 +140,7 @@ class Engine(Parameterized):
         """What is computed in the block is computed in the precision."""
         if self.precision == "no":
             return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=_TYPES[self.precision])
+        return torch.autocast(torch.device(self.device).type, dtype=_TYPES[self.precision])
 
     def without_rounding(self) -> Engine:
         """The same device and processes, computing in float32.

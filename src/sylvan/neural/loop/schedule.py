@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from sylvan.params import Constraint, Number, Parameterized
+from sylvan.params import Parameterized, Range
 
 __all__ = ["RefreshSchedule", "WarmupSchedule"]
 
@@ -38,15 +38,9 @@ class WarmupSchedule(Parameterized):
     [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0]
     """
 
-    steps: int
-    warmup: float = 0.1
-    floor: float = 0.0
-
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "steps": Number(int, 1),
-        "warmup": Number(float, 0, 1),
-        "floor": Number(float, 0, 1),
-    }
+    steps: Annotated[int, Range(1)]
+    warmup: Annotated[float, Range(0, 1)] = 0.1
+    floor: Annotated[float, Range(0, 1)] = 0.0
 
     def __post_init__(self) -> None:
         self.check_params()
@@ -97,15 +91,9 @@ class RefreshSchedule(Parameterized):
     [0, 10, 50, 100]
     """
 
-    every: int = 20
-    early_every: int = 10
-    early_steps: int = 200
-
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "every": Number(int, 1),
-        "early_every": Number(int, 1),
-        "early_steps": Number(int, 0),
-    }
+    every: Annotated[int, Range(1)] = 20
+    early_every: Annotated[int, Range(1)] = 10
+    early_steps: Annotated[int, Range(0)] = 200
 
     def __post_init__(self) -> None:
         self.check_params()

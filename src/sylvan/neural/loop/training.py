@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from sylvan.neural.loop.history import History
 from sylvan.neural.loop.memory import memory_sentences
 from sylvan.neural.loop.randomness import own_seed, random_state, set_random_state, untouched_randomness
 from sylvan.parallel import Progress, progress, quiet
-from sylvan.params import Constraint, Number, Parameterized
+from sylvan.params import Parameterized, Range
 
 __all__ = ["Job", "train"]
 
@@ -110,25 +110,14 @@ class Job(ABC):
 class _Limits(Parameterized):
     """The parameters of :func:`train` that have ranges."""
 
-    epochs: int
-    patience: int | None
-    seed: int
-    max_steps: int | None
-    time_limit: float | None
-    clip_norm: float | None
-    checkpoint_every: float
-    evaluate_every: int | None
-
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "epochs": Number(int, 1),
-        "patience": Number(int, 1, optional=True),
-        "seed": Number(int, 0),
-        "max_steps": Number(int, 1, optional=True),
-        "time_limit": Number(float, 0, open_low=True, optional=True),
-        "clip_norm": Number(float, 0, open_low=True, optional=True),
-        "checkpoint_every": Number(float, 0),
-        "evaluate_every": Number(int, 1, optional=True),
-    }
+    epochs: Annotated[int, Range(1)]
+    patience: Annotated[int | None, Range(1)]
+    seed: Annotated[int, Range(0)]
+    max_steps: Annotated[int | None, Range(1)]
+    time_limit: Annotated[float | None, Range(0, open_low=True)]
+    clip_norm: Annotated[float | None, Range(0, open_low=True)]
+    checkpoint_every: Annotated[float, Range(0)]
+    evaluate_every: Annotated[int | None, Range(1)]
 
 
 _Limits.__name__ = "train"  # whose parameters they are, in errors

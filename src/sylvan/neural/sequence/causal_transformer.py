@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import Constraint, Flag, Number, Parameterized
+from sylvan.params import Parameterized, Range, parameterized
 
 __all__ = ["CausalTransformer"]
 
 
+@parameterized
 class CausalTransformer(Parameterized, nn.Module):
     """Embeddings and learned positions, then layers of attention to what came before: a query vector at every place.
 
@@ -45,45 +46,33 @@ class CausalTransformer(Parameterized, nn.Module):
     torch.Size([3, 5, 16])
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "n_inputs": Number(int, 1),
-        "dim": Number(int, 1),
-        "n_heads": Number(int, 1),
-        "n_layers": Number(int, 1),
-        "feed_forward": Number(int, 1),
-        "max_length": Number(int, 1),
-        "dropout": Number(float, 0, 1),
-        "sparse": Flag(),
-    }
+    n_inputs: Annotated[int, Range(1)]
+    dim: Annotated[int, Range(1)] = 200
+    n_heads: Annotated[int, Range(1)] = 4
+    n_layers: Annotated[int, Range(1)] = 2
+    feed_forward: Annotated[int, Range(1)] = 1024
+    max_length: Annotated[int, Range(1)] = 35
+    dropout: Annotated[float, Range(0, 1)] = 0.0
+    sparse: bool = False
 
-    def __init__(
-        self,
-        n_inputs: int,
-        dim: int = 200,
-        n_heads: int = 4,
-        n_layers: int = 2,
-        feed_forward: int = 1024,
-        max_length: int = 35,
-        dropout: float = 0.0,
-        sparse: bool = False,
-    ) -> None:
-        super().__init__()
-        self.n_inputs, self.dim, self.n_heads, self.n_layers = n_inputs, dim, n_heads, n_layers
-        self.feed_forward, self.max_length, self.dropout, self.sparse = feed_forward, max_length, dropout, sparse
+    def __post_init__(self) -> None:
         self.check_params()
-        if dim % n_heads:
+        if self.dim % self.n_heads:
             raise ParameterError(
-                f"The 'dim' parameter of CausalTransformer must be a multiple of 'n_heads', {n_heads}. "
-                f"Got {dim} instead."
+                f"The 'dim' parameter of CausalTransformer must be a multiple of 'n_heads', {self.n_heads}. "
+                f"Got {self.dim} instead."
             )
-        self.dim_out = dim
-        self.inputs = nn.Embedding(n_inputs, dim, sparse=sparse)
-        nn.init.normal_(self.inputs.weight, std=1 / math.sqrt(dim))
-        self.positions = nn.Parameter(torch.randn(max_length, dim) / math.sqrt(dim))
-        self.drop = nn.Dropout(dropout)
-        layer = nn.TransformerEncoderLayer(dim, n_heads, feed_forward, dropout, batch_first=True, norm_first=True)
-        self.layers = nn.TransformerEncoder(layer, n_layers, norm=nn.LayerNorm(dim), enable_nested_tensor=False)
-        future = torch.ones(max_length, max_length, dtype=torch.bool).triu(1)
+        self.dim_out = self.dim
+        self.inputs = nn.Embedding(self.n_inputs, self.dim, sparse=self.sparse)
+        nn.init.normal_(self.inputs.weight, std=1 / math.sqrt(self.dim))
+        self.positions = nn.Parameter(torch.randn(self.max_length, self.dim) / math.sqrt(self.dim))
+        self.drop = nn.Dropout(self.dropout)
+        layer = nn.TransformerEncoderLayer(
+            self.dim, self.n_heads, self.feed_forward, self.dropout, batch_first=True, norm_first=True
+        )
+        last = nn.LayerNorm(self.dim)
+        self.layers = nn.TransformerEncoder(layer, self.n_layers, norm=last, enable_nested_tensor=False)
+        future = torch.ones(self.max_length, self.max_length, dtype=torch.bool).triu(1)
         self.register_buffer("future", future, persistent=False)
         for parameter in self.layers.parameters():
             if parameter.dim() > 1:  # copies of one layer would otherwise begin alike

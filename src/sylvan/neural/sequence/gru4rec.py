@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 from torch import Tensor, nn
 
 from sylvan.neural.sequence.sequence_encoder import SequenceEncoder
-from sylvan.params import Constraint, Number
+from sylvan.params import KW_ONLY, Range, parameterized
 
 __all__ = ["GRU4Rec"]
 
 
+@parameterized
 class GRU4Rec(SequenceEncoder):
     """A GRU over item embeddings; a linear map takes its state to the dimensions of the items.
 
@@ -50,29 +51,16 @@ class GRU4Rec(SequenceEncoder):
     torch.Size([2, 64])
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {**SequenceEncoder.constraints, "layers": Number(int, 1)}
+    _: KW_ONLY
+    layers: Annotated[int, Range(1)] = 1
 
-    def __init__(
-        self,
-        n_items: int,
-        dim: int = 64,
-        *,
-        hidden: int = 128,
-        layers: int = 1,
-        max_length: int = 20,
-        dropout: float = 0.2,
-        tied: bool = True,
-    ) -> None:
-        super().__init__()
-        self.n_items, self.dim, self.hidden = n_items, dim, hidden
-        self.layers, self.max_length = layers, max_length
-        self.dropout, self.tied = dropout, tied
-        self.check_params()
-        self._make_tables()
-        self._drop = nn.Dropout(dropout)
-        self._gru = nn.GRU(dim, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
-        self._to_items = nn.Linear(hidden, dim)
-        self._norm = nn.LayerNorm(dim)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._drop = nn.Dropout(self.dropout)
+        between = self.dropout if self.layers > 1 else 0.0
+        self._gru = nn.GRU(self.dim, self.hidden, self.layers, batch_first=True, dropout=between)
+        self._to_items = nn.Linear(self.hidden, self.dim)
+        self._norm = nn.LayerNorm(self.dim)
 
     def _encode(self, embedded: Tensor) -> Tensor:
         states, _ = self._gru(self._drop(embedded * math.sqrt(self.dim)))

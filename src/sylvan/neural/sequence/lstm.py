@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
-from sylvan.params import Constraint, Flag, Number, Parameterized
+from sylvan.params import Parameterized, Range, parameterized
 
 __all__ = ["LSTMEncoder"]
 
 
+@parameterized
 class LSTMEncoder(Parameterized, nn.Module):
     """Embeddings, dropout, layers of LSTM, dropout: a query vector at every place of every sequence.
 
@@ -43,34 +44,21 @@ class LSTMEncoder(Parameterized, nn.Module):
     torch.Size([3, 5, 16])
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "n_inputs": Number(int, 1),
-        "embedding": Number(int, 1),
-        "hidden": Number(int, 1),
-        "n_layers": Number(int, 1),
-        "dropout": Number(float, 0, 1),
-        "sparse": Flag(),
-    }
+    n_inputs: Annotated[int, Range(1)]
+    embedding: Annotated[int, Range(1)] = 200
+    hidden: Annotated[int, Range(1)] = 128
+    n_layers: Annotated[int, Range(1)] = 2
+    dropout: Annotated[float, Range(0, 1)] = 0.0
+    sparse: bool = False
 
-    def __init__(
-        self,
-        n_inputs: int,
-        embedding: int = 200,
-        hidden: int = 128,
-        n_layers: int = 2,
-        dropout: float = 0.0,
-        sparse: bool = False,
-    ) -> None:
-        super().__init__()
-        self.n_inputs, self.embedding, self.hidden = n_inputs, embedding, hidden
-        self.n_layers, self.dropout, self.sparse = n_layers, dropout, sparse
+    def __post_init__(self) -> None:
         self.check_params()
-        self.dim_out = hidden
-        self.inputs = nn.Embedding(n_inputs, embedding, sparse=sparse)
+        self.dim_out = self.hidden
+        self.inputs = nn.Embedding(self.n_inputs, self.embedding, sparse=self.sparse)
         nn.init.uniform_(self.inputs.weight, -0.1, 0.1)
-        self.drop = nn.Dropout(dropout)
-        between = dropout if n_layers > 1 else 0.0
-        self.layers = nn.LSTM(embedding, hidden, n_layers, batch_first=True, dropout=between)
+        self.drop = nn.Dropout(self.dropout)
+        between = self.dropout if self.n_layers > 1 else 0.0
+        self.layers = nn.LSTM(self.embedding, self.hidden, self.n_layers, batch_first=True, dropout=between)
 
     def forward(self, ids: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Queries (batch, length, dim_out) for ids (batch, length), and the state to go on from.

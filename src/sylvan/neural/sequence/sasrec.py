@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
 from sylvan.neural.sequence.sequence_encoder import SequenceEncoder
-from sylvan.params import Constraint, Number
+from sylvan.params import KW_ONLY, Range, parameterized
 
 __all__ = ["SASRec"]
 
 
+@parameterized
 class SASRec(SequenceEncoder):
     """A causal Transformer over item embeddings with learned positions.
 
@@ -52,38 +53,23 @@ class SASRec(SequenceEncoder):
     torch.Size([2, 3, 64])
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **SequenceEncoder.constraints,
-        "layers": Number(int, 1),
-        "heads": Number(int, 1),
-    }
+    _: KW_ONLY
+    layers: Annotated[int, Range(1)] = 2
+    heads: Annotated[int, Range(1)] = 2
 
-    def __init__(
-        self,
-        n_items: int,
-        dim: int = 64,
-        *,
-        hidden: int = 128,
-        layers: int = 2,
-        heads: int = 2,
-        max_length: int = 20,
-        dropout: float = 0.2,
-        tied: bool = True,
-    ) -> None:
-        super().__init__()
-        self.n_items, self.dim, self.hidden = n_items, dim, hidden
-        self.layers, self.heads, self.max_length = layers, heads, max_length
-        self.dropout, self.tied = dropout, tied
-        self.check_params()
-        if dim % heads:
-            raise ParameterError(f"The 'heads' parameter of SASRec must divide dim, {dim}. Got {heads} instead.")
-        self._make_tables()
-        self.positions = nn.Parameter(torch.randn(max_length, dim) * 0.4)
-        self._drop = nn.Dropout(dropout)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim % self.heads:
+            raise ParameterError(
+                f"The 'heads' parameter of SASRec must divide dim, {self.dim}. Got {self.heads} instead."
+            )
+        self.positions = nn.Parameter(torch.randn(self.max_length, self.dim) * 0.4)
+        self._drop = nn.Dropout(self.dropout)
         layer = nn.TransformerEncoderLayer(
-            dim, heads, dim_feedforward=hidden, dropout=dropout, batch_first=True, norm_first=True
+            self.dim, self.heads, dim_feedforward=self.hidden, dropout=self.dropout, batch_first=True, norm_first=True
         )
-        self._blocks = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(dim), enable_nested_tensor=False)
+        last = nn.LayerNorm(self.dim)
+        self._blocks = nn.TransformerEncoder(layer, self.layers, norm=last, enable_nested_tensor=False)
 
     def _encode(self, embedded: Tensor) -> Tensor:
         length = embedded.shape[1]

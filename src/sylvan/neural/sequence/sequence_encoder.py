@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.params import Constraint, Flag, Number, Parameterized
+from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
 
 __all__ = ["PADDING", "SequenceEncoder"]
 
 PADDING = -1
 
 
+@parameterized
 class SequenceEncoder(Parameterized, nn.Module):
     """Turns the items that a user had so far into a query for the next one; an encoder writes ``_encode``.
 
@@ -31,21 +32,16 @@ class SequenceEncoder(Parameterized, nn.Module):
         What an item is as input. Its gradient is sparse.
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "n_items": Number(int, 1),
-        "dim": Number(int, 1),
-        "hidden": Number(int, 1),
-        "max_length": Number(int, 1),
-        "dropout": Number(float, 0, 1),
-        "tied": Flag(),
-    }
-    n_items: int
-    dim: int
-    max_length: int
-    tied: bool
+    n_items: Annotated[int, Range(1)]
+    dim: Annotated[int, Range(1)] = 64
+    _: KW_ONLY
+    hidden: Annotated[int, Range(1)] = 128
+    max_length: Annotated[int, Range(1)] = 20
+    dropout: Annotated[float, Range(0, 1)] = 0.2
+    tied: bool = True
 
-    def _make_tables(self) -> None:
-        """The tables of items; called by an encoder's constructor once its parameters are checked."""
+    def __post_init__(self) -> None:
+        self.check_params()
         self.items = nn.Parameter(self._new_table())
         self._classes = None if self.tied else nn.Parameter(self._new_table())
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.params import Constraint, Number, Parameterized
+from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
 
 __all__ = ["BagEncoder"]
 
 
+@parameterized
 class BagEncoder(Parameterized, nn.Module):
     """A linear map of sparse rows, or with ``hidden`` a net of one hidden layer with ReLU.
 
@@ -52,23 +53,19 @@ class BagEncoder(Parameterized, nn.Module):
     torch.Size([2, 8])
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "n_features": Number(int, 1),
-        "dim": Number(int, 1),
-        "hidden": Number(int, 1, optional=True),
-        "dropout": Number(float, 0, 1),
-    }
+    n_features: Annotated[int, Range(1)]
+    dim: Annotated[int, Range(1)] = 128
+    _: KW_ONLY
+    hidden: Annotated[int | None, Range(1)] = None
+    dropout: Annotated[float, Range(0, 1)] = 0.0
 
-    def __init__(self, n_features: int, dim: int = 128, *, hidden: int | None = None, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.n_features, self.dim, self.hidden, self.dropout = n_features, dim, hidden, dropout
+    def __post_init__(self) -> None:
         self.check_params()
-        width = dim if hidden is None else hidden
-        # Small, so that what a rare feature adds is what has been learned about it.
-        self.features = nn.Parameter(torch.randn(n_features, width) * 0.1)
+        width = self.dim if self.hidden is None else self.hidden
+        self.features = nn.Parameter(torch.randn(self.n_features, width) * 0.1)
         self.constant = nn.Parameter(torch.randn(width) / math.sqrt(width))
-        self._drop = nn.Dropout(dropout)
-        self._map = None if hidden is None else nn.Linear(hidden, dim)
+        self._drop = nn.Dropout(self.dropout)
+        self._map = None if self.hidden is None else nn.Linear(self.hidden, self.dim)
 
     def tables(self) -> list[nn.Parameter]:
         """The features' vectors, which want an optimiser for sparse gradients."""

@@ -7,7 +7,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_byt
 from sylvan.neural.text.hugging_face import reason_of
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.text.token_rows import TokenRows
-from sylvan.params import Constraint, Flag, Instance, Number
+from sylvan.params import Instance, Range, parameterized
 from sylvan.text import TfidfVectorizer
 from sylvan.text.documents import as_documents
 
@@ -36,6 +36,7 @@ _CHUNK = 10_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
+@parameterized
 class BagTextEncoder(TextEncoder):
     """The sum of vectors of a text's words and pairs of neighbouring words, or of a vectoriser's terms.
 
@@ -74,31 +75,14 @@ class BagTextEncoder(TextEncoder):
     ([9, 1], torch.Size([2, 8]))
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "dim": Number(int, 1),
-        "n_buckets": Number(int, 1, 2**31 - 1),
-        "vectorizer": Instance((TfidfVectorizer,), "a fitted TfidfVectorizer", optional=True),
-        "hidden": Number(int, 1, optional=True),
-        "dropout": Number(float, 0, 1),
-        "max_length": Number(int, 1),
-        "frozen": Flag(),
-        "seed": Number(int, 0, 2**63 - 1),
-    }
-
-    def __init__(
-        self,
-        dim: int = 128,
-        n_buckets: int = 2**18,
-        vectorizer: TfidfVectorizer | None = None,
-        hidden: int | None = None,
-        dropout: float = 0.0,
-        max_length: int = 1024,
-        frozen: bool = False,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        self.dim, self.n_buckets, self.vectorizer, self.hidden = dim, n_buckets, vectorizer, hidden
-        self.dropout, self.max_length, self.frozen, self.seed = dropout, max_length, frozen, seed
+    dim: Annotated[int, Range(1)] = 128
+    n_buckets: Annotated[int, Range(1, 2**31 - 1)] = 2**18
+    vectorizer: Annotated[TfidfVectorizer | None, Instance(words="a fitted TfidfVectorizer")] = None
+    hidden: Annotated[int | None, Range(1)] = None
+    dropout: Annotated[float, Range(0, 1)] = 0.0
+    max_length: Annotated[int, Range(1)] = 1024
+    frozen: bool = False
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
 
     def _load(self) -> None:
         n_features = self.n_buckets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.indexing.tree import LabelTree
-from sylvan.params import Choice, Constraint, Flag, Instance, Number, Parameterized
+from sylvan.params import KW_ONLY, Choice, Flag, Instance, Number, Parameterized, Range, parameterized
 from sylvan.sampling.heads.tree_paths import TreePaths
 from sylvan.sampling.losses.loss import (
     Positives,
@@ -47,6 +47,7 @@ class BestClasses(NamedTuple):
     scores: Tensor
 
 
+@parameterized
 class BeamTreeHead(Parameterized, nn.Module):
     r"""Output layer whose cost for a training step grows with the logarithm of the number of classes.
 
@@ -134,41 +135,21 @@ class BeamTreeHead(Parameterized, nn.Module):
     (torch.Size([2000, 3]), True)
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "dim": Number(int, 1),
-        "tree": Instance((LabelTree,), "a LabelTree, such as sylvan.indexing.class_tree makes"),
-        "n_candidates": Number(int, 1),
-        "n_noises": Number(int, 1, 1 << 20),
-        "noise": Instance((Sampler,), "a sampler of sylvan.sampling"),
-        "bias": Flag(),
-        "together": Flag(),
-        "reduction": Choice(("mean", "sum", "none")),
-        "ignore_index": Number(int),
-    }
+    dim: Annotated[int, Range(1)]
+    tree: Annotated[LabelTree, Instance(words="a LabelTree, such as sylvan.indexing.class_tree makes")]
+    n_candidates: Annotated[int, Range(1)] = 9
+    n_noises: Annotated[int, Range(1, 1 << 20)] = 1
+    noise: Annotated[Sampler | None, Instance(words="a sampler of sylvan.sampling")] = None
+    bias: bool = True
+    _: KW_ONLY
+    together: bool = False
+    reduction: Annotated[str, Choice(("mean", "sum", "none"))] = "mean"
+    ignore_index: Annotated[int, Range()] = -100
 
-    def __init__(
-        self,
-        dim: int,
-        tree: LabelTree,
-        n_candidates: int = 9,
-        n_noises: int = 1,
-        noise: Sampler | None = None,
-        bias: bool = True,
-        *,
-        together: bool = False,
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__()
-        self.dim = dim
-        self.tree = tree
-        self.n_candidates = n_candidates
-        self.n_noises = n_noises
-        self.bias = bias
-        self.together = together
-        self.reduction = reduction
-        self.ignore_index = ignore_index
-        self.noise = Uniform(tree.n_labels) if noise is None and isinstance(tree, LabelTree) else noise
+    def __post_init__(self) -> None:
+        tree, noise = self.tree, self.noise
+        if noise is None and isinstance(tree, LabelTree):
+            self.noise = Uniform(tree.n_labels)
         self.check_params()
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
         if self._noise.n_classes != tree.n_labels:
@@ -178,9 +159,10 @@ class BeamTreeHead(Parameterized, nn.Module):
             )
         self._paths = TreePaths(tree)
         n_edges = self._paths.first[-1]
-        self.edge_weights = nn.Parameter(torch.zeros(n_edges, dim))
-        self.edge_biases = nn.Parameter(torch.zeros(n_edges)) if bias else None
+        self.edge_weights = nn.Parameter(torch.zeros(n_edges, self.dim))
+        self.edge_biases = nn.Parameter(torch.zeros(n_edges)) if self.bias else None
         self.coverage = torch.tensor(float("nan"))
+
 
     @property
     def n_classes(self) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from sylvan.errors import DataError
-from sylvan.params import Constraint, Flag, Instance, Number
+from sylvan.params import KW_ONLY, Instance, Range, parameterized
 from sylvan.sampling.losses.candidates import CandidateModel
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives, positives
@@ -20,6 +20,7 @@ from sylvan.sampling.tensors import without_gradient
 __all__ = ["CANELoss"]
 
 
+@parameterized
 class CANELoss(ClassLoss):
     r"""Softmax over candidates :math:`C_x` that the query alone selects, and a noise class that stands for the others.
 
@@ -119,31 +120,18 @@ class CANELoss(ClassLoss):
     (torch.Size([]), True)
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **ClassLoss.constraints,
-        "candidates": Instance((Callable,), "a callable (queries, class_embeddings) -> ids"),  # type: ignore[arg-type]
-        "noise": Instance((Sampler,), "a sampler of sylvan.sampling"),
-        "n_noises": Number(int, 1),
-        "together": Flag(),
-    }
+    candidates: Annotated[
+        Callable[[Tensor, Tensor], Tensor], Instance(words="a callable (queries, class_embeddings) -> ids")
+    ]
+    noise: Annotated[Sampler, Instance(words="a sampler of sylvan.sampling")]
+    _: KW_ONLY
+    n_noises: Annotated[int, Range(1)] = 1
+    together: bool = False
 
-    def __init__(
-        self,
-        candidates: Callable[[Tensor, Tensor], Tensor],
-        noise: Sampler,
-        *,
-        n_noises: int = 1,
-        together: bool = False,
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(reduction=reduction, ignore_index=ignore_index)
-        self.candidates = candidates
-        self.noise = noise
-        self.n_noises = n_noises
-        self.together = together
-        self.check_params()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.coverage = torch.tensor(float("nan"))
+
 
     @property
     def sampler(self) -> Sampler:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import Choice, Constraint, Number
+from sylvan.params import KW_ONLY, Choice, Range, attribute, parameterized
 from sylvan.sampling.losses.candidates import CandidateModel
 from sylvan.sampling.losses.loss import Positives
 from sylvan.sampling.samplers.counts import class_counts
@@ -21,6 +21,7 @@ __all__ = ["FrequencySubsets"]
 _SPARE = 4
 
 
+@parameterized
 class FrequencySubsets(CandidateModel):
     r"""Classes sorted by frequency, cut into a layer of subsets; candidates are drawn from the best-scoring subset.
 
@@ -93,54 +94,39 @@ class FrequencySubsets(CandidateModel):
     [1, 2, 3, 7, 14, 29, 59, 121, 250, 514]
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "n_subsets": Number(int, 1),
-        "n_candidates": Number(int, 1),
-        "dim": Number(int, 1),
-        "split": Choice(("mass", "count")),
-        "learning": Choice(("path", "own")),
-        "beam": Number(int, 1),
-    }
-    order: Tensor
-    starts: Tensor
-    subset_of: Tensor
+    counts: Any
+    n_subsets: Annotated[int, Range(1)]
+    n_candidates: Annotated[int, Range(1)]
+    dim: Annotated[int, Range(1)]
+    _: KW_ONLY
+    split: Annotated[str, Choice(("mass", "count"))] = "mass"
+    learning: Annotated[str, Choice(("path", "own"))] = "path"
+    beam: Annotated[int, Range(1)] = 1
+    order: Tensor = attribute()
+    starts: Tensor = attribute()
+    subset_of: Tensor = attribute()
 
-    def __init__(
-        self,
-        counts: Any,
-        n_subsets: int,
-        n_candidates: int,
-        dim: int,
-        *,
-        split: str = "mass",
-        learning: str = "path",
-        beam: int = 1,
-    ) -> None:
-        super().__init__()
-        self.counts = counts
-        self.n_subsets = n_subsets
-        self.n_candidates = n_candidates
-        self.dim = dim
-        self.split = split
-        self.learning = learning
-        self.beam = beam
+    def __post_init__(self) -> None:
         self.check_params()
-        weights = class_counts(counts, None, owner=type(self).__name__)
+        weights = class_counts(self.counts, None, owner=type(self).__name__)
         self.n_classes = len(weights)
-        if n_subsets > len(weights):
+        if self.n_subsets > len(weights):
             raise ParameterError(
                 f"The 'n_subsets' parameter of FrequencySubsets must be an int in [1, {len(weights)}], there being so "
-                f"many classes. Got {n_subsets} instead."
+                f"many classes. Got {self.n_subsets} instead."
             )
         order = torch.argsort(weights, descending=True, stable=True)
-        by_mass = split == "mass"
-        starts = _starts_by_mass(weights[order], n_subsets) if by_mass else _starts_by_count(order, n_subsets)
+        by_mass = self.split == "mass"
+        starts = (
+            _starts_by_mass(weights[order], self.n_subsets) if by_mass else _starts_by_count(order, self.n_subsets)
+        )
         subset_of = torch.empty_like(order)
-        subset_of[order] = torch.repeat_interleave(torch.arange(n_subsets, device=order.device), starts.diff())
+        subset_of[order] = torch.repeat_interleave(torch.arange(self.n_subsets, device=order.device), starts.diff())
         self.register_buffer("order", order)
         self.register_buffer("starts", starts)
         self.register_buffer("subset_of", subset_of)
-        self.subset_vectors = nn.Parameter(torch.zeros(n_subsets, dim, device=order.device))
+        self.subset_vectors = nn.Parameter(torch.zeros(self.n_subsets, self.dim, device=order.device))
+
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, n_candidates), -1 where there is none."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sylvan.params import Constraint, Number
+from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives, positives
 from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal
@@ -23,6 +23,7 @@ _SCORES_AT_ONCE = {"cpu": 1 << 20}
 _DEVICE_SCORES_AT_ONCE = 1 << 26
 
 
+@parameterized
 class FullSoftmaxLoss(ClassLoss):
     """Cross-entropy over all classes without ever holding the scores of all classes.
 
@@ -69,15 +70,9 @@ class FullSoftmaxLoss(ClassLoss):
     True
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **ClassLoss.constraints,
-        "chunk_size": Number(int, 1, optional=True),
-    }
+    _: KW_ONLY
+    chunk_size: Annotated[int | None, Range(1)] = None
 
-    def __init__(self, *, chunk_size: int | None = None, reduction: str = "mean", ignore_index: int = -100) -> None:
-        super().__init__(reduction=reduction, ignore_index=ignore_index)
-        self.chunk_size = chunk_size
-        self.check_params()
 
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         wanted = positives(targets, self.ignore_index)

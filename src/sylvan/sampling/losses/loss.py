@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.params import Choice, Constraint, Number, Parameterized
+from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers
 
 __all__ = [
@@ -68,21 +68,19 @@ def positives(targets: Tensor, ignore_index: int) -> Positives:
     return Positives(torch.where(present, ascending, ascending[:, :1]), present)
 
 
+@parameterized
 class ClassLoss(Parameterized, nn.Module):
     """Base of every loss: checks and flattens what it is given; a loss writes ``_losses``.
 
     Called as ``loss(queries, class_embeddings, targets, bias=None)`` like ``cross_entropy(queries @ W.T, targets)``.
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        "reduction": Choice(("mean", "sum", "none")),
-        "ignore_index": Number(int),
-    }
+    _: KW_ONLY
+    reduction: Annotated[str, Choice(("mean", "sum", "none"))] = "mean"
+    ignore_index: Annotated[int, Range()] = -100
 
-    def __init__(self, *, reduction: str = "mean", ignore_index: int = -100) -> None:
-        super().__init__()
-        self.reduction = reduction
-        self.ignore_index = ignore_index
+    def __post_init__(self) -> None:
+        self.check_params()
 
     def forward(
         self, queries: Tensor, class_embeddings: Tensor, targets: Tensor | None = None, bias: Tensor | None = None

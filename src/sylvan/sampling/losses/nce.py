@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sylvan.params import Constraint, Flag, Number
+from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.sampling.losses.noise_loss import Contrast, MaskedNoiseLoss
-from sylvan.sampling.samplers.base import Sampler
 
 __all__ = ["NCELoss"]
 
 
+@parameterized
 class NCELoss(MaskedNoiseLoss):
     r"""Logistic loss of the positive against :math:`k` noise classes, with scores corrected by the noise's probability.
 
@@ -82,33 +82,18 @@ class NCELoss(MaskedNoiseLoss):
     (torch.Size([]), True)
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **MaskedNoiseLoss.constraints,
-        "log_normalizer": Number(float, optional=True),
-        "learn_normalizer": Flag(),
-    }
+    _: KW_ONLY
+    log_normalizer: Annotated[float | None, Range()] = None
+    learn_normalizer: bool = False
+    accidental: str = "keep"
+
     _needs_positive_log_q = True
 
-    def __init__(
-        self,
-        sampler: Sampler,
-        n_samples: int,
-        *,
-        shared: bool = False,
-        log_normalizer: float | None = None,
-        learn_normalizer: bool = False,
-        accidental: str = "keep",
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(
-            sampler, n_samples, shared=shared, accidental=accidental, reduction=reduction, ignore_index=ignore_index
-        )
-        self.log_normalizer = log_normalizer
-        self.learn_normalizer = learn_normalizer
-        self.check_params()
-        if learn_normalizer:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.learn_normalizer:
             self.learned_log_normalizer = nn.Parameter(torch.tensor(self._constant()))
+
 
     def _constant(self) -> float:
         return math.log(self.sampler.n_classes) if self.log_normalizer is None else float(self.log_normalizer)

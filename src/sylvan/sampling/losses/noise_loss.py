@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
-from sylvan.params import Choice, Constraint
+from sylvan.params import KW_ONLY, Choice, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives, positives
 from sylvan.sampling.losses.sampled_loss import SampledLoss, accidental_hits
-from sylvan.sampling.samplers.base import Sampler
 
 __all__ = ["Contrast", "MaskedNoiseLoss", "NoiseLoss"]
 
@@ -67,27 +66,14 @@ class NoiseLoss(SampledLoss):
         return Contrast(ours, noise, of_positives, draw.log_q.clamp(min=LOWEST_LOG_Q), hits)
 
 
+@parameterized
 class MaskedNoiseLoss(NoiseLoss):
     """Base of those that let the user choose whether draws that hit a positive count."""
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **NoiseLoss.constraints,
-        "accidental": Choice(("remove", "keep")),
-    }
+    _: KW_ONLY
+    accidental: Annotated[str, Choice(("remove", "keep"))] = "remove"
 
-    def __init__(
-        self,
-        sampler: Sampler,
-        n_samples: int,
-        *,
-        shared: bool = False,
-        accidental: str = "remove",
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
-        self.accidental = accidental
-        self.check_params(tuple(MaskedNoiseLoss.constraints))
+
 
     def _counting(self, of_noise: Tensor, contrast: Contrast) -> Tensor:
         """Losses of noise (…, n_samples) with zeros for the draws that don't count."""

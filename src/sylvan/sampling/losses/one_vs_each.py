@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch.nn.functional as F
 from torch import Tensor
 
-from sylvan.params import Constraint
 from sylvan.sampling.losses.noise_loss import Contrast, NoiseLoss
-from sylvan.sampling.samplers.base import Sampler
 
 __all__ = ["OneVsEachLoss"]
 
@@ -71,19 +67,7 @@ class OneVsEachLoss(NoiseLoss):
     (torch.Size([]), True)
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {**NoiseLoss.constraints}
 
-    def __init__(
-        self,
-        sampler: Sampler,
-        n_samples: int,
-        *,
-        shared: bool = False,
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
-        self.check_params()
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
         weights = (-contrast.noise_log_q).exp().expand_as(contrast.hits).masked_fill(contrast.hits, 0.0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import Constraint, Flag, Instance, Number
+from sylvan.params import KW_ONLY, Instance, Range, parameterized
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.tensors import without_gradient
@@ -17,29 +17,14 @@ from sylvan.sampling.tensors import without_gradient
 __all__ = ["SampledLoss", "accidental_hits"]
 
 
+@parameterized
 class SampledLoss(ClassLoss):
     """Base of losses with a sampler: its parameters, whether it fits the class table, and the draw."""
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **ClassLoss.constraints,
-        "sampler": Instance((Sampler,), "a sampler of sylvan.sampling"),
-        "n_samples": Number(int, 1),
-        "shared": Flag(),
-    }
-
-    def __init__(
-        self,
-        sampler: Sampler,
-        n_samples: int,
-        *,
-        shared: bool = False,
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(reduction=reduction, ignore_index=ignore_index)
-        self.sampler = sampler
-        self.n_samples = n_samples
-        self.shared = shared
+    sampler: Annotated[Sampler, Instance(words="a sampler of sylvan.sampling")]
+    n_samples: Annotated[int, Range(1)]
+    _: KW_ONLY
+    shared: bool = False
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
         """Hold every declared constraint, and that there are at least as many classes as samples.

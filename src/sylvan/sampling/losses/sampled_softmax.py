@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from sylvan.params import Choice, Constraint, Flag
+from sylvan.params import KW_ONLY, Choice, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import Positives, positives
 from sylvan.sampling.losses.sampled_loss import SampledLoss, accidental_hits
-from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.sampling.samplers.base import Draw
 
 __all__ = ["SampledSoftmaxLoss"]
 
 
+@parameterized
 class SampledSoftmaxLoss(SampledLoss):
     r"""Cross-entropy over the positives and :math:`M` drawn classes, the latters' logits corrected.
 
@@ -105,27 +106,10 @@ class SampledSoftmaxLoss(SampledLoss):
     (torch.Size([]), True)
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **SampledLoss.constraints,
-        "accidental": Choice(("paper", "remove", "keep")),
-        "corrected_positive": Flag(),
-    }
+    _: KW_ONLY
+    accidental: Annotated[str, Choice(("paper", "remove", "keep"))] = "remove"
+    corrected_positive: bool = False
 
-    def __init__(
-        self,
-        sampler: Sampler,
-        n_samples: int,
-        *,
-        shared: bool = False,
-        accidental: str = "remove",
-        corrected_positive: bool = False,
-        reduction: str = "mean",
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(sampler, n_samples, shared=shared, reduction=reduction, ignore_index=ignore_index)
-        self.accidental = accidental
-        self.corrected_positive = corrected_positive
-        self.check_params()
 
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         wanted = positives(targets, self.ignore_index)

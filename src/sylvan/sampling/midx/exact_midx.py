@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from sylvan.indexing.codebooks import fit_codebooks, reconstruct
+from sylvan.params import attribute, parameterized
 from sylvan.sampling.midx.multi_index import MultiIndex
 from sylvan.sampling.midx.multi_index_sampler import MultiIndexSampler
 from sylvan.sampling.samplers.base import Draw
@@ -16,6 +15,7 @@ from sylvan.sampling.tensors import blocks, invert, product
 __all__ = ["ExactMIDX"]
 
 
+@parameterized
 class ExactMIDX(MultiIndexSampler):
     """Draws from the softmax, whatever the codebooks, as a cell and then a class of it by its residual's score.
 
@@ -70,29 +70,14 @@ class ExactMIDX(MultiIndexSampler):
     True
     """
 
-    residuals: Tensor
+    residuals: Tensor = attribute()
 
-    def __init__(
-        self,
-        n_classes: int,
-        dim: int,
-        *,
-        n_codewords: int = 64,
-        quantizer: str = "rq",
-        n_codebooks: int = 2,
-        class_weights: Any = None,
-        n_iterations: int = 10,
-        warm_iterations: int = 2,
-        sample_size: int | None = 65_536,
-        stale_after: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
-            class_weights=class_weights, n_iterations=n_iterations, warm_iterations=warm_iterations,
-            sample_size=sample_size, stale_after=stale_after,
-        )  # fmt: skip
-        self.index = MultiIndex(n_classes, dim, n_codewords, n_codebooks, quantizer)
-        self.register_buffer("residuals", torch.zeros(n_classes, dim))  # sorted by cell, like the index
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.index = MultiIndex(self.n_classes, self.dim, self.n_codewords, self.n_codebooks, self.quantizer)
+        self.register_buffer("residuals", torch.zeros(self.n_classes, self.dim))  # sorted by cell, like the index
+
 
     def _refresh(self, table: Tensor) -> None:
         books = fit_codebooks(

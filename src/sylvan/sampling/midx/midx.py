@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import fit_codebooks
-from sylvan.params import Flag, Number
+from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.sampling.midx.cell_draws import (
     THIN,
     FirstStage,
@@ -38,6 +38,7 @@ from sylvan.sampling.tensors import blocks, invert
 __all__ = ["MIDX"]
 
 
+@parameterized
 class MIDX(MultiIndexSampler):
     """Draws a class with probability proportional to exp(query · the codewords that stand for its embedding).
 
@@ -134,46 +135,17 @@ class MIDX(MultiIndexSampler):
     True
     """
 
-    constraints: ClassVar = {
-        **MultiIndexSampler.constraints,
-        "learnable": Learnable(),
-        "query_aware": Flag(),
-        "n_queries": Number(int, 1),
-        "n_steps": Number(int, 1),
-        "native": Flag(optional=True),
-    }
+    _: KW_ONLY
+    learnable: Annotated[bool | str, Learnable()] = False
+    query_aware: bool = False
+    n_queries: Annotated[int, Range(1)] = 256
+    n_steps: Annotated[int, Range(1)] = 20
+    native: bool | None = None
 
-    def __init__(
-        self,
-        n_classes: int,
-        dim: int,
-        *,
-        n_codewords: int = 64,
-        quantizer: str = "rq",
-        n_codebooks: int = 2,
-        class_weights: Any = None,
-        n_iterations: int = 10,
-        warm_iterations: int = 2,
-        sample_size: int | None = 65_536,
-        learnable: bool | str = False,
-        query_aware: bool = False,
-        n_queries: int = 256,
-        n_steps: int = 20,
-        native: bool | None = None,
-        stale_after: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_classes, dim, n_codewords=n_codewords, quantizer=quantizer, n_codebooks=n_codebooks,
-            class_weights=class_weights, n_iterations=n_iterations, warm_iterations=warm_iterations,
-            sample_size=sample_size, stale_after=stale_after,
-        )  # fmt: skip
-        self.learnable = learnable
-        self.query_aware = query_aware
-        self.n_queries = n_queries
-        self.n_steps = n_steps
-        self.native = native
-        self.check_params()
-        if native and not kernel_is_there():
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        learnable, query_aware = self.learnable, self.query_aware
+        if self.native and not kernel_is_there():
             raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
         joint = learnable == "joint"
         if joint and query_aware:
@@ -182,15 +154,17 @@ class MIDX(MultiIndexSampler):
                 "the embeddings as they are. Got True instead."
             )
         self.index = MultiIndex(
-            n_classes, dim, n_codewords, n_codebooks, quantizer, trained=joint, weighted=query_aware
+            self.n_classes, self.dim, self.n_codewords, self.n_codebooks, self.quantizer, trained=joint,
+            weighted=query_aware,
         )
-        self.space = QuerySpace(dim) if query_aware else None
+        self.space = QuerySpace(self.dim) if query_aware else None
         self.recent: RecentQueries | None = None
         self.learner: CodewordLearner | None = None
         if query_aware or (learnable and not joint):
-            self.recent = RecentQueries(n_queries, dim)
+            self.recent = RecentQueries(self.n_queries, self.dim)
         if learnable and not joint:
-            self.learner = CodewordLearner(n_steps, self.index.sizes, n_codewords)
+            self.learner = CodewordLearner(self.n_steps, self.index.sizes, self.n_codewords)
+
 
     # The index.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from torch import Tensor
 
 from sylvan.errors import ParameterError
-from sylvan.params import Choice, Constraint, Number
-from sylvan.sampling.samplers.base import Sampler
+from sylvan.params import KW_ONLY, Choice, Range, attribute, parameterized
+from sylvan.sampling.samplers.base import AdaptiveSampler
 from sylvan.sampling.samplers.counts import class_counts
 
 __all__ = ["MultiIndexSampler"]
@@ -16,51 +16,29 @@ __all__ = ["MultiIndexSampler"]
 _MOST_CELLS = 1 << 28  # some GiB of offsets and codes
 
 
-class MultiIndexSampler(Sampler):
+@parameterized
+class MultiIndexSampler(AdaptiveSampler):
     """Base of the samplers with codebooks: the parameters of these, and the classes' weights in the k-means."""
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **Sampler.constraints,
-        "n_codewords": Number(int, 1),
-        "quantizer": Choice(("rq", "pq")),
-        "n_codebooks": Number(int, 1, 10),
-        "n_iterations": Number(int, 1),
-        "warm_iterations": Number(int, 1),
-        "sample_size": Number(int, 1, optional=True),
-    }
-    adaptive: ClassVar[bool] = True
-    dim: int
-    weights: Tensor | None
+    _: KW_ONLY
+    n_codewords: Annotated[int, Range(1)] = 64
+    quantizer: Annotated[str, Choice(("rq", "pq"))] = "rq"
+    n_codebooks: Annotated[int, Range(1, 10)] = 2
+    class_weights: Any = None
+    n_iterations: Annotated[int, Range(1)] = 10
+    warm_iterations: Annotated[int, Range(1)] = 2
+    sample_size: Annotated[int | None, Range(1)] = 65_536
 
-    def __init__(
-        self,
-        n_classes: int,
-        dim: int,
-        *,
-        n_codewords: int,
-        quantizer: str,
-        n_codebooks: int,
-        class_weights: Any,
-        n_iterations: int,
-        warm_iterations: int,
-        sample_size: int | None,
-        stale_after: int | None,
-    ) -> None:
-        super().__init__(n_classes, stale_after=stale_after)
-        self.dim = dim
-        self.n_codewords = n_codewords
-        self.quantizer = quantizer
-        self.n_codebooks = n_codebooks
-        self.class_weights = class_weights
-        self.n_iterations = n_iterations
-        self.warm_iterations = warm_iterations
-        self.sample_size = sample_size
-        self.check_params(tuple(MultiIndexSampler.constraints))
-        _check_books(type(self).__name__, dim, n_codewords, n_codebooks, quantizer)
-        weights = None
-        if class_weights is not None:
-            weights = class_counts(class_weights, n_classes, owner=type(self).__name__, name="class_weights").float()
+    weights: Tensor | None = attribute()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        owner, weights = type(self).__name__, None
+        _check_books(owner, self.dim, self.n_codewords, self.n_codebooks, self.quantizer)
+        if self.class_weights is not None:
+            weights = class_counts(self.class_weights, self.n_classes, owner=owner, name="class_weights").float()
         self.register_buffer("weights", weights, persistent=False)
+
 
     @property
     def _iterations(self) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.params import Constraint, Number, Parameterized
+from sylvan.params import KW_ONLY, Parameterized, Range, attribute, parameterized
 from sylvan.sampling.tensors import need_floats, need_integers, need_tensor, without_gradient
 
 __all__ = ["Draw", "Sampler", "StaleSamplerWarning"]
@@ -42,6 +42,7 @@ class Draw(NamedTuple):
     log_q: Tensor
 
 
+@parameterized
 class Sampler(Parameterized, nn.Module):
     """Base of every sampler: the checks, shared draws and staleness; a sampler writes ``_draw`` and ``_log_prob``.
 
@@ -58,22 +59,16 @@ class Sampler(Parameterized, nn.Module):
         Number of dimensions of queries and class embeddings; None for samplers that look at neither.
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "n_classes": Number(int, 1),
-        "dim": Number(int, 1),
-        "stale_after": Number(int, 1, optional=True),
-    }
+    n_classes: Annotated[int, Range(1)]
     adaptive: ClassVar[bool] = False
-    dim: int | None = None
-    n_classes: int
-    stale_after: int | None
+    dim: int | None = attribute(None)
+    stale_after: int | None = attribute(None)
 
-    def __init__(self, n_classes: int, *, stale_after: int | None = None) -> None:
-        super().__init__()
-        self.n_classes = n_classes
-        self.stale_after = stale_after
+    def __post_init__(self) -> None:
+        self.check_params()
         self._refreshed = False
         self._draws_since_refresh = 0
+
 
     # What users call.
 
@@ -338,3 +333,21 @@ class Sampler(Parameterized, nn.Module):
         """What :meth:`get_extra_state` told, taken back."""
         self._refreshed = bool(state["refreshed"])
         self._draws_since_refresh = int(state["draws_since_refresh"])
+
+
+@parameterized
+class AdaptiveSampler(Sampler):
+    """Base of samplers whose distribution depends on the query and on the class embeddings.
+
+    Parameters
+    ----------
+    n_classes, dim : int
+    stale_after : int, optional
+        Warn after so many draws without a refresh.
+    """
+
+    adaptive: ClassVar[bool] = True
+
+    dim: Annotated[int, Range(1)]
+    _: KW_ONLY
+    stale_after: Annotated[int | None, Range(1)] = None

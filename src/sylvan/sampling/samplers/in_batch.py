@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError
-from sylvan.params import Number
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.tensors import need_integers, without_gradient
@@ -16,6 +16,7 @@ from sylvan.sampling.tensors import need_integers, without_gradient
 __all__ = ["InBatch"]
 
 
+@parameterized
 class InBatch(Sampler):
     """Draws among the targets of the batch at hand, as :meth:`observe` tells them.
 
@@ -67,20 +68,20 @@ class InBatch(Sampler):
     True
     """
 
-    constraints: ClassVar = {**Sampler.constraints, "step_size": Number(float, 0, 1, open_low=True)}
-    batch: Tensor
-    log_probabilities: Tensor
-    interval: Tensor
-    seen_at: Tensor
-    occurrences: Tensor
-    position: Tensor
-    total_rate: Tensor
+    counts: Any = None
+    _: KW_ONLY
+    step_size: Annotated[float, Range(0, 1, open_low=True)] = 0.01
+    batch: Tensor = attribute()
+    log_probabilities: Tensor = attribute()
+    interval: Tensor = attribute()
+    seen_at: Tensor = attribute()
+    occurrences: Tensor = attribute()
+    position: Tensor = attribute()
+    total_rate: Tensor = attribute()
 
-    def __init__(self, n_classes: int, counts: Any = None, *, step_size: float = 0.01) -> None:
-        super().__init__(n_classes)
-        self.counts = counts
-        self.step_size = step_size
-        self.check_params()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counts, n_classes = self.counts, self.n_classes
         self.register_buffer("batch", torch.zeros(0, dtype=torch.int64), persistent=False)
         if counts is not None:
             weights = class_counts(counts, n_classes, owner=type(self).__name__)
@@ -91,6 +92,7 @@ class InBatch(Sampler):
         self.register_buffer("occurrences", torch.zeros(n_classes, dtype=torch.int64))
         self.register_buffer("position", torch.zeros((), dtype=torch.int64))  # targets that have passed
         self.register_buffer("total_rate", torch.zeros((), dtype=torch.float64))  # sum of 1 / interval
+
 
     @without_gradient
     def observe(self, targets: Tensor) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from sylvan.params import Choice, Constraint, Number
-from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.params import KW_ONLY, Choice, Range, attribute, parameterized
+from sylvan.sampling.samplers.base import AdaptiveSampler, Draw
 from sylvan.sampling.samplers.kernel_blocks import ClassBlocks, draw_by_mass, row_sums
 from sylvan.sampling.samplers.kernel_tree import FeatureTree
 from sylvan.sampling.tensors import slices
@@ -21,7 +21,8 @@ __all__ = ["KernelSampler"]
 _SCAN_BLOCK = 64
 
 
-class KernelSampler(Sampler):
+@parameterized
+class KernelSampler(AdaptiveSampler):
     """Base of samplers that draw a class in proportion to a kernel of query and class embedding.
 
     A subclass turns queries and class embeddings into rows (``_rows``) whose inner product decides a class's mass
@@ -38,15 +39,11 @@ class KernelSampler(Sampler):
         About how many classes make a block of the tree.
     """
 
-    adaptive: ClassVar[bool] = True
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **Sampler.constraints,
-        "structure": Choice(("auto", "scan", "tree")),
-        "leaf_size": Number(int, 1, optional=True),
-    }
-    structure: str
-    leaf_size: int | None
-    tree: FeatureTree | None
+    _: KW_ONLY
+    structure: Annotated[str, Choice(("auto", "scan", "tree"))] = "auto"
+    leaf_size: Annotated[int | None, Range(1)] = None
+
+    tree: FeatureTree | None = attribute()
 
     def _uses_tree(self, tree_from: int) -> bool:
         return self.structure == "tree" or (self.structure == "auto" and self.n_classes >= tree_from)

@@ -41,10 +41,6 @@ class LogUniform(Sampler):
     [0.5, 0.292, 0.208]
     """
 
-    def __init__(self, n_classes: int) -> None:
-        super().__init__(n_classes)
-        self.check_params()
-
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
         u = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
         # Rounding may carry exp() to n_classes + 1 or just below 1: both ends are clamped.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from sylvan.params import Constraint, Flag, Number
-from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.sampling.samplers.base import AdaptiveSampler, Draw
 from sylvan.sampling.tensors import product, slices
 
 __all__ = ["LSH"]
 
 
-class LSH(Sampler):
+@parameterized
+class LSH(AdaptiveSampler):
     """Draws a class from the query's bucket of one of several hash tables: classes at a small angle collide often.
 
     A table hashes a vector to the signs of its inner products with ``n_bits`` random vectors, so that two vectors
@@ -73,46 +74,28 @@ class LSH(Sampler):
     (True, True)
     """
 
-    adaptive: ClassVar[bool] = True
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **Sampler.constraints,
-        "n_tables": Number(int, 1),
-        "n_bits": Number(int, 1, 16),
-        "uniform_share": Number(float, 0, 1),
-        "augment": Flag(),
-        "seed": Number(int, 0, optional=True),
-    }
-    planes: Tensor
-    codes: Tensor
-    members: Tensor
-    starts: Tensor
+    _: KW_ONLY
+    n_tables: Annotated[int, Range(1)] = 16
+    n_bits: Annotated[int, Range(1, 16)] = 4
+    uniform_share: Annotated[float, Range(0, 1)] = 0.3
+    augment: bool = False
+    seed: Annotated[int | None, Range(0)] = None
+    planes: Tensor = attribute()
+    codes: Tensor = attribute()
+    members: Tensor = attribute()
+    starts: Tensor = attribute()
 
-    def __init__(
-        self,
-        n_classes: int,
-        dim: int,
-        *,
-        n_tables: int = 16,
-        n_bits: int = 4,
-        uniform_share: float = 0.3,
-        augment: bool = False,
-        seed: int | None = None,
-        stale_after: int | None = None,
-    ) -> None:
-        super().__init__(n_classes, stale_after=stale_after)
-        self.dim = dim
-        self.n_tables = n_tables
-        self.n_bits = n_bits
-        self.uniform_share = uniform_share
-        self.augment = augment
-        self.seed = seed
-        self.check_params()
-        generator = None if seed is None else torch.Generator().manual_seed(seed)
-        self.register_buffer("planes", torch.randn(n_tables * n_bits, dim + augment, generator=generator))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        n_classes, n_tables, n_bits = self.n_classes, self.n_tables, self.n_bits
+        generator = None if self.seed is None else torch.Generator().manual_seed(self.seed)
+        planes = torch.randn(n_tables * n_bits, self.dim + self.augment, generator=generator)
+        self.register_buffer("planes", planes)
         # Of each table: every class's bucket; the classes by bucket; where each bucket starts among those.
         self.register_buffer("codes", torch.zeros(n_tables, n_classes, dtype=torch.int32))
         self.register_buffer("members", torch.zeros(n_tables, n_classes, dtype=torch.int32))
         self.register_buffer("starts", torch.zeros(n_tables, (1 << n_bits) + 1, dtype=torch.int64))
+
 
     def _codes(self, vectors: Tensor) -> Tensor:
         """Bucket of each vector (n, dim or dim + 1) in each table, int64 (n, n_tables)."""

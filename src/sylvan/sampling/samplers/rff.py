@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sylvan.params import Constraint, Number
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
 from sylvan.sampling.tensors import product
 
@@ -21,6 +21,7 @@ _FLOOR_IN_NOISE = 0.25
 _LEAF_SIZE = 32
 
 
+@parameterized
 class RFF(KernelSampler):
     """Draws class i for query z in proportion to an estimate of ``exp(temperature * z . w_i)``, z and w_i normalised.
 
@@ -81,44 +82,24 @@ class RFF(KernelSampler):
     True
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
-        **KernelSampler.constraints,
-        "n_features": Number(int, 1),
-        "temperature": Number(float, 0, open_low=True),
-        "floor": Number(float, 0, 1, open_low=True, optional=True),
-        "seed": Number(int, 0, optional=True),
-    }
-    frequencies: Tensor
+    _: KW_ONLY
+    n_features: Annotated[int, Range(1)] = 32
+    temperature: Annotated[float, Range(0, open_low=True)] = 4.0
+    floor: Annotated[float | None, Range(0, 1, open_low=True)] = None
+    seed: Annotated[int | None, Range(0)] = None
+    frequencies: Tensor = attribute()
 
-    def __init__(
-        self,
-        n_classes: int,
-        dim: int,
-        *,
-        n_features: int = 32,
-        temperature: float = 4.0,
-        floor: float | None = None,
-        structure: str = "auto",
-        leaf_size: int | None = None,
-        seed: int | None = None,
-        stale_after: int | None = None,
-    ) -> None:
-        super().__init__(n_classes, stale_after=stale_after)
-        self.dim = dim
-        self.n_features = n_features
-        self.temperature = temperature
-        self.floor = floor
-        self.structure = structure
-        self.leaf_size = leaf_size
-        self.seed = seed
-        self.check_params()
-        generator = None if seed is None else torch.Generator().manual_seed(seed)
-        normal = torch.randn(dim, n_features, generator=generator)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        n_features, temperature = self.n_features, self.temperature
+        generator = None if self.seed is None else torch.Generator().manual_seed(self.seed)
+        normal = torch.randn(self.dim, n_features, generator=generator)
         self.register_buffer("frequencies", normal * math.sqrt(temperature))
-        self._floor = (
-            floor if floor is not None else max(math.exp(-2 * temperature), _FLOOR_IN_NOISE / math.sqrt(2 * n_features))
-        )
-        leaf = (leaf_size or _LEAF_SIZE) if self._uses_tree(20_000) else None
+        floor = self.floor
+        if floor is None:
+            floor = max(math.exp(-2 * temperature), _FLOOR_IN_NOISE / math.sqrt(2 * n_features))
+        self._floor = floor
+        leaf = (self.leaf_size or _LEAF_SIZE) if self._uses_tree(20_000) else None
         self._build(2 * n_features, 2 * n_features, leaf, dense_nodes=16)
 
     def _rows(self, embeddings: Tensor) -> Tensor:

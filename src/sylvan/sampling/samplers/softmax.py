@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from sylvan.params import Number
-from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.sampling.samplers.base import AdaptiveSampler, Draw
 from sylvan.sampling.tensors import invert
 
 __all__ = ["Softmax"]
 
 
-class Softmax(Sampler):
+@parameterized
+class Softmax(AdaptiveSampler):
     """Draws a class with probability proportional to exp(query · class embedding): the oracle.
 
     Costs as much as the full softmax, O(n_classes · dim) a query, and keeps a copy of the class embeddings: for
@@ -47,16 +48,14 @@ class Softmax(Sampler):
     [0.09, 0.245, 0.665]
     """
 
-    constraints: ClassVar = {**Sampler.constraints, "chunk_size": Number(int, 1)}
-    adaptive: ClassVar[bool] = True
-    table: Tensor
+    _: KW_ONLY
+    chunk_size: Annotated[int, Range(1)] = 1 << 22
+    table: Tensor = attribute()
 
-    def __init__(self, n_classes: int, dim: int, *, chunk_size: int = 1 << 22, stale_after: int | None = None) -> None:
-        super().__init__(n_classes, stale_after=stale_after)
-        self.dim = dim
-        self.chunk_size = chunk_size
-        self.check_params()
-        self.register_buffer("table", torch.zeros(n_classes, dim))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.register_buffer("table", torch.zeros(self.n_classes, self.dim))
+
 
     def _refresh(self, table: Tensor) -> None:
         self.table.copy_(table)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from sylvan.params import Constraint, Number
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
 from sylvan.sampling.tensors import products
@@ -15,6 +15,7 @@ from sylvan.sampling.tensors import products
 __all__ = ["Sphere"]
 
 
+@parameterized
 class Sphere(KernelSampler):
     """Draws class i for query z with probability proportional to ``alpha * (z . w_i)**2 + 1``.
 
@@ -61,32 +62,21 @@ class Sphere(KernelSampler):
     tensor([[0.1250, 0.2500, 0.6250]])
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {**KernelSampler.constraints, "alpha": Number(float, 0)}
-    upper: Tensor
-    moment: Tensor
+    _: KW_ONLY
+    alpha: Annotated[float, Range(0)] = 100.0
+    upper: Tensor = attribute()
+    moment: Tensor = attribute()
 
-    def __init__(
-        self,
-        n_classes: int,
-        dim: int,
-        *,
-        alpha: float = 100.0,
-        structure: str = "auto",
-        leaf_size: int | None = None,
-        stale_after: int | None = None,
-    ) -> None:
-        super().__init__(n_classes, stale_after=stale_after)
-        self.dim = dim
-        self.alpha = alpha
-        self.structure = structure
-        self.leaf_size = leaf_size
-        self.check_params()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        dim = self.dim
         row, column = torch.triu_indices(dim, dim)
         self.register_buffer("upper", row * dim + column, persistent=False)
-        leaf = (leaf_size or 2 * dim) if self._uses_tree(512 * dim) else None
+        leaf = (self.leaf_size or 2 * dim) if self._uses_tree(512 * dim) else None
         self._build(dim, len(self.upper), leaf, additive=True, dense_nodes=256)
         if self.tree is not None:
             self.register_buffer("moment", torch.zeros(len(self.upper), dtype=torch.float64))
+
 
     def _rows(self, embeddings: Tensor) -> Tensor:
         return embeddings

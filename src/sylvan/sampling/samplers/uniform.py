@@ -38,10 +38,6 @@ class Uniform(Sampler):
     (torch.Size([2, 5]), -6.908)
     """
 
-    def __init__(self, n_classes: int) -> None:
-        super().__init__(n_classes)
-        self.check_params()
-
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
         ids = torch.randint(self.n_classes, (len(queries), n), generator=generator, device=queries.device)
         return Draw(ids, self._log_prob(queries, ids))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from sylvan.params import Number
+from sylvan.params import Range, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.categorical import alias_table, draw_alias
 from sylvan.sampling.samplers.counts import class_counts
@@ -15,6 +15,7 @@ from sylvan.sampling.samplers.counts import class_counts
 __all__ = ["Unigram"]
 
 
+@parameterized
 class Unigram(Sampler):
     """Draws a class with probability proportional to ``counts ** power``, in constant time at any number of classes.
 
@@ -47,23 +48,22 @@ class Unigram(Sampler):
     [[0.75, 0.0, 0.25]]
     """
 
-    constraints: ClassVar = {**Sampler.constraints, "power": Number(float, 0)}
-    threshold: Tensor
-    alias: Tensor
-    log_probabilities: Tensor
+    counts: Any
+    power: Annotated[float, Range(0)] = 1.0
+    threshold: Tensor = attribute()
+    alias: Tensor = attribute()
+    log_probabilities: Tensor = attribute()
 
-    def __init__(self, n_classes: int, counts: Any, power: float = 1.0) -> None:
-        super().__init__(n_classes)
-        self.counts = counts
-        self.power = power
-        self.check_params()
-        weights = class_counts(counts, n_classes, owner=type(self).__name__)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        weights = class_counts(self.counts, self.n_classes, owner=type(self).__name__)
         # Relative to the largest, so that no power overflows; 0 ** 0 would be 1.
-        weights = torch.where(weights > 0, (weights / weights.max()) ** power, 0.0)
+        weights = torch.where(weights > 0, (weights / weights.max()) ** self.power, 0.0)
         threshold, alias = alias_table(weights)
         self.register_buffer("threshold", threshold)
         self.register_buffer("alias", alias)
         self.register_buffer("log_probabilities", (weights / weights.sum()).log().float())
+
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
         ids = draw_alias(self.threshold, self.alias, (len(queries), n), generator)
