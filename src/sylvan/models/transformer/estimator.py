@@ -40,7 +40,7 @@ from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Range, Seed, Threads, fitted, parameterized
+from sylvan.params import Choice, Constraint, Range, Seed, Threads, attribute, parameterized
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
@@ -121,12 +121,12 @@ class TransformerEstimator(TextEstimator):
     n_jobs: Threads = None
     seed: Seed = 0
 
-    vectorizer_: TfidfVectorizer = fitted()
-    ranker_: XRLinear = fitted()
-    history_: list[dict[str, Any]] = fitted()
-    n_dense_: int = fitted()
-    dense_scale_: float = fitted()
-    _encoder: TextEncoder | SavedEncoder = fitted()
+    vectorizer_: TfidfVectorizer = attribute()
+    ranker_: XRLinear = attribute()
+    history_: list[dict[str, Any]] = attribute()
+    n_dense_: int = attribute()
+    dense_scale_: float = attribute()
+    _encoder: TextEncoder | SavedEncoder = attribute()
 
     kind: ClassVar[str]
     training: ClassVar[type[TransformerTraining]]
