@@ -219,7 +219,10 @@ def part_class(owner: type[Parameterized], name: str) -> type[Parameterized] | N
     """The class of the object that a parameter is, where it has parameters that the command line can set."""
     constraint = owner.constraints.get(name)
     classes = constraint.classes if isinstance(constraint, Instance) else ()
-    return classes[0] if len(classes) == 1 and issubclass(classes[0], Parameterized) else None
+    if len(classes) != 1 or not issubclass(classes[0], Parameterized):
+        return None
+    given = inspect.signature(owner).parameters.values()  # what can't be made without arguments shows no usual parts
+    return classes[0] if all(one.default is not one.empty for one in given) else None
 
 
 def _hint(owner: type[Parameterized], name: str) -> str:
