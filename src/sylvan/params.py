@@ -62,9 +62,6 @@ _Class = TypeVar("_Class", bound="type[Parameterized]")
 _T = TypeVar("_T")
 
 
-# ------------------------------------------------------------------------------------------------ ranges
-
-
 @dataclass(frozen=True)
 class Constraint:
     """One allowed range; subclasses say what it is in words and whether a value lies in it."""
@@ -251,9 +248,6 @@ def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") 
     raise ParameterError(f"The {name!r} parameter{whose} must be {constraint.describe()}. Got {value!r} instead.")
 
 
-# ------------------------------------------------------------------------------------------------ fields
-
-
 def attribute(default: Any = dataclasses.MISSING, *, init: Literal[False] = False) -> Any:
     """A field that is no parameter but set later, by ``fit`` say; a default is that of the class."""
     if default is dataclasses.MISSING:
@@ -426,9 +420,6 @@ def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str
         if constraint is not None:
             known[name] = constraint
     return known
-
-
-# ------------------------------------------------------------------------------------------------ what has parameters
 
 
 class Parameterized:
