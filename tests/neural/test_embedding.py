@@ -237,14 +237,14 @@ def test_an_interrupted_embedding_keeps_what_it_had(tmp_path: Path) -> None:
 
 def test_places_that_cannot_hold_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ParameterError, match=r"Vectors can't be kept in .*Give 'cache' a folder that can be written"):
+    with pytest.raises(ParameterError, match=r"Vectors can't be stored in .*Give 'cache' a folder that can be written"):
         embed(encoder(), TEXTS, cache=tmp_path / "file")
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.warns(RuntimeWarning, match=r"could not be kept in .*No space left on device"):
+    with pytest.warns(RuntimeWarning, match=r"could not be stored in .*No space left on device"):
         found = embed(encoder(), TEXTS, cache=tmp_path / "full")
     np.testing.assert_allclose(found, embed(encoder(), TEXTS), atol=1e-6)
 

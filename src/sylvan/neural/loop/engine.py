@@ -151,9 +151,9 @@ class Engine(Parameterized):
         >>> Engine(device="cpu", precision="bf16", accumulate=4).without_rounding()
         Engine(device='cpu', precision='no', accumulate=4)
         """
-        found = copy.copy(self)
-        found.precision, found._scaler = "no", None
-        return found
+        engine = copy.copy(self)
+        engine.precision, engine._scaler = "no", None
+        return engine
 
     # One step.
 
@@ -171,7 +171,7 @@ class Engine(Parameterized):
             self._processes.average(list({id(parameter): parameter for parameter in parameters}.values()))
 
     def update(self, optimizers: Sequence[torch.optim.Optimizer], clip_norm: float | None = None) -> bool:
-        """Let the optimisers make their step; False where it was left out because a scaled loss overflowed."""
+        """Let the optimisers make their step; False where it was skipped because a scaled loss overflowed."""
         parameters = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
         self.reduce_gradients(parameters)
         scaler = self._scaler
@@ -280,21 +280,21 @@ def _wanted(device: object) -> torch.device | None:
     try:
         if not isinstance(device, str | torch.device):
             raise RuntimeError
-        found = torch.device(device)
+        wanted = torch.device(device)
     except RuntimeError:
-        found = torch.device("meta")
-    if found.type not in ("cpu", "cuda"):
+        wanted = torch.device("meta")
+    if wanted.type not in ("cpu", "cuda"):
         raise ParameterError(
             "The 'device' parameter of Engine must be 'auto', 'cpu', 'cuda' or one of several CUDA devices, like "
             f"'cuda:1'. Got {str(device)!r} instead."
         )
-    if found.type == "cuda" and (found.index or 0) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
+    if wanted.type == "cuda" and (wanted.index or 0) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
         n = torch.cuda.device_count() if torch.cuda.is_available() else 0
         raise ParameterError(
             f"The 'device' parameter of Engine is {str(device)!r}, but PyTorch sees {n or 'no'} CUDA "
             f"device{'' if n == 1 else 's'} here. Take 'auto' or 'cpu', or install a PyTorch that knows your GPU."
         )
-    return found
+    return wanted
 
 
 def _own_device(wanted: torch.device | None, processes: Alone) -> torch.device:

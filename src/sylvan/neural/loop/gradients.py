@@ -30,13 +30,13 @@ def average_gradients(parameters: Sequence[Tensor], n_processes: int, control: A
     """
     import torch.distributed as dist
 
-    found = torch.zeros((2, len(parameters)), dtype=torch.int32)
+    kinds = torch.zeros((2, len(parameters)), dtype=torch.int32)
     for i, parameter in enumerate(parameters):
         if parameter.grad is not None:
-            found[int(parameter.grad.is_sparse), i] = 1
-    dist.all_reduce(found, op=dist.ReduceOp.MAX, group=control)
-    dense = [p for p, has in zip(parameters, found[0].tolist(), strict=True) if has]
-    sparse = [p for p, d, s in zip(parameters, *found.tolist(), strict=True) if s and not d]
+            kinds[int(parameter.grad.is_sparse), i] = 1
+    dist.all_reduce(kinds, op=dist.ReduceOp.MAX, group=control)
+    dense = [p for p, has in zip(parameters, kinds[0].tolist(), strict=True) if has]
+    sparse = [p for p, d, s in zip(parameters, *kinds.tolist(), strict=True) if s and not d]
     for bucket in _buckets(dense):
         _average_dense(bucket, n_processes, control)
     _average_sparse(sparse, n_processes, control)
@@ -95,9 +95,9 @@ def _average_sparse(parameters: list[Tensor], n_processes: int, control: Any) ->
             values[: counts[_rank()]] = grad.values()
         gathered = []
         for tensor in (indices, values):
-            held = [torch.empty_like(tensor) for _ in range(n_processes)]
-            dist.all_gather(held, tensor, group=group)
-            gathered.append(held)
+            received = [torch.empty_like(tensor) for _ in range(n_processes)]
+            dist.all_gather(received, tensor, group=group)
+            gathered.append(received)
         whole = torch.cat([each[:, :count] for each, count in zip(gathered[0], counts, strict=True)], 1)
         summed = torch.cat([each[:count] for each, count in zip(gathered[1], counts, strict=True)]) / n_processes
         parameter.grad = torch.sparse_coo_tensor(whole, summed, parameter.shape, check_invariants=False).coalesce()

@@ -1,4 +1,4 @@
-"""Out of memory, said in a sentence that names what to lower."""
+"""Running out of memory becomes a sentence that names what to lower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes that train one model together: who they are, what they tell each other, and their gradients.
+"""Several processes that train one model together: who they are, their messages and their gradients.
 
 Accelerate makes the group of processes from what ``accelerate launch`` (or ``torchrun``) puts into the environment.
 Small messages (counts, measures, decisions) go through a second group on the CPU, so that nothing waits for a GPU.
@@ -87,16 +87,16 @@ class Together(Alone):
             ) from error
 
     def agree(self, value: Any) -> Any:
-        held = [value]
+        message = [value]
         with self._together():
-            self._dist.broadcast_object_list(held, src=0, group=_control)
-        return held[0]
+            self._dist.broadcast_object_list(message, src=0, group=_control)
+        return message[0]
 
     def everyone(self, value: Any) -> list[Any]:
-        held: list[Any] = [None] * self.n
+        values: list[Any] = [None] * self.n
         with self._together():
-            self._dist.all_gather_object(held, value, group=_control)
-        return held
+            self._dist.all_gather_object(values, value, group=_control)
+        return values
 
     def wait(self) -> None:
         with self._together():
@@ -113,19 +113,19 @@ class Together(Alone):
         padded = torch.zeros((max(counts), width), dtype=torch.uint8, device=rows.device)
         if len(rows):  # as bytes, which every backend carries
             padded[: len(rows)] = rows.detach().contiguous().reshape(len(rows), -1).view(torch.uint8)
-        found = [torch.empty_like(padded) for _ in counts]
+        parts = [torch.empty_like(padded) for _ in counts]
         with self._together():
-            self._dist.all_gather(found, padded, group=self._group(rows))
-        whole = torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
+            self._dist.all_gather(parts, padded, group=self._group(rows))
+        whole = torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
         return whole.view(rows.dtype).reshape(sum(counts), *rows.shape[1:])
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         with self._together(), torch.no_grad():
             for tensor in tensors:
-                held = tensor.detach().contiguous()
-                self._dist.broadcast(held, src=0, group=self._group(tensor))
-                if held.data_ptr() != tensor.data_ptr():
-                    tensor.copy_(held)
+                plain = tensor.detach().contiguous()
+                self._dist.broadcast(plain, src=0, group=self._group(tensor))
+                if plain.data_ptr() != tensor.data_ptr():
+                    tensor.copy_(plain)
 
     def average(self, parameters: Sequence[Tensor]) -> None:
         with self._together():

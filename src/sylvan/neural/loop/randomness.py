@@ -23,7 +23,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """What :func:`random_state` gave, put back; states of devices that aren't there are left out."""
+    """What :func:`random_state` gave, put back; states of devices that aren't there are skipped."""
     torch.set_rng_state(state["cpu"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])

@@ -18,8 +18,8 @@ __all__ = ["RefreshSchedule", "WarmupSchedule"]
 class WarmupSchedule(Parameterized):
     """Up in a straight line over the first steps, then down in one to ``floor`` at the last step.
 
-    Fine-tuning of a pretrained encoder begins with small steps, because Adam's moments are not worth much yet, and ends
-    with small ones (PECOS, section 4.2, as in BERT).
+    Fine-tuning of a pretrained encoder begins with small steps, because Adam's moments are unreliable at first, and
+    ends with small ones (PECOS, section 4.2, as in BERT).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The training loop of every task: early stopping, the best model kept, checkpoints that resume to the same bits."""
+"""The training loop of every task: early stopping, the best model, checkpoints that resume to the same bits."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Job(ABC):
         The key of :meth:`evaluate` that decides which model is the best.
     larger_is_better : bool
     later_of_equals : bool, default False
-        Whether the later of two models that measure the same is kept. It doesn't count as a better one: patience goes
-        on waiting.
+        Whether the later of two models that measure the same is taken for the best. It doesn't count as a better
+        one: patience goes on waiting.
     measures_start : bool, default False
-        Whether the model is measured before the first step too, and kept where nothing better follows.
+        Whether the model is measured before the first step too, and is the best where nothing better follows.
     schedulers : sequence of torch.optim.lr_scheduler.LRScheduler
         All of them step after every step of the optimisers; :class:`~sylvan.neural.WarmupSchedule` makes some.
     title : str, default "Training"
@@ -154,8 +154,8 @@ def train(
     patience : int, optional
         Stop after so many evaluations in a row without a better one; never for None.
     folder : path, optional
-        Where ``checkpoint``, ``best`` (both folders of :mod:`sylvan.store`) and ``results.json`` are kept; nothing is
-        written for None, and the best model is then kept in memory.
+        Where ``checkpoint``, ``best`` (both folders of :mod:`sylvan.store`) and ``results.json`` are written; for
+        None nothing is, and the best model stays in memory.
     resume : bool
         Go on from the checkpoint in ``folder`` if there is one; otherwise it is removed.
     seed : int
@@ -322,14 +322,14 @@ class _Run:
         if limits.evaluate_every is None or self.epoch == limits.epochs:
             self._evaluate()
 
-    def _sound(self, kept: bool) -> bool:
-        """Whether losses, and weights that are to be kept, are finite numbers.
+    def _sound(self, saving: bool) -> bool:
+        """Whether losses, and weights that are to be saved, are finite numbers.
 
         Reading a loss waits for the device, so that it is done now and then, and before anything is overwritten.
         """
-        if not kept and self.step % _LOOKED_AT:
+        if not saving and self.step % _LOOKED_AT:
             return True
-        mine = math.isfinite(float(self.loss)) and (not kept or finite(self.job.module))
+        mine = math.isfinite(float(self.loss)) and (not saving or finite(self.job.module))
         return all(self.engine.everyone(mine))
 
     def _skip(self, batches: Iterator[Any]) -> None:
@@ -366,7 +366,7 @@ class _Run:
         self.within += len(group)
 
     def _evaluate(self, counts: bool = True) -> None:
-        """Add an entry to the history, keep the model if it is the best so far; once for each step at most."""
+        """Add an entry to the history, save the model if it is the best so far; once for each step at most."""
         history = self.history
         if history.epochs and history.epochs[-1]["step"] == self.step:
             return

@@ -103,7 +103,7 @@ class BagEncoder(Parameterized, nn.Module):
         summed: Tensor = F.embedding_bag(
             ids, self.features, offsets, mode="sum", sparse=True, per_sample_weights=values, include_last_offset=True
         )
-        found: Tensor = self._drop(summed + self.constant)
+        queries: Tensor = self._drop(summed + self.constant)
         if self._map is not None:
-            found = self._map(F.relu(found))
-        return found
+            queries = self._map(F.relu(queries))
+        return queries

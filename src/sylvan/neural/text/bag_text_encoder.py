@@ -109,8 +109,8 @@ class BagTextEncoder(TextEncoder):
         documents = as_documents(texts)
         self.n_truncated = 0
         if self.vectorizer is not None:
-            found = self.vectorizer.transform_rows(documents)
-            return TokenRows(found.indices, found.indptr, found.data)
+            terms = self.vectorizer.transform_rows(documents)
+            return TokenRows(terms.indices, terms.indptr, terms.data)
         hashes: dict[str, int] = {}
         return TokenRows.join(
             [self._hashed(documents[i : i + _CHUNK], hashes) for i in range(0, len(documents), _CHUNK)]
@@ -121,12 +121,12 @@ class BagTextEncoder(TextEncoder):
         words: list[int] = []
         lengths = np.zeros(len(documents), dtype=np.int64)
         for i, document in enumerate(documents):
-            found = _WORDS.findall(document.lower())
-            if len(found) > self.max_length:
+            terms = _WORDS.findall(document.lower())
+            if len(terms) > self.max_length:
                 self.n_truncated += 1
-                found = found[: self.max_length]
-            lengths[i] = len(found)
-            for word in found:
+                terms = terms[: self.max_length]
+            lengths[i] = len(terms)
+            for word in terms:
                 if (number := hashes.get(word)) is None:
                     number = hashes[word] = zlib.crc32(word.encode("utf-8", "surrogatepass"))
                 words.append(number)
@@ -153,8 +153,8 @@ class BagTextEncoder(TextEncoder):
 
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
         self.load()
-        found: Tensor = self.bag(batch["ids"], batch["offsets"], batch["values"])
-        return found.float()
+        vectors: Tensor = self.bag(batch["ids"], batch["offsets"], batch["values"])
+        return vectors.float()
 
     def tables(self) -> list[nn.Parameter]:
         """The features' vectors, whose gradients are sparse; none when they are frozen."""
@@ -166,10 +166,10 @@ class BagTextEncoder(TextEncoder):
     def identity(self) -> dict[str, Any]:
         self.load()
         weights = self._of_weights(lambda: checksum_of_tensors(self._weights()))
-        found: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": weights}
+        identity: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": weights}
         if self.vectorizer is None:
-            return {**found, "n_buckets": self.n_buckets, "max_length": self.max_length}
-        return {**found, "vectorizer": _vectorizer_checksum(self.vectorizer)}
+            return {**identity, "n_buckets": self.n_buckets, "max_length": self.max_length}
+        return {**identity, "vectorizer": _vectorizer_checksum(self.vectorizer)}
 
     def _weights(self) -> list[tuple[str, Tensor]]:
         return list(self.bag.state_dict().items())
@@ -233,13 +233,13 @@ class BagTextEncoder(TextEncoder):
 
 
 def _check_shapes(encoder: BagTextEncoder, weights: Mapping[str, Tensor]) -> None:
-    """Hold the settings against the weights before a table is made that a false number would make huge."""
+    """Compare the settings with the weights before a table is made that a false number would make huge."""
     encoder.check_params()
     n_features = encoder.n_buckets if encoder.vectorizer is None else encoder.vectorizer.n_terms_
     wanted = (n_features, encoder.dim if encoder.hidden is None else encoder.hidden)
-    found = weights.get("features")
-    if found is None or tuple(found.shape) != wanted:
-        shape = None if found is None else tuple(found.shape)
+    table = weights.get("features")
+    if table is None or tuple(table.shape) != wanted:
+        shape = None if table is None else tuple(table.shape)
         raise ParameterError(f"its settings ask for features of the shape {wanted}, its weights have {shape}.")
     with torch.device("meta"):  # which takes no memory
         BagEncoder(n_features, encoder.dim, hidden=encoder.hidden).load_state_dict(dict(weights), assign=True)
@@ -261,5 +261,5 @@ def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def _vectorizer_checksum(vectorizer: TfidfVectorizer) -> str:
     state = vectorizer.to_state()
-    found = [(name, as_tensor(array)) for name, array in state.arrays.items()]
-    return f"{checksum_of_tensors(found)}:{json.dumps(state.params, sort_keys=True, default=list)}"
+    arrays = [(name, as_tensor(array)) for name, array in state.arrays.items()]
+    return f"{checksum_of_tensors(arrays)}:{json.dumps(state.params, sort_keys=True, default=list)}"

@@ -19,7 +19,7 @@ from sylvan.validate import count
 
 __all__ = ["embed"]
 
-_KEEP_EVERY = 4096  # vectors computed before they are put into the cache
+_STORE_EVERY = 4096  # vectors computed before they are put into the cache
 
 
 def embed(
@@ -50,7 +50,7 @@ def embed(
     normalize : bool, optional
         Whether to bring vectors to length 1; None does what the encoder says (``normalizes``).
     cache : path, optional
-        A folder in which vectors are kept from one time to the next, by the content of the text and the encoder's
+        A folder that stores vectors from one call to the next, by the content of the text and the encoder's
         weights. It may be deleted at any time, and used by several processes.
     description : str
         Title of the progress bar.
@@ -76,26 +76,26 @@ def embed(
     encoder.load()
     rows = texts if isinstance(texts, TokenRows) else encoder.tokenize(texts)
     mine = rows if engine is None else engine.share(rows)  # of several processes each does a part
-    found = np.zeros((len(mine), encoder.dim_out), dtype=np.float32)
+    vectors = np.zeros((len(mine), encoder.dim_out), dtype=np.float32)
     if cache is None:
-        _compute(encoder, mine, np.arange(len(mine)), engine, batch_tokens, description, found, None)
+        _compute(encoder, mine, np.arange(len(mine)), engine, batch_tokens, description, vectors, None)
     else:
         precision = "no" if engine is None else engine.precision  # vectors of one aren't those of another
-        store = EmbeddingCache(cache, {**encoder.identity(), "precision": precision}, encoder.dim_out)
-        keys = store.keys(mine)
-        known, vectors = store.find(keys)
-        found[known] = vectors
+        cached = EmbeddingCache(cache, {**encoder.identity(), "precision": precision}, encoder.dim_out)
+        keys = cached.keys(mine)
+        known, stored = cached.find(keys)
+        vectors[known] = stored
 
-        def keep(places: npt.NDArray[np.int64]) -> None:
-            store.add(keys[places], found[places])
+        def store(places: npt.NDArray[np.int64]) -> None:
+            cached.add(keys[places], vectors[places])
 
-        _compute(encoder, mine, np.flatnonzero(~known), engine, batch_tokens, description, found, keep)
+        _compute(encoder, mine, np.flatnonzero(~known), engine, batch_tokens, description, vectors, store)
     if engine is not None:
-        found = engine.gather(found)
+        vectors = engine.gather(vectors)
     if encoder.normalizes if normalize is None else normalize:
-        lengths = np.sqrt(np.einsum("ij,ij->i", found, found))
-        found /= np.maximum(lengths, np.finfo(np.float32).tiny)[:, None]
-    return found
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        vectors /= np.maximum(lengths, np.finfo(np.float32).tiny)[:, None]
+    return vectors
 
 
 def _compute(
@@ -105,10 +105,10 @@ def _compute(
     engine: Engine | None,
     batch_tokens: int,
     description: str,
-    found: npt.NDArray[np.float32],
-    keep: Callable[[npt.NDArray[np.int64]], None] | None,
+    vectors: npt.NDArray[np.float32],
+    store: Callable[[npt.NDArray[np.int64]], None] | None,
 ) -> None:
-    """Fill in the vectors of some of the rows; ``keep`` hears now and then of which there are more."""
+    """Fill in the vectors of some of the rows; ``store`` is called now and then with the places of new ones."""
     if engine is not None:
         encoder.to(engine.device)
     device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
@@ -121,16 +121,16 @@ def _compute(
                 here = places[some]
                 batch = {name: tensor.to(device) for name, tensor in encoder.collate(rows.take(here)).items()}
                 with nullcontext() if engine is None else engine.autocast():
-                    found[here] = encoder(batch).float().cpu().numpy()
+                    vectors[here] = encoder(batch).float().cpu().numpy()
                 bar.update(len(here))
                 waiting.append(here)
-                if keep is not None and sum(map(len, waiting)) >= _KEEP_EVERY:
-                    keep(np.concatenate(waiting))
+                if store is not None and sum(map(len, waiting)) >= _STORE_EVERY:
+                    store(np.concatenate(waiting))
                     waiting.clear()
     finally:
         encoder.train(was_training)
-        if keep is not None and waiting:
-            keep(np.concatenate(waiting))
+        if store is not None and waiting:
+            store(np.concatenate(waiting))
 
 
 def batches(lengths: npt.NDArray[np.int64], batch_tokens: int) -> Iterator[npt.NDArray[np.int64]]:

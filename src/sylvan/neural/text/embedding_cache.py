@@ -1,4 +1,4 @@
-"""Vectors of texts on disk, found again by their content.
+"""Vectors of texts on disk, looked up by their content.
 
 A folder of shards, each written once and never changed: keys, vectors, and in the file's name their number and
 checksum. Two processes may use one folder: a shard appears at one stroke under a name that follows from what is in it,
@@ -73,21 +73,21 @@ class EmbeddingCache:
             os.makedirs(self._folder, exist_ok=True)
         except OSError as error:
             raise ParameterError(
-                f"Vectors can't be kept in {os.fspath(folder)!r}: {error.strerror or error}. Give 'cache' a folder "
+                f"Vectors can't be stored in {os.fspath(folder)!r}: {error.strerror or error}. Give 'cache' a folder "
                 "that can be written."
             ) from error
 
     def keys(self, rows: TokenRows) -> npt.NDArray[np.uint8]:
-        """What each text is found by, shape (n, 16)."""
-        found = np.empty((len(rows), _KEY_BYTES), dtype=np.uint8)
+        """The key of each text, shape (n, 16)."""
+        keys = np.empty((len(rows), _KEY_BYTES), dtype=np.uint8)
         values = rows.values
         ids = rows.ids.astype("<i4", copy=False)
         for i, (start, stop) in enumerate(zip(rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True)):
             digest = hashlib.blake2b(ids[start:stop].tobytes(), digest_size=_KEY_BYTES, key=self._salt)
             if values is not None:
                 digest.update(values[start:stop].astype("<f4", copy=False).tobytes())
-            found[i] = np.frombuffer(digest.digest(), dtype=np.uint8)
-        return found
+            keys[i] = np.frombuffer(digest.digest(), dtype=np.uint8)
+        return keys
 
     def find(self, keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
         """Which texts are known, and their vectors.
@@ -106,14 +106,14 @@ class EmbeddingCache:
             missing = np.flatnonzero(~known)
             if not len(missing):
                 break
-            found = self._look_up(name, keys[missing])
-            if found is not None:
-                there, theirs = found
+            hits = self._look_up(name, keys[missing])
+            if hits is not None:
+                there, theirs = hits
                 known[missing[there]], vectors[missing[there]] = True, theirs
         return known, vectors[known]
 
     def add(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> None:
-        """Keep vectors; a disk that is full or refuses is warned of and changes nothing else.
+        """Store vectors; of a disk that is full or refuses there is a warning and nothing else.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class EmbeddingCache:
             self._join_small()
         except OSError as error:
             warnings.warn(
-                f"Vectors could not be kept in {self._folder!r}: {error.strerror or error}.",
+                f"Vectors could not be stored in {self._folder!r}: {error.strerror or error}.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -184,19 +184,19 @@ class EmbeddingCache:
 
     def _read_rows(self, path: str, n: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         size = 4 * self._dim
-        found = np.empty((len(rows), self._dim), dtype="<f4")
+        vectors = np.empty((len(rows), self._dim), dtype="<f4")
         with open(path, "rb", buffering=0) as file:
             for place, row in enumerate(rows.tolist()):
                 file.seek(n * _KEY_BYTES + row * size)
-                if file.readinto(found[place].data.cast("B")) != size:
+                if file.readinto(vectors[place].data.cast("B")) != size:
                     raise OSError("the shard has been cut")
-        return found
+        return vectors
 
     def _read(self, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]] | None:
         """Keys and vectors of a shard; None when it is damaged, of another shape or gone."""
-        found = _SHARD.fullmatch(name)
-        assert found is not None
-        n, checksum = int(found[1]), int(found[2], 16)
+        parts = _SHARD.fullmatch(name)
+        assert parts is not None
+        n, checksum = int(parts[1]), int(parts[2], 16)
         try:
             data = np.fromfile(os.path.join(self._folder, name), dtype=np.uint8)
         except OSError:
@@ -239,8 +239,8 @@ class _Index:
         """
         wanted = _as_numbers(keys)
         at = np.minimum(np.searchsorted(self.numbers[:, 0], wanted[:, 0]), len(self.numbers) - 1)
-        found: npt.NDArray[np.int64] = np.where((self.numbers[at] == wanted).all(axis=1), self.rows[at], -1)
-        return found
+        rows: npt.NDArray[np.int64] = np.where((self.numbers[at] == wanted).all(axis=1), self.rows[at], -1)
+        return rows
 
 
 class _Indexes:
@@ -253,8 +253,8 @@ class _Indexes:
     def get(self, path: str, state: tuple[int, ...]) -> _Index | None:
         """The index of a shard that hasn't changed since it was read."""
         with self._lock:
-            kept = self._known.get(path)
-        return kept[1] if kept is not None and kept[0] == state else None
+            entry = self._known.get(path)
+        return entry[1] if entry is not None and entry[0] == state else None
 
     def put(self, path: str, state: tuple[int, ...], index: _Index) -> _Index:
         """Remember an index, and forget the oldest beyond 4 million keys."""

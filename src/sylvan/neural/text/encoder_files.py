@@ -55,7 +55,7 @@ def inside(folder: str, name: Any) -> str:
 
 
 def check_files(folder: str) -> None:
-    """Hold that a folder has the files of a network and of its tokenizer.
+    """Check that a folder has the files of a network and of its tokenizer.
 
     Raises
     ------
@@ -77,8 +77,8 @@ def check_files(folder: str) -> None:
         index = f"{_WEIGHTS}.index.json"
         if index not in names:
             raise ModelError(f"The encoder in {folder!r} is incomplete: {_no_weights(names)}")
-        found = read_json(os.path.join(folder, index)).get("weight_map")
-        shards = set(found.values()) if isinstance(found, dict) else {"weight_map"}
+        places = read_json(os.path.join(folder, index)).get("weight_map")
+        shards = set(places.values()) if isinstance(places, dict) else {"weight_map"}
         if missing := sorted(str(shard) for shard in shards if shard not in names):
             raise ModelError(f"The encoder in {folder!r} is incomplete: {', '.join(missing)} of {index} is missing.")
     if not names & set(_TOKENIZERS) and not any(name.endswith(_TOKENIZER_ENDINGS) for name in names):
@@ -108,15 +108,15 @@ def read_json(path: str, kind: type = dict) -> Any:
     """
     try:
         with open(path, "rb") as file:
-            found = json.load(file)
+            value = json.load(file)
     except OSError as error:
         raise ModelError(f"{path!r} can't be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path!r} is damaged: it is no JSON.") from error
-    if not isinstance(found, kind):
+    if not isinstance(value, kind):
         wanted = "an object" if kind is dict else "a list"
-        raise ModelError(f"{path!r} is damaged: it must hold {wanted}, but holds a {type(found).__name__}.")
-    return found
+        raise ModelError(f"{path!r} is damaged: it must hold {wanted}, but holds a {type(value).__name__}.")
+    return value
 
 
 def read_tensors(folder: str) -> dict[str, Tensor]:
@@ -129,21 +129,21 @@ def read_tensors(folder: str) -> dict[str, Tensor]:
     """
     path = os.path.join(folder, _WEIGHTS)
     try:
-        found = hugging_face.need("safetensors.torch").load_file(path)
+        tensors = hugging_face.need("safetensors.torch").load_file(path)
     except (ImportError, MemoryError):
         raise
     except FileNotFoundError as error:
         raise ModelError(f"{path!r} is missing.") from error
     except Exception as error:  # of safetensors
         raise ModelError(f"{path!r} can't be read: {hugging_face.reason_of(error)}") from error
-    return {str(name): tensor.float() for name, tensor in found.items()}
+    return {str(name): tensor.float() for name, tensor in tensors.items()}
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     """The bytes of a safetensors file."""
     plain = {name: tensor.detach().to("cpu", torch.float32).contiguous() for name, tensor in tensors.items()}
-    found: bytes = hugging_face.need("safetensors.torch").save(plain, metadata={"format": "pt"})
-    return found
+    data: bytes = hugging_face.need("safetensors.torch").save(plain, metadata={"format": "pt"})
+    return data
 
 
 @contextlib.contextmanager

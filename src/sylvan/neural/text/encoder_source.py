@@ -112,6 +112,6 @@ def refuse_beside(
 
 
 def refuse_of_bags(pooling: str | None, lora_rank: int | None, gradient_checkpointing: bool) -> None:
-    """Raise a ParameterError where a bag is told what only networks have."""
+    """Raise a ParameterError where a bag is given what only networks have."""
     if pooling is not None or lora_rank is not None or gradient_checkpointing:
         raise ParameterError("A bag of words takes no pooling, no lora_rank and no gradient_checkpointing.")

@@ -62,9 +62,9 @@ def _snapshot(name: str) -> str:
     hub = need("huggingface_hub")
     settings: dict[str, Any] = {"ignore_patterns": _OTHERS, "etag_timeout": _PATIENCE}
     with contextlib.suppress(Exception):  # whatever it is, the cache hasn't got it
-        found: str = hub.snapshot_download(name, local_files_only=True)
-        if _is_complete(found):
-            return found
+        folder: str = hub.snapshot_download(name, local_files_only=True)
+        if _is_complete(folder):
+            return folder
     if hub.constants.HF_HUB_OFFLINE:
         raise _unreached(name, "HF_HUB_OFFLINE is set")
     _need_connection(name, hub.constants.ENDPOINT)
@@ -72,7 +72,7 @@ def _snapshot(name: str) -> str:
     try:
         if not bars and not sys.stderr.isatty():
             hub.utils.disable_progress_bars()
-        found = hub.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
+        folder = hub.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
     except hub.errors.RepositoryNotFoundError as error:
         raise ModelError(
             f"There is no folder {name!r}, and the Hugging Face hub has no public model of that name."
@@ -82,7 +82,7 @@ def _snapshot(name: str) -> str:
     finally:
         if not bars:
             hub.utils.enable_progress_bars()
-    return found
+    return folder
 
 
 def _need_connection(name: str, endpoint: str) -> None:

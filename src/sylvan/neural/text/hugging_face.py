@@ -90,8 +90,8 @@ def quietly() -> Iterator[None]:
 
 def reason_of(error: BaseException) -> str:
     """What another library's error says, on one line and with a full stop."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if message.endswith((".", "!", "?")) else f"{message}."
 
 
 def need_modules() -> Any:
@@ -171,7 +171,7 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
         )  # fmt: skip
     try:
         with explained(folder, "network"):
-            found = modules.Transformer(
+            module = modules.Transformer(
                 folder, model_kwargs={**weights, "dtype": torch.float32}, config_kwargs=own_files,
                 processor_kwargs=settings,
                 modality_config={"text": TOKEN_VECTORS}, module_output_name="token_embeddings",
@@ -180,14 +180,14 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
         with explained(folder, "tokenizer"):  # which was loaded at once; if it is to blame, it says so
             transformers.AutoTokenizer.from_pretrained(folder, **settings)
         raise
-    if found.tokenizer is None:
+    if module.tokenizer is None:
         raise ModelError(f"The tokenizer in {folder!r} can't be loaded: it isn't one of texts.")
-    _forget_lengths(found.tokenizer)
-    return found.eval(), missing
+    _forget_lengths(module.tokenizer)
+    return module.eval(), missing
 
 
 def _forget_lengths(tokenizer: Any) -> None:
-    """Take back what a tokenizer was last told to cut and pad to; some folders hold what a training used."""
+    """Take back the lengths that a tokenizer was last set to cut and pad to; some folders hold what a training used."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         backend.no_truncation()
@@ -289,13 +289,13 @@ def _encode(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[lis
     settings = {"truncation": True, "max_length": max_length, "add_special_tokens": True, "verbose": False}
     settings.update(padding=False, return_attention_mask=False, return_token_type_ids=False)
     try:
-        found = tokenizer(texts, **settings)
+        encoded = tokenizer(texts, **settings)
     except (TypeError, UnicodeError):  # half a character, as a text cut in UTF-16 ends with
         texts = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
-        found = tokenizer(texts, **settings)
-    ids: list[list[int]] = found["input_ids"]
-    if found.encodings is not None:
-        return ids, [sum(len(part) for part in encoding.overflowing) for encoding in found.encodings]
+        encoded = tokenizer(texts, **settings)
+    ids: list[list[int]] = encoded["input_ids"]
+    if encoded.encodings is not None:
+        return ids, [sum(len(part) for part in encoding.overflowing) for encoding in encoded.encodings]
     most = max_length - int(tokenizer.num_special_tokens_to_add())
     behind = [0] * len(ids)
     for i, row in enumerate(ids):
@@ -313,11 +313,11 @@ def add_lora(model: Any, rank: int) -> Any:
     settings = {"r": rank, "lora_alpha": 2 * rank, "lora_dropout": 0.0, "bias": "none"}
     with quietly():
         try:
-            found = peft.get_peft_model(model, peft.LoraConfig(**settings))
+            wrapped = peft.get_peft_model(model, peft.LoraConfig(**settings))
         except ValueError:  # peft knows no names of layers for this kind of network
-            found = peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
+            wrapped = peft.get_peft_model(model, peft.LoraConfig(**settings, target_modules="all-linear"))
     _without_hooks(model)
-    return found
+    return wrapped
 
 
 def fold_lora(model: Any) -> None:

@@ -97,15 +97,15 @@ class NetworkEncoder(TextEncoder):
         most = hugging_face.longest_input(network)
         wanted = self.max_length
         if wanted is None:
-            said = [n for n in (recipe.max_length, most) if n is not None]
+            limits = [n for n in (recipe.max_length, most) if n is not None]
             if recipe.max_length is None and tokenizer.model_max_length < _UNLIMITED:
-                said.append(int(tokenizer.model_max_length))
-            if not said:
+                limits.append(int(tokenizer.model_max_length))
+            if not limits:
                 raise ParameterError(
                     f"The 'max_length' parameter of {type(self).__name__} must be given: nothing in {recipe.folder!r} "
                     "says how long a text may be."
                 )
-            return max(least, min(said))
+            return max(least, min(limits))
         if wanted < least or (most is not None and wanted > most):
             right = "inf)" if most is None else f"{most}], where its positions end"
             raise ParameterError(
@@ -119,18 +119,18 @@ class NetworkEncoder(TextEncoder):
         ids = torch.tensor([[self._substitute]])
         try:
             with torch.inference_mode():
-                found = self._encode({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+                vectors = self._encode({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
         except ModelError:
             raise
         except Exception as error:  # of the network's own code
-            said = hugging_face.reason_of(error)
-            raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {said}") from error
-        if not bool(torch.isfinite(found).all()):
+            reason = hugging_face.reason_of(error)
+            raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {reason}") from error
+        if not bool(torch.isfinite(vectors).all()):
             raise ModelError(f"The weights in {recipe.folder!r} are damaged: vectors are not finite.")
-        return int(found.shape[1])
+        return int(vectors.shape[1])
 
     def _prepare_training(self, recipe: Recipe) -> None:
-        """Which weights a training changes, and how it keeps what it needs for the backward pass."""
+        """Which weights a training changes, and whether activations are computed again for the backward pass."""
         pooler = getattr(self.network, "pooler", None)
         in_use = {id(weight) for layer in self.steps[2:] for weight in layer.parameters()}
         for weight in pooler.parameters() if isinstance(pooler, nn.Module) else ():
@@ -187,11 +187,12 @@ class NetworkEncoder(TextEncoder):
         return self._encode(batch)
 
     def _encode(self, batch: Mapping[str, Tensor]) -> Tensor:
-        found = self.steps[0]({name: batch[name] for name in ("input_ids", "attention_mask")})
-        found["token_embeddings"] = found["token_embeddings"].float()  # whatever the precision, pooling is in float32
+        features = self.steps[0]({name: batch[name] for name in ("input_ids", "attention_mask")})
+        # Whatever the precision, pooling is in float32.
+        features["token_embeddings"] = features["token_embeddings"].float()
         for step in self.steps[1:]:
-            found = step(found)
-        vectors: Tensor = found["sentence_embedding"].float()
+            features = step(features)
+        vectors: Tensor = features["sentence_embedding"].float()
         return vectors
 
     # ------------------------------------------------------------------------------------ files
@@ -257,13 +258,13 @@ def _check_vocabulary(tokenizer: Any, network: Any, folder: str) -> None:
 
 
 def _need_pooler(network: Any, folder: str) -> Any:
-    found = pooler_as_dense(network)
-    if found is None:
+    pooler = pooler_as_dense(network)
+    if pooler is None:
         raise ParameterError(
             f"The 'pooling' parameter of TransformerEncoder can't be 'pooler' for the network in {folder!r} "
             f"({type(network).__name__}), which has none like BERT's. Choose 'mean' or 'cls'."
         )
-    return found
+    return pooler
 
 
 def _special_ids(tokenizer: Any, network: Any, folder: str) -> tuple[int, int]:

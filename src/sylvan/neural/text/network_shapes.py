@@ -54,7 +54,7 @@ def shapes_in(path: str) -> dict[str, tuple[int, ...]]:
 
 
 def check_counts(folder: str, stored: Shapes) -> None:
-    """Hold that config.json asks for no more layers than there are tensors: even their list could fill the memory.
+    """Check that config.json asks for no more layers than there are tensors: even their list could fill the memory.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def check_counts(folder: str, stored: Shapes) -> None:
 
 
 def check_network(load: Callable[[], tuple[Any, dict[str, Any]]], folder: str, stored: Shapes) -> list[str]:
-    """Have the network loaded without memory behind its weights, and hold its report against what it should be.
+    """Have the network loaded without memory behind its weights, and check what it reports.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def incomplete(folder: str, names: Sequence[str], shapes: Mapping[str, tuple[int
 
 
 def _check_sizes(others: Mapping[str, tuple[int, ...]], folder: str, stored: Shapes) -> None:
-    """Hold that what the files don't have isn't far larger than what they have."""
+    """Check that what the files don't have isn't far larger than what they have."""
     n_stored = sum(math.prod(shape) for _, shape in stored.values())
     if sum(map(math.prod, others.values())) > n_stored + _SPARE:
         name, wanted = max(others.items(), key=lambda item: math.prod(item[1]))
@@ -148,8 +148,8 @@ def _check_sizes(others: Mapping[str, tuple[int, ...]], folder: str, stored: Sha
 
 
 def _check_layers(model: Any, unexpected: Iterable[str], folder: str) -> None:
-    """Hold that the network has all layers that its files have; what else they hold may be a task's head."""
-    lists = {name: len(found) for name, found in model.named_modules() if isinstance(found, nn.ModuleList)}
+    """Check that the network has all layers that its files have; what else they hold may be a task's head."""
+    lists = {name: len(module) for name, module in model.named_modules() if isinstance(module, nn.ModuleList)}
     for key in sorted(unexpected):
         parts = key.removeprefix(f"{model.base_model_prefix}.").split(".")
         for i in range(1, len(parts)):

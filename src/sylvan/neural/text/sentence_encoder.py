@@ -65,7 +65,7 @@ class SentenceEncoder(NetworkEncoder):
         self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
 
     def _read_recipe(self, folder: str) -> Recipe:
-        found = read_recipe(folder)
+        recipe = read_recipe(folder)
         if self.prompt is not None:
-            found.prompt = (found.prompts or {}).get(self.prompt, self.prompt)
-        return found
+            recipe.prompt = (recipe.prompts or {}).get(self.prompt, self.prompt)
+        return recipe

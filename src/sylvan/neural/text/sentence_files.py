@@ -71,42 +71,42 @@ def read_recipe(folder: str) -> Recipe:
     path = os.path.join(folder, "modules.json")
     if not os.path.isfile(path):
         raise ModelError(f"{folder!r} is not the folder of a SentenceEncoder: modules.json is missing.")
-    found = Recipe(network_folder(folder), modes=())
+    recipe = Recipe(network_folder(folder), modes=())
     dense: list[Any] = []
     for place, module in enumerate(read_json(path, list)):
         if not isinstance(module, dict) or not isinstance(module.get("type"), str):
             raise ModelError(f"{path!r} is damaged: entry {place} must be an object with a type and a path.")
         kind = module["type"].rsplit(".", 1)[-1]
         here = inside(folder, module.get("path", ""))
-        if (kind == "Transformer") != (place == 0) or found.normalizes:
+        if (kind == "Transformer") != (place == 0) or recipe.normalizes:
             raise ModelError(f"{path!r} names the step {module['type']!r} at place {place}, where Sylvan knows none.")
-        if kind == "Pooling" and not found.modes:
-            found.modes = _read_modes(here)
-        elif kind == "Dense" and found.modes:
+        if kind == "Pooling" and not recipe.modes:
+            recipe.modes = _read_modes(here)
+        elif kind == "Dense" and recipe.modes:
             dense.append(_read_dense(here))
-        elif kind == "Normalize" and found.modes:
-            found.normalizes = True
+        elif kind == "Normalize" and recipe.modes:
+            recipe.normalizes = True
         elif kind not in ("Transformer", "Dropout"):
             raise ModelError(
                 f"{path!r} names the step {module['type']!r} at place {place}, which Sylvan doesn't know there. "
                 "It knows Transformer, Pooling, Dense, Dropout and Normalize, in this order."
             )
-    if not found.modes:
+    if not recipe.modes:
         raise ModelError(f"{path!r} names no Pooling, so that there would be no vector of a text.")
-    found.dense = dense
-    _read_texts(found)
-    _read_prompts(folder, found)
-    return found
+    recipe.dense = dense
+    _read_texts(recipe)
+    _read_prompts(folder, recipe)
+    return recipe
 
 
 def _read_modes(folder: str) -> tuple[str, ...]:
     path = os.path.join(folder, "config.json")
     read_json(path)
     with explained(folder, "pooling"):
-        found = need_modules().Pooling.load(folder, local_files_only=True)
-    if found.include_prompt is not True:
+        pooling = need_modules().Pooling.load(folder, local_files_only=True)
+    if pooling.include_prompt is not True:
         raise ModelError(f"{path!r} pools without the prompt's tokens (include_prompt), which Sylvan doesn't.")
-    return (found.pooling_mode,) if isinstance(found.pooling_mode, str) else tuple(found.pooling_mode)
+    return (pooling.pooling_mode,) if isinstance(pooling.pooling_mode, str) else tuple(pooling.pooling_mode)
 
 
 def _read_dense(folder: str) -> Any:
@@ -175,5 +175,5 @@ def pooler_as_dense(network: Any) -> Any:
     with torch.inference_mode():
         ids = torch.arange(3).unsqueeze(0) % n_rows
         output = network(input_ids=ids, attention_mask=torch.ones_like(ids))
-        found = layer({"sentence_embedding": output.last_hidden_state[:, 0]})["sentence_embedding"]
-        return layer if torch.allclose(found, output.pooler_output, atol=1e-5) else None
+        pooled = layer({"sentence_embedding": output.last_hidden_state[:, 0]})["sentence_embedding"]
+        return layer if torch.allclose(pooled, output.pooler_output, atol=1e-5) else None

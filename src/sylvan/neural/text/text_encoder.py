@@ -24,14 +24,14 @@ __all__ = ["TextEncoder", "checksum_of_tensors"]
 _Self = TypeVar("_Self", bound="TextEncoder")
 _Found = TypeVar("_Found")
 _loading = threading.RLock()  # not an encoder's own: locks can't be copied
-# What was found out about encoders' weights, and of which state of them; no part of an encoder that is copied or saved.
+# What was computed of encoders' weights, and of which state of them; no part of an encoder that is copied or saved.
 _known: weakref.WeakKeyDictionary[TextEncoder, tuple[list[tuple[Any, int, int]], Any]] = weakref.WeakKeyDictionary()
 
 
 class TextEncoder(Parameterized, nn.Module, ABC):
     """Turns texts into vectors, in three steps that a training can take apart: tokenise, collate, forward.
 
-    A constructor only keeps its parameters; weights are read by :meth:`load`, which every method that needs them
+    A constructor only assigns its parameters; weights are read by :meth:`load`, which every method that needs them
     calls. ``parameters()`` and whatever else is PyTorch's own sees them only after that.
 
     Attributes
@@ -143,24 +143,24 @@ class TextEncoder(Parameterized, nn.Module, ABC):
         """Plain values that are the same for two encoders that give the same vectors: settings and checksums."""
 
     def _of_weights(self, find: Callable[[], _Found]) -> _Found:
-        """What ``find`` finds out about the weights, kept until one of them is replaced or written to.
+        """What ``find`` computes of the weights, cached until one of them is replaced or written to.
 
-        PyTorch counts how often a tensor was written to. Neither that count nor the kept tensor sees who writes around
-        it, through ``weight.data`` or NumPy; Sylvan's trainings don't.
+        PyTorch counts how often a tensor was written to. Neither that count nor the cached tensor sees who writes
+        around it, through ``weight.data`` or NumPy; Sylvan's trainings don't.
         """
         tensors = [*self.parameters(), *self.buffers()]
         if any(tensor.is_inference() for tensor in tensors):  # which aren't counted
             return find()
         now = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
-        kept = _known.get(self)
-        if kept is not None and len(kept[0]) == len(now):
-            same = (a is b and rest == others for (a, *rest), (b, *others) in zip(kept[0], now, strict=True))
+        cached = _known.get(self)
+        if cached is not None and len(cached[0]) == len(now):
+            same = (a is b and rest == others for (a, *rest), (b, *others) in zip(cached[0], now, strict=True))
             if all(same):
-                found: _Found = kept[1]
-                return found
-        found = find()
-        _known[self] = (now, found)
-        return found
+                value: _Found = cached[1]
+                return value
+        value = find()
+        _known[self] = (now, value)
+        return value
 
     @abstractmethod
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
@@ -182,7 +182,7 @@ class TextEncoder(Parameterized, nn.Module, ABC):
         return copy.deepcopy(self)
 
     def __sklearn_clone__(self: _Self) -> _Self:
-        """What scikit-learn's searches begin with: the weights that were given, which no parameter tells."""
+        """What scikit-learn's searches begin with: the weights that were given, which are no parameter."""
         return self.copy()
 
     def set_params(self: _Self, **values: Any) -> _Self:
@@ -203,12 +203,12 @@ class TextEncoder(Parameterized, nn.Module, ABC):
 
 def checksum_of_tensors(tensors: Iterable[tuple[str, Tensor]]) -> str:
     """A checksum of named tensors, the same wherever they lie and in whatever order they come."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(tensors, key=lambda pair: pair[0]):
         plain = tensor.detach().to("cpu").contiguous()
-        found.update(f"{name}:{plain.dtype}:{tuple(plain.shape)};".encode())
-        found.update(plain.reshape(-1).view(torch.uint8).numpy().data if plain.numel() else b"")
-    return found.hexdigest()
+        digest.update(f"{name}:{plain.dtype}:{tuple(plain.shape)};".encode())
+        digest.update(plain.reshape(-1).view(torch.uint8).numpy().data if plain.numel() else b"")
+    return digest.hexdigest()
 
 
 def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:

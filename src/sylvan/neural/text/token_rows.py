@@ -1,4 +1,4 @@
-"""Tokenised texts as three flat arrays: cheap to keep, to cut into batches and to pickle."""
+"""Tokenised texts as three flat arrays: cheap to store, to cut into batches and to pickle."""
 
 from __future__ import annotations
 
