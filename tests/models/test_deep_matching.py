@@ -343,7 +343,7 @@ def test_layers_that_the_tree_has_not(layers: list[int]) -> None:
         ({"epochs": [1.0, 2.0, 3.0]}, "'epochs' parameter of TransformerMatcher names 3 layers, but 2 are trained"),
         ({"max_steps": [1, 0]}, "'max_steps' parameter of TransformerMatcher must be an int in"),
         ({"optimizer": "adam"}, "'optimizer' parameter of TransformerMatcher must be one of"),
-        ({"patience": 2, "held_out": 0}, "'patience' parameter needs 'held_out' rows"),
+        ({"patience": 2, "holdout": 0}, "'patience' parameter of TransformerMatcher needs a 'holdout'"),
     ],
 )
 def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:

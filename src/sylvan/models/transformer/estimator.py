@@ -107,7 +107,7 @@ class _Device(Constraint):
 class TransformerEstimator(TextEstimator):
     """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
 
-    encoder: Annotated[Any, _Encoder(optional=True)] = None
+    encoder: Annotated[Any | None, _Encoder()] = None
     preset: Annotated[str, Choice(tuple(PRESETS))] = "base"
     vectorizer: TfidfVectorizer | None = None
     matcher: TransformerMatcher | None = None
