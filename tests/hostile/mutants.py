@@ -139,11 +139,8 @@ def all_mutants(original: Path) -> Iterator[Mutant]:
     """Every mutant of a saved model, always the same ones in the same order."""
     contents = json.loads((original / manifest.NAME).read_text())
     yield from folder_mutants(original)
-    arrays = [file for file in files_of(original) if file.suffix == ".npy"]
     for file in files_of(original):
-        name = str(file.relative_to(original))
-        # One array's file is read like another's.
-        yield from few_byte_mutants(file, name) if file in arrays[3:] else byte_mutants(file, name)
+        yield from byte_mutants(file, str(file.relative_to(original)))
     yield from text_mutants((original / manifest.NAME).read_bytes())
     for mutant in sealed_mutants(original, contents):
         yield Mutant(mutant.name, mutant.apply, sealed=True)
@@ -226,15 +223,6 @@ def byte_mutants(file: Path, name: str) -> Iterator[Mutant]:
             yield Mutant(f"{name} with a bit flipped in byte {at}", flipped)
     yield Mutant(f"{name} all zero bytes", lambda f: f.write(name, b"\0" * len(data)))
     yield Mutant(f"{name} all 255 bytes", lambda f: f.write(name, b"\xff" * len(data)))
-
-
-def few_byte_mutants(file: Path, name: str) -> Iterator[Mutant]:
-    """One of each sort of :func:`byte_mutants`, another of its sort for another file."""
-    sorts: dict[tuple[str, ...], list[Mutant]] = {}
-    for mutant in byte_mutants(file, name):
-        sorts.setdefault(tuple(mutant.name[len(name) :].split()[:2]), []).append(mutant)
-    for mutants in sorts.values():
-        yield mutants[zlib.crc32(name.encode()) % len(mutants)]
 
 
 def text_mutants(data: bytes) -> Iterator[Mutant]:
