@@ -28,12 +28,12 @@ class LabelFilter:
 
     Attributes
     ----------
-    open : bool
-        Whether the listed labels are the only ones that are open, or the ones that are closed.
+    allows : bool
+        Whether the listed labels are the only allowed ones, or the denied ones.
     shared : ndarray of int32
         Labels listed for every row, each once.
     rows : Csr of shape (n, n_labels), or None
-        Labels listed for single rows besides; never beside ``shared`` ones that are open.
+        Labels listed for single rows besides; never beside ``shared`` ones that are allowed.
     n_labels : int
 
     Examples
@@ -44,7 +44,7 @@ class LabelFilter:
     [True, True, False, False]
     """
 
-    open: bool
+    allows: bool
     shared: _Ids
     rows: Csr | None
     n_labels: int
@@ -74,7 +74,7 @@ class LabelFilter:
             return cls(False, _NONE, no, n_labels) if isinstance(no, Csr) else cls(False, no, None, n_labels)
         if isinstance(yes, Csr):
             return cls(True, _NONE, _without(yes, no), n_labels)
-        if isinstance(no, Csr):  # what isn't allowed is closed for every row, and what a row denies besides
+        if isinstance(no, Csr):  # what isn't allowed is denied for every row, and what a row denies besides
             return cls(False, _others(yes, n_labels), no, n_labels)
         if len(no):
             yes = yes[~np.isin(yes, no, assume_unique=True)]
@@ -85,16 +85,16 @@ class LabelFilter:
     def to_kernel(self) -> kernels.ListedLabels:
         """The same as the kernels take it."""
         if self.rows is None:
-            return kernels.ListedLabels(self.open, self.shared, None, _NONE)
-        return kernels.ListedLabels(self.open, self.shared, self.rows.indptr, self.rows.indices)
+            return kernels.ListedLabels(self.allows, self.shared, None, _NONE)
+        return kernels.ListedLabels(self.allows, self.shared, self.rows.indptr, self.rows.indices)
 
     def mask(self, row: int) -> npt.NDArray[np.bool_]:
-        """The labels that are open to a row, as a mask of shape (n_labels,)."""
+        """The labels that a row may be answered with, as a mask of shape (n_labels,)."""
         listed = np.zeros(self.n_labels, bool)
         listed[self.shared] = True
         if self.rows is not None:
             listed[self.rows.indices[self.rows.indptr[row] : self.rows.indptr[row + 1]]] = True
-        return listed if self.open else ~listed
+        return listed if self.allows else ~listed
 
 
 def _listed(value: Any, name: str, n_rows: int, n_labels: int) -> _Ids | Csr:
@@ -181,15 +181,15 @@ def _without(rows: Csr, no: _Ids | Csr) -> Csr:
     """``rows`` less the labels of ``no``."""
     if isinstance(no, Csr):
         keys = _keys(rows)
-        kept = ~np.isin(keys, _keys(no), assume_unique=True)
+        stays = ~np.isin(keys, _keys(no), assume_unique=True)
     elif len(no):
         denied = np.zeros(rows.shape[1], bool)
         denied[no] = True
-        kept = ~denied[rows.indices]
+        stays = ~denied[rows.indices]
     else:
         return rows
-    ends = np.concatenate(([0], np.cumsum(kept)))
-    return Csr(ends[rows.indptr].astype(np.int64), rows.indices[kept], rows.data[kept], rows.shape)
+    ends = np.concatenate(([0], np.cumsum(stays)))
+    return Csr(ends[rows.indptr].astype(np.int64), rows.indices[stays], rows.data[stays], rows.shape)
 
 
 def _keys(rows: Csr) -> npt.NDArray[np.int64]:

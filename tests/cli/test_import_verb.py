@@ -41,7 +41,7 @@ def test_evaluate_has_no_propensities(call: Any, tmp_path: Path) -> None:
     data.save_npz(truth, np.eye(24, dtype=np.float32)[:20])
     outcome = call("evaluate", folder, str(FIXTURES / "rows.npz"), "--labels", str(truth), "-k", "1,3")
     assert outcome.code == 0, outcome.err
-    assert "PSP and slices are left out: the model does not hold how often" in outcome.out + outcome.err
+    assert "PSP and slices are missing: the model does not hold how often" in outcome.out + outcome.err
 
 
 def test_constraints_and_explanations() -> None:

@@ -76,8 +76,8 @@ def check_steps(path, tree, x, layers, own, combine, top) -> None:  # type: igno
         better = [s for s in siblings if own[t][s] > own[t][step.node] + CLOSE]
         assert step.place > len(better) or combine.endswith("hinge"), "above a margin of 1, Eq. 13 knows no better"
         assert step.opened == opened
-        opened = step.kept
-    assert path.lost_at == next((step.layer for step in path.steps if not step.kept), None)
+        opened = step.followed
+    assert path.lost_at == next((step.layer for step in path.steps if not step.followed), None)
 
 
 @settings(deadline=None, max_examples=60)
@@ -96,12 +96,12 @@ def test_how_a_beam_loses_a_path(case: dict) -> None:
         if sure:
             assert path.reached == (label in expected.labels)
             for t, step in enumerate(path.steps[:-1]):
-                assert step.kept == (step.opened and step.node in expected.reached[t + 1])
+                assert step.followed == (step.opened and step.node in expected.reached[t + 1])
         for step in path.steps[:-1]:
-            if step.opened and not step.kept:
+            if step.opened and not step.followed:
                 assert step.beam_place > beam and step.n_candidates > beam
                 assert step.floor is not None and step.floor >= step.so_far
-            elif step.kept:
+            elif step.followed:
                 assert step.beam_place <= beam
         if not path.reached:
             enough = beam_that_reaches(ranker, row, path, combines)

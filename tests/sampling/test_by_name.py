@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from suite import Case
+from sampling.suite import Case
 
 from sylvan import sampling
 from sylvan.errors import ParameterError

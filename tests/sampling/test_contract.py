@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from suite import CASES, Case, chi_square, normal
+from sampling.suite import CASES, Case, chi_square, normal
 from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
@@ -327,7 +327,7 @@ def test_what_learns_from_queries_has_learned_when_it_is_tried(case: Case) -> No
     if not learns:
         return
     plain = Case(case.name.replace("-learned", "").replace("-aware", ""), {**case.parameters, "class_weights": None})
-    assert sampler.recent.n_kept == 32  # type: ignore[union-attr]
+    assert sampler.recent.n_stored == 32  # type: ignore[union-attr]
     found, other = (one.log_prob(case.queries(3), all_ids(case)) for one in (sampler, plain.ready()))
     assert float((found - other).abs().max()) > 0.1
 

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 import torch
-from made import LargestMade
+from sampling.made import LargestMade
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError

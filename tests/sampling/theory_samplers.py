@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-import theory_reference as theory
+import sampling.theory_reference as theory
 import torch
 
 from sylvan.sampling import MIDX, Sampler

@@ -31,7 +31,7 @@ _REFUSED = {
 @click.option(
     "--to",
     type=click.Choice((*_TARGETS, _PAIR)),
-    help="Format of OUT; told by its name by default. pair is a folder of X and Y in .npz.",
+    help="Format of OUT; that of its name by default. pair is a folder of X and Y in .npz.",
 )
 @click.option("--from", "from_", type=click.Choice(tuple(FORMATS)), help="The same as --format.")
 @click.option("--output-labels", metavar="Y.npz", help="Where to write the labels of an .npz, .npy or csr.")
@@ -41,8 +41,8 @@ _REFUSED = {
 @click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS) that turn labels into URIs.")
 @click.option("--one-line", is_flag=True, help="Write blanks for line breaks in texts, where the format has none.")
 @click.option("--blanks", metavar="TEXT", help="What to write for blanks in fastText's labels, such as _.")
-@click.option("--drop-weights", is_flag=True, help="Leave the weights of labels out.")
-@click.option("--texts-only", is_flag=True, help="Leave the labels out.")
+@click.option("--drop-weights", is_flag=True, help="Write no weights of labels.")
+@click.option("--texts-only", is_flag=True, help="Write no labels.")
 @input_options
 @shared_options
 def command(input_: str, output: str, **given: Any) -> None:

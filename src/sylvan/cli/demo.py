@@ -59,13 +59,13 @@ def _demo(session: Session, folder: str, seed: int, threads: int | None) -> None
     with _phase("Reading the bundled sample: books of Project Gutenberg") as found:
         train, test = data.load_sample()
         headings = {label for row in train.labels for label in row}
-        found.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} held out, {len(headings):,} headings")
+        found.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} to test on, {len(headings):,} headings")
     model = _train(train, seed, threads)
     with _phase("Saving the model") as found:
         model.save(folder)
         session.written = f"the model was saved in {folder}"
         found.append(f"in {folder} ({folder_size(folder)})")
-    with _phase(f"Ranking the headings of the {len(test.texts):,} held-out books"):
+    with _phase(f"Ranking the headings of the {len(test.texts):,} test books"):
         named = model.rank(test.texts, k=max(_AT))
     _show_measures(model, test, named)
     _show_examples(test, named)

@@ -15,7 +15,7 @@ __all__ = ["command"]
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--model", "target", required=True, metavar="FOLDER", help="Where to save the ensemble.")
 @click.option("--weights", metavar="W,W,...", help="A weight for each model; equal ones by default.")
-@click.option("--fit-weights", "held_out", metavar="FILE", help="Choose the weights for rows no model was trained on.")
+@click.option("--fit-weights", "holdout", metavar="FILE", help="Choose the weights for rows no model was trained on.")
 @click.option(
     "--how",
     type=click.Choice(("score", "count", "rank")),
@@ -26,7 +26,7 @@ __all__ = ["command"]
 @input_options
 @shared_options
 def command(
-    models: tuple[str, ...], target: str, weights: str | None, held_out: str | None, how: str, **given: Any
+    models: tuple[str, ...], target: str, weights: str | None, holdout: str | None, how: str, **given: Any
 ) -> None:
     """Join the models in the folders MODEL into one; nothing is trained.
 
@@ -40,12 +40,12 @@ def command(
     from sylvan.cli.saved import load_model
     from sylvan.models.ensembles.ensemble import Ensemble
 
-    if weights is not None and held_out is not None:
+    if weights is not None and holdout is not None:
         raise click.UsageError("--weights and --fit-weights exclude each other.")
     loaded = [load_model(folder, (), given["threads"]) for folder in models]
     joined = Ensemble.of_fitted(loaded, _numbers(weights), how=how, n_jobs=given["threads"])
-    if held_out is not None:
-        _fit_weights(joined, held_out, given)
+    if holdout is not None:
+        _fit_weights(joined, holdout, given)
     joined.save(target)
     if not given["quiet"]:
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))

@@ -22,7 +22,7 @@ _TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
 @click.argument("source", metavar="FOLDER")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
 @click.option(
-    "--from", "library", type=click.Choice(_LIBRARIES), help="The library it is from; told by its files by default."
+    "--from", "library", type=click.Choice(_LIBRARIES), help="Its library; the files say it by default."
 )
 @click.option(
     "--weight-dtype",

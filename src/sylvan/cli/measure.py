@@ -48,12 +48,12 @@ class Measured:
         if self.intervals:
             notes.append("After ±: half the width of a 95% confidence interval, for other rows of the same kind.")
         if self.n_rows > self.n_measured:
-            notes.append(f"{self.n_rows - self.n_measured:,} rows without such a label are left out.")
+            notes.append(f"{self.n_rows - self.n_measured:,} rows without such a label are skipped.")
         if self.unknown:
             notes.append(f"{self.unknown:,} labels ({self.n_unknown:,} different) were not known from training.")
         if self.without_psp:
             notes.append(
-                "PSP and slices are left out: the model does not hold how often each label occurred in training."
+                "PSP and slices are missing: the model does not hold how often each label occurred in training."
             )
         return notes
 
@@ -120,9 +120,9 @@ def measure(
             Y, missing = _known_part(model, labels if given is None else given[rows])
             unknown += len(missing)
             unknown_names.update(missing)
-            kept = np.diff(Y.indptr) > 0
-            tops.append(_padded(top.labels[kept], top.scores[kept], depth))
-            known.append(Y[kept])
+            labelled = np.diff(Y.indptr) > 0
+            tops.append(_padded(top.labels[labelled], top.scores[labelled], depth))
+            known.append(Y[labelled])
             bar.update(len(top))
     if given is not None and given.shape[0] != n_rows:
         raise DataError(f"{source.name} has {n_rows} rows, but its labels {given.shape[0]}.")

@@ -71,7 +71,7 @@ def input_options(command: _Command) -> _Command:
         click.option(
             "--first-feature",
             type=click.Choice(("0", "1")),
-            help="Number of the first feature in svmlight; found out by default.",
+            help="Number of the first feature in svmlight; the file decides by default.",
         ),
         click.option(
             "--weighted-labels",

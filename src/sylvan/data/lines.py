@@ -42,7 +42,7 @@ def token(text: bytes) -> str:
 
 @dataclass
 class _Block:
-    """What one block of lines held: row lengths, ids and values, and the fault that ended it, if any."""
+    """The content of one block of lines: row lengths, ids and values, and the fault that ended it, if any."""
 
     feature_counts: npt.NDArray[np.int64]
     features: npt.NDArray[np.int32]
@@ -153,7 +153,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def _concatenated(pieces: list[npt.NDArray[_Scalar]], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
-    """``np.concatenate`` that gives up each piece once it is copied, so that little is held twice."""
+    """``np.concatenate`` that gives up each piece once it is copied, so that little is in memory twice."""
     whole = np.empty(sum(len(piece) for piece in pieces), dtype)
     at = 0
     for i, piece in enumerate(pieces):

@@ -12,7 +12,7 @@ __all__ = ["Sample", "load_sample"]
 
 
 class Sample(NamedTuple):
-    """A training part and a held-out part."""
+    """A training part and a test part."""
 
     train: TextData
     test: TextData

@@ -156,8 +156,8 @@ def from_codes(
     if not isinstance(until_stable, bool):
         raise ParameterError(f"The 'until_stable' parameter must be True or False. Got {until_stable!r} instead.")
     (user_names, user_of), (item_names, item_of) = users, items
-    kept = _kept(user_of, item_of, min_interactions, until_stable)
-    if not len(kept):
+    places = _frequent_enough(user_of, item_of, min_interactions, until_stable)
+    if not len(places):
         if not len(user_of):
             raise DataError(f"{source}: there are no interactions.")
         raise DataError(
@@ -165,12 +165,12 @@ def from_codes(
             f"none is left when users and items with fewer than {min_interactions} are dropped. "
             "Lower min_interactions (--min-interactions)."
         )
-    user_of, item_of = user_of[kept], item_of[kept]
+    user_of, item_of = user_of[places], item_of[places]
     user_rank, user_order = _renumbered(user_of, len(user_names), by_count=False)
     item_rank, item_order = _renumbered(item_of, len(item_names), by_count=True)
     user_of, item_of = user_rank[user_of], item_rank[item_of]
     # lexsort is stable: equal times stay in the order of the lines.
-    order = np.argsort(user_of, kind="stable") if times is None else np.lexsort((times[kept], user_of))
+    order = np.argsort(user_of, kind="stable") if times is None else np.lexsort((times[places], user_of))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(user_of, minlength=len(user_order)))])
     return SequenceData(
         Vocabulary(user_names[i] for i in user_order.tolist()),
@@ -180,18 +180,18 @@ def from_codes(
     )
 
 
-def _kept(user_of: _Ids, item_of: _Ids, least: int, until_stable: bool) -> _Ids:
+def _frequent_enough(user_of: _Ids, item_of: _Ids, least: int, until_stable: bool) -> _Ids:
     """Places of the interactions whose user and item have enough of them."""
-    kept = np.arange(len(user_of))
-    while len(kept):
-        user, item = user_of[kept], item_of[kept]
+    places = np.arange(len(user_of))
+    while len(places):
+        user, item = user_of[places], item_of[places]
         enough = (np.bincount(user)[user] >= least) & (np.bincount(item)[item] >= least)
         if enough.all():
             break
-        kept = kept[enough]
+        places = places[enough]
         if not until_stable:
             break
-    return kept
+    return places
 
 
 def _renumbered(codes: _Ids, n: int, *, by_count: bool) -> tuple[_Ids, _Ids]:

@@ -129,9 +129,9 @@ def paired(
     if labels is None:
         yield from ((text, [], None) for text in texts)
         return
-    held: Iterable[Sequence[float] | None] = repeat(None) if weights is None else weights
+    given: Iterable[Sequence[float] | None] = repeat(None) if weights is None else weights
     together = zip(texts, labels, strict=True)
-    rows = zip(together, held) if weights is None else zip(together, held, strict=True)  # noqa: B905
+    rows = zip(together, given) if weights is None else zip(together, given, strict=True)  # noqa: B905
     try:
         for number, ((text, row), row_weights) in enumerate(rows):
             if row_weights is not None and len(row_weights) != len(row):
@@ -149,7 +149,7 @@ def unweighted(rows: Iterable[Row], format_: str) -> Iterator[tuple[int, str, li
         if weights is not None and any(weight != 1 for weight in weights):
             raise DataError(
                 f"Row {number} weighs its labels, and {format_} holds no weights: "
-                "write JSON lines or Parquet, or leave the weights out."
+                "write JSON lines or Parquet, or drop the weights."
             )
         yield number, text, labels
 

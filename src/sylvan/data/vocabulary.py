@@ -183,9 +183,9 @@ class Vocabulary(Sequence[str]):
         labels : iterable of iterable of str, or of int
             A repeated name counts once, or with ``weights`` its weights are summed.
         weights : iterable of iterable of float, optional
-            Relevance of each, at least 0; labels of weight 0 are left out.
+            Relevance of each, at least 0; labels of weight 0 are dropped.
         unknown : {"error", "ignore"}
-            Refuse names that are not in the vocabulary, or leave them out.
+            Refuse names that are not in the vocabulary, or skip them.
 
         Returns
         -------
@@ -218,8 +218,8 @@ class Vocabulary(Sequence[str]):
             if (len(values) and not (values >= 0).all()) or not np.isfinite(values).all():
                 raise DataError("A label's weight must be a finite number of at least 0.")
         row_of = np.repeat(np.arange(len(rows)), counts)
-        kept = ids >= 0
-        matrix = sp.coo_matrix((values[kept], (row_of[kept], ids[kept])), shape=(len(rows), len(self)))
+        known = ids >= 0
+        matrix = sp.coo_matrix((values[known], (row_of[known], ids[known])), shape=(len(rows), len(self)))
         csr = sp.csr_matrix(matrix, dtype=np.float32)
         csr.sum_duplicates()
         if weights is None:

@@ -73,7 +73,7 @@ def explain_class(
         node, last = edge - first, layer == tree.depth - 1
         so_far += float(moves[edge])
         beam_place = node_place(nodes, node) if opened else None
-        kept = opened and (last or (beam_place is not None and beam_place <= beam))
+        followed = opened and (last or (beam_place is not None and beam_place <= beam))
         steps.append(
             Step(
                 layer=layer,
@@ -87,12 +87,12 @@ def explain_class(
                 opened=opened,
                 beam_place=beam_place,
                 n_candidates=len(nodes) if opened else None,
-                kept=kept,
+                followed=followed,
                 floor=float(scores[beam - 1]) if opened and not last and len(nodes) > beam else None,
                 **_weighed(weights, row, edge, top, names),
             )
         )
-        parent, opened = node, kept
+        parent, opened = node, followed
     path = LeafPath(leaf, tuple(steps))
     places = [node_place(nodes, step.node) for (nodes, _), step in zip(everything[:-1], steps, strict=False)]
     return path, None if path.reached else max((place for place in places if place), default=1)

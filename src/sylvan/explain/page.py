@@ -88,7 +88,7 @@ def _tree(vote: TreeVote, several: bool) -> Iterator[str]:
 
 
 def _step(step: Step) -> Iterator[str]:
-    yield f"<li{'' if step.kept else ' class=lost'}>\n<h3>{step.layer + 1}. {escape(step.title)}</h3>\n"
+    yield f"<li{'' if step.followed else ' class=lost'}>\n<h3>{step.layer + 1}. {escape(step.title)}</h3>\n"
     yield f"<p class=soft>{escape(step_words(step))}</p>\n<table>\n"
     listed = (*step.positive, *step.negative)
     widest = max([abs(step.intercept), abs(step.rest), *(abs(feature.contribution) for feature in listed)])

@@ -97,11 +97,11 @@ def _search(
         nodes, scores = matching.next_beam(row, weights, above, width, combine)
         n = int(np.count_nonzero(nodes[0] >= 0))
         found.append((nodes[0, :n], scores[0, :n]))
-        kept = min(n, beam)
-        if not kept:  # scores that are no numbers, in a damaged model
+        width = min(n, beam)
+        if not width:  # scores that are no numbers, in a damaged model
             found.extend([(nodes[0, :0], scores[0, :0])] * (len(combines) - len(found)))
             break
-        above = np.ascontiguousarray(nodes[:, :kept]), np.ascontiguousarray(scores[:, :kept])
+        above = np.ascontiguousarray(nodes[:, :width]), np.ascontiguousarray(scores[:, :width])
     return found
 
 
@@ -120,7 +120,7 @@ def _children(row: Csr, weights: ClusterWeights, cluster: int, above: float, com
 
 
 def _shown(score: float, combine: str) -> float:
-    """A path's score as ranking would give it: products are kept as logarithms."""
+    """A path's score as ranking would give it: products are logarithms."""
     return float(score) if combine == "ranker" else float(np.exp(np.float32(score)))
 
 
@@ -144,7 +144,7 @@ def _steps(
         above = _score_of(siblings, node)
         beam_place = node_place(candidates[0], node) if opened else None
         last, full = layer == depth - 1, len(candidates[0]) > beam
-        kept = opened and (last or (beam_place is not None and beam_place <= beam))
+        followed = opened and (last or (beam_place is not None and beam_place <= beam))
         steps.append(
             Step(
                 layer=layer,
@@ -158,12 +158,12 @@ def _steps(
                 opened=opened,
                 beam_place=beam_place,
                 n_candidates=len(candidates[0]) if opened else None,
-                kept=kept,
+                followed=followed,
                 floor=_shown(candidates[1][beam - 1], combine) if opened and full and not last else None,
                 **_weighed(row, weights, cluster, node, top, names),
             )
         )
-        cluster, opened = node, kept
+        cluster, opened = node, followed
     return steps
 
 

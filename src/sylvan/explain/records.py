@@ -65,10 +65,10 @@ class Step:
         Whether the beam reached the node's parent, so that the node was scored at all.
     beam_place, n_candidates : int or None
         The node's place among all that were scored in this layer, and how many they were.
-    kept : bool
+    followed : bool
         Whether the beam went on from here; in the last layer, whether it was reached.
     floor : float or None
-        ``so_far`` of the last node that the beam kept, where it had to leave some out.
+        ``so_far`` of the last node that the beam follows, where it had to drop some.
     positive, negative : tuple of WeighedFeature
         Those that weighed most, the strongest first.
     n_weighed : int
@@ -88,7 +88,7 @@ class Step:
     opened: bool
     beam_place: int | None
     n_candidates: int | None
-    kept: bool
+    followed: bool
     floor: float | None
     positive: tuple[WeighedFeature, ...]
     negative: tuple[WeighedFeature, ...]
@@ -123,7 +123,7 @@ class LeafPath:
     @property
     def lost_at(self) -> int | None:
         """The layer in which the path fell out of the beam; None when the leaf is reached."""
-        return next((step.layer for step in self.steps if not step.kept), None)
+        return next((step.layer for step in self.steps if not step.followed), None)
 
 
 @dataclass(frozen=True)

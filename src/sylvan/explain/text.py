@@ -60,7 +60,7 @@ def step_words(step: Step) -> str:
         words += f", {step.beam_place:,} of {step.n_candidates:,} scored in this layer"
     if not step.opened:
         return f"{words}; never scored, as its parent was not reached"
-    return words if step.kept else f"{words}; left out of the beam"
+    return words if step.followed else f"{words}; dropped by the beam"
 
 
 def example_words(example: Example) -> str:

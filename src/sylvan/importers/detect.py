@@ -1,4 +1,4 @@
-"""Which library a folder is from, told by its files, and the importer for it."""
+"""Which library a folder is from, recognised by its files, and the importer for it."""
 
 from __future__ import annotations
 

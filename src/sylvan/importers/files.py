@@ -1,4 +1,4 @@
-"""Other libraries' files on their way in: JSON of known shape, binary fields held against the file's length."""
+"""Other libraries' files on their way in: JSON of known shape, binary fields checked against the file's length."""
 
 from __future__ import annotations
 

@@ -196,9 +196,9 @@ def _attached(parents: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], lay
     for _ in layers:  # from above: whoever hangs in the tree
         alive &= (parents == -1) | ((parents >= 0) & alive[parents])
     number = np.cumsum(alive) - 1
-    kept = parents[alive]
+    remaining = parents[alive]
     return Nodes(
-        np.where(kept >= 0, number[kept], kept),
+        np.where(remaining >= 0, number[remaining], remaining),
         labels[alive],
         np.flatnonzero(alive),
         sp.vstack([layer.weights for layer in layers], format="csr"),

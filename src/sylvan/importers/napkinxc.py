@@ -175,9 +175,9 @@ def _read_weights(file: Cursor) -> tuple[int, npt.NDArray[Any]]:
         pairs = file.take(_PAIR, stored, "weights")
     else:
         values = file.take("<f4", length, "weights")
-        kept = np.flatnonzero(values)
-        pairs = np.empty(len(kept), _PAIR)
-        pairs["index"], pairs["value"] = kept, values[kept]
+        stored = np.flatnonzero(values)
+        pairs = np.empty(len(stored), _PAIR)
+        pairs["index"], pairs["value"] = stored, values[stored]
     if file.number("u1", "whether gradients follow", 0, 1):
         raise ModelError(f"{str(file.path)!r} holds gradients for further training, and can't be imported.")
     return min(size, MAX_COLUMNS), pairs
@@ -197,13 +197,13 @@ def _as_matrix(
     if not np.isfinite(values).all():
         raise ModelError(f"{str(path)!r} is damaged: a weight is no finite number.")
     values *= signs[base]
-    ones, kept = index == 1, (index >= _FIRST) & (values != 0)
+    ones, stored = index == 1, (index >= _FIRST) & (values != 0)
     intercepts = np.zeros(len(lengths), np.float32)
     intercepts[base[ones]] = values[ones] * np.float32(bias)
     n_features = max(size - _FIRST - 1, int(index.max(initial=0)) - _FIRST + 1, 0)
-    starts = np.searchsorted(base[kept], np.arange(len(lengths) + 1))
-    columns = (index[kept] - _FIRST).astype(np.int32)
-    return sp.csr_matrix((values[kept], columns, starts), shape=(len(lengths), n_features)), intercepts
+    starts = np.searchsorted(base[stored], np.arange(len(lengths) + 1))
+    columns = (index[stored] - _FIRST).astype(np.int32)
+    return sp.csr_matrix((values[stored], columns, starts), shape=(len(lengths), n_features)), intercepts
 
 
 def _nodes(folder: Path, bases: _Bases, tree: bool) -> Nodes:

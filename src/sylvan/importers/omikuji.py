@@ -144,8 +144,8 @@ class _Tree:
         sound = np.isfinite(weights)
         if not sound.all():
             raise self._damaged("a weight is no finite number")
-        kept = weights != 0
-        self.triples.append((features[kept], children[kept] + self.n_nodes, weights[kept]))
+        stored = weights != 0
+        self.triples.append((features[stored], children[stored] + self.n_nodes, weights[stored]))
         self.parents.append(np.full(n, number, np.int64))
         self.labels.append(labels)
         self.n_nodes += n

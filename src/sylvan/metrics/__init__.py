@@ -5,8 +5,8 @@ label is there counts, unless a function says otherwise) and ``top`` the answers
 or a sparse matrix of scores whose stored entries are the answers). Results are dicts from k to a value in
 [0, 1].
 
-A row of ``Y`` without any true label is left out of every metric, as no ranking could do well or badly
-there; :func:`evaluate` says how many rows were left out. An answer that is missing (a row with fewer than
+A row of ``Y`` without any true label is skipped by every metric, as no ranking could do well or badly
+there; :func:`evaluate` says how many rows were skipped. An answer that is missing (a row with fewer than
 k) counts as wrong.
 """
 
@@ -25,7 +25,7 @@ from sylvan.metrics.evaluator import (
     psp,
     recall,
 )
-from sylvan.metrics.filtered import leave_out
+from sylvan.metrics.filtered import filter_answers
 from sylvan.metrics.macro import macro_f1, macro_recall
 from sylvan.metrics.propensity import propensities, propensities_of_counts
 from sylvan.metrics.slices import Slices, slice_labels, slices
@@ -38,9 +38,9 @@ __all__ = [
     "calibration_error",
     "coverage",
     "evaluate",
+    "filter_answers",
     "fit_thresholds",
     "intervals",
-    "leave_out",
     "macro_f1",
     "macro_precision",
     "macro_recall",

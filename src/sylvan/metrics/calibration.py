@@ -61,9 +61,9 @@ def calibration_error(
     Parameters
     ----------
     Y : CSR, lists of label ids or class ids, shape (n, L)
-        The true labels. Rows without one are left out.
+        The true labels. Rows without one are skipped.
     top : TopK of shape (n, k) with probabilities for scores, or sparse matrix of them of shape (n, L)
-        What :meth:`~sylvan.XRLinear.predict_proba` gives, say. Missing answers are left out.
+        What :meth:`~sylvan.XRLinear.predict_proba` gives, say. Missing answers are skipped.
     at : int or sequence of int
         The k's.
     n_bins : int, default 15

@@ -36,7 +36,7 @@ def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     Parameters
     ----------
     Y : CSR, lists of label ids or class ids, shape (n, L)
-        The true labels. Rows without one are left out.
+        The true labels. Rows without one are skipped.
     top : TopK of shape (n, k), or sparse matrix of scores of shape (n, L)
         The answers. A sparse matrix's stored entries are the answers, the highest score first and the
         lower label first among equal scores.
@@ -344,7 +344,7 @@ def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> 
     Returns
     -------
     dict of str to number
-        ``"rows"``, ``"rows_without_labels"`` (these are left out of everything else), then ``"P@1"``,
+        ``"rows"``, ``"rows_without_labels"`` (these are skipped by everything else), then ``"P@1"``,
         ``"R@1"``, ``"nDCG@1"``, ``"PSP@1"``, ``"PSnDCG@1"``, ``"macro-P@1"``, ``"coverage@1"`` and so on
         for each k.
 

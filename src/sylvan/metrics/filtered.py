@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
-__all__ = ["leave_out"]
+__all__ = ["filter_answers"]
 
 
-def leave_out(top: TopK, pairs: Any) -> TopK:
+def filter_answers(top: TopK, pairs: Any) -> TopK:
     """A ranking without the answers of some (row, label) pairs; those below them move up.
 
     So that k answers are left, rank more than k: by as many as a row of ``pairs`` has entries at most.
@@ -42,20 +42,20 @@ def leave_out(top: TopK, pairs: Any) -> TopK:
     >>> from sylvan import metrics
     >>> from sylvan.topk import TopK
     >>> top = TopK(np.array([[2, 0, 1]], np.int32), np.array([[0.9, 0.4, 0.1]], np.float32))
-    >>> metrics.leave_out(top, sp.csr_matrix([[0, 0, 1]])).labels.tolist()
+    >>> metrics.filter_answers(top, sp.csr_matrix([[0, 0, 1]])).labels.tolist()
     [[0, 1, -1]]
     """
     if not sp.issparse(pairs):
         raise DataError(f"The pairs to leave out must be a sparse matrix. Got {type(pairs).__name__} instead.")
-    held: Any = pairs
-    matrix = held.tocsr()
+    given: Any = pairs
+    matrix = given.tocsr()
     if matrix.shape[0] != len(top):
         raise DataError(f"The pairs to leave out have {matrix.shape[0]} rows, but the answers {len(top)}.")
     width = np.int64(max(matrix.shape[1], int(top.labels.max(initial=0)) + 1))
     rows = np.arange(len(top), dtype=np.int64)
     keys = np.repeat(rows, np.diff(matrix.indptr)) * width + matrix.indices
-    kept = ~np.isin(rows[:, None] * width + top.labels, keys) | (top.labels < 0)
-    order = np.argsort(~kept, axis=1, kind="stable")
-    labels = np.where(kept, top.labels, np.int32(-1))
-    scores = np.where(kept, top.scores, np.float32(-np.inf))
+    counts = ~np.isin(rows[:, None] * width + top.labels, keys) | (top.labels < 0)
+    order = np.argsort(~counts, axis=1, kind="stable")
+    labels = np.where(counts, top.labels, np.int32(-1))
+    scores = np.where(counts, top.scores, np.float32(-np.inf))
     return TopK(np.take_along_axis(labels, order, 1), np.take_along_axis(scores, order, 1))

@@ -1,4 +1,4 @@
-"""Per-label thresholds, fitted on held-out rows."""
+"""Per-label thresholds, fitted on holdout rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["fit_thresholds"]
 def fit_thresholds(
     Y: Any, probabilities: Any, *, default: float = 0.5, min_positives: int = 5
 ) -> npt.NDArray[np.float32]:
-    """The threshold of each label that gives that label the highest F1 on held-out rows, for ``predict``.
+    """The threshold of each label that gives that label the highest F1 on holdout rows, for ``predict``.
 
     Every label is looked at alone (the SCut of Yang 2001): of all cuts between two of its probabilities the one with
     the highest ``2 true / (answered + positives)`` is taken, the highest threshold among equals. Labels with few
-    positives keep the default, for nothing can be told from two or three.
+    positives keep the default, as two or three say nothing.
 
     Parameters
     ----------

@@ -190,10 +190,10 @@ class TextModel(TextEstimator):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise
-        self._join(vocabulary)
+        self._take_labels(vocabulary)
         return self
 
-    def _join(self, vocabulary: Vocabulary) -> None:
+    def _take_labels(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_ = vocabulary
         self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_
 
@@ -265,7 +265,7 @@ class TextModel(TextEstimator):
         if model.n_labels_ != len(vocabulary):
             raise DataError(f"The vocabulary has {len(vocabulary)} names, but the model {model.n_labels_} labels.")
         joined = cls(vectorizer, model)
-        joined._join(vocabulary)
+        joined._take_labels(vocabulary)
         return joined
 
 

@@ -156,4 +156,4 @@ def _open(
         rows = np.arange(len(counts), dtype=np.int64) * labels.n_labels
         keys = np.repeat(rows, np.diff(offsets)) + labels.rows.indices[offsets[0] : offsets[-1]]
         found |= np.isin(np.repeat(rows, counts) + ids, keys)
-    return found if labels.open else ~found
+    return found if labels.allows else ~found

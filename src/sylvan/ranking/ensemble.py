@@ -13,7 +13,7 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["WAYS", "fit_weights", "join", "mean_score"]
+__all__ = ["WAYS", "combine_rankings", "fit_weights", "mean_score"]
 
 WAYS = ("score", "count", "rank")
 ROWS = 512  # rows that a thread takes at a time
@@ -24,7 +24,7 @@ CUTOFFS = (1, 3, 5)  # whose mean precision weights make greatest
 _Floats = npt.NDArray[np.float64]
 
 
-def join(
+def combine_rankings(
     tops: Sequence[TopK],
     weights: _Floats,
     k: int,
@@ -66,7 +66,7 @@ def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
 
     Scores lie in [0, 1]; a ranking that lacks a label gives it 0.
     """
-    return join(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
+    return combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
 
 
 def _gains(top: TopK, how: str, votes: int, n_rankings: int) -> npt.NDArray[np.float32]:

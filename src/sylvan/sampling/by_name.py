@@ -66,7 +66,7 @@ _LOSSES = {
     "sampled-softmax": _Known(
         "losses.sampled_softmax", "SampledSoftmaxLoss", "softmax over the target and sampled classes, corrected"
     ),
-    "nce": _Known("losses.nce", "NCELoss", "noise contrastive estimation: the target told from noise"),
+    "nce": _Known("losses.nce", "NCELoss", "noise contrastive estimation: the target against noise"),
     "negative-sampling": _Known(
         "losses.negative_sampling", "NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"
     ),

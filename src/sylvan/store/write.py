@@ -390,7 +390,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError:
-        # Windows: two processes that save to one folder at the same moment are not kept apart.
+        # Windows: two processes that save to one folder at the same moment are not told apart.
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)

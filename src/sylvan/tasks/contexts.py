@@ -43,9 +43,9 @@ def context_centers(
     (True, False)
     """
     places = before.shape[1]
-    kept = before >= 0
-    columns = (before.astype(np.int64) + n_classes * np.arange(places))[kept]
-    rows = np.broadcast_to(targets[:, None], before.shape)[kept]
+    real = before >= 0
+    columns = (before.astype(np.int64) + n_classes * np.arange(places))[real]
+    rows = np.broadcast_to(targets[:, None], before.shape)[real]
     counts = sp.csr_matrix(
         (np.ones(len(rows), np.float64), (rows, columns)), shape=(n_classes, places * n_classes)
     )  # repeated ones are summed

@@ -42,10 +42,10 @@ class ExtremeClassification(Task):
     features : CSR, shape (n, n_features)
         Each row is scaled to length 1 unless ``normalize`` is off.
     labels : CSR of shape (n, n_classes), lists of label ids, or class ids
-        Rows without a label are left out of training.
+        Rows without a label are skipped in training.
     validation, test : pair of features and labels, optional
-        Labels beyond the training's last column are dropped, and rows without a label left out. Without
-        ``validation``, a share ``validation_share`` of the training rows is kept apart for it; without ``test`` the
+        Labels beyond the training's last column are dropped, and rows without a label skipped. Without
+        ``validation``, a share ``validation_share`` of the training rows is set apart for it; without ``test`` the
         measures of the test are those of validation.
     n_samples : int, optional
         Negatives for each row, or for a whole batch where ``shared``; no more than there are classes. By default
@@ -122,16 +122,16 @@ class ExtremeClassification(Task):
             labelled = np.random.default_rng(self.seed).permutation(labelled)
             n = max(1, round(len(labelled) * self.validation_share))
             apart, labelled = np.sort(labelled[:n]), np.sort(labelled[n:])
-            held = X[apart], Y[apart]
+            holdout = X[apart], Y[apart]
         else:
-            held = self._held_out(*self.validation, X.shape[1], "validation")
-            self._checksums["validation"] = checksum_of_matrices(*held)
+            holdout = self._holdout(*self.validation, X.shape[1], "validation")
+            self._checksums["validation"] = checksum_of_matrices(*holdout)
         if not len(labelled):
             raise DataError("No row is left for training: give more rows that have a label.")
         self._X, self._Y = X[labelled], Y[labelled]
-        self._parts = {"validation": held, "test": held}
+        self._parts = {"validation": holdout, "test": holdout}
         if self.test is not None:
-            self._parts["test"] = self._held_out(*self.test, X.shape[1], "test")
+            self._parts["test"] = self._holdout(*self.test, X.shape[1], "test")
             self._checksums["test"] = checksum_of_matrices(*self._parts["test"])
 
     def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
@@ -144,7 +144,7 @@ class ExtremeClassification(Task):
             X = sp.csr_matrix(sp.diags(1 / np.sqrt(np.maximum(squares, 1e-30))) @ X)
         return sp.csr_matrix(X, dtype=np.float32), sp.csr_matrix(Y)
 
-    def _held_out(self, features: Any, labels: Any, n_features: int, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    def _holdout(self, features: Any, labels: Any, n_features: int, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         X, Y = self._checked(features, labels, part)
         if X.shape[1] != n_features:
             raise DataError(f"The {part} part has {X.shape[1]} features, but the training has {n_features}.")
@@ -152,10 +152,10 @@ class ExtremeClassification(Task):
         counts = np.bincount(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))[known], minlength=Y.shape[0])
         offsets = np.concatenate([[0], np.cumsum(counts)])
         Y = sp.csr_matrix((Y.data[known], Y.indices[known], offsets), shape=(Y.shape[0], self.n_classes_))
-        kept = np.flatnonzero(np.diff(Y.indptr))
-        if not len(kept):
+        labelled = np.flatnonzero(np.diff(Y.indptr))
+        if not len(labelled):
             raise DataError(f"No row of the {part} part has a label that is known from training.")
-        return X[kept], Y[kept]
+        return X[labelled], Y[labelled]
 
     def _make_network(self) -> None:
         with torch.random.fork_rng():

@@ -1,4 +1,4 @@
-"""Rankings over all classes, a few queries at a time, so that queries times classes is never held."""
+"""Rankings over all classes, a few queries at a time, so that queries times classes never lies in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sylvan.topk import TopK
 
 __all__ = ["chunks", "ranking_measures", "target_ranks", "top_classes"]
 
-_SCORES = 1 << 23  # held at a time
+_SCORES = 1 << 23  # in memory at a time
 
 
 def chunks(n_queries: int, n_classes: int, most: int | None = None) -> Iterator[tuple[int, int]]:
@@ -34,9 +34,9 @@ def target_ranks(
     table : Tensor of float, shape (n_classes, dim)
     targets : Tensor of int64, shape (n,)
     seen : tuple of two Tensors of int64, shape (total,), optional
-        Rising rows of queries, and classes that are left out of their rankings; a target always stays in.
+        Rising rows of queries, and classes that are excluded from their rankings; a target always stays in.
     most : int, optional
-        Scores held at a time.
+        Scores in memory at a time.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def target_ranks(
             scores[seen[0][part] - first, seen[1][part]] = -torch.inf
         wrong = ~torch.isfinite(wanted)
         better = (scores > wanted) | ((scores == wanted) & (ids < target))
-        # The target itself never counts, even where it was among what is left out.
+        # The target itself never counts, even where it was among the excluded.
         better.scatter_(1, target, False)
         ranks[first:end] = torch.where(wrong.squeeze(1), len(table), 1 + better.sum(dim=1))
     return ranks

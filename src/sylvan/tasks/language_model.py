@@ -23,14 +23,14 @@ from sylvan.tasks.table_optimizer import objective_optimizers, table_optimizer
 __all__ = ["LanguageModel"]
 
 _IGNORED = -100
-_CELLS = 1 << 24  # scores held at once in evaluation
+_CELLS = 1 << 24  # scores in memory at once in evaluation
 _COLUMNS = 20  # of a text that is evaluated
 _BEFORE = 2  # words before a word by which it is likened to others
 
 
 @parameterized
 class LanguageModel(Task):
-    """Train an LSTM or a Transformer to foretell the next word, with any sampler and loss.
+    """Train an LSTM or a Transformer to predict the next word, with any sampler and loss.
 
     Give it to :func:`sylvan.neural.train`. The LSTM reads ``batch_size`` columns of the training text from top to
     bottom and carries its state along; the Transformer takes windows of ``length`` words in an order drawn anew each
@@ -207,7 +207,7 @@ class LanguageModel(Task):
             yield window[:, :-1], window[:, 1:]
 
     def _columns(self, stream: Tensor, n: int) -> Tensor:
-        """The stream in ``n`` rows that follow on one another; the rest is left out."""
+        """The stream in ``n`` rows that follow on one another; the rest is dropped."""
         size = (len(self._stream) - 1) // n
         return stream[: n * size].view(n, size)
 

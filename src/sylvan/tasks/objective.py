@@ -90,7 +90,7 @@ class ClassObjective(nn.Module):
     ) -> None:
         super().__init__()
         self.refresh = refresh or RefreshSchedule.for_classes(n_classes)
-        if isinstance(sampler, str) and sampler not in SAMPLERS:  # told also where the loss needs none
+        if isinstance(sampler, str) and sampler not in SAMPLERS:  # refused also where the loss needs none
             raise ParameterError(f"There is no sampler {sampler!r}. The known ones are: {', '.join(SAMPLERS)}.")
         self.loss: ClassLoss | BeamTreeHead
         if not isinstance(loss, str):
@@ -101,12 +101,12 @@ class ClassObjective(nn.Module):
             return
         if loss not in LOSSES and loss not in HEADS:
             raise ParameterError(f"There is no loss {loss!r}. The known ones are: {', '.join([*LOSSES, *HEADS])}.")
-        kept = torch.from_numpy(np.asarray(counts))
+        frequencies = torch.from_numpy(np.asarray(counts))
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
-            parameters = {"counts": kept, **of_codes, **(sampler_parameters or {})}
+            parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
             sampler = make_sampler(sampler, n_classes, dim, **parameters)
-        parameters = {"counts": kept, **({"shared": True} if shared else {}), **(loss_parameters or {})}
+        parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **(loss_parameters or {})}
         if loss in HEADS:
             head = make_head(
                 loss, n_classes, dim, sampler, n_samples, **{"bias": False, "centers": centers, **parameters}

@@ -30,7 +30,7 @@ def run_task(
     job : Job
         One of this package, or your own.
     folder : path, optional
-        Where ``results.json``, ``convergence.png``, ``convergence.svg``, ``checkpoint`` and ``best`` are kept.
+        Where ``results.json``, ``convergence.png``, ``convergence.svg``, ``checkpoint`` and ``best`` are written.
     resume : bool
     on_entry, on_start : callable, optional
         As in :func:`sylvan.neural.train`.

@@ -43,7 +43,7 @@ class _Encoder(Choice):
 
 @parameterized
 class SequentialRecommendation(Task):
-    """Train SASRec or GRU4Rec to foretell each user's next item, with any sampler and loss.
+    """Train SASRec or GRU4Rec to predict each user's next item, with any sampler and loss.
 
     Give it to :func:`sylvan.neural.train`. Adam trains the encoder's layers; the item tables have an optimiser of their
     own, row-wise Adagrad by default, whose steps touch only rows that have a gradient.
@@ -68,7 +68,7 @@ class SequentialRecommendation(Task):
     split : {"users", "interactions", "last"}
         See :func:`~sylvan.tasks.sequence_split.split_sequences`.
     exclude_seen : bool
-        Whether items that the user has had before are left out of the ranking. The item asked for always stays in,
+        Whether items that the user has had before are excluded from the ranking. The item asked for always stays in,
         also when the user has had it before.
     batch_size : int
         Sequences of at most ``max_length`` places in a batch.
@@ -234,7 +234,7 @@ class SequentialRecommendation(Task):
     def recommend(self, histories: Iterable[Sequence[str | int]], k: int = 10) -> list[list[str]]:
         """The names of the ``k`` items most probable next, for each history of item names (the last the newest).
 
-        Items of the history are left out when ``exclude_seen``.
+        Items of the history are excluded when ``exclude_seen``.
 
         Raises
         ------
@@ -252,8 +252,8 @@ class SequentialRecommendation(Task):
         queries = self.encoder_.last(self._on_device(rows))
         spare = max((len(set(ids)) for ids in known), default=0) if self.exclude_seen else 0
         top = self._objective.top_classes(queries, self.encoder_.class_embeddings, k + spare).labels.tolist()
-        kept = (
+        best = (
             [i for i in best if i >= 0 and not (self.exclude_seen and i in set(ids))][:k]
             for best, ids in zip(top, known, strict=True)
         )
-        return [[names[i] for i in row] for row in kept]
+        return [[names[i] for i in row] for row in best]

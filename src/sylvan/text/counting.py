@@ -77,10 +77,10 @@ class TermCounter:
     ----------
     scan : Scan
     keep_rows : bool
-        Whether each document's counts are kept.
+        Whether each document's counts are stored.
     n_jobs : int
     moved : callable
-        Gives a copy of a chunk's counts that is to be kept; in memory by default.
+        Gives a copy of a chunk's counts that is stored; in memory by default.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class TermCounter:
         n_documents : ndarray of int64, shape (n_terms,)
             Number of documents with each term.
         rows : list of Rows
-            In the order of the documents, numbered by column and sorted; empty unless they were kept.
+            In the order of the documents, numbered by column and sorted; empty unless they were stored.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a caller gives as texts, checked; what chunks of them gave, kept and joined in little memory."""
+"""What a caller gives as texts, checked; results of chunks of them, stored and joined in little memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sylvan import kernels
 from sylvan.errors import DataError
 
-__all__ = ["MOST_CHARACTERS", "apart", "as_documents", "join"]
+__all__ = ["MOST_CHARACTERS", "apart", "as_documents", "stacked_rows"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -61,7 +61,7 @@ def apart(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     return copy
 
 
-def join(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+def stacked_rows(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
     """One matrix of consecutive parts, which are let go one by one."""
     starts = np.cumsum([0, *(len(part[1]) for part in parts)])
     indices = np.empty(starts[-1], dtype=np.int32)

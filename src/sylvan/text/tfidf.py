@@ -19,7 +19,7 @@ from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Constraint, Parameterized, Range, Threads, parameterized
 from sylvan.text.characters import character_table
 from sylvan.text.counting import Rows, Scan, TermCounter, chunks
-from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, join
+from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, stacked_rows
 from sylvan.text.terms import Terms
 
 __all__ = ["DocumentShare", "NgramRange", "TfidfVectorizer"]
@@ -276,7 +276,7 @@ class TfidfVectorizer(Parameterized):
     # ------------------------------------------------------------------------------------- transforming
 
     def transform(self, texts: Iterable[str]) -> sp.csr_matrix:
-        """The matrix of documents over the vocabulary learned; words that aren't in it are left out.
+        """The matrix of documents over the vocabulary learned; words that aren't in it are skipped.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class TfidfVectorizer(Parameterized):
                 return indptr, apart(indices), apart(data)
 
             n_jobs = resolve_jobs(self.n_jobs)
-            indptr, indices, data = join(map_parallel(part, ranges, n_jobs, description="Transforming texts"))
+            indptr, indices, data = stacked_rows(map_parallel(part, ranges, n_jobs, description="Transforming texts"))
         return Csr(indptr, indices, data, (len(documents), len(terms)))
 
     def _check_once(self) -> None:

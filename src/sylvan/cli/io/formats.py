@@ -75,7 +75,7 @@ def detect(path: str, given: str | None) -> str:
     Raises
     ------
     DataError
-        When the file cannot be read, is empty, or is in none of the formats that can be told.
+        When the file cannot be read, is empty, or is in none of the formats that can be recognised.
     """
     if os.path.isdir(path) and given in (None, *_FOLDERS):
         return given or _folder(path)
@@ -118,7 +118,7 @@ def _named(path: str, head: bytes) -> str | None:
 
 
 def _whole_lines(head: bytes) -> list[bytes]:
-    """The first lines that aren't empty; the last may be cut off, and is left out then."""
+    """The first lines that aren't empty; the last may be cut off, and is dropped then."""
     lines = [line for line in head.split(b"\n") if line.strip(b" \r")]
     return lines[:20] if len(lines) > 20 or len(head) < _HEAD else lines[:-1] or lines
 

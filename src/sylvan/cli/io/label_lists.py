@@ -81,9 +81,10 @@ class FilteredPairs:
         if model.takes_texts:  # whose labels have names; numbers in the file are names too
             known = [model.vocabulary_.get(str(label)) for label in labels.tolist()]
             labels = np.array([-1 if label is None else label for label in known], np.int64)
-        kept = (labels >= 0) & (labels < model.n_labels_)
-        ones = np.ones(int(kept.sum()), np.float32)
-        self._pairs = sp.csr_matrix((ones, (rows[kept], labels[kept])), shape=(self._n_rows, model.n_labels_))
+        known_ids = (labels >= 0) & (labels < model.n_labels_)
+        ones = np.ones(int(known_ids.sum()), np.float32)
+        pairs = ones, (rows[known_ids], labels[known_ids])
+        self._pairs = sp.csr_matrix(pairs, shape=(self._n_rows, model.n_labels_))
         self.most = int(np.diff(self._pairs.indptr).max(initial=0))
 
     def apply(self, top: TopK, first: int, k: int) -> TopK:
@@ -92,7 +93,7 @@ class FilteredPairs:
             return top
         pairs: Any = self._pairs[first : first + len(top)]
         pairs.resize((len(top), self._pairs.shape[1]))
-        counting = metrics.leave_out(top, pairs)
+        counting = metrics.filter_answers(top, pairs)
         return TopK(counting.labels[:, :k], counting.scores[:, :k])
 
     def check(self, n_rows: int) -> None:

@@ -123,7 +123,7 @@ def write_texts(path: str, format_: str, rows: Iterable[Row], options: TextOptio
 
 
 def _apart(rows: Iterable[Row]) -> tuple[Iterator[str], Iterator[list[Any]], Iterator[list[float] | None]]:
-    """Texts, labels and weights; writers take them together, so that no more than a row is held between them."""
+    """Texts, labels and weights; writers take them together, so that no more than a row lies between them."""
     first, second, third = tee(rows, 3)
     return (row[0] for row in first), (row[1] for row in second), (row[2] for row in third)
 

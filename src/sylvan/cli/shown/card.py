@@ -23,7 +23,7 @@ from sylvan.store.registry import rebuild
 
 __all__ = ["MEASURED", "Card", "Layer", "Parameters", "Part", "Tree", "read_card"]
 
-MEASURED = "measured"  # what the manifest calls the figures that training took on held-out rows
+MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
 _SUMMARIES = {
     "xr-linear": "a tree of linear models over the labels",
     "text-model": "from texts to named labels",

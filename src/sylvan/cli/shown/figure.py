@@ -48,7 +48,7 @@ def draw_evaluation(paths: Sequence[str], model: Any, measured: Any, folder: str
     k = min(5, top.k)
     slices = {name: values["R"] for name, values in measured.slices.items()}
     title = f"{os.path.basename(os.path.normpath(folder))} on {os.path.basename(test)}"
-    if getattr(inner_of(model), "tail", None) is not None:  # scores are worths, not probabilities
+    if getattr(inner_of(model), "tail", None) is not None:  # scores are gains, not probabilities
         draw(paths, title, curves, {}, slices)
         return
     calibrated, bounded = model.probabilities(top), model.bounded(top)

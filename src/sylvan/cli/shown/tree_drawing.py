@@ -22,7 +22,7 @@ _ROW, _COLUMN, _LONGEST = 24, 370, 44  # pixels a line and a level of the pictur
 class Branch:
     """A node, those of its children that are shown, and how many are not.
 
-    ``more`` is 0 where a node's children are left out altogether: its title says how many labels it holds.
+    ``more`` is 0 where a node's children aren't drawn at all: its title says how many labels it holds.
     """
 
     title: str

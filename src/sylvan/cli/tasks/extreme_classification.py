@@ -21,8 +21,8 @@ HELP = """Train embeddings of sparse features and of labels, and measure P@1, P@
 
 DATA is whatever 'sylvan train' reads: texts with labels (JSONL, CSV, TSV, fastText's or PECOS's lines, Annif's corpora,
 Parquet), which become TF-IDF features, or a matrix (the XMC repository's text format, svmlight, .npz with --labels
-Y.npz). Without --validation a tenth of the rows is kept apart; without --test the figures are those of validation. Of
-texts, the vectorizer and the labels' names are kept in the folder of the results, for sylvan.load.
+Y.npz). Without --validation a tenth of the rows is set apart; without --test the figures are those of validation. Of
+texts, the vectorizer and the labels' names are saved in the folder of the results, for sylvan.load.
 
 \b
 Examples:
@@ -35,7 +35,7 @@ _PARTS = ("validation", "test")
 
 
 def options(command: Any) -> Any:
-    """The options of this task alone: the held-out files, and how files are read."""
+    """The options of this task alone: the holdout files, and how files are read."""
     from sylvan.cli.options import input_options
 
     for option in (
@@ -56,7 +56,7 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
     Raises
     ------
     DataError
-        When there are several, a file is at fault, or the held-out ones don't go with it.
+        When there are several, a file is at fault, or the holdout files don't go with it.
     """
     from sylvan.tasks.extreme_classification import ExtremeClassification
 
@@ -64,8 +64,8 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
         raise DataError(f"DATA must be one file to train on. Got {len(paths)} words instead.")
     if given.get("read") is None:  # which several seeds share
         given["read"] = _read(paths[0], given)
-    (features, labels), held_out = given["read"]
-    return ExtremeClassification(features, labels, **held_out, **settings)
+    (features, labels), holdout = given["read"]
+    return ExtremeClassification(features, labels, **holdout, **settings)
 
 
 def save_beside(given: dict[str, Any]) -> None:
@@ -75,33 +75,33 @@ def save_beside(given: dict[str, Any]) -> None:
 
 
 def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
-    """Features and labels to train on, and those of the held-out parts by their names."""
+    """Features and labels to train on, and those of the holdout parts by their names."""
     from sylvan.cli.io.inputs import open_input
 
     source = open_input(path, given, part="trn")
-    held = {}
+    holdout = {}
     for part in _PARTS:
         if given[part] is None:
             if given[f"{part}_labels"] is not None:
                 raise DataError(f"--{part}-labels goes with --{part}, which was not given.")
             continue
-        held[part] = open_input(given[part], {**given, "labels": given[f"{part}_labels"], "format_": None})
-        if held[part].is_text != source.is_text:
-            words = [f"{place} is {one.words}" for place, one in ((path, source), (given[part], held[part]))]
+        holdout[part] = open_input(given[part], {**given, "labels": given[f"{part}_labels"], "format_": None})
+        if holdout[part].is_text != source.is_text:
+            words = [f"{place} is {one.words}" for place, one in ((path, source), (given[part], holdout[part]))]
             raise DataError(f"The --{part} file must be like the training file, but {' and '.join(words)}.")
     if source.is_text:
-        return _read_texts(source, held, given)
+        return _read_texts(source, holdout, given)
     if given["text_settings"]:
         raise DataError(f"--set-text is for text, but {path} is {source.words}.")
     X: Any
     X, Y = source.read()
     if not given["quiet"]:
         click.echo(f"Read {X.shape[0]:,} rows from {source.name}.")
-    return (X, Y), {part: held[part].read() for part in held}
+    return (X, Y), {part: holdout[part].read() for part in holdout}
 
 
 def _read_texts(
-    source: Any, held: dict[str, Any], given: dict[str, Any]
+    source: Any, holdout: dict[str, Any], given: dict[str, Any]
 ) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
     from sylvan.cli.options import parse_settings
     from sylvan.models.text_labels import encode_labels, names_and_weights
@@ -116,7 +116,7 @@ def _read_texts(
     X = vectorizer.fit_transform(texts)
     given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}
     parts = {}
-    for part, other in held.items():
+    for part, other in holdout.items():
         texts, rows = other.read()
         names = [list(names_and_weights(row, number)) for number, row in enumerate(rows)]
         parts[part] = vectorizer.transform(texts), vocabulary.encode(names, unknown="ignore")

@@ -42,9 +42,9 @@ def options(command: Any) -> Any:
                      help="Order of a user's items: by timestamp where there are timestamps, or by line."),
         click.option("--header", is_flag=True, help="Pass over the first line, which names columns."),
         click.option("--separator", type=click.Choice(tuple(_SEPARATORS)),
-                     help="What parts fields; told by the first line by default."),
+                     help="What parts fields; the first line decides by default."),
         click.option("--layout", type=click.Choice(("interactions", "users")),
-                     help="What stands on a line; told by the first 1,000 lines by default."),
+                     help="What stands on a line; the first 1,000 lines decide by default."),
     ):  # fmt: skip
         command = option(command)
     return command

@@ -267,8 +267,8 @@ def load_numbers(path: PathLike) -> npt.NDArray[Any]:
 
 def _only(arrays: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     if len(arrays) != 1:
-        held = ", ".join(sorted(arrays)) or "none"
-        raise DataError(f"{name}: must hold one array, or a sparse matrix of SciPy's. Its arrays are: {held}.")
+        names = ", ".join(sorted(arrays)) or "none"
+        raise DataError(f"{name}: must hold one array, or a sparse matrix of SciPy's. Its arrays are: {names}.")
     return next(iter(arrays.values()))
 
 
@@ -302,7 +302,7 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, siz
 
 
 def _read_npy(stream: BinaryIO, size: int, name: str) -> npt.NDArray[Any]:
-    """The array of an ``.npy`` file of ``size`` bytes, against which its header is held before memory is set aside."""
+    """The array of an ``.npy`` file of ``size`` bytes; its header is checked against it before memory is taken."""
     try:
         version = npy.read_magic(stream)
         if version == (1, 0):
@@ -364,8 +364,8 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
 
 def _need(name: str, arrays: dict[str, npt.NDArray[Any]], key: str) -> npt.NDArray[Any]:
     if key not in arrays:
-        held = ", ".join(sorted(arrays)) or "none"
-        raise DataError(f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {held}.")
+        names = ", ".join(sorted(arrays)) or "none"
+        raise DataError(f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {names}.")
     return arrays[key]
 
 

@@ -1,4 +1,4 @@
-"""The XMC repository's files of pairs to leave out of an evaluation."""
+"""The XMC repository's files of pairs that an evaluation skips."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def load_filter_labels(path: PathLike, shape: tuple[int, int] | None = None) -> 
     Parameters
     ----------
     path : path-like
-        The file, gzip or xz unpacked on the way; "-" reads stdin. An empty one leaves nothing out.
+        The file, gzip or xz unpacked on the way; "-" reads stdin. An empty one names no pair.
     shape : (int, int), optional
         Rows and labels there are; by default one more than the greatest in the file.
 
     Returns
     -------
     csr_matrix of float32, shape (n, n_labels)
-        1 where a label is left out.
+        1 where a label doesn't count.
 
     Raises
     ------

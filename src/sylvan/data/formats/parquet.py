@@ -72,7 +72,7 @@ def stream_parquet(
     separator: str = " ",
     rows: int = 4096,
 ) -> Iterator[TextData]:
-    """Read what :func:`read_parquet` reads, ``rows`` rows at a time; no more than a row group is held in memory."""
+    """Read what :func:`read_parquet` reads, ``rows`` rows at a time; no more than a row group is in memory."""
     return in_blocks(_rows(path, text_fields, labels_field, weights_field, separator), rows)
 
 
@@ -122,14 +122,14 @@ def write_parquet(
                 if writer is None:
                     schema = _schema(pa, kind, labels, weights, text_field, labels_field)
                     writer = pq.ParquetWriter(stream, schema)
-                for held in waiting:
-                    writer.write_table(_table(pa, held, writer.schema))
-                    bar.update(len(held.texts))
+                for rows in waiting:
+                    writer.write_table(_table(pa, rows, writer.schema))
+                    bar.update(len(rows.texts))
                 waiting.clear()
             if writer is None:
                 writer = pq.ParquetWriter(stream, _schema(pa, kind, labels, weights, text_field, labels_field))
-            for held in waiting:
-                writer.write_table(_table(pa, held, writer.schema))
+            for rows in waiting:
+                writer.write_table(_table(pa, rows, writer.schema))
         except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
             raise DataError(f"The rows can't be written as Parquet ({error}).") from error
         finally:

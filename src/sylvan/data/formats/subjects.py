@@ -104,7 +104,7 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     - **TSV**: ``<URI>``, a tab and a label a line; further columns are passed over.
     - **CSV**: a header with ``uri`` and ``label_en``, ``label_fi`` and so on, or ``label``.
     - **SKOS**: Turtle (.ttl), RDF/XML (.rdf, .xml, .owl), N-Triples (.nt), N3 or JSON-LD, read by rdflib
-      (``pip install "sylvan[rdf]"``): concepts, preferred labels and broader relations; deprecated ones are left out.
+      (``pip install "sylvan[rdf]"``): concepts, preferred labels and broader relations; deprecated ones are skipped.
 
     Parameters
     ----------

@@ -152,4 +152,4 @@ def _is_open(classes: npt.NDArray[np.int32], labels: LabelFilter, first_row: int
         keys = of_row * labels.n_labels + labels.rows.indices[start:end]
         asked = np.arange(len(classes), dtype=np.int64)[:, None] * labels.n_labels + classes
         found = found | np.isin(asked, keys)
-    return (found if labels.open else ~found) & (classes >= 0)
+    return (found if labels.allows else ~found) & (classes >= 0)

@@ -35,7 +35,7 @@ from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.models.text_labels import encode_labels
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Instance, Parameterized, Range, Threads, attribute, parameterized
-from sylvan.ranking.ensemble import WAYS, fit_weights, join
+from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 from sylvan.store.registry import rebuild
 from sylvan.topk import TopK
@@ -365,7 +365,7 @@ class Ensemble(Estimator):
         asked = np.flatnonzero(self.weights_ > 0).tolist()
         tops = [self._member_top(number, X, {**options, **filters(number)}) for number in asked]
         # Votes count beside all members, those of weight 0 too: the formula is the one that weights were fitted for.
-        top = join(
+        top = combine_rankings(
             tops, self.weights_[asked], k, how=self.how, votes=self.votes, n_jobs=jobs, n_rankings=len(self.members)
         )
         return self._named(top)

@@ -117,7 +117,7 @@ def member_filters(labels: LabelFilter | None, ids: LabelIds) -> Callable[[int],
         if own is None:
             own = np.arange(labels.n_labels, dtype=np.int32)
         shared = np.isin(own, labels.shared)
-        if labels.open:
+        if labels.allows:
             return {"allowed": np.flatnonzero(shared) if mask is None else mask[:, own]}
         if mask is None:
             return {"denied": np.flatnonzero(shared)}

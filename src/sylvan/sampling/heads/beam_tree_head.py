@@ -17,7 +17,7 @@ from sylvan.sampling.losses.loss import (
     Positives,
     check_range,
     check_targets,
-    kept_rows,
+    counted_rows,
     no_losses,
     positives,
     reduced,
@@ -212,7 +212,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         """After all checks, the features (batch, dim) and targets (batch, p) not left out, and which aren't, bool."""
         self._check_features(features)
         self._check_targets(features, targets)
-        return kept_rows(features, targets, self.ignore_index)
+        return counted_rows(features, targets, self.ignore_index)
 
     def _losses(self, features: Tensor, targets: Tensor) -> Tensor:
         wanted = positives(targets, self.ignore_index)

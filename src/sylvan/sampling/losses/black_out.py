@@ -33,10 +33,10 @@ class BlackOutLoss(MaskedNoiseLoss):
     shared : bool
         Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
     accidental : {"remove", "keep"}
-        What becomes of draws that are positives of their query: left out of both sums (the paper draws from the other
-        classes), or kept, where each pushes the positive down again.
+        What becomes of draws that are positives of their query: dropped from both sums (the paper draws from the other
+        classes), or used, where each pushes the positive down again.
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to leave out, and the filling of rows with fewer positives than others.
 

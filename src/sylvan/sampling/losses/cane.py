@@ -54,7 +54,7 @@ class CANELoss(ClassLoss):
         \frac{1}{|T_x|} \sum_{j \in T_x} e^{s_j} / q_x(j)`, instead of averaging the losses that each would give; a
         positive that is no candidate takes the place of one of the noises. With one noise it is the same.
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to leave out, and the filling of rows with fewer positives than others.
 

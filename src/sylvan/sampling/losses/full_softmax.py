@@ -40,7 +40,7 @@ class FullSoftmaxLoss(ClassLoss):
     chunk_size : int, optional
         Classes a chunk. None takes as many as make about a million scores (on a GPU, 67 million).
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to leave out, and the filling of rows with fewer positives than others.
 

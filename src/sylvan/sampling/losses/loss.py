@@ -18,7 +18,7 @@ __all__ = [
     "Positives",
     "check_range",
     "check_targets",
-    "kept_rows",
+    "counted_rows",
     "no_losses",
     "positives",
     "reduced",
@@ -102,7 +102,7 @@ class ClassLoss(Parameterized, nn.Module):
         -------
         Tensor of float32 (float64 for float64 inputs)
             A scalar, or for ``reduction="none"`` the shape of ``queries`` without its last dimension, with zeros where
-            a query is left out. The mean is over the queries not left out, and 0 when there is none; the class table
+            a query is ignored. The mean is over the queries not ignored, and 0 when there is none; the class table
             then gets no gradient, which an optimiser takes for zero.
 
         Raises
@@ -112,12 +112,12 @@ class ClassLoss(Parameterized, nn.Module):
             where it costs next to nothing) a target is neither a class nor ``ignore_index``. On CUDA such a target ends
             in PyTorch's own device-side assertion when its row is gathered.
         """
-        rows, labels, kept = self._sorted_out(queries, class_embeddings, targets, bias)
+        rows, labels, counted = self._sorted_out(queries, class_embeddings, targets, bias)
         if len(rows):
             losses = self._losses(rows, class_embeddings, labels, bias)
         else:
             losses = no_losses(rows, class_embeddings)
-        return reduced(losses, kept, queries.shape[:-1], self.reduction)
+        return reduced(losses, counted, queries.shape[:-1], self.reduction)
 
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         """Loss of each query, float32 (batch,); targets (batch, p) hold at least one positive a row."""
@@ -127,14 +127,14 @@ class ClassLoss(Parameterized, nn.Module):
     def _sorted_out(
         self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """After all checks, the queries (batch, dim) and targets (batch, p) not left out, and which aren't, bool."""
+        """After all checks, the queries (batch, dim) and targets (batch, p) not ignored, and which aren't, bool."""
         if targets is None:
             raise DataError(
                 f"{type(self).__name__} needs targets: call it as loss(queries, class_embeddings, targets). It makes "
                 "the scores itself, so that CrossEntropyLoss's loss(scores, targets) becomes three arguments."
             )
         self._check(queries, table, targets, bias)
-        return kept_rows(queries, targets, self.ignore_index)
+        return counted_rows(queries, targets, self.ignore_index)
 
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
         name = type(self).__name__
@@ -185,15 +185,15 @@ def check_range(targets: Tensor, n_classes: int, ignore_index: int, *, owner: st
         )
 
 
-def kept_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries (batch, dim) and targets (batch, p) that aren't left out, and of all which aren't, bool."""
+def counted_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries (batch, dim) and targets (batch, p) that aren't ignored, and of all which aren't, bool."""
     flat = queries.reshape(queries.shape[:-1].numel(), queries.shape[-1])
     p = 1 if targets.dim() < queries.dim() else targets.shape[-1]  # -1 could be anything where there is no query
     wanted = targets.reshape(len(flat), p).long()
-    kept = (wanted != ignore_index).any(dim=1)
-    if bool(kept.all()):
-        return flat, wanted, kept
-    return flat[kept], wanted[kept], kept
+    counted = (wanted != ignore_index).any(dim=1)
+    if bool(counted.all()):
+        return flat, wanted, counted
+    return flat[counted], wanted[counted], counted
 
 
 def no_losses(rows: Tensor, table: Tensor) -> Tensor:
@@ -201,10 +201,10 @@ def no_losses(rows: Tensor, table: Tensor) -> Tensor:
     return rows.sum(dim=1, dtype=torch.float64 if torch.float64 in (rows.dtype, table.dtype) else torch.float32)
 
 
-def reduced(losses: Tensor, kept: Tensor, outer: torch.Size, reduction: str) -> Tensor:
-    """Losses of the queries not left out, reduced; for "none" zeros stand for the others, in the shape ``outer``."""
+def reduced(losses: Tensor, counted: Tensor, outer: torch.Size, reduction: str) -> Tensor:
+    """Losses of the queries not ignored, reduced; for "none" zeros stand for the others, in the shape ``outer``."""
     if reduction == "none":
-        if len(losses) < len(kept):
-            losses = losses.new_zeros(len(kept)).masked_scatter(kept, losses)
+        if len(losses) < len(counted):
+            losses = losses.new_zeros(len(counted)).masked_scatter(counted, losses)
         return losses.reshape(outer)
     return losses.sum() if reduction == "sum" else losses.sum() / max(len(losses), 1)

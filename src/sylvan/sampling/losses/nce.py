@@ -44,10 +44,10 @@ class NCELoss(MaskedNoiseLoss):
         Learn :math:`\ln Z` from ``log_normalizer`` on, as the one parameter ``learned_log_normalizer`` of this loss:
         give ``loss.parameters()`` to the optimizer. One number for all queries, as a bias common to all classes is.
     accidental : {"keep", "remove"}
-        What becomes of draws that are positives of their query. The theory wants them kept: noise is noise because it
-        was drawn, whatever it hits. ``"remove"`` leaves them out of the sum.
+        What becomes of draws that are positives of their query. The theory wants them used: noise is noise because it
+        was drawn, whatever it hits. ``"remove"`` drops them from the sum.
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to leave out, and the filling of rows with fewer positives than others.
 
@@ -59,9 +59,9 @@ class NCELoss(MaskedNoiseLoss):
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same noise. A positive
-    that the sampler never draws counts as one of probability e^-80: it is told from noise with certainty and teaches
-    nothing. Scores and probabilities are float32 (float64 for float64 inputs) under autocast too, and the gradient of
-    a class table that is a leaf is sparse.
+    that the sampler never draws counts as one of probability e^-80: it is surely no noise, and teaches
+    nothing. Scores and probabilities are float32 (float64 for float64 inputs) under autocast too, and the gradient of a
+    class table that is a leaf is sparse.
 
     References
     ----------

@@ -17,7 +17,7 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
 
     .. math:: -\ln \sigma(s_y) - \sum_{i=1}^k \ln \sigma(-s_{j_i}).
 
-    It doesn't estimate the softmax: in expectation its optimum (with hits kept) is :math:`s_j = \ln p(j \mid x) - \ln k
+    It doesn't estimate the softmax: in expectation its optimum (with hits used) is :math:`s_j = \ln p(j \mid x) - \ln k
     q_j`, which ranks classes by how much more probable they are than in the noise. Good for embeddings, not for
     probabilities.
 
@@ -30,9 +30,9 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
     shared : bool
         Draw once for the whole batch.
     accidental : {"remove", "keep"}
-        What becomes of draws that are positives of their query: left out, as word2vec does, or kept as negatives.
+        What becomes of draws that are positives of their query: dropped, as word2vec does, or used as negatives.
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to leave out, and the filling of rows with fewer positives than others.
 

@@ -34,7 +34,7 @@ class OneVsEachLoss(NoiseLoss):
     shared : bool
         Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to leave out, and the filling of rows with fewer positives than others.
 

@@ -43,7 +43,7 @@ class SampledLoss(ClassLoss):
 
     @without_gradient
     def _draw(self, queries: Tensor, positives: Positives) -> Draw:
-        """Negatives for the queries, after the sampler was told of the positives."""
+        """Negatives for the queries, after the sampler has seen the positives."""
         self.sampler.observe(positives.ids[positives.present])
         return self.sampler.sample(queries.detach().float(), self.n_samples, shared=self.shared)
 

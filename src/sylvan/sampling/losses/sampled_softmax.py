@@ -44,18 +44,18 @@ class SampledSoftmaxLoss(SampledLoss):
         Draw once for the whole batch. Scores are then one matrix product, so that many more negatives cost the same;
         they fit each query less.
     accidental : {"remove", "paper", "keep"}
-        What becomes of a draw that is a positive of its query. ``"remove"``: left out of the sum, which then estimates
+        What becomes of a draw that is a positive of its query. ``"remove"``: dropped from the sum, which then estimates
         its part of the softmax's denominator without bias. ``"paper"``, the second case of Eq. (1): its logit stays
         uncorrected, :math:`o_y`. The label vector, projected onto the places, then has mass on several of them; it is
         read as summing to one, which alone gives the right-hand side that the paper prints, so a hit only adds another
         :math:`e^{o_y}` to the sum, and the bias grows with the number of hits. ``"keep"``: corrected like any other
         draw, so that the positive is counted about twice.
     corrected_positive : bool
-        Take account of that the positive is never sampled: hits are left out whatever ``accidental`` says, and the
+        Take account of that the positive is never sampled: hits are dropped whatever ``accidental`` says, and the
         others are taken as draws from :math:`q` without the positives, :math:`q_j / (1 - q_y)`, of which there are as
         many as weren't hits. See the notes.
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to leave out, and the filling of rows with fewer positives than others.
 

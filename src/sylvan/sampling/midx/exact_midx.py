@@ -1,4 +1,4 @@
-"""The softmax itself, drawn through an inverted multi-index: what MIDX leaves out, kept."""
+"""The softmax itself, drawn through an inverted multi-index: with the term that MIDX drops."""
 
 from __future__ import annotations
 

@@ -72,23 +72,23 @@ class MIDX(MultiIndexSampler):
         Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
     learnable : bool or {"refresh", "joint"}
         Whether the codewords are learned for the queries there are, an aim that k-means doesn't know of. True is
-        ``"refresh"``: some of the queries drawn for are kept, and at each refresh the codewords are fitted to the
+        ``"refresh"``: some of the queries drawn for are stored, and at each refresh the codewords are fitted to the
         softmax of these by minimising KL(P‖Q), the cells staying those of the (weighted) k-means. ``"joint"`` is
         the paper's way: codewords are parameters, trained beside the model by :meth:`learning_loss`; see there for
         how it fares.
     query_aware : bool
         Whether the index is made for the queries there are; an extension to the paper. Some of the queries drawn for
-        are kept, and at each refresh (but the first, before any draw) three things follow from them. Classes are
+        are stored, and at each refresh (but the first, before any draw) three things follow from them. Classes are
         quantised where distances tell how much scores differ from query to query, the coordinates in which the
         queries have unit covariance. What a class scores at the mean query, and on average by what quantisation left
-        over, is its own and kept exactly, so that the classes of a cell are drawn by it instead of all alike. And
+        over, is its own and stored exactly, so that the classes of a cell are drawn by it instead of all alike. And
         without ``class_weights`` each counts in the k-means by its mean probability. Costs O(dim²) a query besides, a
         step of binary search within the cell a draw, and at each refresh a product of ``n_queries`` queries (of
         each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
     n_queries : int
         How many queries ``"refresh"`` and ``query_aware`` keep and learn from, in [1, inf); their cost at each
         refresh is a product of them with all class embeddings. Those drawn for in evaluation mode (``eval()``) are
-        not kept.
+        not saved.
     n_steps : int
         Steps of L-BFGS at each refresh, in [1, inf).
     native : bool, optional
@@ -110,7 +110,7 @@ class MIDX(MultiIndexSampler):
     space for a query all of whose cells would underflow. ``refresh`` takes random numbers for the first codewords
     (k-means++) and the sample from PyTorch's default generator.
 
-    ln d₂(P‖Q), which bounds the gradient's bias (Theorem 6 of the paper; mean over held-out queries of a language
+    ln d₂(P‖Q), which bounds the gradient's bias (Theorem 6 of the paper; mean over holdout queries of a language
     model on Penn Treebank trained for 400 steps; rq, K = 32): plain k-means 2.38, weighted by the square root of
     frequency 0.65, that learned at refresh 0.52, that trained jointly 1.18 (plain ones trained jointly: 1.24);
     query-aware 0.25, that learned at refresh 0.21; unigram 1.42. ``benchmarks.sampling.codeword_learning`` measures
@@ -251,11 +251,11 @@ class MIDX(MultiIndexSampler):
         return joint_loss(queries, class_embeddings, self.index, reconstruction_weight)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What the base tells, and how many queries were kept to learn from."""
+        """The state of the base, and how many queries are stored to learn from."""
         return {**super().get_extra_state(), "queries_seen": self.recent.n_seen if self.recent else 0}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """What :meth:`get_extra_state` told, taken back."""
+        """Take back what :meth:`get_extra_state` gave."""
         super().set_extra_state(state)
         if self.recent is not None:
             self.recent.n_seen = int(state.get("queries_seen", 0))

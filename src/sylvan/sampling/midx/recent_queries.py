@@ -1,4 +1,4 @@
-"""Recent queries, kept so that an index can be fitted to what it is asked for."""
+"""Recent queries, stored so that an index can be fitted to what it is asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sylvan.sampling.tensors import blocks, product
 
 __all__ = ["RecentQueries", "mean_softmax"]
 
-_FROM_A_BATCH = 32  # rows of a batch that are kept, so that several batches stand behind a refresh
+_FROM_A_BATCH = 32  # rows of a batch that are stored, so that several batches stand behind a refresh
 _BOUND = 1e8
 
 
@@ -19,9 +19,9 @@ class RecentQueries(nn.Module):
     Attributes
     ----------
     queries : Tensor of float32, shape (n_queries, dim)
-        Those kept; the first ``n_kept`` of them are real.
+        Those stored; the first ``n_stored`` of them are real.
     n_seen : int
-        How many rows were ever kept; the oldest are overwritten.
+        How many rows were ever stored; the oldest are overwritten.
     """
 
     queries: Tensor
@@ -32,7 +32,7 @@ class RecentQueries(nn.Module):
         self.register_buffer("queries", torch.zeros(n_queries, dim))
 
     @property
-    def n_kept(self) -> int:
+    def n_stored(self) -> int:
         """How many queries there are to learn from."""
         return min(self.n_seen, len(self.queries))
 
@@ -45,9 +45,9 @@ class RecentQueries(nn.Module):
         self.n_seen += n
 
     def sound(self) -> Tensor:
-        """The kept queries without a NaN or a number beyond all bounds, whose square would be none, (n, dim)."""
-        kept = self.queries[: self.n_kept]
-        return kept[(kept.abs() < _BOUND).all(dim=1)]
+        """The stored queries without a NaN or a number beyond all bounds, whose square would be none, (n, dim)."""
+        stored = self.queries[: self.n_stored]
+        return stored[(stored.abs() < _BOUND).all(dim=1)]
 
 
 def mean_softmax(queries: Tensor, table: Tensor) -> Tensor:

@@ -330,7 +330,7 @@ class Sampler(Parameterized, nn.Module):
         return {"refreshed": self._refreshed, "draws_since_refresh": self._draws_since_refresh}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """What :meth:`get_extra_state` told, taken back."""
+        """Take back what :meth:`get_extra_state` gave."""
         self._refreshed = bool(state["refreshed"])
         self._draws_since_refresh = int(state["draws_since_refresh"])
 

@@ -54,7 +54,7 @@ class InBatch(Sampler):
     ----------
     X. Yi et al., "Sampling-bias-corrected neural modeling for large corpus item recommendations", 2019, algorithm 2.
     There an interval is a number of batches; here one of targets, so that a class which occurs several times in
-    every batch is told from one that occurs once.
+    every batch is distinguished from one that occurs once.
 
     Examples
     --------
@@ -107,14 +107,14 @@ class InBatch(Sampler):
         DataError
             When they aren't a tensor of integers, there is none, one isn't in [0, n_classes), or one has the count 0.
         """
-        need_integers(targets, "The targets told to InBatch")
+        need_integers(targets, "The targets given to InBatch")
         batch = targets.detach().reshape(-1).long()
         if len(batch) == 0:
-            raise DataError("InBatch was told a batch without targets; it needs at least one to draw from.")
+            raise DataError("InBatch was given a batch without targets; it needs at least one to draw from.")
         low, high = (int(end) for end in torch.aminmax(batch))
         if low < 0 or high >= self.n_classes:
             raise DataError(
-                f"The targets told to InBatch must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
+                f"The targets given to InBatch must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
             )
         if self.counts is None:
             self._count(batch)

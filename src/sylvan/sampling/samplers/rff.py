@@ -15,7 +15,7 @@ from sylvan.sampling.tensors import product
 
 __all__ = ["RFF"]
 
-# The default floor as a part of the estimate's standard deviation: a class is told apart from noise no better. Found
+# The default floor as a part of the estimate's standard deviation: a class is distinguished from noise no better. Found
 # best for 32 features on a model of Penn Treebank; with exp(-2 * temperature) alone draws were worse than uniform ones.
 _FLOOR_IN_NOISE = 0.25
 _LEAF_SIZE = 32

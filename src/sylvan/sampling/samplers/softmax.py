@@ -28,7 +28,7 @@ class Softmax(AdaptiveSampler):
     dim : int
         Number of dimensions of queries and class embeddings, in [1, inf).
     chunk_size : int
-        Most scores held at once, in [1, inf); those of a single query always are.
+        Most scores in memory at once, in [1, inf); those of a single query always are.
     stale_after : int, optional
         Warn after that many draws without a refresh.
 

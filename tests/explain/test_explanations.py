@@ -85,7 +85,7 @@ def test_one_layer_and_no_names(data: tuple) -> None:
     X, Y = data
     found = XRLinear(max_leaf=100, n_jobs=1).fit(X, Y).explain(X[0], 7, top=2)
     (step,) = found.trees[0].paths[0].steps
-    assert step.title == "label 7" and step.kept and step.floor is None and found.name == "label 7"
+    assert step.title == "label 7" and step.followed and step.floor is None and found.name == "label 7"
     assert all(feature.name == f"feature {feature.feature}" for feature in step.positive)
     assert len(step.positive) <= 2 and len(step.negative) <= 2
 
@@ -212,8 +212,8 @@ def test_data_holds_what_the_attributes_say(model: XRLinear, data: tuple) -> Non
     assert (plain["score"], plain["reached"], plain["lost_at"]) == (path.score, path.reached, path.lost_at)
     step, written = path.steps[0], plain["steps"][0]
     assert written["positive"][0]["contribution"] == step.positive[0].contribution
-    assert {name: written[name] for name in ("node", "title", "score", "kept")} == {
-        "node": step.node, "title": step.title, "score": step.score, "kept": step.kept,
+    assert {name: written[name] for name in ("node", "title", "score", "followed")} == {
+        "node": step.node, "title": step.title, "score": step.score, "followed": step.followed,
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import LargestMade
+from sampling.made import LargestMade
 from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched, uneven_tree
 
 from sylvan import LabelTree

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made import LargestMade
+from sampling.made import LargestMade
 from torch import Tensor
 from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched
 

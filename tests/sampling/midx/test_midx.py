@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from suite import chi_square
+from sampling.suite import chi_square
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.indexing.codebooks import reconstruct

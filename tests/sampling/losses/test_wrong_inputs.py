@@ -163,9 +163,9 @@ def test_joint_learning_looks_at_its_table() -> None:
 
 def test_targets_told_to_in_batch() -> None:
     sampler: Any = InBatch(N)
-    with pytest.raises(DataError, match=r"targets told to InBatch must be a torch.Tensor. Got a list"):
+    with pytest.raises(DataError, match=r"targets given to InBatch must be a torch.Tensor. Got a list"):
         sampler.observe([1, 2])
-    with pytest.raises(DataError, match="targets told to InBatch must be of an integer dtype"):
+    with pytest.raises(DataError, match="targets given to InBatch must be of an integer dtype"):
         sampler.observe(torch.tensor([1.0]))
 
 

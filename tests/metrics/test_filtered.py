@@ -21,7 +21,7 @@ def test_as_a_filter_of_lists(seed, n, k):
     labels[rng.random((n, k)) < 0.1] = -1
     scores = np.where(labels >= 0, rng.random((n, k)), -np.inf).astype(np.float32)
     pairs = sp.csr_matrix(rng.random((n, 7)) < 0.4)
-    got = metrics.leave_out(TopK(labels, scores), pairs)
+    got = metrics.filter_answers(TopK(labels, scores), pairs)
     for row in range(n):
         left = [
             (label, score)
@@ -35,6 +35,6 @@ def test_as_a_filter_of_lists(seed, n, k):
 def test_faults():
     top = TopK(np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32))
     with pytest.raises(DataError, match="have 1 rows, but the answers 2"):
-        metrics.leave_out(top, sp.csr_matrix((1, 3)))
+        metrics.filter_answers(top, sp.csr_matrix((1, 3)))
     with pytest.raises(DataError, match=r"must be a sparse matrix. Got list instead"):
-        metrics.leave_out(top, [[0]])
+        metrics.filter_answers(top, [[0]])

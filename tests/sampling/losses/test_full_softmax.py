@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from made import LargestMade
+from sampling.made import LargestMade
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError

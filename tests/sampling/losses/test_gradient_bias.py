@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 import pytest
-import theory_reference as theory
+import sampling.theory_reference as theory
 import torch
-from theory_samplers import distribution, midx, refreshed, tensor, trained
+from sampling.theory_samplers import distribution, midx, refreshed, tensor, trained
 
 from sylvan.sampling import MIDX, Draw, SampledSoftmaxLoss, Sampler, Softmax, Uniform, Unigram
 

@@ -9,9 +9,9 @@ import itertools
 
 import numpy as np
 import pytest
-import theory_reference as theory
+import sampling.theory_reference as theory
 import torch
-from theory_samplers import contexts, distribution, index_of, midx, refreshed, trained
+from sampling.theory_samplers import contexts, distribution, index_of, midx, refreshed, trained
 
 from sylvan.sampling import MIDX, ExactMIDX, Uniform, Unigram
 

@@ -204,18 +204,18 @@ def test_queries_of_an_evaluation_are_not_kept(parameters: dict[str, bool]) -> N
     sampler.eval()
     for shared in (False, True):
         sampler.sample(torch.randn(8, 4), 3, shared=shared)
-    assert sampler.recent.n_kept == 0
+    assert sampler.recent.n_stored == 0
     sampler.train()
     sampler.sample(torch.randn(8, 4), 3)
-    assert sampler.recent.n_kept == 8
+    assert sampler.recent.n_stored == 8
 
 
 def test_the_oldest_queries_are_overwritten() -> None:
     recent = RecentQueries(5, 1)
     recent.keep(torch.tensor([[1.0], [2.0], [3.0]]))
-    assert recent.n_kept == 3
+    assert recent.n_stored == 3
     recent.keep(torch.tensor([[4.0], [5.0], [6.0]], dtype=torch.bfloat16))
-    assert recent.n_kept == 5
+    assert recent.n_stored == 5
     assert recent.queries.flatten().tolist() == [6.0, 2.0, 3.0, 4.0, 5.0]
     recent.keep(torch.arange(100.0)[:, None])
     assert sorted(recent.queries.flatten().tolist()) == [0.0, 20.0, 40.0, 60.0, 80.0]
