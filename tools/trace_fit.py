@@ -93,14 +93,16 @@ def beam_tree() -> Training:
 
 
 def xr_transformer() -> Training:
-    from sylvan import XRTransformer
+    from sylvan import TransformerMatcher, XRLinear, XRTransformer
     from sylvan.neural import BagTextEncoder
 
     pairs = [(WORDS[i % 8], WORDS[(i * 3 + 1) % 8]) for i in range(48)]
     texts = [f"{first} {second} {first} common words" for first, second in pairs]
     labels = [[first, second] if i % 3 == 0 else [first] for i, (first, second) in enumerate(pairs)]
-    settings = {"preset": "tiny", "branching": 2, "max_leaf": 2, "epochs": 2.0, "device": "cpu", "seed": 0, "n_jobs": 1}
-    return lambda: XRTransformer(BagTextEncoder(dim=8, n_buckets=64), **settings), (texts, labels)
+    settings = {"preset": "tiny", "device": "cpu", "seed": 0, "n_jobs": 1}
+    matcher, ranker = TransformerMatcher(epochs=2.0), XRLinear(branching=2, max_leaf=2)
+    encoder = BagTextEncoder(dim=8, n_buckets=64)
+    return lambda: XRTransformer(encoder, matcher=matcher, ranker=ranker, **settings), (texts, labels)
 
 
 MODELS = {

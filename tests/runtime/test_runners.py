@@ -129,6 +129,41 @@ def test_an_interrupt_writes_what_is_done_where_anything_was_written(tmp_path: P
     assert right(Checkpointed(Runner(), again).run(jobs(4))) and CALLS == [0]
 
 
+def test_processes_beside_the_first_read_and_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointing, "SECONDS", 0.0)
+    with opened_runner(1, checkpoint=tmp_path / "work", writes=False) as runner:
+        assert right(runner.run(jobs(3))) and runner.folder("encoder") == str(tmp_path / "work" / "encoder")
+    assert not list(tmp_path.iterdir())
+    checkpoint = Checkpoint(tmp_path / "work")
+    with opened_runner(1, checkpoint=checkpoint) as runner:
+        runner.run(jobs(3))
+        before = sorted(path.name for path in (tmp_path / "work").iterdir())
+        CALLS.clear()
+        with opened_runner(1, checkpoint=tmp_path / "work", writes=False) as reader:
+            assert right(reader.run(jobs(5))) and sorted(CALLS) == [3, 4]
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == before
+
+
+@pytest.mark.parametrize(("others", "made"), [(True, []), (False, [1])])
+def test_a_stored_result_is_taken_where_all_processes_agree(
+    tmp_path: Path, others: bool, made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointing, "SECONDS", 0.0)
+    asked: list[bool] = []
+
+    def agree(stored: bool) -> bool:
+        asked.append(stored)
+        return others and stored
+
+    first, second = jobs(3)[1:]
+    with opened_runner(1, checkpoint=tmp_path / "work") as main:
+        main.one(first)
+        with opened_runner(1, checkpoint=tmp_path / "work", writes=False) as runner:
+            CALLS.clear()
+            assert runner.one(first, agree).tolist() == [1] and (asked, CALLS) == ([True], made)
+            assert runner.one(second, agree).tolist() == [4, 5] and (asked, CALLS) == ([True, False], [*made, 2])
+
+
 def test_a_job_beyond_the_limit_is_refused_by_name(tmp_path: Path) -> None:
     runner = WithinMemory(Runner(), limit=10**6, taken=4 * 10**5, folder=os.fspath(tmp_path))
     big: Job[Any] = Job("big", squares, {"base": 1}, peak_bytes=10**6, title="making a large thing")

@@ -65,10 +65,10 @@ class Checkpoint:
         self.folder = Path(os.path.realpath(path))
         self._shown = path
         self._identity: dict[str, JSON] = {}
-        self._offered: dict[str, Callable[[], store.State]] = {}
         self._begun = False
         self._beginning = threading.Lock()
-        self._held: int | None = None
+        self._locked: int | None = None
+        self.writes = True
 
     def inner(self, name: str) -> Checkpoint:
         """The checkpoint of a training that is a part of this one, in a folder within; this one begins with it."""
@@ -97,6 +97,12 @@ class Checkpoint:
         self._lock()
         self._begun = True
 
+    def read_only(self) -> Checkpoint:
+        """The same folder for a process beside the one that opens and writes it."""
+        reader = Checkpoint(self.folder)
+        reader.writes, reader._begun = False, reader.exists()
+        return reader
+
     def _is_ours(self) -> bool:
         """Whether the folder may be written into: it is empty, or a killed training began it."""
         return self.folder.is_dir() and all(_BEGINNING.fullmatch(name) for name in os.listdir(self.folder))
@@ -106,15 +112,8 @@ class Checkpoint:
         """Whether anything is on the disk."""
         return self._begun
 
-    def offer(self, name: str, state: Callable[[], store.State]) -> None:
-        """Write this part now if anything has been written, else together with the first that is."""
-        if self._begun:
-            self.write(name, state())
-        else:
-            self._offered[name] = state
-
     def begin(self) -> None:
-        """Make the folder and write what was offered, unless that has been done.
+        """Make the folder, unless that has been done.
 
         Raises
         ------
@@ -122,7 +121,7 @@ class Checkpoint:
             When it can't be written.
         """
         with self._beginning:
-            if not self._begun:
+            if not self._begun and self.writes:
                 self._begin()
 
     def write(self, name: str, state: store.State) -> None:
@@ -134,7 +133,8 @@ class Checkpoint:
             When the disk is full or refuses; the parts written before are there still.
         """
         self.begin()
-        store.save(self.folder / name, state)
+        if self.writes:
+            store.save(self.folder / name, state)
 
     def _begin(self) -> None:
         if self._outer is not None:
@@ -146,9 +146,6 @@ class Checkpoint:
         self._lock()
         store.save(self.folder / _IDENTITY, store.State(_KIND, 1, meta=self._identity))
         self._begun = True
-        for name, state in self._offered.items():
-            store.save(self.folder / name, state())
-        self._offered.clear()
 
     def read(self, name: str) -> store.State | None:
         """A part, every byte compared with its checksum; None when there is none, or none that is whole."""
@@ -165,9 +162,9 @@ class Checkpoint:
 
     def close(self) -> None:
         """Let another process have the folder."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._locked is not None:
+            os.close(self._locked)
+            self._locked = None
 
     def remove(self) -> None:
         """Delete the folder; nothing happens when there is none, or when it isn't a checkpoint's."""
@@ -185,10 +182,10 @@ class Checkpoint:
             import fcntl
         except ImportError:  # Windows: two trainings with one checkpoint are not kept apart
             return
-        if self._held is None:
-            self._held = os.open(self.folder, os.O_RDONLY)
+        if self._locked is None:
+            self._locked = os.open(self.folder, os.O_RDONLY)
         try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
             raise ModelError(f"Another training is using the checkpoint in {self._shown!r}.") from None
@@ -282,7 +279,9 @@ def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], no
 
 @contextlib.contextmanager
 def opened(
-    checkpoint: Checkpoint | str | os.PathLike[str] | None, identity: Callable[[], Mapping[str, JSON]]
+    checkpoint: Checkpoint | str | os.PathLike[str] | None,
+    identity: Callable[[], Mapping[str, JSON]],
+    writes: bool = True,
 ) -> Iterator[Checkpoint | None]:
     """The checkpoint while a training runs, or None; one given as a path is removed when it ends well.
 
@@ -291,6 +290,8 @@ def opened(
     checkpoint : Checkpoint or path, optional
     identity : callable
         Gives what tells this training from others; not asked without a checkpoint.
+    writes : bool
+        False for a process that reads what another one of the same training opens and writes.
 
     Raises
     ------
@@ -306,11 +307,14 @@ def opened(
         raise ParameterError(
             f"The 'checkpoint' parameter of fit must be a path or a Checkpoint. Got {checkpoint!r} instead."
         )
-    found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    found.open(identity())
+    opened_one = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    if not writes:
+        yield opened_one.read_only()
+        return
+    opened_one.open(identity())
     try:
-        yield found
+        yield opened_one
     finally:
-        found.close()
-    if found is not checkpoint:
-        found.remove()
+        opened_one.close()
+    if opened_one is not checkpoint:
+        opened_one.remove()

@@ -85,9 +85,10 @@ class Checkpointed(Wrapper):
         self.flush()
         return results
 
-    def one(self, job: Job[_Result]) -> _Result:
-        for _, result in self.stored([job]):
-            return result
+    def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
+        stored = [result for _, result in self.stored([job])]
+        if agree(bool(stored)):
+            return stored[0]
         result = self.inner.one(job)
         if job.packing is not None:
             self._put(job.name, job.packing.pack(result))
@@ -106,6 +107,8 @@ class Checkpointed(Wrapper):
 
     def _put(self, name: str, arrays: Arrays) -> None:
         """Let a result wait until a block is full, or has waited long enough, and is written."""
+        if not self._checkpoint.writes:
+            return
         with self._lock:
             self._waiting[name] = arrays
             self._bytes += sum(array.nbytes + OBJECT_BYTES for array in arrays.values())
@@ -202,6 +205,7 @@ def opened_runner(
     checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     identity: Callable[[], Mapping[str, JSON]] = dict,
     input_bytes: int = 0,
+    writes: bool = True,
 ) -> Iterator[Runner]:
     """The runner of one training, made of what ``fit`` was given and cleared up behind it.
 
@@ -220,6 +224,8 @@ def opened_runner(
         Gives what tells this training from others.
     input_bytes : int
         What features and labels take, for systems that don't tell what a process holds.
+    writes : bool
+        False for all but one of several processes that train together: they read what that one writes.
 
     Raises
     ------
@@ -236,7 +242,7 @@ def opened_runner(
         made: Runner = Runner(n_jobs)
         found: Checkpoint | None = None
         if checkpoint is not None:
-            found = stack.enter_context(opened(checkpoint, identity))
+            found = stack.enter_context(opened(checkpoint, identity, writes))
         elif limit is not None:
             found = Checkpoint(os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="sylvan-")), "work"))
         block_bytes = BLOCK_BYTES

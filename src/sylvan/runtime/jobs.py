@@ -172,8 +172,16 @@ class Runner:
         self.stream(jobs, results.__setitem__, description)
         return results
 
-    def one(self, job: Job[_Result]) -> _Result:
-        """The result of a single job, which may use all threads and all memory for itself."""
+    def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
+        """The result of a single job, which may use all threads and all memory for itself.
+
+        Parameters
+        ----------
+        job : Job
+        agree : callable
+            Says by whether a result is stored whether it is taken. Where several processes run a job together, all of
+            them must answer alike: one that made what the others take would wait for them forever.
+        """
         return job()
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
@@ -219,8 +227,8 @@ class Wrapper(Runner):
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
         return self.inner.run(jobs, description)
 
-    def one(self, job: Job[_Result]) -> _Result:
-        return self.inner.one(job)
+    def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
+        return self.inner.one(job, agree)
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         self.inner.stream(jobs, deliver, description)
@@ -248,8 +256,8 @@ class Within(Wrapper):
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
         return self.inner.run([self._named(job) for job in jobs], description)
 
-    def one(self, job: Job[_Result]) -> _Result:
-        return self.inner.one(self._named(job))
+    def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
+        return self.inner.one(self._named(job), agree)
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         self.inner.stream([self._named(job) for job in jobs], deliver, description)

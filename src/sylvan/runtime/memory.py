@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -168,10 +168,10 @@ class WithinMemory(Wrapper):
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
         return Runner.run(self, jobs, description)
 
-    def one(self, job: Job[_Result]) -> _Result:
+    def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
         need_room(job.peak_bytes, self._limit, self._taken, job.title)
         try:
-            return self.inner.one(job)
+            return self.inner.one(job, agree)
         finally:
             self.release()
 

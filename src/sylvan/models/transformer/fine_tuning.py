@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
@@ -27,18 +25,17 @@ from sylvan.neural.loop.checkpoint import has_checkpoint
 from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.gradients import finite
 from sylvan.neural.loop.history import History, to_json
-from sylvan.neural.loop.state_tree import load_tree, save_tree
+from sylvan.neural.loop.state_tree import NESTED
 from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
-from sylvan.runtime.checkpoint import checksum
+from sylvan.runtime import Job, Packing, Runner
+from sylvan.runtime.jobs import Arrays
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
 __all__ = ["FineTuned", "TunedLayer", "fine_tune"]
-
-_LAYER_KIND, _ENCODER_KIND = "deep-layer", "deep-encoder"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +51,7 @@ class TunedLayer:
     bias : ndarray of float32, shape (n_nodes,)
     record : dict
         Plain values: "nodes", "steps", "candidates" (how many a row has on average), "coverage" (the share of the
-        candidates' parents with a positive that the matcher finds without being taught), "seconds" and "history" (as
+        candidates' parents with a positive that the matcher alone finds), "seconds" and "history" (as
         :class:`~sylvan.neural.History` has it).
     """
 
@@ -100,8 +97,7 @@ def fine_tune(
     *,
     row_weight: npt.NDArray[np.float32] | None = None,
     engine: Engine | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    n_jobs: int = 1,
+    runner: Runner | None = None,
     seed: int = 0,
 ) -> FineTuned:
     """Train an encoder on some layers of a label tree, one after the other.
@@ -127,11 +123,10 @@ def fine_tune(
         Factor of each row's loss, those of the linear rankers among them.
     engine : Engine, optional
         Where it is computed; by default where the encoder is.
-    checkpoint : path, optional
-        A folder where each finished layer, and now and then the one in work, is written. The same call goes on from
-        there, to the same bits. It is left when training is done, for the caller to remove.
-    n_jobs : int
-        Threads of the linear solver and the beam search.
+    runner : Runner, optional
+        Runs one job for each layer, one after the other. Beside a checkpoint each finished layer is written, and now
+        and then the one in work: the same call goes on from there, to the same bits. Its threads are those of the
+        linear solver and the beam search.
     seed : int
 
     Returns
@@ -146,7 +141,7 @@ def fine_tune(
     DataError
         When rows, labels and tree don't fit together, or no row has a label.
     ModelError
-        When the checkpoint is damaged or another training's, or the encoder's vectors are no numbers to begin with.
+        When the encoder's vectors are no numbers to begin with, or processes don't see the same checkpoint.
 
     Examples
     --------
@@ -163,7 +158,7 @@ def fine_tune(
     [(80, 2.0, 1.0), (80, 4.0, 1.0)]
     """
     matcher = TransformerMatcher() if matcher is None else matcher
-    return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, checkpoint, n_jobs, seed).run()
+    return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, runner, seed).run()
 
 
 class _Training:
@@ -179,8 +174,7 @@ class _Training:
         matcher: TransformerMatcher,
         row_weight: npt.NDArray[np.float32] | None,
         engine: Engine | None,
-        checkpoint: str | os.PathLike[str] | None,
-        n_jobs: int,
+        runner: Runner | None,
         seed: int,
     ) -> None:
         matcher.check_params()
@@ -191,30 +185,29 @@ class _Training:
         self.layers = self._checked_layers(layers)
         matcher.check_layers(len(self.layers))
         self._check_data()
-        self.folder = None if checkpoint is None else store.folder_path(checkpoint)
+        self.runner = Runner() if runner is None else runner
         labelled = np.flatnonzero(np.diff(labels.indptr))
         if row_weight is not None:
             labelled = labelled[row_weight[labelled] > 0]
         if not len(labelled):
             raise DataError("No row has a label (and a weight above 0): there is nothing to train the encoder on.")
         order = np.random.default_rng((seed, 1)).permutation(labelled)
-        n_held = min(matcher.holdout, len(labelled) // 10)
-        self.holdout, self.learned = np.sort(order[:n_held]), np.sort(order[n_held:])
+        n_holdout = min(matcher.holdout, len(labelled) // 10)
+        self.holdout, self.learned = np.sort(order[:n_holdout]), np.sort(order[n_holdout:])
         self.positives = layer_positives(tree, labels)
         self.relevance = relevance_layers(tree, labels)
-        self.start = LinearStart(
-            tree, self.positives, self.learned, matcher.beam, matcher.bootstrap_cost, seed, n_jobs, row_weight
-        )  # fmt: skip
+        cost, n_jobs = matcher.bootstrap_cost, self.runner.n_jobs
+        self.start = LinearStart(tree, self.positives, self.learned, matcher.beam, cost, seed, n_jobs, row_weight)
 
     def _checked_layers(self, layers: Sequence[int]) -> list[int]:
-        found = [int(layer) for layer in layers]
-        inside = all(0 <= layer < self.tree.depth for layer in found)
-        if not found or not inside or sorted(set(found)) != found:
+        numbers = [int(layer) for layer in layers]
+        inside = all(0 <= layer < self.tree.depth for layer in numbers)
+        if not numbers or not inside or sorted(set(numbers)) != numbers:
             raise ParameterError(
                 f"The 'layers' parameter of fine_tune must name layers of the tree, rising, each in "
                 f"[0, {self.tree.depth - 1}]. Got {list(layers)} instead."
             )
-        return found
+        return numbers
 
     def _check_data(self) -> None:
         shape, n = self.labels.shape, len(self.rows)
@@ -227,20 +220,33 @@ class _Training:
             raise DataError(f"'row_weight' must have shape ({n},). Got {self.row_weight.shape} instead.")
 
     def run(self) -> FineTuned:
-        identity = self._identity() if self.folder is not None else {}
-        done = self._finished(identity)
-        if len(set(self.engine.everyone(len(done)))) > 1:
-            raise ModelError(f"Not every process sees the checkpoint in {self.folder!r}: they must share a folder.")
-        for at in range(len(done), len(self.layers)):
-            done.append(self._train_layer(at, identity))
-            self._keep(at, done[-1], identity)
+        done = []
+        for at, t in enumerate(self.layers):
+            title = f"fine-tuning on layer {t + 1} of {self.tree.depth}"
+            job = Job(f"layer{t}", _tune_layer, {"training": self, "at": at}, packing=_AFTER_LAYER, title=title)
+            tuned, encoder, engine = self.runner.one(job, self._agree)
+            self.runner.flush()  # before the weights that wait to be written are trained further
+            self.encoder.load_state_dict(encoder)
+            self.engine.load_state(engine)  # the loss's scale goes from layer to layer
+            done.append(tuned)
+            folder = self.runner.folder(_folder_of(t))
+            if folder is not None and self.engine.is_main:
+                shutil.rmtree(folder, ignore_errors=True)
+            self.engine.wait()
         self.encoder.eval()  # nobody who asks it, from several threads perhaps, is to meet dropout
         self.encoder.fold()
         return FineTuned(self.encoder, done)
 
-    def _train_layer(self, at: int, identity: dict[str, Any]) -> TunedLayer:
+    def _agree(self, stored: bool) -> bool:
+        """Whether a layer is taken from the checkpoint, in which all processes see it or none."""
+        if len(set(self.engine.everyone(stored))) > 1:
+            raise ModelError("Not every process sees the checkpoint's finished layers: they must share a folder.")
+        return stored
+
+    def train_layer(self, at: int) -> TunedLayer:
+        """Train the encoder on the layer that is number ``at`` of those to be trained."""
         matcher, t = self.matcher, self.layers[at]
-        folder = None if self.folder is None else os.path.join(self.folder, f"training{t}")
+        folder = self.runner.folder(_folder_of(t))
         layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
@@ -251,7 +257,7 @@ class _Training:
         n_steps = matcher.steps(len(self.learned), at, accumulate)
         job = LayerJob(
             self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t)) if t else None,
-            identity={**identity, "layer": t}, engine=self.engine, record=record, seed=self.seed,
+            engine=self.engine, record=record, seed=self.seed,
             title=f"Fine-tuning on layer {t + 1} of {self.tree.depth}",
         )  # fmt: skip
         epochs = -(-n_steps // -(-job.steps_per_epoch() // accumulate))
@@ -262,13 +268,14 @@ class _Training:
         )  # fmt: skip
         if history.stopped == "diverged" or not finite(job.module):
             raise ParameterError(self._divergence(at, history))
-        told = {"steps": history.epochs[-1]["step"], "candidates": job.candidates.mean_number()}
-        record = {**job.record, **told, "seconds": history.seconds, "history": history.as_dict()}
+        steps, candidates = history.epochs[-1]["step"], job.candidates.mean_number()
+        record = {**job.record, "steps": steps, "candidates": candidates, "seconds": history.seconds,
+                  "history": history.as_dict()}  # fmt: skip
         table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
         return TunedLayer(t, table, bias, to_json(record))
 
     def _begin(self, t: int, layer: LabelLayer) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
-        """The layer's first vectors; the beam of the layer above, None for the root; what there is to tell of them."""
+        """The layer's first vectors; the beam of the layer above, None for the root; and a record of both."""
         record: dict[str, Any] = {"nodes": layer.n_nodes}
         if t == 0 and not self.matcher.bootstrap:
             return None, {**record, "coverage": 1.0}
@@ -287,14 +294,14 @@ class _Training:
         return self.start.search(embeddings, self.start.solve(embeddings, t - 1))
 
     def _embed(self) -> npt.NDArray[np.float32]:
-        found = embed(self.encoder, self.rows, engine=self.engine, normalize=True, description="Embedding texts")
-        if not np.isfinite(found).all():
-            row = int(np.argmin(np.isfinite(found).all(axis=1)))
+        vectors = embed(self.encoder, self.rows, engine=self.engine, normalize=True, description="Embedding texts")
+        if not np.isfinite(vectors).all():
+            row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
             raise ModelError(
                 f"The encoder's vectors must be finite numbers, but that of the text in row {row} isn't. Are its "
                 "weights whole, and does it bear the precision that it computes in?"
             )
-        return found
+        return vectors
 
     def _divergence(self, at: int, history: History) -> str:
         """Where the training of a layer went wrong, and what to lower."""
@@ -319,57 +326,34 @@ class _Training:
         parents = self.positives[t - 1] if t else None
         return LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, self.matcher.negative_cost)
 
-    # Checkpoints.
 
-    def _identity(self) -> dict[str, Any]:
-        """Plain values that tell this training from others."""
-        rows, labels, tree = self.rows, self.labels, self.tree
-        return {
-            **{name: list(v) if isinstance(v, tuple) else v for name, v in self.matcher.get_params(deep=False).items()},
-            "seed": self.seed,
-            "layers": self.layers,
-            "encoder": self.encoder.identity(),
-            "texts": checksum(rows.ids, rows.offsets, rows.values),
-            "labels": checksum(labels.indptr, labels.indices, labels.data),
-            "tree": checksum(*tree.child_offsets, tree.leaf_labels),
-            "row_weight": checksum(self.row_weight),
-        }
+def _folder_of(layer: int) -> str:
+    """What the folder is called in which the training of a layer stores how far it is."""
+    return f"training{layer}"
 
-    def _path(self, name: str) -> str:
-        assert self.folder is not None
-        return os.path.join(self.folder, name)
 
-    def _finished(self, identity: dict[str, Any]) -> list[TunedLayer]:
-        """The layers that the checkpoint holds; the encoder is then as the last of them left it."""
-        if self.folder is None or not os.path.isfile(os.path.join(self._path("encoder"), "manifest.json")):
-            return []
-        before = store.load(self._path("encoder")).params
-        for name, now in to_json(identity).items():
-            if before.get(name) != now:
-                raise ModelError(
-                    f"The checkpoint in {self.folder!r} is of another training: its {name!r} was another. Go on with "
-                    "what it was begun with, or choose another folder."
-                )
-        tree = load_tree(self._path("encoder"), kind=_ENCODER_KIND)
-        self.encoder.load_state_dict(tree["encoder"])
-        self.engine.load_state(tree.get("engine", {}))  # the loss's scale goes from layer to layer
-        found = []
-        for t in self.layers[: tree["finished"]]:
-            kept = load_tree(self._path(f"layer{t}"), kind=_LAYER_KIND)
-            found.append(TunedLayer(t, kept["table"], kept["bias"], kept["record"]))
-        return found
+class _AfterLayer(NamedTuple):
+    """What is there when a layer is trained: the layer, the encoder's weights, and the engine's state."""
 
-    def _keep(self, at: int, layer: TunedLayer, identity: dict[str, Any]) -> None:
-        """Write a finished layer; the encoder comes last, as it says how many there are."""
-        if self.folder is not None and self.engine.is_main:
-            self._write(at, layer, identity)
-        self.engine.wait()
+    layer: TunedLayer
+    encoder: dict[str, Any]
+    engine: dict[str, Any]
 
-    def _write(self, at: int, layer: TunedLayer, identity: dict[str, Any]) -> None:
-        kept = {"table": layer.table, "bias": layer.bias, "record": layer.record}
-        save_tree(self._path(f"layer{layer.layer}"), kept, kind=_LAYER_KIND)
-        tree: dict[str, Any] = {"encoder": self.encoder.state_dict(), "finished": at + 1}
-        if self.engine.state():
-            tree["engine"] = self.engine.state()
-        save_tree(self._path("encoder"), tree, kind=_ENCODER_KIND, params=to_json(identity))
-        shutil.rmtree(self._path(f"training{layer.layer}"), ignore_errors=True)
+
+def _tune_layer(training: _Training, at: int) -> _AfterLayer:
+    return _AfterLayer(training.train_layer(at), training.encoder.state_dict(), training.engine.state())
+
+
+def _pack(after: _AfterLayer) -> Arrays:
+    return NESTED.pack({"layer": vars(after.layer), "encoder": dict(after.encoder), "engine": after.engine})
+
+
+def _unpack(arrays: Arrays) -> _AfterLayer:
+    nested = NESTED.unpack(arrays)
+    try:
+        return _AfterLayer(TunedLayer(**nested["layer"]), nested["encoder"], nested["engine"])
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"A finished layer in the checkpoint is damaged: {error}.") from error
+
+
+_AFTER_LAYER: Packing[_AfterLayer] = Packing(_pack, _unpack)

@@ -67,11 +67,9 @@ class LayerJob(Job):
     n_steps : int
     look : callable, optional
         Gives the beam of the layer above for all texts as the encoder is now; needed where ``matcher.refresh`` is.
-    identity : mapping
-        Plain values that tell this training from others.
     engine : Engine, optional
     record : mapping
-        Plain values that are kept in checkpoints with the training.
+        Plain values that checkpoints hold with the training.
     title : str
         What the progress bar is called.
     seed : int
@@ -89,7 +87,6 @@ class LayerJob(Job):
         n_steps: int,
         *,
         look: Callable[[], npt.NDArray[np.int32]] | None = None,
-        identity: Mapping[str, Any] | None = None,
         engine: Engine | None = None,
         record: Mapping[str, Any] | None = None,
         title: str = "Fine-tuning",
@@ -97,7 +94,7 @@ class LayerJob(Job):
     ) -> None:
         self.encoder, self.layer, self.data, self.matcher = encoder, layer, data, matcher
         self.record, self.title, self.seed = dict(record or {}), title, seed
-        self.look, self.identity = look, dict(identity or {})
+        self.look = look
         self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0
         self.measured_at = self._measured_at()
@@ -221,9 +218,6 @@ class LayerJob(Job):
     def _true(self, rows: npt.NDArray[np.int64]) -> list[set[int]]:
         costs = self.candidates.costs
         return [set(costs.indices[costs.indptr[row] : costs.indptr[row + 1]].tolist()) for row in rows]
-
-    def settings(self) -> dict[str, Any]:
-        return self.identity
 
     def state(self) -> dict[str, Any]:
         return {"beam": self.candidates.beam, "looked": self.looked, "record": self.record}

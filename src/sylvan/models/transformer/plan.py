@@ -40,9 +40,9 @@ def plan_of(training: TransformerTraining) -> Plan:
         tree = training.encoder_tree(training.index(terms))
     training.check_layers(tree)
     sample = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _TIMED_TEXTS)).astype(np.int64))
-    training.embed(encoder, [training.texts[int(row)] for row in sample[:8]])  # what happens once
+    training.embedding_job(encoder, [training.texts[int(row)] for row in sample[:8]])()  # what happens once
     with timed() as embedding:
-        training.embed(encoder, [training.texts[int(row)] for row in sample])
+        training.embedding_job(encoder, [training.texts[int(row)] for row in sample])()
     matcher, gpu = training.suited_matcher(encoder), on_gpu(model.device)
     # The clock counted all threads of a processor, as a process's time sums over them.
     each = embedding.seconds / len(sample) / (1 if gpu else max(1, training.jobs))

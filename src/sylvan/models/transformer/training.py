@@ -21,7 +21,6 @@ from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_labels import encode_labels
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.features import dense_features, engine_of, joined, torch_threads, unit_terms
-from sylvan.models.transformer.kept_parts import KeptParts, kept_parts
 from sylvan.models.transformer.memory import (
     EncoderSizes,
     estimated_terms,
@@ -34,7 +33,8 @@ from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Parameterized
-from sylvan.runtime.checkpoint import Checkpoint, checksum, identity_of
+from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner
+from sylvan.runtime.checkpoint import checksum, identity_of
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class TransformerTraining:
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
     def rank(
-        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, kept: KeptParts, force: bool
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, runner: Runner, force: bool
     ) -> XRLinear:
         """The fitted rankers over the features of texts, in which the encoder's vectors have the length ``scale``.
 
@@ -157,21 +157,25 @@ class TransformerTraining:
         if report is not None or not force:
             self._estimate_memory(encoder, force, report)
         engine = engine_of(self.model.device, self.matcher)
-        writes = os.environ.get("RANK", "0") in ("", "0")  # the first of several processes that were launched together
-        everyone = None if engine is None else engine.everyone
-        with kept_parts(checkpoint, lambda: self._identity(encoder), writes, everyone) as kept:
+        with opened_runner(
+            self.jobs, checkpoint=checkpoint, identity=lambda: self._identity(encoder),
+            writes=os.environ.get("RANK", "0") in ("", "0"),  # the first of several that were launched together
+        ) as run:  # fmt: skip
             terms = self.terms()
             learns = self.matcher is not None or not self.own_trees
-            tree = self.encoder_tree(kept.tree(lambda: self.index(terms))) if learns else None
+            tree = self.encoder_tree(self.index(terms, run.within("index"))) if learns else None
             self.check_layers(tree)
             rows = encoder.tokenize(self.texts)
             self._warn_of_long_texts(encoder)
             if engine is not None:
                 engine.place(encoder)
-            tuned = None if tree is None or self.matcher is None else self._fine_tune(encoder, rows, tree, engine, kept)
-            dense = kept.array("embeddings", lambda: self.embed(encoder, rows, engine, self.model.cache))
+            tuned = None
+            if tree is not None and self.matcher is not None:
+                tuned = self._fine_tune(encoder, rows, tree, engine, run.within("encoder"))
+            job = self.embedding_job(encoder, rows, engine, self.model.cache)
+            dense = run.one(job, bool if engine is None else lambda stored: all(engine.everyone(stored)))
             scale = float(presets.value_of(self.model, "dense_scale", presets.kind_of(encoder)))
-            ranker = self.rank(tree, joined(terms, dense, scale), tuned, scale, kept, force)
+            ranker = self.rank(tree, joined(terms, dense, scale), tuned, scale, run.within("ranker"), force)
             history = [] if tuned is None else tuned.history()
             return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1], scale)
 
@@ -180,17 +184,21 @@ class TransformerTraining:
         terms = validate.features(self.vectorizer.fit_transform(self.texts))
         return unit_terms(self.vectorizer, terms)
 
-    def index(self, terms: Csr) -> LabelTree:
+    def index(self, terms: Csr, runner: Runner | None = None) -> LabelTree:
         """The tree by the labels' texts, before anything is known of the encoder's vectors."""
         one = presets.ranker_of(self.model).set_params(n_trees=1)
-        return one.index(terms, self.labels)[0]
+        return one.index(terms, self.labels, runner=runner)[0]
 
-    def embed(
+    def embedding_job(
         self, encoder: TextEncoder, texts: Any, engine: Any = None, cache: Any = None
-    ) -> npt.NDArray[np.float32]:
+    ) -> Job[npt.NDArray[np.float32]]:
         """The encoder's vectors of texts or of their ids, of length 1."""
-        model = self.model
-        return dense_features(encoder, texts, device=model.device, n_jobs=model.n_jobs, cache=cache, engine=engine)
+        inputs = {
+            "encoder": encoder, "texts": texts, "device": self.model.device, "n_jobs": self.model.n_jobs,
+            "cache": cache, "engine": engine,
+        }  # fmt: skip
+        size = 4 * len(texts) * encoder.dim_out
+        return Job("embeddings", dense_features, inputs, peak_bytes=size, packing=ARRAY, title="embedding the texts")
 
     def ranker(self, tree: LabelTree | None = None) -> XRLinear:
         """The ranker to be trained over the features, on this tree or on those that it will make of them."""
@@ -223,7 +231,7 @@ class TransformerTraining:
             return ranker.tree.layer_sizes
         return layer_plan(self.labels.shape[1], ranker.branching, ranker.max_leaf)
 
-    def _fine_tune(self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, kept: KeptParts) -> FineTuned:
+    def _fine_tune(self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, runner: Runner) -> FineTuned:
         from sylvan.models.transformer.fine_tuning import fine_tune
         from sylvan.neural.loop.memory import memory_sentences
         from sylvan.neural.loop.randomness import untouched_randomness
@@ -234,7 +242,7 @@ class TransformerTraining:
         with untouched_randomness(), torch_threads(model.n_jobs), sentences:  # the caller's draws are its own
             return fine_tune(
                 encoder, rows, self.labels, tree, layers, self.suited_matcher(encoder), row_weight=self.weight,
-                engine=engine, checkpoint=kept.folder("encoder"), n_jobs=self.jobs, seed=int(model.seed),
+                engine=engine, runner=runner, seed=int(model.seed),
             )  # fmt: skip
 
     def _estimate_memory(self, encoder: TextEncoder, force: bool, report: Callable[[str], None] | None) -> None:
@@ -258,22 +266,21 @@ class TransformerTraining:
         return {
             **identity_of(self.name, parameters, Y=self.labels, sample_weight=self.weight),
             "the texts": _checksum_of(self.texts), "the encoder": encoder.identity(),
-            "the encoder's parameters": _own(encoder),
-            "the matcher": None if self.matcher is None else _plain(self.matcher),
-            "the ranker": _plain(presets.ranker_of(self.model)), "the vectorizer": _plain(self.vectorizer),
+            "the encoder's parameters": _own(encoder), **_plain("matcher", self.matcher),
+            **_plain("ranker", presets.ranker_of(self.model)), **_plain("vectorizer", self.vectorizer),
             "the names of labels": _checksum_of(list(self.vocabulary)),
         }  # fmt: skip
 
 
-def _plain(part: Parameterized) -> dict[str, Any]:
-    """A part's parameters as a manifest holds them, but for its threads; a tree by its checksum."""
-    plain = {}
-    for name, value in part.get_params(deep=False).items():
+def _plain(name: str, part: Parameterized | None) -> dict[str, Any]:
+    """A part's parameters as a checkpoint holds them, but for its threads; a tree by its checksum."""
+    plain: dict[str, Any] = {}
+    for parameter, value in ({} if part is None else part.get_params(deep=False)).items():
         if isinstance(value, LabelTree):
             value = checksum(*value.child_offsets, value.leaf_labels)
         value = value.item() if isinstance(value, np.generic) else value
-        plain[name] = list(value) if isinstance(value, tuple) else value
-    plain.pop("n_jobs", None)
+        plain[f"the {name}'s {parameter!r}"] = list(value) if isinstance(value, tuple) else value
+    plain.pop(f"the {name}'s 'n_jobs'", None)
     return plain
 
 

@@ -14,11 +14,11 @@ from sylvan import store
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.models.transformer.estimator import TransformerEstimator
-from sylvan.models.transformer.kept_parts import KeptParts
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import parameterized
+from sylvan.runtime import Runner
 from sylvan.validate import Csr
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class XTransformerTraining(TransformerTraining):
         return (sizes[_last_small_enough(sizes[:-1], self.max_nodes)],)
 
     def rank(
-        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, kept: KeptParts, force: bool
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, runner: Runner, force: bool
     ) -> XRLinear:
         assert tree is not None
         ranker = self.ranker(tree)
@@ -55,8 +55,7 @@ class XTransformerTraining(TransformerTraining):
             first = self.vectorizer.n_terms_
             known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
         labels = self.labels.to_scipy()
-        inner = kept.inner("ranker")
-        return ranker.fit(features, labels, self.weight, layers=known, checkpoint=inner, force=force)
+        return ranker.fit(features, labels, self.weight, layers=known, runner=runner, force=force)
 
 
 @parameterized

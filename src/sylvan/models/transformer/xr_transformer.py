@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from sylvan import store
 from sylvan.indexing import LabelTree
 from sylvan.models.transformer.estimator import TransformerEstimator
-from sylvan.models.transformer.kept_parts import KeptParts
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import parameterized
+from sylvan.runtime import Runner
 from sylvan.validate import Csr
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class XRTransformerTraining(TransformerTraining):
         return [t for t, size in enumerate(sizes) if t == 0 or size <= self.max_nodes]
 
     def rank(
-        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, kept: KeptParts, force: bool
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, runner: Runner, force: bool
     ) -> XRLinear:
         labels = self.labels.to_scipy()
-        return self.ranker().fit(features, labels, self.weight, checkpoint=kept.inner("ranker"), force=force)
+        return self.ranker().fit(features, labels, self.weight, runner=runner, force=force)
 
 
 @parameterized

@@ -7,6 +7,7 @@ one key that begins with ``$``.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from typing import Any
@@ -18,9 +19,10 @@ from torch import Tensor
 
 from sylvan import store
 from sylvan.errors import ModelError, ParameterError
+from sylvan.runtime.jobs import Arrays, Packing
 from sylvan.store import JSON
 
-__all__ = ["load_tree", "save_tree", "state_tree", "tree_state"]
+__all__ = ["NESTED", "load_tree", "save_tree", "state_tree", "tree_state"]
 
 # What NumPy has no type for, or a store none, travels as the bits of something that both have.
 _CARRIERS = {torch.bfloat16: torch.int16, torch.bool: torch.uint8}
@@ -91,6 +93,22 @@ def state_tree(state: store.State, *, kind: str) -> Any:
     if "tree" not in state.meta:
         raise ModelError(f"{state.where!r} is damaged: its manifest holds no 'tree'.")
     return _unpack(state.meta["tree"], state)
+
+
+def _pack_nested(tree: Any) -> Arrays:
+    state = tree_state(tree, kind="")
+    return {**state.arrays, "tree": np.frombuffer(json.dumps(state.meta["tree"]).encode(), np.uint8)}
+
+
+def _unpack_nested(arrays: Arrays) -> Any:
+    try:
+        meta = {"tree": json.loads(bytes(arrays["tree"]))}
+    except (KeyError, ValueError) as error:
+        raise ModelError("A stored result of nested values is damaged: it doesn't say how they are nested.") from error
+    return state_tree(store.State("", 1, meta=meta, arrays=dict(arrays)), kind="")
+
+
+NESTED: Packing[Any] = Packing(_pack_nested, _unpack_nested)  # of a job whose result is what save_tree writes
 
 
 def _pack(value: Any, arrays: dict[str, npt.NDArray[np.generic]], at: str) -> JSON:

@@ -59,7 +59,7 @@ def test_where_it_is_trained(kind: Any, params: dict[str, Any], words: str) -> N
 
 def test_what_a_network_cannot_take(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from neural.tiny_bert import tiny_bert
+    from neural.text.tiny_bert import tiny_bert
 
     from sylvan.neural import TransformerEncoder
 

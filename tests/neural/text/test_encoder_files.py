@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from neural.tiny_bert import WORDS, minilm, quietly, save_tokenizer, tiny_bert
+from neural.text.tiny_bert import WORDS, minilm, quietly, save_tokenizer, tiny_bert
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, open_encoder

@@ -1,8 +1,7 @@
-"""Clipping, the refresh schedule, the encoders, the picture of a training."""
+"""Clipping, the refresh schedule, the picture of a training."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,7 @@ import pytest
 import torch
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.neural import (
-    CausalTransformer,
-    History,
-    LSTMEncoder,
-    RefreshSchedule,
-    clip_gradients,
-    draw_convergence,
-)
+from sylvan.neural import History, RefreshSchedule, clip_gradients, draw_convergence
 
 
 @pytest.mark.parametrize("limit", [0.5, 1e6])
@@ -55,40 +47,6 @@ def test_the_schedule() -> None:
         RefreshSchedule(every=0)
 
 
-def test_the_lstm_carries_its_state() -> None:
-    torch.manual_seed(0)
-    encoder = LSTMEncoder(20, embedding=6, hidden=5, dropout=0.5).eval()
-    ids = torch.randint(20, (3, 8))
-    whole, _ = encoder(ids)
-    first, state = encoder(ids[:, :5], encoder.zero_state(3))
-    second, _ = encoder(ids[:, 5:], state)
-    torch.testing.assert_close(torch.cat([first, second], 1), whole)
-    assert whole.shape == (3, 8, encoder.dim_out)
-
-
-def test_the_transformer_looks_back_only() -> None:
-    torch.manual_seed(0)
-    encoder = CausalTransformer(20, dim=8, n_heads=2, feed_forward=16, max_length=6)
-    ids = torch.randint(20, (3, 6))
-    changed = ids.clone()
-    changed[:, 4:] = (changed[:, 4:] + 1) % 20
-    for module in (encoder.train(), encoder.eval()):
-        a, b = module(ids), module(changed)
-        torch.testing.assert_close(a[:, :4], b[:, :4])
-        assert not torch.allclose(a[:, 4:], b[:, 4:])
-    swapped = ids[:, [1, 0, 2, 3, 4, 5]]
-    assert not torch.allclose(encoder(ids)[:, 5], encoder(swapped)[:, 5])  # positions matter
-
-
-def test_wrong_encoders() -> None:
-    with pytest.raises(ParameterError, match="multiple of 'n_heads', 3"):
-        CausalTransformer(20, dim=8, n_heads=3)
-    with pytest.raises(ParameterError, match="'hidden' parameter of LSTMEncoder"):
-        LSTMEncoder(20, hidden=0)
-    with pytest.raises(DataError, match="up to 4 ids"):
-        CausalTransformer(20, dim=8, n_heads=2, feed_forward=8, max_length=4)(torch.zeros(1, 5, dtype=torch.int64))
-
-
 @pytest.fixture
 def history() -> History:
     entries: list[dict[str, Any]] = [
@@ -112,13 +70,3 @@ def test_no_picture(history: History, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(DataError, match="needs matplotlib"):
         draw_convergence(history, [tmp_path / "a.png"])
-
-
-def test_what_encoders_need_is_loaded_with_an_encoder() -> None:
-    code = (
-        "import sys; from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, train;"
-        "embed(BagTextEncoder(dim=2), ['a']); TransformerEncoder('bert'); SentenceEncoder('bert');"
-        "print(sorted({'sentence_transformers', 'transformers', 'accelerate', 'sklearn'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

@@ -17,6 +17,7 @@ from sylvan.models.transformer.fine_tuning import fine_tune
 from sylvan.models.transformer.layer_job import LayerJob
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural import Engine, embed, open_encoder
+from sylvan.runtime import Checkpoint, opened_runner
 
 WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")
 TEXTS = [f"{WORDS[i % 8]} {WORDS[(i * 3 + 1) % 8]} common" for i in range(45)]
@@ -49,7 +50,9 @@ def training(bert: Path, engine: Engine | None, checkpoint: Path | None = None) 
     LayerJob.prepare = counted  # type: ignore[method-assign]
     try:
         rows, labels = encoder.tokenize(TEXTS), validate.labels(LABELS)
-        matcher = fine_tune(encoder, rows, labels, TREE, range(3), SETTINGS, engine=engine, checkpoint=checkpoint)
+        place = None if checkpoint is None else Checkpoint(checkpoint)
+        with opened_runner(1, checkpoint=place, writes=engine is None or engine.is_main) as runner:
+            matcher = fine_tune(encoder, rows, labels, TREE, range(3), SETTINGS, engine=engine, runner=runner)
     finally:
         LayerJob.prepare = prepare  # type: ignore[method-assign]
     found = {f"table{layer.layer}": layer.table for layer in matcher.layers}
@@ -94,7 +97,7 @@ def run(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    from forked_processes import together  # of tests/neural
+    from forked_processes import together  # of tests/neural/loop
 
     folder = Path(sys.argv[1])
 

@@ -24,7 +24,7 @@ pytest.importorskip("torch")
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers")
-    from neural.tiny_bert import tiny_bert
+    from neural.text.tiny_bert import tiny_bert
 
     return Path(tiny_bert(tmp_path_factory.mktemp("bert") / "bert", TEXTS))
 
@@ -62,7 +62,7 @@ def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp
 def test_a_training_leaves_the_encoder_as_it_is_asked(tmp_path: Path) -> None:
     """In evaluation mode: several threads that ask it don't meet dropout, nor does who calls it directly."""
     pytest.importorskip("transformers")
-    from neural.tiny_bert import tiny_bert
+    from neural.text.tiny_bert import tiny_bert
 
     bert = tiny_bert(tmp_path / "bert", TEXTS, dropout=0.5)
     for holdout in (0, 4):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from neural.tiny_bert import minilm, tiny_bert
+from neural.text.tiny_bert import minilm, tiny_bert
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import (
@@ -300,3 +300,13 @@ embed(open_encoder({str(tmp_path / "saved")!r}), ["whale"])
     environment = {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_encoders_need_is_loaded_with_an_encoder() -> None:
+    code = (
+        "import sys; from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, train;"
+        "embed(BagTextEncoder(dim=2), ['a']); TransformerEncoder('bert'); SentenceEncoder('bert');"
+        "print(sorted({'sentence_transformers', 'transformers', 'accelerate', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

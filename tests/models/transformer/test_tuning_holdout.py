@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from deep_books import QUICK, bag, books, tuned
+from fine_tuned_books import QUICK, bag, books, tuned
 
 from sylvan import validate
 from sylvan.errors import ModelError, ParameterError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from sylvan import LabelTree, TfidfVectorizer, data, validate
@@ -11,6 +12,7 @@ from sylvan.indexing import pifa
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural import BagTextEncoder
+from sylvan.runtime import Checkpoint, opened_runner
 from sylvan.validate import Csr
 
 QUICK = TransformerMatcher(learning_rate=1e-4, label_learning_rate=0.15, clip_norm=None, beam=3, batch_size=16)
@@ -54,7 +56,12 @@ def tuned(
     layers: Sequence[int],
     given: Set | None = None,
     matcher: TransformerMatcher = QUICK,
+    checkpoint: Path | None = None,
+    n_jobs: int = 1,
     **options: Any,
 ) -> FineTuned:
+    """What ``fine_tune`` gives; the checkpoint stays."""
     given = books() if given is None else given
-    return fine_tune(encoder, encoder.tokenize(given.texts), given.Y, given.tree, layers, matcher, **options)
+    rows = encoder.tokenize(given.texts)
+    with opened_runner(n_jobs, checkpoint=None if checkpoint is None else Checkpoint(checkpoint)) as runner:
+        return fine_tune(encoder, rows, given.Y, given.tree, layers, matcher, runner=runner, **options)

@@ -1,4 +1,4 @@
-"""Two processes that train one XRTransformer, stop once its embeddings are kept, and go on; called with a folder.
+"""Two processes that train one XRTransformer, stop once its embeddings are stored, and go on; called with a folder.
 
 What each found goes to ``folder/<process>.json``.
 """
@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from forked_processes import together  # of tests/neural
+from forked_processes import together  # of tests/neural/loop
 
 from sylvan import TransformerMatcher, XRLinear, XRTransformer
-from sylvan.models.transformer import kept_parts
 from sylvan.models.transformer import training as transformer_training
 from sylvan.neural import BagTextEncoder
+from sylvan.runtime import Checkpointed, checkpointed
 
 WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")
 TEXTS = [f"{WORDS[i % 8]} {WORDS[(i * 3 + 1) % 8]} common" for i in range(32)]
@@ -30,7 +30,7 @@ def fitted(folder: Path | None) -> Any:
 
 
 def stopped(folder: Path) -> None:
-    """A training whose embeddings are kept, and that comes no further."""
+    """A training whose embeddings are stored, and that comes no further."""
     fit = XRLinear.fit
     XRLinear.fit = lambda *given, **options: 1 / 0  # type: ignore[method-assign]
     try:
@@ -58,13 +58,16 @@ def resumed(folder: Path) -> dict[str, Any]:
 
 
 def run(process: int, folder: Path) -> dict[str, Any]:
-    kept_parts.SECONDS = 0.0  # type: ignore[misc]  # so that so short a training keeps its parts
+    checkpointed.SECONDS = 0.0  # so that so short a training stores its embeddings
     found: dict[str, Any] = {"whole": fitted(None).rank(TEXTS, k=4).scores.tolist()}
-    stopped(folder / "kept")
-    found["kept"] = resumed(folder / "kept")
+    stopped(folder / "stored")
+    found["stored"] = resumed(folder / "stored")
     stopped(folder / "spoiled")
     if process == 1:  # which sees less than the main one
-        kept_parts.KeptParts._array = lambda *given: None  # type: ignore[method-assign]
+        stored = Checkpointed.stored
+        Checkpointed.stored = lambda runner, jobs: (  # type: ignore[method-assign]
+            iter(()) if jobs[0].name == "embeddings" else stored(runner, jobs)
+        )
     found["spoiled"] = resumed(folder / "spoiled")
     return found
 

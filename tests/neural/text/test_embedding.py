@@ -256,7 +256,7 @@ def test_weights_are_looked_at_once_while_they_stay(kind: str, tmp_path: Path, m
     made: Any = BagTextEncoder(dim=4, n_buckets=32)
     if kind == "network":
         pytest.importorskip("transformers")
-        from neural.tiny_bert import tiny_bert
+        from neural.text.tiny_bert import tiny_bert
 
         made = TransformerEncoder(tiny_bert(tmp_path / "bert", TEXTS))
     calls, checksum = [], bag_text_encoder.checksum_of_tensors

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from neural.tiny_bert import quietly, save_tokenizer, tiny_bert
+from neural.text.tiny_bert import quietly, save_tokenizer, tiny_bert
 
 from sylvan.errors import ModelError
 from sylvan.neural import open_encoder

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from deep_books import QUICK, Set, bag, books, tuned
+from fine_tuned_books import QUICK, Set, bag, books, tuned
 
 from sylvan import XRLinear, metrics, validate
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.models.transformer import layer_job as deep_layer_job
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
 from sylvan.models.transformer.label_layer import LabelLayer, dense_table
@@ -269,15 +269,6 @@ def test_what_is_finished_is_not_trained_again(tmp_path: Path, monkeypatch: pyte
         np.testing.assert_array_equal(a.table, b.table)
         assert a.record == b.record
     assert torch.equal(encoder.bag.features, first_encoder.bag.features)
-
-
-@pytest.mark.parametrize(("name", "beam", "seed"), [("beam", 4, 0), ("seed", QUICK.beam, 7)])
-def test_a_checkpoint_of_another_training(tmp_path: Path, name: str, beam: int, seed: int) -> None:
-    tuned(bag(), [0], matcher=replace(QUICK, max_steps=2), checkpoint=tmp_path)
-    with pytest.raises(ModelError, match=f"is of another training: its '{name}' was another"):
-        tuned(bag(), [0], matcher=replace(QUICK, max_steps=2, beam=beam), checkpoint=tmp_path, seed=seed)
-    with pytest.raises(ModelError, match="is of another training: its 'encoder' was another"):
-        tuned(bag(seed=1), [0], matcher=replace(QUICK, max_steps=2), checkpoint=tmp_path)
 
 
 # Optimisers, and what is refused.

@@ -1,6 +1,6 @@
 """A folder with a small random BERT and a WordPiece tokenizer over given texts, as Hugging Face's libraries write them.
 
-``from neural.tiny_bert import tiny_bert`` in any test, then ``folder = tiny_bert(tmp_path / "bert", texts)``.
+``from neural.text.tiny_bert import tiny_bert`` in any test, then ``folder = tiny_bert(tmp_path / "bert", texts)``.
 """
 
 from __future__ import annotations

@@ -23,12 +23,12 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the two processes wrote."""
-    from neural.tiny_bert import tiny_bert
+    from neural.text.tiny_bert import tiny_bert
     from tuning_worker import TEXTS
 
     place = tmp_path_factory.mktemp("tuned")
     tiny_bert(place / "bert", TEXTS)
-    places = [str(HERE.parent / "neural"), str(Path(sylvan.__file__).parents[1])]
+    places = [str(HERE.parents[1] / "neural" / "loop"), str(Path(sylvan.__file__).parents[1])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "tuning_worker.py"), str(place)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -65,3 +65,16 @@ def test_both_go_on_to_the_same_bits(both: list[dict[str, Any]], stop: int, left
     for name in ("table0", "table1", "table2", "vectors", "losses", "best"):
         np.testing.assert_array_equal(both[0][f"stopped{stop}.{name}"], both[0][f"whole.{name}"], err_msg=name)
     assert both[0]["whole.steps"] == 36 and both[0][f"stopped{stop}.steps"] == left
+
+
+def test_two_processes_go_on_together(tmp_path: Path) -> None:
+    """Before, the first took what is stored and the others waited for its part of the embeddings."""
+    places = [str(HERE.parents[1] / "neural" / "loop"), str(Path(sylvan.__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "resuming_worker.py"), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and json.loads(done.stdout) == [0, 0], done.stderr[-3000:]
+    for process in range(2):
+        found = json.loads((tmp_path / f"{process}.json").read_text())
+        assert found["stored"] == {"made": 0, "scores": found["whole"]}
+        assert found["spoiled"] == {"made": 1, "scores": found["whole"]}, "one can't read them: all make them anew"

@@ -16,6 +16,7 @@ from encoded_texts import LABELS, TEXTS, small
 import sylvan
 from sylvan import Ensemble, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer, store
 from sylvan.errors import ModelError, ParameterError
+from sylvan.runtime.blocks import block_names
 
 pytest.importorskip("torch")
 
@@ -31,6 +32,10 @@ def test_ranking_with_a_cache_looks_at_the_weights_once(
     for at in range(3):
         loaded.rank(TEXTS[at : at + 2], k=2)
     assert len(calls) == 1
+
+
+def stored_names(folder: Path) -> set[str]:
+    return {name for block in folder.glob("block*") for name in block_names(store.load(block))}
 
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, n_layers: int) -> None:
@@ -66,13 +71,15 @@ def test_resuming_gives_the_same_bits(kind: Any, tuned: Any, matched: Any, tmp_p
 def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from contract.suite import bits
 
-    from sylvan.models.transformer import kept_parts, training
-    monkeypatch.setattr(kept_parts, "SECONDS", 0.0)
+    from sylvan.models.transformer import training
+    from sylvan.runtime import checkpointed
+
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(XRLinear, "fit", lambda *given, **options: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
-    assert (tmp_path / "work" / "embeddings").is_dir()
+    assert "embeddings" in stored_names(tmp_path / "work")
     monkeypatch.setattr(training, "dense_features", lambda *given: 1 / 0)
     model = small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     monkeypatch.undo()
@@ -95,6 +102,23 @@ def test_a_checkpoint_knows_where_texts_end_and_how_an_encoder_is_trained(tmp_pa
             small(encoder=encoder(dropout)).fit(moved, LABELS, checkpoint=tmp_path / "work")
     small(encoder=encoder(0.1)).fit(texts, LABELS, checkpoint=tmp_path / "work")
     assert not (tmp_path / "work").exists()
+
+
+def test_a_checkpoint_of_another_training_is_refused_by_what_differs(tmp_path: Path) -> None:
+    from sylvan.neural import BagTextEncoder
+
+    with pytest.MonkeyPatch.context() as patch:
+        interrupted_after(patch, 1)
+        with pytest.raises(KeyboardInterrupt):
+            small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    for change, words in (
+        ({"matcher__beam": 4}, "the matcher's 'beam' was 20 and is 4"),
+        ({"seed": 7}, "the parameter 'seed' was 0 and is 7"),
+        ({"ranker__cost": 2.0}, "the ranker's 'cost' was 1.0 and is 2.0"),
+        ({"encoder": BagTextEncoder(dim=8, n_buckets=64, seed=1)}, "the encoder was another"),
+    ):
+        with pytest.raises(ModelError, match=f"is of another training: {words}"):
+            small(**change).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
 
 
 def test_a_checkpoint_must_be_a_path() -> None:

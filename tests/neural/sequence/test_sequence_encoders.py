@@ -1,17 +1,15 @@
-"""SASRec, GRU4Rec and the encoder of sparse features: causality, padding on any side, gradients, naive references."""
+"""SASRec, GRU4Rec, and the encoders of language models: causality, padding on any side, gradients, naive references."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.neural import BagEncoder, GRU4Rec, SASRec, SequenceEncoder
+from sylvan.neural import CausalTransformer, GRU4Rec, LSTMEncoder, SASRec, SequenceEncoder
 
 SMALL: dict[str, Any] = {"dim": 8, "hidden": 12, "max_length": 6}
 
@@ -116,27 +114,35 @@ def test_items_of_the_wrong_shape_and_parameters_out_of_range(encoder: SequenceE
         GRU4Rec(0)
 
 
-@pytest.mark.parametrize("hidden", [None, 7])
-def test_bag_encoder_against_a_dense_product(hidden: int | None) -> None:
-    torch.manual_seed(2)
-    encoder = BagEncoder(30, 5, hidden=hidden)
-    X = sp.random(6, 30, 0.2, format="csr", random_state=3, dtype=np.float32)
-    X = sp.vstack([X[:2], sp.csr_matrix((1, 30), dtype=np.float32), X[2:]], format="csr")  # with an empty row
-    parts = (torch.from_numpy(X.indices.astype(np.int64)), torch.from_numpy(X.indptr.astype(np.int64)))
-    found = encoder(*parts, torch.from_numpy(X.data))
-    summed = torch.from_numpy(X.toarray()) @ encoder.features + encoder.constant
-    expected = summed if hidden is None else encoder._map(torch.relu(summed))
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    found.sum().backward()
-    assert encoder.features.grad is not None and encoder.features.grad.is_sparse
-    touched = encoder.features.grad.coalesce().indices().flatten().tolist()
-    assert touched == sorted(set(X.indices.tolist()))
+def test_the_lstm_carries_its_state() -> None:
+    torch.manual_seed(0)
+    encoder = LSTMEncoder(20, embedding=6, hidden=5, dropout=0.5).eval()
+    ids = torch.randint(20, (3, 8))
+    whole, _ = encoder(ids)
+    first, state = encoder(ids[:, :5], encoder.zero_state(3))
+    second, _ = encoder(ids[:, 5:], state)
+    torch.testing.assert_close(torch.cat([first, second], 1), whole)
+    assert whole.shape == (3, 8, encoder.dim_out)
 
 
-def test_bag_encoder_refuses_what_does_not_fit_together() -> None:
-    encoder = BagEncoder(30, 5)
-    ids = torch.tensor([1, 2])
-    with pytest.raises(DataError, match=r"of one shape \(nnz,\)"):
-        encoder(ids, torch.tensor([0, 2]), torch.ones(3))
-    with pytest.raises(ParameterError, match="'n_features' parameter of BagEncoder"):
-        BagEncoder(0)
+def test_the_transformer_looks_back_only() -> None:
+    torch.manual_seed(0)
+    encoder = CausalTransformer(20, dim=8, n_heads=2, feed_forward=16, max_length=6)
+    ids = torch.randint(20, (3, 6))
+    changed = ids.clone()
+    changed[:, 4:] = (changed[:, 4:] + 1) % 20
+    for module in (encoder.train(), encoder.eval()):
+        a, b = module(ids), module(changed)
+        torch.testing.assert_close(a[:, :4], b[:, :4])
+        assert not torch.allclose(a[:, 4:], b[:, 4:])
+    swapped = ids[:, [1, 0, 2, 3, 4, 5]]
+    assert not torch.allclose(encoder(ids)[:, 5], encoder(swapped)[:, 5])  # positions matter
+
+
+def test_wrong_encoders() -> None:
+    with pytest.raises(ParameterError, match="multiple of 'n_heads', 3"):
+        CausalTransformer(20, dim=8, n_heads=3)
+    with pytest.raises(ParameterError, match="'hidden' parameter of LSTMEncoder"):
+        LSTMEncoder(20, hidden=0)
+    with pytest.raises(DataError, match="up to 4 ids"):
+        CausalTransformer(20, dim=8, n_heads=2, feed_forward=8, max_length=4)(torch.zeros(1, 5, dtype=torch.int64))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from neural.tiny_bert import tiny_bert
+from neural.text.tiny_bert import tiny_bert
 
 from sylvan.neural import TransformerEncoder
 from sylvan.neural.text import hugging_face
