@@ -104,7 +104,6 @@ def test_a_plan(call: Any, folder: Path, tmp_path: Path) -> None:
         (("--set", "tree=oak"), "one of 'kmeans', 'random', 'frequency'"),
         (("--set", "class_weight=heavy"), "must be None, 'balanced'"),
         (("--memory-limit", "1GB"), "--memory-limit is not for BeamTreeClassifier"),
-        (("--checkpoint", "x"), "--checkpoint is not for BeamTreeClassifier"),
     ],
 )
 def test_what_is_wrong_is_a_sentence(

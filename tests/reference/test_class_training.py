@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reference.class_reference import ReferenceTraining
 from sylvan import LabelTree, kernels, validate
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
-from sylvan.ranking.class_training import LOSSES, ClassTraining, train_classes
+from sylvan.ranking.class_training import LOSSES, ClassTrainer, ClassTraining
 
 TOO_CLOSE = 1e-4  # scores that float32 may order otherwise
 
@@ -92,10 +92,10 @@ def test_training(
             loss, inside = reference.step(X[row], int(y[row]), 40 + i, factor, 0.5)
             losses, covered, total = losses + factor * loss, covered + factor * inside, total + factor
     assume(reference.gap > TOO_CLOSE)
-    progress = train_classes(
-        weights, validate.features(X) if compressed else X, y, training, order=order, rate=0.5, noise=masses,
-        row_weights=factors, step=40,
-    )  # fmt: skip
+    progress = ClassTrainer(
+        weights, validate.features(X) if compressed else X, y,
+        replace(training, learning_rate=0.5 * training.learning_rate), noise=masses, row_weights=factors, step=40,
+    ).run(order)  # fmt: skip
     np.testing.assert_allclose(weights.weights, reference.weights, rtol=1e-4, atol=5e-5)
     if weights.squares is not None:
         np.testing.assert_allclose(weights.squares, reference.squares, rtol=1e-3, atol=1e-4)
@@ -125,7 +125,7 @@ def test_gradients_are_those_of_the_losses(shape: tuple[int, int, int, int], tra
             sides.append(reference.loss(x, y, chosen))
         reference.weights[at] = before[at]
         gradient[at] = (sides[0] - sides[1]) / 2e-5
-    train_classes(weights, x[None], np.array([y], np.int32), training, order=np.array([0]))
+    ClassTrainer(weights, x[None], np.array([y], np.int32), training).run(np.array([0]))
     np.testing.assert_allclose(before - weights.weights, gradient, rtol=1e-3, atol=2e-4)
 
 
@@ -182,7 +182,7 @@ def test_all_classes_as_candidates_are_the_full_softmax(
         weights, _ = started(*shape, training)
         y = (np.arange(5) * 7 % weights.n_classes).astype(np.int32)
         own = replace(training, loss=loss, n_candidates=weights.n_classes)
-        progress = train_classes(weights, X, y, own, order=np.arange(5))
+        progress = ClassTrainer(weights, X, y, own).run(np.arange(5))
         steps.append((weights.weights, progress.mean_loss))
     np.testing.assert_allclose(steps[0][0], steps[1][0], rtol=1e-4, atol=5e-5)
     assert steps[0][1] == pytest.approx(steps[1][1], rel=1e-4, abs=1e-5)
@@ -201,7 +201,7 @@ def test_edges_on_every_selected_path_stay_as_they_are(
     assume(reference.gap > TOO_CLOSE)
     paths = [set(reference.paths[label]) for label in {*chosen.candidates, *chosen.noises, y}]
     before = weights.weights.copy()
-    train_classes(weights, x[None], np.array([y], np.int32), training, order=np.array([0]))
+    ClassTrainer(weights, x[None], np.array([y], np.int32), training).run(np.array([0]))
     still = {edge for edge in range(weights.n_edges) if np.array_equal(before[edge], weights.weights[edge])}
     assert set.intersection(*paths) <= still
     assert set(range(weights.n_edges)) - set.union(*paths) <= still
@@ -278,7 +278,7 @@ def test_hostile_numbers_stay_within_the_arrays(loss: str, poison: float) -> Non
             if target is not None:
                 target.flat[::5] = poison
             y = rng.integers(weights.n_classes, size=8).astype(np.int32)
-            train_classes(weights, X, y, training, order=np.tile(np.arange(8), 4))
+            ClassTrainer(weights, X, y, training).run(np.tile(np.arange(8), 4))
             for log_probabilities in (False, True):
                 found = rank_classes(weights, X, 4, 3, log_probabilities=log_probabilities).labels
                 assert found.min() >= -1

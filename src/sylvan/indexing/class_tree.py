@@ -10,12 +10,11 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError
-from sylvan.indexing.checks import check_number
 from sylvan.indexing.clustering import Embeddings, checked_rows, clustered_order
 from sylvan.indexing.shape import MAX_DEPTH, plan_offsets
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Number
+from sylvan.params import Number, check_value
 from sylvan.validate import Csr
 
 __all__ = ["balanced_tree", "check_class_tree", "class_centers", "class_edges", "class_tree", "first_edges"]
@@ -58,7 +57,7 @@ def balanced_tree(order: npt.ArrayLike, branching: int = 10) -> LabelTree:
     >>> tree.layer_sizes, tree.leaf_labels.tolist()
     ((2, 3, 5), [4, 2, 0, 1, 3])
     """
-    check_number("branching", branching, _BRANCHING)
+    check_value("branching", branching, _BRANCHING)
     labels = _permutation(order)
     return LabelTree(plan_offsets(_layer_sizes(labels.size, branching)), labels, labels.size)
 
@@ -99,8 +98,8 @@ def class_tree(centers: Embeddings, branching: int = 10, *, seed: int = 0, n_job
     >>> sorted(sorted(tree.leaf_labels[i:i + 2].tolist()) for i in (0, 2))
     [[0, 2], [1, 3]]
     """
-    check_number("branching", branching, _BRANCHING)
-    check_number("seed", seed, Number(int, 0, 2**63 - 1))
+    check_value("branching", branching, _BRANCHING)
+    check_value("seed", seed, Number(int, 0, 2**63 - 1))
     jobs = resolve_jobs(n_jobs)
     rows = checked_rows(centers, "centers")
     offsets = plan_offsets(_layer_sizes(int(rows.shape[0]), branching))
@@ -137,7 +136,7 @@ def class_centers(X: Any, y: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.fl
     >>> class_centers(np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]]), [0, 0, 2], n_classes=3).tolist()
     [[2.0, 0.0], [0.0, 0.0], [0.0, 5.0]]
     """
-    check_number("n_classes", n_classes, Number(int, 1, _MAX_CLASSES))
+    check_value("n_classes", n_classes, Number(int, 1, _MAX_CLASSES))
     sparse = isinstance(X, Csr) or sp.issparse(X)
     rows: Any = validate.features(X).to_scipy() if sparse else validate.vectors(X, name="X")
     classes = validate.row_numbers(y, n_classes, name="y", what="classes")

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import kernels
+from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.checks import check_number
 from sylvan.indexing.class_tree import check_class_tree, first_edges
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params import Number
+from sylvan.params import Number, check_value
 from sylvan.topk import TopK
 
 __all__ = ["ClassWeights", "all_scores", "class_features", "log_sums_of", "rank_classes", "score_blocks"]
@@ -70,6 +69,7 @@ class ClassWeights:
     def __post_init__(self) -> None:
         tree = self.tree
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
+        n_edges = self.n_edges
         for name, array in (("weights", self.weights), ("squares", self.squares)):
             if array is None and name == "squares":
                 continue
@@ -79,9 +79,9 @@ class ClassWeights:
                 raise DataError(
                     f"The {name} of classes must lie in C order, or the weights and squares in Fortran order."
                 )
-        if self.weights.shape[0] != self.n_edges or self.weights.shape[1] < 1:
+        if self.weights.shape[0] != n_edges or self.weights.shape[1] < 1:
             raise DataError(
-                f"The weights of classes must have a row for each of the tree's {self.n_edges} edges and a column for "
+                f"The weights of classes must have a row for each of the tree's {n_edges} edges and a column for "
                 f"the intercept. Got the shape {self.weights.shape} instead."
             )
         if self.squares is not None and self.squares.shape != self.weights.shape:
@@ -90,7 +90,7 @@ class ClassWeights:
                 "instead."
             )
         starts = [offsets[:-1] + first for offsets, first in zip(tree.child_offsets, self.first_edges, strict=False)]
-        starts.append(np.array([self.n_edges], np.int64))
+        starts.append(np.array([n_edges], np.int64))
         object.__setattr__(self, "handle", kernels.ClassTree(np.concatenate(starts), tree.leaf_labels))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,11 +105,18 @@ class ClassWeights:
         cls, tree: LabelTree, n_features: int, *, squares: bool = False, by_feature: bool = False
     ) -> ClassWeights:
         """Weights of 0, which training begins with; ``squares`` for AdaGrad, ``by_feature`` for compressed rows."""
+        shape = sum(tree.layer_sizes), n_features + 1
+        weights = np.zeros(shape, np.float32, order="F" if by_feature else "C")
+        return cls(tree, weights, np.zeros_like(weights) if squares else None)
 
-        def array() -> Float32:
-            return np.zeros((sum(tree.layer_sizes), n_features + 1), np.float32, order="F" if by_feature else "C")
-
-        return cls(tree, array(), array() if squares else None)
+    def trainable(self, squares: bool) -> ClassWeights:
+        """The same weights to go on with, with ``squares`` or without: copies of those that can't be written to."""
+        sums = self.squares if squares else None
+        if squares and sums is None:
+            sums = np.zeros_like(self.weights)
+        if sums is not None and not sums.flags.writeable:
+            sums = np.array(sums)
+        return ClassWeights(self.tree, self.weights if self.weights.flags.writeable else np.array(self.weights), sums)
 
     @property
     def by_feature(self) -> bool:
@@ -131,6 +138,28 @@ class ClassWeights:
         if not by_feature:
             return cls(tree, weights, squares)
         return cls(tree, weights.T, None if squares is None else squares.T)
+
+    def to_arrays(self, *, by_feature: bool) -> dict[str, Float32]:
+        """"weights" and "squares" for a saved model: as they lie in memory, which a mapped file then is too."""
+        arrays = {"weights": self.weights} if self.squares is None else {
+            "weights": self.weights, "squares": self.squares
+        }  # fmt: skip
+        return {name: array.T if by_feature else array for name, array in arrays.items()}
+
+    @classmethod
+    def from_arrays(cls, state: store.State, tree: LabelTree, n_features: int, *, by_feature: bool) -> ClassWeights:
+        """What :meth:`to_arrays` gave, verified. Weights that are no numbers rank last.
+
+        Raises
+        ------
+        ModelError
+            When an array is missing, or of another type or shape.
+        """
+        shape = sum(tree.layer_sizes), n_features + 1
+        shape = shape[::-1] if by_feature else shape
+        weights = store.need_array(state, "weights", np.float32, shape)
+        squares = store.need_array(state, "squares", np.float32, shape) if "squares" in state.arrays else None
+        return cls.from_stored(tree, weights, squares, by_feature=by_feature)
 
     @property
     def n_classes(self) -> int:
@@ -230,8 +259,8 @@ def rank_classes(
     >>> rank_classes(weights, np.array([[1.0]], np.float32), 2, beam=1).labels.tolist()
     [[1, 2]]
     """
-    check_number("k", k, Number(int, 1, 2**31 - 1))
-    check_number("beam", beam, Number(int, 1))
+    check_value("k", k, Number(int, 1, 2**31 - 1))
+    check_value("beam", beam, Number(int, 1))
     n_rows, k, beam = int(X.shape[0]), int(k), min(int(beam), weights.n_edges)
     features = class_features(X, weights.n_features)
     classes, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,34 +11,30 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.checks import check_number
 from sylvan.matching.class_beam import ClassWeights, class_features
-from sylvan.parallel import progress, quiet, split_ranges
-from sylvan.params import Choice, Number
+from sylvan.parallel import advance, split_ranges
+from sylvan.params import Choice, Number, Parameterized, Range, check_value, parameterized
 
-__all__ = ["LOSSES", "OPTIMIZERS", "TREE_LOSSES", "ClassNoise", "ClassTraining", "TrainingTold", "train_classes"]
+__all__ = [
+    "L2", "LOSSES", "TREE_LOSSES", "ClassNoise", "ClassTrainer", "ClassTraining", "Loss", "Optimizer", "Pass",
+    "Selected",
+]  # fmt: skip
 
 LOSSES = {"cane": 0, "softmax": 1, "nce": 2, "blackout": 3, "negative_sampling": 4, "hsm": 5}
 TREE_LOSSES = ("cane", "hsm")  # the others are meant for a flat tree
-OPTIMIZERS = ("sgd", "adagrad")
 _WORK = 3e8  # products between two looks at Ctrl-C: some hundredths of a second
 
 Float32 = npt.NDArray[np.float32]
-_CONSTRAINTS = {
-    "loss": Choice(tuple(LOSSES)),
-    "n_candidates": Number(int, 1, 2**31 - 1),
-    "n_noises": Number(int, 1, 2**31 - 1),
-    "optimizer": Choice(OPTIMIZERS),
-    "learning_rate": Number(float, 0, open_low=True),
-    "l2": Number(float, 0),
-    "bias": Number(float),
-    "seed": Number(int, 0, 2**63 - 1),
-    "log_normalizer": Number(float),
-}
+
+# The ranges of the settings, whose defaults each model chooses for itself.
+Loss = Annotated[str, Choice(tuple(LOSSES))]
+Selected = Annotated[int, Range(1, 1 << 20)]  # classes for each example
+Optimizer = Annotated[str, Choice(("sgd", "adagrad"))]
+L2 = Annotated[float, Range(0)]
 
 
-@dataclass(frozen=True)
-class ClassTraining:
+@parameterized
+class ClassTraining(Parameterized):
     r"""How classes are trained.
 
     Parameters
@@ -89,24 +85,24 @@ class ClassTraining:
     ICML 2018, Algorithm 2.
     """
 
-    loss: str
-    n_candidates: int
-    n_noises: int
-    optimizer: str
-    learning_rate: float
-    l2: float = 0.0
-    bias: float = 1.0
-    seed: int = 0
-    log_normalizer: float = 0.0
+    loss: Loss
+    n_candidates: Selected
+    n_noises: Selected
+    optimizer: Optimizer
+    learning_rate: Annotated[float, Range(0, open_low=True)]
+    l2: L2 = 0.0
+    bias: Annotated[float, Range()] = 1.0
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
+    log_normalizer: Annotated[float, Range()] = 0.0
 
     def __post_init__(self) -> None:
-        for name, constraint in _CONSTRAINTS.items():
-            check_number(name, getattr(self, name), constraint)
+        for name, allowed in self.constraints.items():
+            check_value(name, getattr(self, name), allowed)
 
 
 @dataclass(frozen=True)
-class TrainingTold:
-    """What training says of the examples that it was shown, each before its own step.
+class Pass:
+    """What a pass over examples measured, of each example before its own step.
 
     Attributes
     ----------
@@ -172,20 +168,8 @@ class ClassNoise:
         return cls(probabilities, sums, guide)
 
 
-def train_classes(
-    weights: ClassWeights,
-    X: Csr | Float32,
-    y: npt.NDArray[np.int32],
-    training: ClassTraining,
-    *,
-    order: npt.NDArray[np.int64],
-    rate: float = 1.0,
-    noise: ClassNoise | npt.ArrayLike | None = None,
-    row_weights: Float32 | None = None,
-    step: int = 0,
-    description: str | None = None,
-) -> TrainingTold:
-    """Show examples to the weights, which are changed where they are, by one step each.
+class ClassTrainer:
+    """Shows examples to weights, which are changed where they are, by one step for each.
 
     Parameters
     ----------
@@ -195,25 +179,26 @@ def train_classes(
     y : ndarray of int32, shape (n,)
         The class of each row.
     training : ClassTraining
-    order : ndarray of int64
-        The rows to show, in this order; a row may be shown again.
-    rate : float
-        Factor of the learning rate.
     noise : ClassNoise, or array-like of shape (K,), optional
         What the noises' probabilities are proportional to; None for all alike.
     row_weights : ndarray of float32, shape (n,), optional
         Factor of each row's loss; a row of weight 0 is passed over.
     step : int
         Examples shown before: with the seed, it settles the draws.
-    description : str, optional
-        Title of a progress bar; none is drawn without it.
+
+    Attributes
+    ----------
+    weights : ClassWeights
+    training : ClassTraining
+    step : int
+        Examples shown so far.
 
     Raises
     ------
     DataError
-        When the arrays don't fit together, or a class, row or weight is out of range.
+        When the arrays don't fit together, or a class or weight is out of range.
     ParameterError
-        When ``rate`` or ``step`` is out of its range, or AdaGrad has no squares.
+        When ``step`` is out of its range, AdaGrad has no squares, or the weights are read-only.
 
     Notes
     -----
@@ -225,63 +210,89 @@ def train_classes(
     >>> import numpy as np
     >>> from sylvan import LabelTree
     >>> from sylvan.matching.class_beam import ClassWeights, rank_classes
-    >>> from sylvan.ranking.class_training import ClassTraining, train_classes
+    >>> from sylvan.ranking.class_training import ClassTrainer, ClassTraining
     >>> X, y = np.eye(6, dtype=np.float32), np.arange(6, dtype=np.int32)
     >>> weights = ClassWeights.zeros(LabelTree.random(6, branching=2, max_leaf=2), 6)
     >>> training = ClassTraining("cane", n_candidates=2, n_noises=1, optimizer="sgd", learning_rate=0.5)
-    >>> told = train_classes(weights, X, y, training, order=np.tile(np.arange(6), 100))
+    >>> ClassTrainer(weights, X, y, training).run(np.tile(np.arange(6), 100)).coverage > 0.9
+    True
     >>> rank_classes(weights, X, 1, beam=2).labels.ravel().tolist()
     [0, 1, 2, 3, 4, 5]
     """
-    check_number("rate", rate, Number(float, 0))
-    check_number("step", step, Number(int, 0, 2**63 - 1))
-    labels, rows, factors = _checked(weights, X, y, order, row_weights)
-    stored, squares = weights.stored
-    if training.optimizer == "sgd":
-        squares = None
-    elif squares is None:
-        raise ParameterError("AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True).")
-    if not weights.weights.flags.writeable or not (squares is None or squares.flags.writeable):
-        raise ParameterError("These weights can't be trained: they are read-only, as those of a mapped file are.")
-    table = noise if noise is None or isinstance(noise, ClassNoise) else ClassNoise.of(noise, weights.n_classes)
-    probabilities, sums_of, guide = (
-        (None, None, None) if table is None else (table.probabilities, table.sums, table.guide)
-    )
-    trainer = kernels.ClassTrainer(
-        weights.handle, stored, weights.by_feature, squares, LOSSES[training.loss], training.n_candidates,
-        training.n_noises, training.log_normalizer, training.l2, training.bias, training.seed,
-    )  # fmt: skip
-    features = class_features(X, weights.n_features)
-    sums = np.zeros(3)
-    with quiet(description is None), progress(description or "", len(rows), "example") as bar:
-        for first, last in split_ranges(len(rows), _rows_at_once(weights, X, training)):
-            told = trainer.train(
-                features, rows[first:last], labels, factors, probabilities, sums_of, guide,
-                training.learning_rate * rate, step + first,
+
+    def __init__(
+        self,
+        weights: ClassWeights,
+        X: Csr | Float32,
+        y: npt.NDArray[np.int32],
+        training: ClassTraining,
+        *,
+        noise: ClassNoise | npt.ArrayLike | None = None,
+        row_weights: Float32 | None = None,
+        step: int = 0,
+    ) -> None:
+        check_value("step", step, Number(int, 0, 2**63 - 1))
+        self.weights, self.training = weights, training
+        self.n_rows, self.step = int(X.shape[0]), int(step)
+        self._classes = _whole(y, "y", weights.n_classes, np.int32)
+        if len(self._classes) != self.n_rows:
+            raise DataError(
+                f"y must hold a class for each of the {self.n_rows} rows of X. Got {len(self._classes)} instead."
+            )
+        self._factors = None if row_weights is None else _factors(row_weights, self.n_rows)
+        if noise is None:
+            self._noise: tuple[Any, Any, Any] = (None, None, None)
+        else:
+            drawn = noise if isinstance(noise, ClassNoise) else ClassNoise.of(noise, weights.n_classes)
+            self._noise = drawn.probabilities, drawn.sums, drawn.guide
+        self._features = class_features(X, weights.n_features)
+        self._rows_at_once = _rows_at_once(weights, X, training)
+        stored, squares = weights.stored
+        if training.optimizer == "sgd":
+            squares = None
+        elif squares is None:
+            raise ParameterError(
+                "AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True)."
+            )
+        if not weights.weights.flags.writeable or not (squares is None or squares.flags.writeable):
+            raise ParameterError("These weights can't be trained: they are read-only, as those of a mapped file are.")
+        self._trainer = kernels.ClassTrainer(
+            weights.handle, stored, weights.by_feature, squares, LOSSES[training.loss], int(training.n_candidates),
+            int(training.n_noises), float(training.log_normalizer), float(training.l2), float(training.bias),
+            int(training.seed),
+        )  # fmt: skip
+
+    def run(self, order: npt.NDArray[np.int64]) -> Pass:
+        """One step for each row of ``order``, in this order; a row may be shown again.
+
+        Raises
+        ------
+        DataError
+            When a row is out of range.
+        """
+        rows = _whole(order, "order", self.n_rows, np.int64)
+        sums = np.zeros(3)
+        for first, last in split_ranges(len(rows), self._rows_at_once):
+            sums += self._trainer.train(
+                self._features, rows[first:last], self._classes, self._factors, *self._noise,
+                float(self.training.learning_rate), self.step + first,
             )  # fmt: skip
-            sums += told
-            bar.update(last - first)
-    loss, covered, total = sums.tolist()
-    mean = loss / total if total > 0 else float("nan")
-    return TrainingTold(mean, covered / total if total > 0 and training.loss == "cane" else float("nan"))
+            advance(last - first)
+        self.step += len(rows)
+        loss, covered, total = sums.tolist()
+        if total <= 0:
+            return Pass(float("nan"), float("nan"))
+        return Pass(loss / total, covered / total if self.training.loss == "cane" else float("nan"))
 
 
-def _checked(
-    weights: ClassWeights, X: Csr | Float32, y: Any, order: Any, row_weights: Any
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], Float32 | None]:
-    """What is said of the rows, each thing in its dtype and range."""
-    n_rows = int(X.shape[0])
-    labels, rows = _whole(y, "y", weights.n_classes, np.int32), _whole(order, "order", n_rows, np.int64)
-    if len(labels) != n_rows:
-        raise DataError(f"y must hold a class for each of the {n_rows} rows of X. Got {len(labels)} instead.")
-    if row_weights is None:
-        return labels, rows, None
+def _factors(row_weights: Any, n_rows: int) -> Float32:
+    """Factors of the rows' losses, verified."""
     factors = np.ascontiguousarray(row_weights, np.float32)
     if factors.shape != (n_rows,):
         raise DataError(f"row_weights must hold one number a row, {n_rows}. Got the shape {factors.shape} instead.")
     if not (np.isfinite(factors) & (factors >= 0)).all():
         raise DataError("row_weights must be finite and at least 0.")
-    return labels, rows, factors
+    return factors
 
 
 def _whole(values: Any, name: str, end: int, dtype: Any) -> npt.NDArray[Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+import os
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,35 +18,25 @@ from sylvan.explain.classes import class_notes, class_votes
 from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
-from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.beam_tree.changes import Bound, all_classes
-from sylvan.models.beam_tree.classes import Classes
+from sylvan.models.base import MOST_ANSWERS
+from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
+from sylvan.models.beam_tree.params import BeamTreeParameters, Bound
 from sylvan.models.beam_tree.plan import plan_training
 from sylvan.models.beam_tree.search import rank_by_beam, rank_exactly, within_bounds
-from sylvan.models.beam_tree.settings import ClassWeight, TreeOf
-from sylvan.models.beam_tree.state import arrays_of, parameters_from, plain_parameters, weights_from
-from sylvan.models.beam_tree.training import (
-    Examples,
-    changeable,
-    examples_of,
-    go_on,
-    learn,
-    rate_of,
-)
+from sylvan.models.beam_tree.training import learn, learn_on
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
-from sylvan.ranking.class_training import LOSSES, OPTIMIZERS
+from sylvan.params import attribute, parameterized
+from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
 
 __all__ = ["BeamTreeClassifier"]
 
 KIND = "beam-tree"
-_MOST_SELECTED = 1 << 20
 
 
 @parameterized
-class BeamTreeClassifier(Estimator):
+class BeamTreeClassifier(BeamTreeParameters):
     """One class a row, out of hundreds to millions, at a cost a step that hardly grows with their number.
 
     Classes are the leaves of a tree whose edges have linear models; a class's score is the sum of the edges on its path
@@ -128,23 +119,6 @@ class BeamTreeClassifier(Estimator):
     ['elm', 'fir', 'ash', 'oak', 'yew', 'box']
     """
 
-    branching: Annotated[int, Range(2, 1 << 20)] = 10
-    n_candidates: Annotated[int, Range(1, _MOST_SELECTED)] = 9
-    n_noises: Annotated[int, Range(1, _MOST_SELECTED)] = 1
-    loss: Annotated[str, Choice(tuple(LOSSES))] = "cane"
-    tree: Annotated[str | LabelTree, TreeOf()] = "kmeans"
-    learning_rate: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
-    optimizer: Annotated[str, Choice(OPTIMIZERS)] = "adagrad"
-    epochs: Annotated[int, Range(1, 1_000_000)] = 10
-    l2: Annotated[float, Range(0)] = 0.0
-    bias: Annotated[float, Range(0)] = 1.0
-    beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
-    noise: Annotated[str, Choice(("uniform", "unigram"))] = "uniform"
-    noise_power: Annotated[float, Range(0, 10)] = 0.75
-    class_weight: Annotated[str | Mapping[Any, float] | None, ClassWeight()] = None
-    seed: Seed = 0
-    n_jobs: Threads = None
-
     gives_probabilities: ClassVar[bool] = True
     takes_class_names: ClassVar[bool] = True
     weights_: ClassWeights = attribute()
@@ -156,7 +130,15 @@ class BeamTreeClassifier(Estimator):
     _step: int = attribute()  # examples shown so far
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        force: bool = False,
+        class_names: Vocabulary | None = None,
+        runner: Runner | None = None,
     ) -> BeamTreeClassifier:
         """Make the tree, choose the learning rate, and train.
 
@@ -168,10 +150,15 @@ class BeamTreeClassifier(Estimator):
             of which are negative, are what the classes are called: those that occur are classes, in sorted order.
         sample_weight : array of shape (n,), optional
             Factor of each row's loss.
+        checkpoint : path or Checkpoint, optional
+            A folder for what is learned so far, from which the same call goes on after an interruption, to the same
+            bits. Weights are stored after a pass, at most once a minute; a path is removed when ``fit`` is done.
         force : bool, default False
             Train even where the machine hasn't got the memory.
         class_names : Vocabulary, optional
-            What ``class_weight`` calls the columns of a matrix ``y``; a TextModel tells it.
+            What ``class_weight`` calls the columns of a matrix ``y``, as a TextModel gives it.
+        runner : Runner, optional
+            Who runs the training's jobs, instead of threads of this process; see :mod:`sylvan.runtime`.
 
         Raises
         ------
@@ -182,17 +169,21 @@ class BeamTreeClassifier(Estimator):
             When a parameter is out of its range.
         MemoryLimitError
             When the machine clearly has too little memory.
+        ModelError
+            When ``checkpoint`` is another training's, or can't be written.
         """
         self.check_params()
         resolve_jobs(self.n_jobs)
-        examples, classes = examples_of(self, X, y, sample_weight, names=class_names)
-        return self._begin(X, examples, classes, self.epochs, force)
+        examples, classes = self._examples(X, y, sample_weight, names=class_names)
+        identity = partial(self.identity, examples)
+        with opened_runner(self.n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
+            return self._learn(X, examples, classes, run, force=force)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> BeamTreeClassifier:
         """One more pass, over these rows alone; after ``fit`` or from nothing.
 
         The first call makes the tree and chooses the learning rate, by the rows that it is given: let it see enough of
-        every class. It must be told all classes; later calls, also of a model that was saved and loaded, add none.
+        every class. It must be given all classes; later calls, also of a model that was saved and loaded, add none.
         Weights change where they are: a call that is interrupted leaves what it had learned by then, one that goes out
         of bounds no model. Parameters set since the call before count, ``learning_rate`` too ("auto" goes on with the
         last one), but for those that weights are bound to.
@@ -224,40 +215,51 @@ class BeamTreeClassifier(Estimator):
         self.check_params()
         resolve_jobs(self.n_jobs)
         known = self._classes if self._is_fitted() else None
-        given = all_classes(y, classes, self.class_weight, known)
+        given = first_classes(y, classes, self.class_weight, known)
         if known is None:
-            return self._begin(X, *examples_of(self, X, y, sample_weight, given), epochs=1)
-        self._bound.refuse_changes(self.get_params(deep=False), self.tree_)
-        self._go_on(examples_of(self, X, y, sample_weight, self._classes, self._rows(X, bounded=False))[0])
-        return self
+            return self._learn(X, *self._examples(X, y, sample_weight, given), Runner(self.n_jobs), epochs=1)
+        self._bound.refuse_changes(self, self.tree_)
+        return self._learn_on(self._examples(X, y, sample_weight, known, self._rows(X, bounded=False))[0])
 
-    def _begin(
-        self, X: Any, examples: Examples, classes: Classes, epochs: int, force: bool = False
-    ) -> BeamTreeClassifier:
+    def _examples(
+        self, X: Any, y: Any, sample_weight: Any, classes: Classes | None = None, rows: Any = None, names: Any = None
+    ) -> tuple[Examples, Classes]:
+        owner = type(self).__name__
+        return Examples.of(X, y, sample_weight, self.class_weight, classes, owner=owner, rows=rows, names=names)
+
+    def _learn(
+        self, X: Any, examples: Examples, classes: Classes, runner: Runner, epochs: int | None = None,
+        force: bool = False,
+    ) -> BeamTreeClassifier:  # fmt: skip
         """Learn from nothing; the model is what it was until all is done."""
-        learned = learn(self, examples, epochs, force)
+        counts = examples.counts()
+        learning = self.learning(examples, counts, epochs=epochs)
+        if not force:
+            learning.need_room()
+        learned = learn(learning, runner)
         self.weights_, self.learning_rate_, self.history_ = learned.weights, learned.learning_rate, learned.history
-        self._classes, self._dense = classes, isinstance(examples.X, np.ndarray)
-        self._bound = Bound.to(self.get_params(deep=False))
+        self._classes, self._dense, self._bound = classes, isinstance(examples.X, np.ndarray), Bound.of(self)
         self._step = learned.n_shown
-        self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, examples.counts()
+        self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, counts
         self._keep_names(X, classes.vocabulary)
         self.n_labels_ = classes.n
         return self
 
-    def _go_on(self, examples: Examples) -> None:
+    def _learn_on(self, examples: Examples) -> BeamTreeClassifier:
         """One more pass."""
         counts = self.label_counts_ + examples.counts()
         if self._classes.n > 1:
-            self.weights_ = changeable(self.weights_, self.optimizer)
+            rate = float(self.learning_rate_ if isinstance(self.learning_rate, str) else self.learning_rate)
+            self.weights_ = self.weights_.trainable(squares=self.optimizer == "adagrad")
             try:
-                told, shown = go_on(self, examples, counts, self._step)
+                passes = learn_on(self.learning(examples, counts, rate), self.weights_, self._step)
             except DataError as error:
                 del self.n_labels_  # it isn't fitted any more
                 raise DataError(f"{error} The model is lost: fit it anew.") from None
-            self.history_, self._step = np.concatenate([self.history_, told]), self._step + shown
-            self.learning_rate_ = rate_of(self)
+            self.history_, self._step = np.concatenate([self.history_, passes]), self._step + len(examples.weighted())
+            self.learning_rate_ = rate
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
+        return self
 
     def plan(self, X: Any, y: Any, sample_weight: Any = None, *, class_names: Vocabulary | None = None) -> Plan:
         """What ``fit`` with the same arguments would take: time, memory and the size of the model.
@@ -277,7 +279,8 @@ class BeamTreeClassifier(Estimator):
         True
         """
         self.check_params()
-        return plan_training(self, examples_of(self, X, y, sample_weight, names=class_names)[0])
+        examples, _ = self._examples(X, y, sample_weight, names=class_names)
+        return plan_training(self.learning(examples, examples.counts()), Runner(self.n_jobs))
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -325,17 +328,8 @@ class BeamTreeClassifier(Estimator):
         beam = validate.count(self.beam if beam is None else beam, "beam")
         rows = self._rows(X)
         labels, jobs = self._filter(allowed, denied, rows.shape[0]), resolve_jobs(self.n_jobs)
-        return rank_by_beam(
-            self.weights_,
-            rows,
-            k,
-            beam,
-            loss=self._bound.loss,
-            bias=self._bound.bias,
-            labels=labels,
-            raw=raw,
-            n_jobs=jobs,
-        )
+        loss, bias = self._bound.loss, self._bound.bias
+        return rank_by_beam(self.weights_, rows, k, beam, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=jobs)
 
     def predict(  # type: ignore[override]  # one class a row, not labels by a rule
         self, X: Any, *, beam: int | None = None
@@ -395,14 +389,8 @@ class BeamTreeClassifier(Estimator):
                 f"predict_proba with exact=True scores every class: it takes no {next(iter(options))!r}."
             )
         k = min(validate.count(k, "k", owner="predict_proba"), self.n_labels_)
-        top = rank_exactly(
-            self.weights_,
-            self._rows(X),
-            k,
-            loss=self._bound.loss,
-            bias=self._bound.bias,
-            n_jobs=resolve_jobs(self.n_jobs),
-        )
+        loss, bias, jobs = self._bound.loss, self._bound.bias, resolve_jobs(self.n_jobs)
+        top = rank_exactly(self.weights_, self._rows(X), k, loss=loss, bias=bias, n_jobs=jobs)
         return self.probabilities(top).to_csr(self.n_labels_)
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
@@ -457,12 +445,12 @@ class BeamTreeClassifier(Estimator):
             "trained_rate": self.learning_rate_,
             **self._bound.to_json(),
         }
-        arrays = {**arrays_of(self.weights_, self._dense), "history": self.history_}
-        arrays["label_counts"] = self.label_counts_
+        arrays: dict[str, npt.NDArray[Any]] = {"history": self.history_, "label_counts": self.label_counts_}
+        arrays |= self.weights_.to_arrays(by_feature=not self._dense)
         if self._classes.values is not None:
             arrays["class_values"] = self._classes.values
         parts = {"tree": self.tree_.to_state(), **self._names_to_parts()}
-        return store.State(KIND, 1, plain_parameters(self.get_params(deep=False)), meta, arrays, parts)
+        return store.State(KIND, 1, self.plain_params(), meta, arrays, parts)
 
     @classmethod
     def from_state(cls, state: store.State) -> BeamTreeClassifier:
@@ -475,7 +463,7 @@ class BeamTreeClassifier(Estimator):
         """
         store.need_kind(state, KIND)
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
-        model = cls(**parameters_from(state, cls.parameter_names(), tree))
+        model = cls(**cls.params_from(state, tree))
         model.check_params()
         resolve_jobs(model.n_jobs)
         n_labels = store.need_int(state, "n_labels", tree.n_labels, tree.n_labels)
@@ -485,7 +473,7 @@ class BeamTreeClassifier(Estimator):
         model._dense = store.need_bool(state, "dense")
         model._bound = Bound.from_state(state)
         model.learning_rate_ = store.need_float(state, "trained_rate", 0)
-        model.weights_ = weights_from(state, tree, model.n_features_, model._dense)
+        model.weights_ = ClassWeights.from_arrays(state, tree, model.n_features_, by_feature=not model._dense)
         model.history_ = store.need_array(state, "history", np.float64, (None, 2))
         model.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
         model.n_labels_ = n_labels

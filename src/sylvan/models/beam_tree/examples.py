@@ -1,8 +1,9 @@
-"""One class a row: what ``y`` may be, ids for its classes, and the way back."""
+"""What a classifier of one class a row learns from: rows, what ``y`` may be, ids for its classes, weights."""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,14 +13,17 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store, validate
-from sylvan.canonical import Csr
+from sylvan.canonical import Csr, shape_text, take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.models.label_names import rows_of_names
 
-__all__ = ["Classes", "classes_of"]
+__all__ = ["Classes", "Examples", "classes_of", "first_classes"]
 
 Ids = npt.NDArray[np.int32]
+Float32 = npt.NDArray[np.float32]
+
+_DENSE = 0.25  # share of stored values from which rows are taken as dense ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +135,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
 
     Examples
     --------
-    >>> from sylvan.models.beam_tree.classes import classes_of
+    >>> from sylvan.models.beam_tree.examples import classes_of
     >>> classes, ids = classes_of(["sea", "land", "sea"])
     >>> classes.array.tolist(), ids.tolist()
     (['land', 'sea'], [1, 0, 1])
@@ -158,6 +162,171 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
             f"{name} must name one class in each row, but row {row} has {has}. Several labels a row are for XRLinear."
         )
     return Classes(csr.shape[1]), csr.indices
+
+
+def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None) -> Classes | None:
+    """The classes that ``partial_fit`` was given; None where a matrix ``y`` has them, or they are ``known`` already.
+
+    Raises
+    ------
+    DataError, ParameterError
+    """
+    if class_weight == "balanced":
+        raise ParameterError(
+            "class_weight='balanced' is not for partial_fit, which doesn't see all rows at once: give a dict of "
+            "weights, or sample_weight."
+        )
+    given = None if classes is None else classes_of(classes, name="classes")[0]
+    if given is not None and not given.n:
+        raise DataError("classes is empty: partial_fit must be told all classes that will ever come.")
+    if given is None and known is None and not (sp.issparse(y) or getattr(y, "ndim", 1) == 2):
+        raise DataError("The first call of partial_fit must be told all classes: partial_fit(X, y, classes=…).")
+    if given is not None and known is not None and not given.same(known):
+        raise DataError(
+            f"The classes given, {given.n} of them, are not those of the first call, {known.n}: "
+            "partial_fit adds no classes. fit learns anew with all of them."
+        )
+    return given
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What is learned from: rows, the id of each one's class, and weights.
+
+    Attributes
+    ----------
+    X : Csr or ndarray of float32, shape (n, d)
+    ids : ndarray of int32, shape (n,)
+    n_classes : int
+    weight : ndarray of float32, shape (n,), or None
+    """
+
+    X: Any
+    ids: npt.NDArray[np.int32]
+    n_classes: int
+    weight: npt.NDArray[np.float32] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return int(self.X.shape[1])
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many rows each class has."""
+        return np.bincount(self.ids, minlength=self.n_classes).astype(np.int64)
+
+    def weighted(self) -> npt.NDArray[np.int64]:
+        """The rows that have a weight above 0."""
+        if self.weight is None:
+            return np.arange(len(self.ids), dtype=np.int64)
+        return np.flatnonzero(self.weight > 0)
+
+    def only(self, rows: npt.NDArray[np.int64]) -> Examples:
+        """Some of them, in the order of ``rows``."""
+        X = take_rows(self.X, rows) if isinstance(self.X, Csr) else self.X[rows]
+        return Examples(X, self.ids[rows], self.n_classes, None if self.weight is None else self.weight[rows])
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        class_weight: str | Mapping[Any, float] | None,
+        classes: Classes | None = None,
+        *,
+        owner: str,
+        rows: Csr | Float32 | None = None,
+        names: Vocabulary | None = None,
+    ) -> tuple[Examples, Classes]:
+        """What ``fit`` or ``partial_fit`` was given, verified, and the classes.
+
+        Parameters
+        ----------
+        X, y, sample_weight, class_weight : as in ``BeamTreeClassifier``
+        classes : Classes, optional
+            All that there are; by default those of ``y``.
+        owner : str
+            Who learns, for errors.
+        rows : Csr or ndarray of float32, optional
+            X, verified already. Otherwise rows become dense where a quarter of their values are stored.
+        names : Vocabulary, optional
+            What the columns of ``y`` are called, for the weights of classes.
+
+        Raises
+        ------
+        DataError, ParameterError
+        """
+        verified: Any = rows
+        if rows is None:
+            verified = validate.dense_features(X)
+        if verified is None:
+            verified = validate.features(X, min_rows=1, owner=owner)
+        if classes is None:
+            classes, ids = classes_of(y)
+        else:
+            ids = classes.find(y, owner=owner)
+        if verified.shape[0] != len(ids):
+            has = (len(ids), classes.n) if getattr(y, "ndim", 1) == 2 else (len(ids),)
+            raise DataError(
+                f"X and y must have the same number of rows, but X has shape {shape_text(verified.shape)} and y has "
+                f"shape {shape_text(has)}."
+            )
+        if not verified.shape[0]:
+            raise DataError(f"X has shape {shape_text(verified.shape)}: there is no row to learn from.")
+        if isinstance(verified, Csr):
+            validate.learnable(verified)
+        if rows is None:
+            verified = _dense_or_compressed(verified)
+        own = validate.sample_weight(sample_weight, verified.shape[0])
+        return cls(verified, ids, classes.n, _row_weights(class_weight, classes, ids, own, names)), classes
+
+
+def _dense_or_compressed(rows: Csr | Float32) -> Any:
+    """Rows in the form that suits how many of their values are stored."""
+    stored = rows.data.size if isinstance(rows, Csr) else int(np.count_nonzero(rows))
+    dense = stored >= _DENSE * rows.shape[0] * rows.shape[1]
+    if isinstance(rows, Csr):
+        return rows.to_scipy().toarray() if dense else rows
+    return rows if dense else validate.features(rows)
+
+
+def _row_weights(
+    class_weight: Any,
+    classes: Classes,
+    ids: npt.NDArray[np.int32],
+    weight: npt.NDArray[np.float32] | None,
+    names: Vocabulary | None = None,
+) -> npt.NDArray[np.float32] | None:
+    """The weight of each row: its own times its class's; None where all are 1.
+
+    With ``names``, classes are called by these, ints by their digits.
+
+    Raises
+    ------
+    ParameterError
+        For a class that there isn't, and when no row has a weight.
+    """
+    if class_weight is None:
+        return weight
+    present, place = np.unique(ids, return_inverse=True)  # of all classes there may be very many
+    if isinstance(class_weight, str):  # "balanced": each class that occurs weighs as much as any other
+        counts = np.bincount(place, weights=weight)
+        each = np.divide(counts.sum(), (counts > 0).sum() * counts, out=np.zeros(len(counts)), where=counts > 0)
+    else:
+        each = np.ones(len(present))
+        for label, factor in class_weight.items():
+            number = classes.id_of(label) if names is None else names.get(str(label))
+            if number is None:
+                raise ParameterError(f"class_weight names {label!r}, which is none of the {classes.n} classes of y.")
+            each[present == number] = factor
+    with np.errstate(over="ignore"):
+        rows: npt.NDArray[np.float32] = (each[place] * (1.0 if weight is None else weight)).astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise ParameterError("class_weight makes a row's weight larger than a float32 can be: take smaller ones.")
+    if not rows.any():
+        raise ParameterError("class_weight leaves no row a weight above 0: there is nothing to learn from.")
+    return rows
 
 
 def _refuse_mixed(y: Any, name: str) -> None:

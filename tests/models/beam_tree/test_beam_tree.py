@@ -15,7 +15,7 @@ from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, Text
 from sylvan.errors import DataError, MemoryLimitError, ModelError, NotFittedError, ParameterError
 from sylvan.matching.class_beam import all_scores
 from sylvan.models.beam_tree import training as beam_tree_training
-from sylvan.models.beam_tree.classes import Classes, classes_of
+from sylvan.models.beam_tree.examples import Classes, classes_of
 
 WOODS = ["elm", "fir", "ash", "oak", "yew", "box"]
 y = np.arange(120) % 6

@@ -1,0 +1,219 @@
+"""The parameters of Beam Tree, and what follows from them alone: how it is trained, and what weights are bound to."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.errors import ParameterError
+from sylvan.indexing import LabelTree
+from sylvan.models.base import Estimator
+from sylvan.models.beam_tree.examples import Examples
+from sylvan.models.beam_tree.training import Learning
+from sylvan.params import Choice, Constraint, Range, Seed, Threads, parameterized
+from sylvan.ranking.class_training import L2, LOSSES, TREE_LOSSES, ClassNoise, ClassTraining, Loss, Optimizer, Selected
+from sylvan.runtime.checkpoint import identity_of
+from sylvan.store import JSON
+
+__all__ = ["BeamTreeParameters", "Bound"]
+
+TREES = ("kmeans", "random", "frequency")
+GIVEN = "given"  # what a tree is called that was a parameter
+NOISES = ("uniform", "unigram")
+
+
+@dataclass(frozen=True)
+class TreeOf(Constraint):
+    """A word that says how the tree is made, or a tree."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, LabelTree) or (isinstance(value, str) and value in TREES)
+
+    def describe(self) -> str:
+        return f"one of {', '.join(map(repr, TREES))}, or a LabelTree"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class ClassWeight(Constraint):
+    """None, "balanced", or a weight for some of the classes."""
+
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value == "balanced"
+        return isinstance(value, Mapping) and all(
+            isinstance(key, (str, numbers.Integral)) and not isinstance(key, bool) and _is_weight(weight)
+            for key, weight in value.items()
+        )
+
+    def describe(self) -> str:
+        return "None, 'balanced', or a dict from classes to floats in [0, inf)"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+def _is_weight(weight: Any) -> bool:
+    if not isinstance(weight, numbers.Real) or isinstance(weight, bool):
+        return False
+    try:
+        return math.isfinite(float(weight)) and float(weight) >= 0
+    except OverflowError:
+        return False
+
+
+@parameterized
+class BeamTreeParameters(Estimator):
+    """Base of BeamTreeClassifier, whose documentation describes each parameter."""
+
+    branching: Annotated[int, Range(2, 1 << 20)] = 10
+    n_candidates: Selected = 9
+    n_noises: Selected = 1
+    loss: Loss = "cane"
+    tree: Annotated[str | LabelTree, TreeOf()] = "kmeans"
+    learning_rate: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
+    optimizer: Optimizer = "adagrad"
+    epochs: Annotated[int, Range(1, 1_000_000)] = 10
+    l2: L2 = 0.0
+    bias: Annotated[float, Range(0)] = 1.0
+    beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
+    noise: Annotated[str, Choice(NOISES)] = "uniform"
+    noise_power: Annotated[float, Range(0, 10)] = 0.75
+    class_weight: Annotated[str | Mapping[Any, float] | None, ClassWeight()] = None
+    seed: Seed = 0
+    n_jobs: Threads = None
+
+    def learning(
+        self, examples: Examples, counts: npt.NDArray[np.int64], rate: float | None = None, epochs: int | None = None
+    ) -> Learning:
+        """How these examples are learned from, where so many rows have been of each class.
+
+        ``rate`` and ``epochs`` stand for ``learning_rate`` and ``epochs``. Noise-contrastive estimation takes sums of
+        shares for as many as there are classes, which they are at first.
+        """
+        learning_rate = self.learning_rate if rate is None else rate
+        same = ("loss", "n_noises", "optimizer", "l2", "bias", "seed")
+        training = ClassTraining(
+            **{name: getattr(self, name) for name in same},
+            n_candidates=min(self.n_candidates, examples.n_classes),
+            learning_rate=1.0 if isinstance(learning_rate, str) else learning_rate,
+            log_normalizer=math.log(examples.n_classes) if self.loss == "nce" else 0.0,
+        )
+        noise = None
+        if self.noise != "uniform":  # a class without rows counts as one row
+            noise = ClassNoise.of(np.maximum(counts, 1).astype(np.float64) ** self.noise_power, len(counts))
+        return Learning(
+            examples, training, isinstance(learning_rate, str), noise, self.tree, self.branching, self.beam,
+            self.epochs if epochs is None else epochs, type(self).__name__,
+        )  # fmt: skip
+
+    def identity(self, examples: Examples) -> dict[str, JSON]:
+        """What tells this training from others, for its checkpoint."""
+        parameters = {name: value for name, value in self.plain_params().items() if name != "n_jobs"}
+        data = {"X": examples.X, "y": examples.ids, "the weight of rows": examples.weight}
+        return identity_of(type(self).__name__, {**parameters, "tree": self.tree}, **data)
+
+    def plain_params(self) -> dict[str, Any]:
+        """The parameters as a manifest can hold them; a tree among them is stored as that of the weights."""
+        tree = None if isinstance(self.tree, LabelTree) else self.tree
+        return {**self.get_params(deep=False), "class_weight": _weight_to_json(self.class_weight), "tree": tree}
+
+    @classmethod
+    def params_from(cls, state: store.State, tree: LabelTree) -> dict[str, Any]:
+        """What :meth:`plain_params` gave, not yet checked.
+
+        Raises
+        ------
+        ModelError
+        """
+        params = store.need_params(state, cls.parameter_names())
+        params["class_weight"] = _weight_from_json(params["class_weight"])
+        params["tree"] = tree if params["tree"] is None else params["tree"]
+        return params
+
+
+def _weight_to_json(value: Any) -> JSON:
+    """``class_weight`` as a manifest can hold it, whose keys are strings alone: pairs for a dict."""
+    if not isinstance(value, Mapping):
+        return value
+    return [[key if isinstance(key, str) else int(key), float(weight)] for key, weight in value.items()]
+
+
+def _weight_from_json(value: JSON) -> Any:
+    """What :func:`_weight_to_json` was given; anything else as it is, for the constraint to refuse."""
+    pairs = isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int) for pair in value
+    )
+    return dict(value) if pairs else value
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The parameters that weights are bound to, whatever is set later."""
+
+    loss: str
+    bias: float
+    branching: int
+    tree: str  # how it was made
+
+    @classmethod
+    def of(cls, model: BeamTreeParameters) -> Bound:
+        """Those of a model."""
+        tree = GIVEN if isinstance(model.tree, LabelTree) else model.tree
+        return cls(model.loss, float(model.bias), int(model.branching), tree)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Bound:
+        """What :meth:`to_json` gave, verified.
+
+        Raises
+        ------
+        ModelError
+        """
+        return cls(
+            store.need_choice(state, "trained_loss", tuple(LOSSES)),
+            store.need_float(state, "trained_bias", 0),
+            store.need_int(state, "trained_branching", 2, 1 << 20),
+            store.need_choice(state, "trained_tree", (*TREES, GIVEN)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {f"trained_{name}": value for name, value in vars(self).items()}
+
+    def refuse_changes(self, model: BeamTreeParameters, tree: LabelTree) -> None:
+        """Refuse to go on with parameters that the weights, of the edges of ``tree``, can't be carried over to.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if (model.loss, model.bias) != (self.loss, self.bias):
+            raise ParameterError(
+                f"loss={self.loss!r} and bias={self.bias:g} were what the first call learned with; partial_fit can't "
+                f"go on with loss={model.loss!r} and bias={model.bias:g}."
+            )
+        if self.loss not in TREE_LOSSES:
+            return
+        if isinstance(model.tree, LabelTree):
+            if model.tree != tree:
+                raise ParameterError(
+                    "The tree of the first call isn't the 'tree' that is set now: its weights belong to its edges, so "
+                    "that partial_fit can't go on with another. fit learns anew."
+                )
+        elif (model.tree, model.branching) != (self.tree, self.branching):
+            raise ParameterError(
+                f"The tree was made by tree={self.tree!r} and branching={self.branching} in the first call; "
+                f"partial_fit can't go on with tree={model.tree!r} and branching={model.branching}. fit learns anew."
+            )
