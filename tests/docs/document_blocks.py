@@ -91,8 +91,8 @@ def run_all(path: Path, commands: str) -> None:
 def _python(block: Block, path: Path, names: dict[str, Any]) -> str:
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        # Empty lines before it make the line numbers of a traceback those of the file.
-        exec(compile("\n" * block.line + block.text, str(path), "exec"), names)
+        # Empty lines make the line numbers those of the file; this file's __future__ imports aren't the reader's.
+        exec(compile("\n" * block.line + block.text, str(path), "exec", dont_inherit=True), names)
     return said.getvalue()
 
 
