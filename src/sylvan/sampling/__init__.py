@@ -1,4 +1,4 @@
-"""Softmax over enormous label sets (PyTorch): samplers of negatives, and the losses trained with them.
+"""Softmax over very many classes (PyTorch): samplers of negatives, and the losses trained with them.
 
 A :class:`Sampler` draws classes for queries and tells the exact log-probability of what it drew; a loss
 turns the draws into an estimate of the softmax's cross-entropy, or of another objective that needs no sum
