@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy_names", "need_torch"]
+__all__ = ["lazy_names", "need_torch", "typed_names"]
+
+
+def typed_names(package: str) -> dict[str, str]:
+    """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it.
+
+    The imports that type checkers read are thus the only table there is.
+    """
+    module = sys.modules[package]
+    block = next(
+        node for node in ast.parse(Path(str(module.__file__)).read_text("utf-8")).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )  # fmt: skip
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {name.name: str(node.module).removeprefix(f"{package}.") for node in imports for name in node.names}
 
 
 def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

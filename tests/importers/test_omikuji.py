@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import sylvan
 from sylvan.errors import ModelError, ParameterError
 from sylvan.importers import from_omikuji
-from sylvan.importers.cbor import read_cbor
+from sylvan.importers.omikuji import read_cbor
 
 from .answers import FIXTURES, copy_of, expected, need_no_crash, need_same, rows
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, repeat
-from typing import Any, NamedTuple
+from itertools import chain, islice, repeat
+from typing import Any, NamedTuple, TypeVar
 
 from sylvan.data.lines import token
 from sylvan.data.streams import InputStream
@@ -19,15 +19,18 @@ __all__ = [
     "collect",
     "complete_rows",
     "encoded",
+    "field_names",
     "in_blocks",
+    "on_one_line",
     "one_kind",
-    "one_line",
     "paired",
     "quoted",
+    "sound_weight",
     "text_lines",
     "unweighted",
-]
+]  # fmt: skip
 
+_T = TypeVar("_T")
 Label = str | int
 Row = tuple[str, list[Any], list[float] | None]
 _STEP = 4096
@@ -83,14 +86,12 @@ def _blocks(found: Iterator[Row], rows: int) -> Iterator[TextData]:
         yield collect(block)
 
 
-def complete_rows(found: Iterator[Row], name: str, what: str = "rows") -> Iterator[Row]:
+def complete_rows(found: Iterator[_T], name: str, what: str = "rows") -> Iterator[_T]:
     """The rows, refused when there are none."""
-    empty = True
-    for row in found:
-        empty = False
-        yield row
-    if empty:
+    first = next(found, None)
+    if first is None:
         raise DataError(f"{name}: the file holds no {what}.")
+    yield from chain((first,), found)
 
 
 def one_kind(place: str, labels: Iterable[Any], kind: type | None) -> type | None:
@@ -103,6 +104,25 @@ def one_kind(place: str, labels: Iterable[Any], kind: type | None) -> type | Non
                 f"{'strings' if kind is str else 'ints'}. Got {quoted(label)} instead."
             )
     return kind
+
+
+def field_names(text_fields: str | Sequence[str]) -> tuple[str, ...]:
+    """The fields, or columns, of the text, checked."""
+    if isinstance(text_fields, str):
+        return (text_fields,)
+    sound = isinstance(text_fields, Sequence) and all(isinstance(name, str) for name in text_fields)
+    if not sound or not text_fields:
+        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
+    return tuple(text_fields)
+
+
+def sound_weight(place: str, weight: Any) -> float:
+    """A label's weight, checked."""
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 3.4e38:
+        raise DataError(
+            f"{place}: a label's weight must be a finite number of at least 0. Got {quoted(weight)} instead."
+        )
+    return float(weight)
 
 
 def text_lines(stream: InputStream) -> Iterator[tuple[str, str]]:
@@ -154,7 +174,7 @@ def unweighted(rows: Iterable[Row], format_: str) -> Iterator[tuple[int, str, li
         yield number, text, labels
 
 
-def one_line(number: int, text: str, replace: bool, format_: str, tab: bool = False) -> str:
+def on_one_line(number: int, text: str, replace: bool, format_: str, tab: bool = False) -> str:
     """A text that stands on one line: line breaks (and tabs) become blanks or are refused."""
     if not (_BREAK.search(text) or (tab and "\t" in text)):
         return text

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sylvan.lazy import lazy_names, need_torch
+from sylvan.lazy import lazy_names, need_torch, typed_names
 
 need_torch("sylvan.sampling")
 
@@ -38,48 +38,16 @@ if TYPE_CHECKING:
     from sylvan.sampling.samplers.base import Sampler as Sampler
     from sylvan.sampling.samplers.base import StaleSamplerWarning as StaleSamplerWarning
     from sylvan.sampling.samplers.in_batch import InBatch as InBatch
-    from sylvan.sampling.samplers.log_uniform import LogUniform as LogUniform
     from sylvan.sampling.samplers.lsh import LSH as LSH
     from sylvan.sampling.samplers.rff import RFF as RFF
     from sylvan.sampling.samplers.softmax import Softmax as Softmax
     from sylvan.sampling.samplers.sphere import Sphere as Sphere
-    from sylvan.sampling.samplers.uniform import Uniform as Uniform
-    from sylvan.sampling.samplers.unigram import Unigram as Unigram
+    from sylvan.sampling.samplers.static import LogUniform as LogUniform
+    from sylvan.sampling.samplers.static import Uniform as Uniform
+    from sylvan.sampling.samplers.static import Unigram as Unigram
 
-# Where each public name lives; a module is loaded when a name of it is first asked for.
-_PLACES = {
-    "Draw": "samplers.base",
-    "Sampler": "samplers.base",
-    "StaleSamplerWarning": "samplers.base",
-    "Uniform": "samplers.uniform",
-    "LogUniform": "samplers.log_uniform",
-    "Unigram": "samplers.unigram",
-    "InBatch": "samplers.in_batch",
-    "Softmax": "samplers.softmax",
-    "LSH": "samplers.lsh",
-    "Sphere": "samplers.sphere",
-    "RFF": "samplers.rff",
-    "ExactMIDX": "midx.exact_midx",
-    "MIDX": "midx.midx",
-    "ClassLoss": "losses.loss",
-    "SampledSoftmaxLoss": "losses.sampled_softmax",
-    "FullSoftmaxLoss": "losses.full_softmax",
-    "NCELoss": "losses.nce",
-    "NegativeSamplingLoss": "losses.negative_sampling",
-    "BlackOutLoss": "losses.black_out",
-    "OneVsEachLoss": "losses.one_vs_each",
-    "CANELoss": "losses.cane",
-    "BeamTreeHead": "heads.beam_tree_head",
-    "BestClasses": "heads.beam_tree_head",
-    "FrequencySubsets": "losses.frequency_subsets",
-    "RowwiseAdagrad": "rowwise_adagrad",
-    "HarmfulOptimizerWarning": "rowwise_adagrad",
-    "check_optimizer": "rowwise_adagrad",
-    "make_head": "by_name",
-    "make_loss": "by_name",
-    "make_sampler": "by_name",
-}
+_PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
 
 __all__ = sorted(_PLACES)
 
-__getattr__, __dir__ = lazy_names("sylvan.sampling", _PLACES)
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -38,9 +38,9 @@ def _midx(line: str, **fixed: Any) -> _Known:
 _JOINT = {"learnable": "joint", "class_weights": None}  # as the paper has it; weights only did harm here
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
-    "uniform": _Known("samplers.uniform", "Uniform", "every class alike"),
-    "log-uniform": _Known("samplers.log_uniform", "LogUniform", "Zipf's law, for ids sorted by falling frequency"),
-    "unigram": _Known("samplers.unigram", "Unigram", "classes as often as they occur (needs counts)"),
+    "uniform": _Known("samplers.static", "Uniform", "every class alike"),
+    "log-uniform": _Known("samplers.static", "LogUniform", "Zipf's law, for ids sorted by falling frequency"),
+    "unigram": _Known("samplers.static", "Unigram", "classes as often as they occur (needs counts)"),
     "in-batch": _Known("samplers.in_batch", "InBatch", "the other targets of the batch"),
     "softmax": _Known("samplers.softmax", "Softmax", "the exact softmax, at its full cost: the oracle"),
     "lsh": _Known("samplers.lsh", "LSH", "classes that share hash signs with the query"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sylvan.lazy import lazy_names, need_torch
+from sylvan.lazy import lazy_names, need_torch, typed_names
 
 need_torch("sylvan.tasks")
 
@@ -22,17 +22,8 @@ if TYPE_CHECKING:
     from sylvan.tasks.sequence_split import split_sequences as split_sequences
     from sylvan.tasks.sequential_recommendation import SequentialRecommendation as SequentialRecommendation
 
-# Where each public name lives; a module is loaded when a name of it is first asked for.
-_PLACES = {
-    "ExtremeClassification": "extreme_classification",
-    "LanguageModel": "language_model",
-    "SequentialRecommendation": "sequential_recommendation",
-    "build_corpus": "corpus",
-    "read_corpus": "corpus",
-    "run_task": "running",
-    "split_sequences": "sequence_split",
-}
+_PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
 
 __all__ = sorted(_PLACES)
 
-__getattr__, __dir__ = lazy_names("sylvan.tasks", _PLACES)
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -1,21 +1,60 @@
-"""What the tasks have in common: an output layer over classes with any sampler and loss, and how it is trained."""
+"""What the tasks have in common: an output layer over classes with any sampler and loss, and its optimisers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
 from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
-from sylvan.sampling import BeamTreeHead, ClassLoss, Sampler
+from sylvan.sampling import BeamTreeHead, ClassLoss, RowwiseAdagrad, Sampler, check_optimizer
 from sylvan.tasks.objective import ClassObjective, negatives
-from sylvan.tasks.table_optimizer import TABLE_OPTIMIZERS
 
-__all__ = ["Task"]
+__all__ = ["TABLE_OPTIMIZERS", "Task", "objective_optimizers", "table_optimizer"]
+
+TABLE_OPTIMIZERS = ("adagrad", "rowwise-adagrad", "sgd", "adam")
+
+
+def table_optimizer(
+    name: str, tables: Sequence[nn.Parameter], rate: float, *, sparse: bool, warn: bool = False
+) -> torch.optim.Optimizer:
+    """The optimiser of that name.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`TABLE_OPTIMIZERS`.
+    tables : sequence of nn.Parameter
+    rate : float
+    sparse : bool
+        Whether their gradients are sparse, which Adam has to know.
+    warn : bool
+        Whether they are class tables of a sampled loss, which Adam ruins: see
+        :func:`sylvan.sampling.check_optimizer`.
+    """
+    made: torch.optim.Optimizer
+    if name == "adagrad":
+        made = RowwiseAdagrad(tables, lr=rate, elementwise=True)
+    elif name == "rowwise-adagrad":
+        made = RowwiseAdagrad(tables, lr=rate)
+    elif name == "sgd":
+        made = torch.optim.SGD(tables, lr=rate)
+    else:
+        made = torch.optim.SparseAdam(tables, lr=rate) if sparse else torch.optim.Adam(tables, lr=rate)
+    if warn:
+        check_optimizer(made, tables[0])
+    return made
+
+
+def objective_optimizers(name: str, objective: ClassObjective, rate: float) -> list[torch.optim.Optimizer]:
+    """The optimiser of that name for what an objective has of tables, a head's weights among them; none without."""
+    tables, headed = objective.tables(), objective.head is not None
+    return [table_optimizer(name, tables, rate, sparse=headed, warn=headed)] if tables else []
 
 
 @parameterized

@@ -16,8 +16,7 @@ from sylvan.indexing import pifa
 from sylvan.neural.text.bag_encoder import BagEncoder
 from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
-from sylvan.tasks.base import Task
-from sylvan.tasks.table_optimizer import objective_optimizers, table_optimizer
+from sylvan.tasks.base import Task, objective_optimizers, table_optimizer
 from sylvan.topk import TopK
 
 __all__ = ["ExtremeClassification", "checksum_of_matrices"]

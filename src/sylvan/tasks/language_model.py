@@ -15,10 +15,9 @@ from sylvan.errors import DataError
 from sylvan.neural.sequence.causal_transformer import CausalTransformer
 from sylvan.neural.sequence.lstm import LSTMEncoder
 from sylvan.params import KW_ONLY, Choice, Range, parameterized
-from sylvan.tasks.base import Task
+from sylvan.tasks.base import Task, objective_optimizers, table_optimizer
 from sylvan.tasks.contexts import context_centers
 from sylvan.tasks.corpus import END, Corpus
-from sylvan.tasks.table_optimizer import objective_optimizers, table_optimizer
 
 __all__ = ["LanguageModel"]
 

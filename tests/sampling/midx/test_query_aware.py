@@ -15,8 +15,7 @@ from sylvan.errors import ParameterError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX
 from sylvan.sampling.midx.multi_index import MultiIndex
-from sylvan.sampling.midx.query_space import QuerySpace
-from sylvan.sampling.midx.recent_queries import RecentQueries, mean_softmax
+from sylvan.sampling.midx.query_space import QuerySpace, RecentQueries, mean_softmax
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 from sylvan import data
 from sylvan.data.streams import open_read, open_write
-from sylvan.data.text_rows import Row, encoded, one_line, text_lines, unweighted
+from sylvan.data.text_rows import Row, encoded, on_one_line, text_lines, unweighted
 from sylvan.errors import DataError
 
 __all__ = ["COLUMNS", "NO_LABELS", "TextOptions", "stream_texts", "write_texts"]
@@ -135,4 +135,4 @@ def _write_lines(path: str, rows: Iterable[Row], options: TextOptions) -> None:
                 raise DataError(
                     f"Row {number} has labels, and plain text holds none: name another format, or say --texts-only."
                 )
-            stream.write(encoded(number, one_line(number, text, options.one_line, "plain text") + "\n"))
+            stream.write(encoded(number, on_one_line(number, text, options.one_line, "plain text") + "\n"))

@@ -15,12 +15,12 @@ from sylvan.data.text_rows import (
     complete_rows,
     encoded,
     in_blocks,
-    one_line,
+    on_one_line,
     paired,
     quoted,
     text_lines,
     unweighted,
-)
+)  # fmt: skip
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 
@@ -94,12 +94,9 @@ def write_annif_tsv(
     with open_write(path) as stream, progress("writing", None, "line") as bar:
         for number, text, row in unweighted(paired(texts, labels, weights), "Annif's TSV"):
             uris = " ".join(f"<{_uri(number, label)}>" for label in row)
-            stream.write(encoded(number, f"{_on_one_line(number, text, one_line)}\t{uris}\n"))
+            line = on_one_line(number, text, one_line, "Annif's TSV", tab=True)
+            stream.write(encoded(number, f"{line}\t{uris}\n"))
             bar.update(1)
-
-
-def _on_one_line(number: int, text: str, replace: bool) -> str:
-    return one_line(number, text, replace, "Annif's TSV", tab=True)
 
 
 def _uri(number: int, label: Label) -> str:

@@ -23,7 +23,7 @@ from sylvan.data.text_rows import (
     quoted,
     text_lines,
     unweighted,
-)
+)  # fmt: skip
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 

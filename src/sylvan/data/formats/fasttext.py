@@ -14,11 +14,11 @@ from sylvan.data.text_rows import (
     complete_rows,
     encoded,
     in_blocks,
-    one_line,
+    on_one_line,
     paired,
     text_lines,
     unweighted,
-)
+)  # fmt: skip
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 
@@ -154,7 +154,7 @@ def _word(number: int, label: str, prefix: str, blanks: str | None) -> str:
 
 
 def _text(number: int, text: str, prefix: str, replace: bool) -> str:
-    text = one_line(number, text, replace, "fastText's format")
+    text = on_one_line(number, text, replace, "fastText's format")
     if prefix in text and any(word.startswith(prefix) for word in _BLANK.split(text)):
         raise DataError(f"The text of row {number} holds a word that begins with {prefix!r}, which would be a label.")
     return text

@@ -10,14 +10,27 @@ from typing import Any
 
 from sylvan.data.lines import token
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
-from sylvan.data.text_rows import Label, Row, TextData, collect, in_blocks, one_kind, paired, quoted
-from sylvan.errors import DataError, ParameterError
+from sylvan.data.text_rows import (
+    Label,
+    Row,
+    TextData,
+    collect,
+    complete_rows,
+    field_names,
+    in_blocks,
+    one_kind,
+    paired,
+    quoted,
+    sound_weight,
+    text_lines,
+)  # fmt: skip
+from sylvan.errors import DataError
 from sylvan.parallel import progress
 
 __all__ = ["TextData", "read_jsonl", "read_records", "stream_jsonl", "write_jsonl", "write_records"]
 
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_STEP = 4096
+_BLANKS = " \t\r\v\f"  # of lines that are passed over
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_jsonl(
@@ -118,18 +131,14 @@ def _rows(
     separator: str,
 ) -> Iterator[Row]:
     """Text, labels and their weights of every object of a file."""
-    fields = _field_tuple(text_fields)
+    fields = field_names(text_fields)
     kind: type | None = None
-    empty = True
     with open_read(path) as stream:
-        for place, record in _objects(stream):
-            empty = False
+        for place, record in complete_rows(_objects(stream), stream.name, "objects"):
             text = separator.join(filter(None, (_text(place, record, name) for name in fields)))
             row, row_weights = _labels(place, record, labels_field, require_labels)
             kind = one_kind(place, row, kind)
             yield text, row, row_weights
-        if empty:
-            raise DataError(f"{stream.name}: the file holds no objects.")
 
 
 def read_records(path: PathLike) -> Iterator[dict[str, Any]]:
@@ -226,28 +235,22 @@ def write_records(path: PathLike, records: Iterable[Mapping[str, Any]]) -> None:
 
 def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of a file, with "file, line n" for messages."""
-    with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
-        for number, line in stream.lines():
-            if number % _STEP == 0:
-                stream.report(bar)
-            if not line or line.isspace():
-                continue
-            place = f"{stream.name}, line {number}"
-            try:
-                record = json.loads(line.decode("utf-8"))
-            except UnicodeDecodeError as error:
-                raise DataError(f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line).") from error
-            except RecursionError as error:
-                raise DataError(f"{place}: the JSON is nested too deeply.") from error
-            except ValueError as error:
-                message = getattr(error, "msg", str(error))
-                column = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-                raise DataError(f"{place}: not JSON, {message}{column}. Got {token(line)} instead.") from error
-            if not isinstance(record, dict):
-                raise DataError(f"{place}: must be a JSON object. Got {token(line)} instead.")
-            if _SURROGATE.search(line):
-                _refuse_half_characters(place, record)
-            yield place, record
+    for place, line in text_lines(stream):
+        if not line.strip(_BLANKS):
+            continue
+        try:
+            record = json.loads(line)
+        except RecursionError as error:
+            raise DataError(f"{place}: the JSON is nested too deeply.") from error
+        except ValueError as error:
+            message = getattr(error, "msg", str(error))
+            column = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            raise DataError(f"{place}: not JSON, {message}{column}. Got {token(line.encode())} instead.") from error
+        if not isinstance(record, dict):
+            raise DataError(f"{place}: must be a JSON object. Got {token(line.encode())} instead.")
+        if _SURROGATE.search(line):
+            _refuse_half_characters(place, record)
+        yield place, record
 
 
 def _refuse_half_characters(place: str, record: dict[str, Any]) -> None:
@@ -255,15 +258,6 @@ def _refuse_half_characters(place: str, record: dict[str, Any]) -> None:
         json.dumps(record, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"{place}: an escape \\ud800 to \\udfff stands alone, which is half a character.") from error
-
-
-def _field_tuple(text_fields: str | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(text_fields, str):
-        return (text_fields,)
-    sound = isinstance(text_fields, Sequence) and all(isinstance(name, str) for name in text_fields)
-    if not sound or not text_fields:
-        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
-    return tuple(text_fields)
 
 
 def _text(place: str, record: dict[str, Any], name: str) -> str:
@@ -307,18 +301,13 @@ def _labels(
                 raise DataError(
                     f"{place}: a label must be a name or a pair [label, weight]. Got {quoted(item)} instead."
                 )
-            label, weight = item
-            weighted = True
-            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 3.4e38:
-                raise DataError(
-                    f"{place}: a label's weight must be a finite number of at least 0. Got {quoted(weight)} instead."
-                )
+            label, weight, weighted = item[0], sound_weight(place, item[1]), True
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise DataError(f"{place}: a label must be a string or an int. Got {quoted(label)} instead.")
         if weight is None:
             found.setdefault(label, 1.0)
         else:
-            found[label] = found.get(label, 0.0) + float(weight)
+            found[label] = found.get(label, 0.0) + weight
     if weighted and not all(math.isfinite(weight) for weight in found.values()):
         raise DataError(f"{place}: the weights of a repeated label sum to no finite number.")
     return list(found), list(found.values()) if weighted else None

@@ -15,11 +15,11 @@ from sylvan.data.text_rows import (
     complete_rows,
     encoded,
     in_blocks,
-    one_line,
+    on_one_line,
     paired,
     quoted,
     text_lines,
-)
+)  # fmt: skip
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 
@@ -106,16 +106,13 @@ def write_pecos(
                 first = ",".join(map(str, numbers))
             else:
                 first = ",".join(f"{id_}::{weight!r}" for id_, weight in zip(numbers, row_weights, strict=True))
-            stream.write(encoded(number, f"{first}\t{_text(number, text, one_line)}\n"))
+            line = on_one_line(number, text, one_line, "PECOS's format", tab=True)
+            stream.write(encoded(number, f"{first}\t{line}\n"))
             bar.update(1)
         if items is not None:  # before the texts take their name: both files appear, or neither
             with open_write(items) as names:
                 for name in ids:
                     names.write(encoded(-1, name + "\n"))
-
-
-def _text(number: int, text: str, replace: bool) -> str:
-    return one_line(number, text, replace, "PECOS's format", tab=True)
 
 
 def _id(number: int, label: Label, ids: dict[str, int], items: PathLike | None) -> int:

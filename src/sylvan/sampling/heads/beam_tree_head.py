@@ -24,7 +24,7 @@ from sylvan.sampling.losses.loss import (
 )
 from sylvan.sampling.losses.outside import Selection, cane_losses, select
 from sylvan.sampling.samplers.base import Sampler
-from sylvan.sampling.samplers.uniform import Uniform
+from sylvan.sampling.samplers.static import Uniform
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers, slices, without_gradient
 
 __all__ = ["BeamTreeHead", "BestClasses"]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sylvan.sampling.losses.loss import ABSENT
-from sylvan.sampling.losses.noise_loss import Contrast, MaskedNoiseLoss
+from sylvan.sampling.losses.sampled_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["BlackOutLoss"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.params import KW_ONLY, Choice, Range, attribute, parameterized
-from sylvan.sampling.losses.candidates import CandidateModel
+from sylvan.sampling.losses.cane import CandidateModel
 from sylvan.sampling.losses.loss import Positives
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.tensors import need_floats
@@ -126,7 +126,6 @@ class FrequencySubsets(CandidateModel):
         self.register_buffer("starts", starts)
         self.register_buffer("subset_of", subset_of)
         self.subset_vectors = nn.Parameter(torch.zeros(self.n_subsets, self.dim, device=order.device))
-
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, n_candidates), -1 where there is none."""

@@ -73,7 +73,6 @@ class FullSoftmaxLoss(ClassLoss):
     _: KW_ONLY
     chunk_size: Annotated[int | None, Range(1)] = None
 
-
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         wanted = positives(targets, self.ignore_index)
         chunk = self.chunk_size

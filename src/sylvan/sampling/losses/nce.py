@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.params import KW_ONLY, Range, parameterized
-from sylvan.sampling.losses.noise_loss import Contrast, MaskedNoiseLoss
+from sylvan.sampling.losses.sampled_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["NCELoss"]
 
@@ -93,7 +93,6 @@ class NCELoss(MaskedNoiseLoss):
         super().__post_init__()
         if self.learn_normalizer:
             self.learned_log_normalizer = nn.Parameter(torch.tensor(self._constant()))
-
 
     def _constant(self) -> float:
         return math.log(self.sampler.n_classes) if self.log_normalizer is None else float(self.log_normalizer)

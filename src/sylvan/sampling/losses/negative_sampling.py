@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from sylvan.sampling.losses.noise_loss import Contrast, MaskedNoiseLoss
+from sylvan.sampling.losses.sampled_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["NegativeSamplingLoss"]
 

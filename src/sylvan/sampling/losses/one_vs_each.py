@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from sylvan.sampling.losses.noise_loss import Contrast, NoiseLoss
+from sylvan.sampling.losses.sampled_loss import Contrast, NoiseLoss
 
 __all__ = ["OneVsEachLoss"]
 
@@ -66,8 +66,6 @@ class OneVsEachLoss(NoiseLoss):
     >>> value.shape, table.grad.is_sparse
     (torch.Size([]), True)
     """
-
-
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
         weights = (-contrast.noise_log_q).exp().expand_as(contrast.hits).masked_fill(contrast.hits, 0.0)

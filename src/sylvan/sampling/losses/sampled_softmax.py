@@ -110,7 +110,6 @@ class SampledSoftmaxLoss(SampledLoss):
     accidental: Annotated[str, Choice(("paper", "remove", "keep"))] = "remove"
     corrected_positive: bool = False
 
-
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         wanted = positives(targets, self.ignore_index)
         draw = self._draw(queries, wanted)

@@ -1,27 +1,21 @@
-"""Draws from cells of classes: by two stages for two codebooks, from a list of all cells otherwise.
-
-One uniform number decides a draw: where it falls among the cells says which cell, and where within that cell's part
-says which of its classes (in float64, whose 53 bits are enough for both).
-"""
+"""Draws of cells and of classes within them, by PyTorch's operations or by the compiled kernel."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from sylvan.sampling.midx.multi_index import MultiIndex
+from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert
 
 __all__ = [
-    "THIN",
-    "FirstStage",
-    "draw_cells",
-    "draw_in_stages",
-    "first_stage",
-    "heights_of_cells",
-    "within",
-]
+    "THIN", "FirstStage", "draw_cells", "draw_in_stages", "first_stage", "heights_of_cells", "kernel_is_there",
+    "native_draw", "within",
+]  # fmt: skip
 
 THIN = 1e-200  # below this partition a product of two scores may have underflown beside ones that count
 
@@ -107,3 +101,37 @@ def draw_cells(cell_scores: Tensor, counts: Tensor, coins: Tensor) -> tuple[Tens
     heights, log_partition = heights_of_cells(cell_scores, counts)
     cells, rest = invert(heights, coins)
     return cells, rest, log_partition
+
+
+@functools.cache
+def _kernels() -> Any:
+    try:
+        from sylvan import kernels
+    except ImportError:
+        return None
+    return kernels
+
+
+def kernel_is_there() -> bool:
+    """Whether the compiled code can be loaded."""
+    return _kernels() is not None
+
+
+def native_draw(stage: FirstStage, scores: list[Tensor], index: MultiIndex, coins: Tensor) -> Draw:
+    """What :func:`sylvan.sampling.midx.cell_draws.draw_in_stages` draws with the same coins, with its log-probability.
+
+    Parameters
+    ----------
+    stage : FirstStage
+    scores : list of two Tensors of float32, shape (batch, n_codewords)
+        The log-scores that the stage was made of.
+    index : MultiIndex
+        Of two codebooks.
+    coins : Tensor of float64, shape (batch, n)
+    """
+    ids = torch.empty(coins.shape, dtype=torch.int64)
+    log_q = torch.empty(coins.shape, dtype=torch.float32)
+    cells = [index.offsets, index.masses(), index.order, index.heights, index.own_scores]
+    tensors = [stage.heights, stage.second, *scores, *cells, coins, ids, log_q]
+    _kernels().midx_draw(*(tensor.contiguous().numpy() for tensor in tensors))
+    return Draw(ids, log_q)

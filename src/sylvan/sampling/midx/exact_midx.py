@@ -7,8 +7,7 @@ from torch import Tensor
 
 from sylvan.indexing.codebooks import fit_codebooks, reconstruct
 from sylvan.params import attribute, parameterized
-from sylvan.sampling.midx.multi_index import MultiIndex
-from sylvan.sampling.midx.multi_index_sampler import MultiIndexSampler
+from sylvan.sampling.midx.multi_index import MultiIndex, MultiIndexSampler
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert, product
 
@@ -72,12 +71,10 @@ class ExactMIDX(MultiIndexSampler):
 
     residuals: Tensor = attribute()
 
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.index = MultiIndex(self.n_classes, self.dim, self.n_codewords, self.n_codebooks, self.quantizer)
         self.register_buffer("residuals", torch.zeros(self.n_classes, self.dim))  # sorted by cell, like the index
-
 
     def _refresh(self, table: Tensor) -> None:
         books = fit_codebooks(

@@ -18,6 +18,8 @@ from sylvan.sampling.midx.cell_draws import (
     draw_in_stages,
     first_stage,
     heights_of_cells,
+    kernel_is_there,
+    native_draw,
     within,
 )
 from sylvan.sampling.midx.codeword_learning import (
@@ -27,11 +29,8 @@ from sylvan.sampling.midx.codeword_learning import (
     heaviest_codes,
     joint_loss,
 )
-from sylvan.sampling.midx.multi_index import MultiIndex
-from sylvan.sampling.midx.multi_index_sampler import MultiIndexSampler
-from sylvan.sampling.midx.native_draws import kernel_is_there, native_draw
-from sylvan.sampling.midx.query_space import QuerySpace
-from sylvan.sampling.midx.recent_queries import RecentQueries, mean_softmax
+from sylvan.sampling.midx.multi_index import MultiIndex, MultiIndexSampler
+from sylvan.sampling.midx.query_space import QuerySpace, RecentQueries, mean_softmax
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert
 
@@ -164,7 +163,6 @@ class MIDX(MultiIndexSampler):
             self.recent = RecentQueries(self.n_queries, self.dim)
         if learnable and not joint:
             self.learner = CodewordLearner(self.n_steps, self.index.sizes, self.n_codewords)
-
 
     # The index.
 

@@ -69,7 +69,6 @@ class Sampler(Parameterized, nn.Module):
         self._refreshed = False
         self._draws_since_refresh = 0
 
-
     # What users call.
 
     @without_gradient

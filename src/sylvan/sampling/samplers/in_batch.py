@@ -93,7 +93,6 @@ class InBatch(Sampler):
         self.register_buffer("position", torch.zeros((), dtype=torch.int64))  # targets that have passed
         self.register_buffer("total_rate", torch.zeros((), dtype=torch.float64))  # sum of 1 / interval
 
-
     @without_gradient
     def observe(self, targets: Tensor) -> None:
         """Take the batch's targets as what is drawn from next, and count them for the estimate.

@@ -96,7 +96,6 @@ class LSH(AdaptiveSampler):
         self.register_buffer("members", torch.zeros(n_tables, n_classes, dtype=torch.int32))
         self.register_buffer("starts", torch.zeros(n_tables, (1 << n_bits) + 1, dtype=torch.int64))
 
-
     def _codes(self, vectors: Tensor) -> Tensor:
         """Bucket of each vector (n, dim or dim + 1) in each table, int64 (n, n_tables)."""
         planes = self.planes[:, : vectors.shape[1]]  # a query's added dimension is 0

@@ -56,7 +56,6 @@ class Softmax(AdaptiveSampler):
         super().__post_init__()
         self.register_buffer("table", torch.zeros(self.n_classes, self.dim))
 
-
     def _refresh(self, table: Tensor) -> None:
         self.table.copy_(table)
 

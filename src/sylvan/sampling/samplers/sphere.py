@@ -77,7 +77,6 @@ class Sphere(KernelSampler):
         if self.tree is not None:
             self.register_buffer("moment", torch.zeros(len(self.upper), dtype=torch.float64))
 
-
     def _rows(self, embeddings: Tensor) -> Tensor:
         return embeddings
 
