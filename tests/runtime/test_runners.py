@@ -34,8 +34,7 @@ def fail(base: int) -> np.ndarray:
 
 def jobs(n: int = 5, packing: Packing[Any] | None = ARRAY) -> list[Job[np.ndarray]]:
     return [
-        Job(f"square{i}", squares, {"base": i, "size": i % 3}, cost=i, peak_bytes=10, packing=packing)
-        for i in range(n)
+        Job(f"square{i}", squares, {"base": i, "size": i % 3}, cost=i, peak_bytes=10, packing=packing) for i in range(n)
     ]
 
 
@@ -243,3 +242,50 @@ def test_a_damaged_block_is_a_sentence(change: Callable[[store.State], None]) ->
     change(state)
     with pytest.raises(ModelError, match="is damaged"):
         list(read_block(state))
+
+
+def test_what_a_loop_goes_on_from_replaces_what_it_went_on_from(tmp_path: Path) -> None:
+    def opened(block_bytes: int = 1) -> Runner:
+        checkpoint = Checkpoint(tmp_path / "work")
+        checkpoint.open({})
+        checkpoint.close()
+        return Checkpointed(Runner(), checkpoint, block_bytes=block_bytes).within("part")
+
+    def blocks() -> int:
+        return len(list((tmp_path / "work").glob("block*")))
+
+    runner = opened()
+    assert runner.load(["step"], ARRAY) is None
+    for step in range(3):
+        runner.run(jobs(4))
+        runner.save("step", np.array([step]), ARRAY)
+        runner.forget(["square1", "square2", "no such thing"])
+        assert blocks() == 3
+    runner = opened()
+    assert [each.tolist() for each in runner.load(["step", "square3"], ARRAY) or []] == [[2], [9]]
+    assert runner.load(["step", "square1"], ARRAY) is None
+    newest = max((tmp_path / "work").glob("block*"))
+    (tmp_path / "work" / "block000009").mkdir()  # what a kill can leave of a deletion
+    opened()
+    assert newest.exists() and blocks() == 3
+    assert Runner().within("part").load(["step"], ARRAY) is None
+    Runner().save("step", np.zeros(1), ARRAY)
+    Runner().forget(["step"])
+
+
+def test_results_that_share_a_block_stay_until_none_is_needed(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "work")
+    checkpoint.open({})
+    runner = Checkpointed(Runner(), checkpoint, block_bytes=1 << 20)
+    runner.run(jobs(3))
+    runner.forget(["square0"])  # it waits in memory
+    checkpoint.begin()
+    runner.flush()
+    assert [sorted(block_names(store.load(path))) for path in (tmp_path / "work").glob("block*")] == [
+        ["square1", "square2"]
+    ]
+    runner.forget(["square1"])
+    assert runner.load(["square2"], ARRAY) is not None
+    runner.forget(["square2"])
+    assert not list((tmp_path / "work").glob("block*"))
+    checkpoint.close()

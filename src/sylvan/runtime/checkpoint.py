@@ -156,6 +156,10 @@ class Checkpoint:
         except ModelError:
             return None
 
+    def drop(self, name: str) -> None:
+        """Delete a part; when that is interrupted, what remains is not whole and counts as none."""
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+
     def names(self, prefix: str) -> list[str]:
         """The parts whose names begin so, in order of their names."""
         return sorted(name for name in os.listdir(self.folder) if name.startswith(prefix)) if self._begun else []

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sylvan.errors import ModelError, ParameterError
 from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
-from sylvan.runtime.jobs import Arrays, Job, Results, Runner, Wrapper
+from sylvan.runtime.jobs import Arrays, Job, Packing, Results, Runner, Wrapper
 from sylvan.runtime.machine import private_bytes
 from sylvan.runtime.memory import WithinMemory, parse_bytes
 from sylvan.store import JSON
@@ -59,10 +59,12 @@ class Checkpointed(Wrapper):
         self._bytes, self._due = 0, time.monotonic() + SECONDS
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._number = 0
-        for block in checkpoint.names(_BLOCK):
+        blocks = checkpoint.names(_BLOCK)
+        for block in blocks:
             self._number = int(block.removeprefix(_BLOCK)) + 1
             for name in self._names_in(block):
-                self._block_of[name] = block
+                self._block_of[name] = block  # of what was stored twice the later
+        self._drop_unused(blocks)
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
         results: Results[_Result] = _Stored(self, jobs) if self._spill else Results([None] * len(jobs))  # type: ignore[list-item]
@@ -105,13 +107,37 @@ class Checkpointed(Wrapper):
                 batch = self._take()
             self._write(batch)
 
+    def load(self, names: Sequence[str], packing: Packing[_Result]) -> list[_Result] | None:
+        jobs: list[Job[Any]] = [Job(name, dict, {}, packing=packing) for name in names]
+        found = dict(self.stored(jobs))
+        return [found[i] for i in range(len(names))] if len(found) == len(names) else None
+
+    def save(self, name: str, value: _Result, packing: Packing[_Result]) -> None:
+        self._put(name, packing.pack(value))
+        self.flush()
+
+    def forget(self, names: Sequence[str]) -> None:
+        with self._lock:
+            for name in names:
+                self._bytes -= _size(self._waiting.pop(name, {}))
+        written = [name for name in names if name in self._block_of]
+        if written:
+            self.flush()  # what was made of them is on the disk before they go
+            with self._writing:
+                self._drop_unused([self._block_of.pop(name) for name in written])
+
+    def _drop_unused(self, blocks: Sequence[str]) -> None:
+        """Delete those of some blocks that hold nothing that may be asked for."""
+        for block in set(blocks) - set(self._block_of.values()):
+            self._checkpoint.drop(block)
+
     def _put(self, name: str, arrays: Arrays) -> None:
         """Let a result wait until a block is full, or has waited long enough, and is written."""
         if not self._checkpoint.writes:
             return
         with self._lock:
+            self._bytes += _size(arrays) - _size(self._waiting.get(name, {}))
             self._waiting[name] = arrays
-            self._bytes += sum(array.nbytes + OBJECT_BYTES for array in arrays.values())
             full = self._bytes >= self._block_bytes or time.monotonic() >= self._due
             batch = self._take() if full else {}
         self._write(batch)
@@ -136,7 +162,9 @@ class Checkpointed(Wrapper):
                 block = f"{_BLOCK}{self._number:06d}"
                 self._checkpoint.write(block, block_state(results))
                 self._number += 1
+                before = [self._block_of[name] for name, _ in results if name in self._block_of]
                 self._block_of.update((name, block) for name, _ in results)
+                self._drop_unused(before)
                 results.clear()
             self._due = time.monotonic() + SECONDS
             self.inner.release()
@@ -168,6 +196,10 @@ class Checkpointed(Wrapper):
             with suppress(ModelError):
                 return block_names(state)
         return []
+
+
+def _size(arrays: Arrays) -> int:
+    return sum(array.nbytes + OBJECT_BYTES for array in arrays.values())
 
 
 class _Stored(Results[_Result]):

@@ -216,6 +216,18 @@ class Runner:
     def flush(self) -> None:
         """Bring results that are stored later to safety, where anything has been stored."""
 
+    # ---------------------------------------- what a loop goes on from
+
+    def load(self, names: Sequence[str], packing: Packing[_Result]) -> list[_Result] | None:
+        """What is stored under names of jobs, or by :meth:`save`; None unless all of it is there and whole."""
+        return None
+
+    def save(self, name: str, value: _Result, packing: Packing[_Result]) -> None:
+        """Store what a loop goes on from, instead of what was stored under this name before."""
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Delete what is stored under these names, as far as there is any: nothing that comes later needs it."""
+
 
 class Wrapper(Runner):
     """A runner over another one, which does what this one doesn't."""
@@ -245,6 +257,15 @@ class Wrapper(Runner):
     def flush(self) -> None:
         self.inner.flush()
 
+    def load(self, names: Sequence[str], packing: Packing[_Result]) -> list[_Result] | None:
+        return self.inner.load(names, packing)
+
+    def save(self, name: str, value: _Result, packing: Packing[_Result]) -> None:
+        self.inner.save(name, value, packing)
+
+    def forget(self, names: Sequence[str]) -> None:
+        self.inner.forget(names)
+
 
 class Within(Wrapper):
     """Puts a name before those of all jobs, so that the parts of a training have names of their own."""
@@ -264,6 +285,15 @@ class Within(Wrapper):
 
     def folder(self, name: str) -> str | None:
         return self.inner.folder(f"{self._name}.{name}")
+
+    def load(self, names: Sequence[str], packing: Packing[_Result]) -> list[_Result] | None:
+        return self.inner.load([f"{self._name}.{name}" for name in names], packing)
+
+    def save(self, name: str, value: _Result, packing: Packing[_Result]) -> None:
+        self.inner.save(f"{self._name}.{name}", value, packing)
+
+    def forget(self, names: Sequence[str]) -> None:
+        self.inner.forget([f"{self._name}.{name}" for name in names])
 
     def _named(self, job: Job[_Result]) -> Job[_Result]:
         return dataclasses.replace(job, name=f"{self._name}.{job.name}")

@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan.errors import DataError, ModelError
+from sylvan.errors import DataError
 from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded
 from sylvan.lazy import need_torch
 from sylvan.matching.bucket_network import BucketNetwork, Float32
 from sylvan.models.irli.affinity import best_buckets_by_instances, best_buckets_by_vectors, expected_affinity
 from sylvan.models.irli.judge import Judge, RecallJudge
-from sylvan.models.irli.rounds import Round
+from sylvan.models.irli.rounds import PROGRESS, Partitions, Progress, Round
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.parallel import map_parallel
-from sylvan.runtime import ARRAY, Job, Packing, Runner
-from sylvan.runtime.jobs import Arrays
+from sylvan.runtime import ARRAY, Job, Runner
 
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale, State
@@ -120,64 +119,31 @@ def learn_partitions(
     True
     """
     need_torch("Learning partitions")
-    from sylvan.models.irli.training import network_of, one_thread
+    from sylvan.models.irli.training import one_thread
 
     runner = Runner() if runner is None else runner
-    task = _Task.of(X, truths, settings, label_vectors, row_weights, holdout)
-    if judge is None and settings.rounds == "auto":
-        task, judge = task.with_holdout(runner.n_jobs)
-    auto = isinstance(settings.rounds, str)
-    last = settings.rounds if isinstance(settings.rounds, int) else 1 if judge is None else _MOST_ROUNDS
+    learning = _Learning.of(X, truths, settings, label_vectors, judge, holdout, row_weights, runner)
     with one_thread():
-        assignment = hash_partition(task.n_labels, settings.n_buckets, settings.n_repetitions, settings.seed)
-        states: Sequence[State] = runner.run(task.begin_jobs())
-        affinity = runner.one(task.measure_job("begin", states, assignment))["affinity"]
-        rounds: list[Round] = []
-        best: _Best | None = None
-        for number in range(last + 1):
-            name, start, before, moved = f"round{number}", time.monotonic(), affinity, np.zeros(len(assignment))
-            if number:
-                old, assignment = assignment, runner.one(task.repartition_job(name, states, assignment, runner.n_jobs))
-                moved = (old != assignment).mean(axis=1)
-            states, loss = task.train(name, states, assignment, settings.epochs_per_round, runner)
-            measures = runner.one(task.measure_job(name, states, assignment, judge, runner.n_jobs))
-            affinity, seconds = measures.pop("affinity"), time.monotonic() - start
-            buckets = Buckets.from_assignment(assignment, settings.n_buckets)
-            deviation = tuple(buckets.load_deviation().tolist())
-            rounds.append(Round(number, tuple(moved.tolist()), before, affinity, deviation, loss, seconds, measures))
-            score = measures.get("score", float(number))
-            if best is None or score > best.score:
-                best = _Best(number, score, buckets, states)
-            if auto and (best.number < number or (number and moved.mean() < _SETTLED)):
-                break
-        assert best is not None  # round 0 is always made
-        states = best.states
-        if settings.final_epochs:
-            states, _ = task.train("final", states, best.buckets.assignment, settings.final_epochs, runner)
-        return LearnedPartitions(best.buckets, network_of(states, task.scale), tuple(rounds), best.number)
+        progress = learning.resume() or learning.begin()
+        while not learning.is_over(progress):
+            progress = learning.round(progress)
+        return learning.finish(progress)
 
 
-@dataclass(frozen=True)
-class _Best:
-    """The best round so far."""
-
-    number: int
-    score: float
-    buckets: Buckets
-    states: Sequence[State]
-
-
-@dataclass(frozen=True)
-class _Task:
+@dataclass(frozen=True, eq=False)
+class _Learning:
     """What is learned from, and how: the rows that have labels, of all that were given."""
 
     X: Any  # (n, n_features)
     truths: sp.csr_matrix  # (n, n_labels)
     settings: LearningSettings
-    scale: InputScale
     label_vectors: Float32 | None  # (n_labels, n_features)
+    judge: Judge | None
     weights: Float32 | None  # of a mean of 1
     rows: Rows | None  # those that all epochs learn from but the final ones; None for all
+    runner: Runner
+    scale: InputScale
+    sample: tuple[Any, sp.csr_matrix]  # inputs and their labels, by which affinity is measured
 
     @classmethod
     def of(
@@ -186,26 +152,16 @@ class _Task:
         truths: Any,
         settings: LearningSettings,
         label_vectors: Float32 | None,
-        weights: Float32 | None,
+        judge: Judge | None,
         holdout: Rows | None,
-    ) -> _Task:
-        """Verified."""
+        weights: Float32 | None,
+        runner: Runner,
+    ) -> _Learning:
+        """Verified; rows are held out for a judge where the rounds need one."""
         from sylvan.models.irli.training import InputScale
 
         X, truths = _without_stored_zeros(X), _without_stored_zeros(truths)
-        n_labels = truths.shape[1]
-        if X.shape[0] != truths.shape[0]:
-            raise DataError(
-                "Partitions are learned from inputs and truths with equal numbers of rows. Got shapes "
-                f"{X.shape} and {truths.shape} instead."
-            )
-        if label_vectors is not None and label_vectors.shape != (n_labels, X.shape[1]):
-            raise DataError(
-                f"'label_vectors' must have shape {(n_labels, X.shape[1])}. Got {label_vectors.shape} instead."
-            )
-        labelled = np.flatnonzero(np.diff(truths.indptr))
-        if not len(labelled):
-            raise DataError("No row has a label: there is nothing to learn.")
+        labelled = _labelled_rows(X, truths, label_vectors)
         rows = None if holdout is None else np.flatnonzero(~np.isin(labelled, holdout))
         if rows is not None and not len(rows):
             raise DataError("All rows that have a label are held out: there is nothing to learn.")
@@ -213,22 +169,66 @@ class _Task:
             X, truths = X[labelled], truths[labelled]
         if weights is not None:
             weights = weights[labelled] / weights[labelled].mean(dtype=np.float64)
-        return cls(X, truths, settings, InputScale.of(X), label_vectors, weights, rows)
+        size = min(len(labelled) // 10, _MOST_HOLDOUT)
+        if judge is None and settings.rounds == "auto" and size >= _FEWEST_HOLDOUT:
+            order = np.random.default_rng([settings.seed, 0]).permutation(len(labelled))
+            apart, rows = np.sort(order[:size]), np.sort(order[size:])
+            judge = RecallJudge(X[apart], truths[apart], n_jobs=runner.n_jobs)
+        sample = _sample(X, truths, rows, label_vectors, np.random.default_rng([settings.seed, 4]))
+        return cls(X, truths, settings, label_vectors, judge, weights, rows, runner, InputScale.of(X), sample)
 
-    def with_holdout(self, n_jobs: int) -> tuple[_Task, Judge | None]:
-        """Hold rows out for a judge; none where there are too few."""
-        n = self.X.shape[0]
-        size = min(n // 10, _MOST_HOLDOUT)
-        if size < _FEWEST_HOLDOUT:
-            return self, None
-        order = np.random.default_rng([self.settings.seed, 0]).permutation(n)
-        apart = np.sort(order[:size])
-        return replace(self, rows=np.sort(order[size:])), RecallJudge(self.X[apart], self.truths[apart], n_jobs=n_jobs)
+    # ---------------------------------------- the algorithm
 
-    @property
-    def n_labels(self) -> int:
-        """Columns of truths."""
-        return int(self.truths.shape[1])
+    def begin(self) -> Progress:
+        """Labels hashed into buckets, and networks before any training."""
+        from sylvan.models.irli.training import begin_group
+
+        own = self.settings
+        assignment = hash_partition(self.truths.shape[1], own.n_buckets, own.n_repetitions, own.seed)
+        jobs = [Job(f"begin.group{i}", begin_group, self._group_inputs(group)) for i, group in enumerate(self.groups)]
+        hashed = Partitions(Buckets.from_assignment(assignment, own.n_buckets), self.runner.run(jobs))
+        affinity, _ = self._measure("begin", hashed)
+        return Progress(hashed, affinity, hashed)
+
+    def is_over(self, progress: Progress) -> bool:
+        """Whether all rounds were made, or another would gain nothing."""
+        if not progress.rounds:
+            return False
+        last = progress.rounds[-1]
+        if not isinstance(self.settings.rounds, str):
+            return last.number >= self.settings.rounds
+        most = 1 if self.judge is None else _MOST_ROUNDS
+        return (
+            last.number >= most
+            or progress.best_round < last.number
+            or (last.number > 0 and float(np.mean(last.moved)) < _SETTLED)
+        )
+
+    def round(self, progress: Progress) -> Progress:
+        """Labels move, all but in the first round; the networks are trained, and both are judged."""
+        number, start, before = len(progress.rounds), time.monotonic(), progress.last
+        name = f"round{number}"
+        buckets = self._repartition(name, before) if number else before.buckets
+        trained, loss = self._train(name, Partitions(buckets, before.states), self.settings.epochs_per_round)
+        affinity, measures = self._measure(name, trained, self.judge)
+        moved = tuple((before.buckets.assignment != buckets.assignment).mean(axis=1).tolist())
+        deviation, seconds = tuple(buckets.load_deviation().tolist()), time.monotonic() - start
+        one = Round(number, moved, progress.affinity, affinity, deviation, loss, seconds, measures)
+        progress = progress.after(one, trained)
+        self._save(progress)
+        return progress
+
+    def finish(self, progress: Progress) -> LearnedPartitions:
+        """The best round's partitions, whose networks learn on at a falling rate, from holdout rows too."""
+        from sylvan.models.irli.training import network_of
+
+        best = progress.best
+        if self.settings.final_epochs:
+            best, _ = self._train("final", best, self.settings.final_epochs)
+        network = network_of(best.states, self.scale)
+        return LearnedPartitions(best.buckets, network, progress.rounds, progress.best_round)
+
+    # ---------------------------------------- its steps, as jobs
 
     @property
     def groups(self) -> list[range]:
@@ -236,29 +236,19 @@ class _Task:
         size, n = max(_GROUP_WIDTH // self.settings.hidden, 1), self.settings.n_repetitions
         return [range(i, min(i + size, n)) for i in range(0, n, size)]
 
-    # ---------------------------------------- the steps of a round, as jobs
-
     def _group_inputs(self, group: range) -> dict[str, Any]:
         return {
             "X": self.X, "truths": self.truths, "repetitions": group, "settings": self.settings, "scale": self.scale
         }  # fmt: skip
 
-    def begin_jobs(self) -> list[Job[State]]:
-        """The networks of each group as they are before any training."""
-        from sylvan.models.irli.training import begin_group
-
-        return [Job(f"begin.group{i}", begin_group, self._group_inputs(group)) for i, group in enumerate(self.groups)]
-
-    def train(
-        self, name: str, states: Sequence[State], assignment: Int32, epochs: int, runner: Runner
-    ) -> tuple[Sequence[State], float]:
+    def _train(self, name: str, partitions: Partitions, epochs: int) -> tuple[Partitions, float]:
         """Some epochs of all networks, and their mean loss; the "final" ones on all rows, at a falling rate."""
         from sylvan.models.irli.training import STATE, train_group
 
         rows = None if name == "final" else self.rows
         cost = epochs * -(-(self.X.shape[0] if rows is None else len(rows)) // self.settings.batch_size)
-        jobs = []
-        for i, (group, state) in enumerate(zip(self.groups, states, strict=True)):
+        assignment, jobs = partitions.buckets.assignment, []
+        for i, (group, state) in enumerate(zip(self.groups, partitions.states, strict=True)):
             inputs = {
                 **self._group_inputs(group), "state": state, "assignment": assignment[group.start : group.stop],
                 "epochs": epochs, "rows": rows, "row_weights": self.weights, "fade": name == "final",
@@ -266,76 +256,135 @@ class _Task:
             title = f"training the networks of repetitions {group[0]} to {group[-1]}"
             size = 2 * sum(array.nbytes for array in state.values())
             jobs.append(Job(f"{name}.group{i}", train_group, inputs, cost, size, STATE, title))
-        trained = dict(runner.run(jobs, f"Learning, {name}").scan())
+        trained = dict(self.runner.run(jobs, f"Learning, {name}").scan())
         states = [trained[i] for i in range(len(jobs))]
-        losses = [float(state["loss"]) for state in states]
-        return states, float(np.average(losses, weights=[len(group) for group in self.groups]))
+        loss = np.average([float(state["loss"]) for state in states], weights=[len(group) for group in self.groups])
+        return Partitions(partitions.buckets, states), float(loss)
 
-    def repartition_job(self, name: str, states: Sequence[State], assignment: Int32, n_jobs: int) -> Job[Int32]:
+    def _repartition(self, name: str, partitions: Partitions) -> Buckets:
         """Each label to the least loaded of the K buckets that it has most affinity to, in every repetition."""
-        inputs = {"task": self, "states": states, "assignment": assignment, "n_jobs": n_jobs}
-        return Job(f"{name}.partition", _repartition, inputs, packing=ARRAY, title="moving the labels")
+        own = self.settings
+        room = int(own.room * self.truths.shape[1] / own.n_buckets)
+        inputs = {
+            "states": partitions.states, "scale": self.scale, "assignment": partitions.buckets.assignment,
+            "choices": min(own.choices, own.n_buckets), "room": room, "label_vectors": self.label_vectors,
+            "X": self.X, "truths": self.truths, "rows": self.rows, "n_jobs": self.runner.n_jobs,
+        }  # fmt: skip
+        job = Job(f"{name}.partition", _moved_labels, inputs, packing=ARRAY, title="moving the labels")
+        return Buckets.from_assignment(self.runner.one(job), own.n_buckets)
 
-    def measure_job(
-        self, name: str, states: Sequence[State], assignment: Int32, judge: Judge | None = None, n_jobs: int = 1
-    ) -> Job[dict[str, float]]:
-        """The "affinity" that Theorem 1 says grows, and what a judge measures."""
-        inputs = {"task": self, "states": states, "assignment": assignment, "judge": judge, "n_jobs": n_jobs}
-        return Job(f"{name}.measures", _measure, inputs, packing=_MEASURES, title="judging the round")
+    def _measure(self, name: str, partitions: Partitions, judge: Judge | None = None) -> tuple[float, dict[str, float]]:
+        """The affinity that Theorem 1 says grows, and what a judge measures."""
+        inputs = {
+            "states": partitions.states, "scale": self.scale, "buckets": partitions.buckets,
+            "X": self.sample[0], "truths": self.sample[1], "judge": judge, "n_jobs": self.runner.n_jobs,
+        }  # fmt: skip
+        return self.runner.one(Job(f"{name}.measures", _measured, inputs, title="judging the round"))
+
+    # ---------------------------------------- going on after an interruption
+
+    def _names(self, number: int) -> list[str]:
+        """The jobs of a round whose results are its networks."""
+        return [f"round{number}.group{i}" for i in range(len(self.groups))]
+
+    def _save(self, progress: Progress) -> None:
+        """Store what the next round needs: the last round's networks and the best one's; others are deleted."""
+        last = progress.rounds[-1].number
+        self.runner.save("progress", progress, PROGRESS)
+        unused = {*range(last)} - {progress.best_round}
+        groups = [name for number in unused for name in self._names(number)]
+        self.runner.forget([*groups, *(f"round{number}.partition" for number in range(1, last + 1))])
+
+    def resume(self) -> Progress | None:
+        """The progress that :meth:`_save` stored; None where it isn't there, or not whole."""
+        from sylvan.models.irli.training import STATE
+
+        stored = self.runner.load(["progress"], PROGRESS)
+        if stored is None:
+            return None
+        progress, last = stored[0], stored[0].rounds[-1].number
+        states = {n: self.runner.load(self._names(n), STATE) for n in {last, progress.best_round}}
+        now, best = states[last], states[progress.best_round]
+        if now is None or best is None:
+            return None
+        return replace(progress, last=replace(progress.last, states=now), best=replace(progress.best, states=best))
 
 
-def _repartition(task: _Task, states: Sequence[State], assignment: Int32, n_jobs: int) -> Int32:
+def _moved_labels(
+    *,
+    states: Sequence[State],
+    scale: InputScale,
+    assignment: Int32,
+    choices: int,
+    room: int,
+    label_vectors: Float32 | None,
+    X: Any,
+    truths: sp.csr_matrix,
+    rows: Rows | None,
+    n_jobs: int,
+) -> Int32:
+    """The buckets that labels move to, (n_repetitions, n_labels)."""
     from sylvan.models.irli.training import network_of
 
-    network, n_buckets = network_of(states, task.scale), task.settings.n_buckets
-    choices, room = min(task.settings.choices, n_buckets), int(task.settings.room * task.n_labels / n_buckets)
-    X, truths = task.X, task.truths
-    if task.label_vectors is None and task.rows is not None:
-        X, truths = X[task.rows], truths[task.rows]
+    network = network_of(states, scale)
+    if label_vectors is None and rows is not None:
+        X, truths = X[rows], truths[rows]
 
     def work(repetition: int) -> Int32:
         one = network.only(repetition)
-        if task.label_vectors is not None:
-            best = best_buckets_by_vectors(one, task.label_vectors, choices)
+        if label_vectors is not None:
+            best = best_buckets_by_vectors(one, label_vectors, choices)
         else:
             best = best_buckets_by_instances(one, X, truths, choices)
-        return least_loaded(best, n_buckets, current=assignment[repetition], room=room)
+        return least_loaded(best, network.n_buckets, current=assignment[repetition], room=room)
 
     return np.stack(map_parallel(work, range(len(assignment)), n_jobs, description="Re-partitioning"))
 
 
-def _measure(
-    task: _Task, states: Sequence[State], assignment: Int32, judge: Judge | None, n_jobs: int
-) -> dict[str, float]:
+def _measured(
+    *,
+    states: Sequence[State],
+    scale: InputScale,
+    buckets: Buckets,
+    X: Any,
+    truths: sp.csr_matrix,
+    judge: Judge | None,
+    n_jobs: int,
+) -> tuple[float, dict[str, float]]:
     from sylvan.models.irli.training import network_of
 
-    network, random = network_of(states, task.scale), np.random.default_rng([task.settings.seed, 4])
-    if task.label_vectors is not None:
-        some = np.sort(random.permutation(task.n_labels)[:_SAMPLE])
-        own = np.ones(len(some)), some, np.arange(len(some) + 1)
-        X, truths = task.label_vectors[some], sp.csr_matrix(own, shape=(len(some), task.n_labels))
-    else:
-        some = np.sort(random.permutation(np.arange(task.X.shape[0]) if task.rows is None else task.rows)[:_SAMPLE])
-        X, truths = task.X[some], task.truths[some]
-    affinity = expected_affinity(network, X, truths, assignment, n_jobs)
-    measures = {} if judge is None else judge(Buckets.from_assignment(assignment, task.settings.n_buckets), network)
-    return {"affinity": affinity, **measures}
+    network = network_of(states, scale)
+    affinity = expected_affinity(network, X, truths, buckets.assignment, n_jobs)
+    return affinity, {} if judge is None else judge(buckets, network)
 
 
-def _pack_measures(measures: dict[str, float]) -> Arrays:
-    names = np.frombuffer("\n".join(measures).encode(), np.uint8)
-    return {"names": names, "values": np.array(list(measures.values()), np.float64)}
+def _sample(
+    X: Any, truths: sp.csr_matrix, rows: Rows | None, label_vectors: Float32 | None, random: np.random.Generator
+) -> tuple[Any, sp.csr_matrix]:
+    """Some labels' vectors, each with its label, or else some inputs with their labels."""
+    if label_vectors is None:
+        some = np.sort(random.permutation(np.arange(X.shape[0]) if rows is None else rows)[:_SAMPLE])
+        return X[some], truths[some]
+    n_labels = truths.shape[1]
+    some = np.sort(random.permutation(n_labels)[:_SAMPLE])
+    own = np.ones(len(some)), some, np.arange(len(some) + 1)
+    return label_vectors[some], sp.csr_matrix(own, shape=(len(some), n_labels))
 
 
-def _unpack_measures(arrays: Arrays) -> dict[str, float]:
-    try:
-        names = bytes(arrays["names"]).decode().split("\n")
-        return dict(zip(names, arrays["values"].tolist(), strict=True))
-    except (KeyError, ValueError) as error:
-        raise ModelError(f"Stored measures of a round are damaged: {error}.") from error
-
-
-_MEASURES: Packing[dict[str, float]] = Packing(_pack_measures, _unpack_measures)
+def _labelled_rows(X: Any, truths: sp.csr_matrix, label_vectors: Float32 | None) -> Rows:
+    """The rows that have a label, once the shapes were seen to agree."""
+    if X.shape[0] != truths.shape[0]:
+        raise DataError(
+            "Partitions are learned from inputs and truths with equal numbers of rows. Got shapes "
+            f"{X.shape} and {truths.shape} instead."
+        )
+    wanted = truths.shape[1], X.shape[1]
+    if label_vectors is not None and label_vectors.shape != wanted:
+        raise DataError(f"'label_vectors' must have shape {wanted}. Got {label_vectors.shape} instead.")
+    labelled = np.flatnonzero(np.diff(truths.indptr))
+    if not len(labelled):
+        raise DataError("No row has a label: there is nothing to learn.")
+    return labelled
 
 
 def _without_stored_zeros(matrix: Any) -> Any:

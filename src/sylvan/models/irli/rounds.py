@@ -1,15 +1,25 @@
-"""The record of a training in rounds: what each did, as a report shows it and a saved model holds it."""
+"""The rounds of a training: what each did, for reports and saved models, and what the next one goes on from."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sylvan import store
-from sylvan.errors import ModelError
+from sylvan.errors import DataError, ModelError
+from sylvan.indexing.buckets import Buckets
+from sylvan.runtime import Packing
+from sylvan.runtime.jobs import Arrays
 
-__all__ = ["Round", "Rounds"]
+if TYPE_CHECKING:
+    from sylvan.models.irli.training import State
+
+__all__ = ["PROGRESS", "Partitions", "Progress", "Round", "Rounds"]
 
 _MOST_ROUNDS, _MOST_NUMBERS = 10_000, 1 << 20
 _NUMBERS = ("affinity_before", "affinity_after", "loss", "seconds")
@@ -47,6 +57,11 @@ class Round:
     loss: float
     seconds: float
     holdout: dict[str, float]
+
+    @property
+    def score(self) -> float:
+        """What decides which round is the best: the judge's score; without a judge the last round is."""
+        return self.holdout.get("score", float(self.number))
 
 
 @dataclass(frozen=True)
@@ -117,3 +132,64 @@ def _read_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
         raise ValueError("no number")
     return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Labels in buckets, and the networks in training on these, group by group."""
+
+    buckets: Buckets
+    states: Sequence[State]
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How far a training has come: what the next round goes on from, and the best round so far.
+
+    Attributes
+    ----------
+    last : Partitions
+        Before the first round the hashed ones, with networks before any training.
+    affinity : float
+        Of the last.
+    best : Partitions
+        Of the best round.
+    rounds : tuple of Round
+    """
+
+    last: Partitions
+    affinity: float
+    best: Partitions
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def best_round(self) -> int:
+        """The number of the round with the highest score, the first of equals."""
+        return max(self.rounds, key=lambda one: one.score).number
+
+    def after(self, one: Round, partitions: Partitions) -> Progress:
+        """The progress once a round is made."""
+        progress = Progress(partitions, one.affinity_after, partitions, (*self.rounds, one))
+        return progress if progress.best_round == one.number else replace(progress, best=self.best)
+
+
+def _pack_progress(progress: Progress) -> Arrays:
+    rounds = json.dumps(Rounds(progress.rounds, progress.best_round).as_json()).encode()
+    buckets = {"last": progress.last.buckets.assignment, "best": progress.best.buckets.assignment}
+    n_buckets = np.array(progress.last.buckets.n_buckets)
+    return {"rounds": np.frombuffer(rounds, np.uint8), **buckets, "n_buckets": n_buckets}
+
+
+def _unpack_progress(arrays: Arrays) -> Progress:
+    try:
+        meta = json.loads(bytes(arrays["rounds"]))
+        rounds = Rounds.from_state(store.State("progress", 1, meta=meta)).rounds
+        n_buckets = int(arrays["n_buckets"])
+        last, best = (Partitions(Buckets.from_assignment(arrays[name], n_buckets), ()) for name in ("last", "best"))
+        return Progress(last, rounds[-1].affinity_after, best, rounds)
+    except (KeyError, ValueError, IndexError, DataError) as error:
+        raise ModelError(f"The stored progress of a training in rounds is damaged: {error}.") from error
+
+
+# For a checkpoint; networks are stored as the results of the jobs that trained them.
+PROGRESS: Packing[Progress] = Packing(_pack_progress, _unpack_progress)

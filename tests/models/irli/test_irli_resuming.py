@@ -1,0 +1,136 @@
+"""IRLI's checkpoint: what later rounds don't need is deleted, and a kill at any point costs time alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("torch")
+
+from sylvan.indexing.buckets import Buckets
+from sylvan.models.irli.learning import LearnedPartitions, learn_partitions
+from sylvan.models.irli.settings import LearningSettings
+from sylvan.runtime import Checkpoint, checkpointed, opened_runner
+from sylvan.runtime.blocks import block_names
+
+N_GROUPS = 2  # two networks of 300 hidden values don't fit into one group
+SETTINGS = LearningSettings(6, n_repetitions=N_GROUPS, hidden=300, choices=2, rounds=4, epochs_per_round=1,
+                            final_epochs=1, batch_size=32, dropout=0.1)  # fmt: skip
+SCORES = (0.1, 0.3, 0.2, 0.25, 0.5)  # the best round is the first, then round 1 for long, at last the last
+
+
+class Killed(BaseException):
+    """Nothing is written or deleted any more."""
+
+
+def judge(buckets: Buckets, network: Any) -> dict[str, float]:
+    """A score that depends on the partitions alone, as a judge's does."""
+    return {"score": float(np.round(buckets.load_deviation().sum() % 0.01, 6))}
+
+
+def learn(checkpoint: Checkpoint | None = None, n_jobs: int = 1, **options: Any) -> LearnedPartitions:
+    random = np.random.default_rng(0)
+    X = random.standard_normal((90, 5)).astype(np.float32)
+    truths = sp.csr_matrix((random.random((90, 30)) < 0.1).astype(np.float32))
+    with opened_runner(n_jobs, checkpoint=checkpoint) as runner:
+        return learn_partitions(X, truths, SETTINGS, runner=runner, **{"judge": judge, **options})
+
+
+def outcome(learned: LearnedPartitions) -> Any:
+    arrays = {**learned.buckets.arrays(), **learned.network.arrays()}
+    rounds = [(one.moved, one.affinity_before, one.affinity_after, one.loss, one.holdout) for one in learned.rounds]
+    return [array.tobytes() for array in arrays.values()], rounds, learned.best_round
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every result is written as soon as it is there."""
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
+
+
+def networks_in(folder: Path) -> list[str]:
+    """The rounds whose networks are stored."""
+    checkpoint = Checkpoint(folder)
+    checkpoint._begun = True
+    states = [checkpoint.read(block) for block in checkpoint.names("block")]
+    names = [name for state in states if state is not None for name in block_names(state)]
+    return sorted({name.split(".")[0] for name in names if ".group" in name})
+
+
+def killed_at(monkeypatch: pytest.MonkeyPatch, least: int, partly: bool) -> Callable[[], int]:
+    """From the ``least``-th change of the folder on nothing happens any more; of a deletion the first file goes."""
+    write, drop, changes = Checkpoint.write, Checkpoint.drop, [0]
+
+    def step() -> bool:
+        changes[0] += 1
+        if changes[0] > least:
+            raise Killed
+        return changes[0] == least
+
+    def dying_write(self: Checkpoint, name: str, state: Any) -> None:
+        step()
+        write(self, name, state)
+
+    def dying_drop(self: Checkpoint, name: str) -> None:
+        if step() and partly:
+            sorted((self.folder / name).iterdir())[0].unlink()
+            raise Killed
+        drop(self, name)
+
+    monkeypatch.setattr(Checkpoint, "write", dying_write)
+    monkeypatch.setattr(Checkpoint, "drop", dying_drop)
+    return lambda: changes[0]
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_a_kill_between_any_two_changes_of_the_folder_costs_time_alone(partly: bool, tmp_path: Path) -> None:
+    once = outcome(learn())
+    with pytest.MonkeyPatch.context() as counting:
+        n_changes = killed_at(counting, 1000, partly)
+        assert outcome(learn(Checkpoint(tmp_path / "whole"))) == once
+    assert n_changes() > 25  # three writes and two deletions a round
+    for least in range(n_changes()):
+        folder = tmp_path / f"killed{least}"
+        with pytest.MonkeyPatch.context() as killing, pytest.raises(Killed):
+            killed_at(killing, least, partly)
+            learn(Checkpoint(folder))
+        assert outcome(learn(Checkpoint(folder), n_jobs=2)) == once, least
+
+
+def test_only_networks_that_are_needed_are_stored(tmp_path: Path) -> None:
+    scores, seen, folder = iter(SCORES), [], tmp_path / "work"
+
+    def scored(buckets: Buckets, network: Any) -> dict[str, float]:
+        seen.append(networks_in(folder))
+        return {"score": next(scores)}
+
+    learned = learn(Checkpoint(folder), judge=scored)
+    assert learned.best_round == 4
+    # While a round is judged: its networks, those that it went on from, and the best ones so far.
+    assert seen == [["round0"], ["round0", "round1"], ["round1", "round2"], ["round1", "round2", "round3"],
+                    ["round1", "round3", "round4"]]  # fmt: skip
+    assert networks_in(folder) == ["final", "round4"]
+    again = learn(Checkpoint(folder), judge=None)  # all of it is there: neither trained nor judged again
+    assert outcome(again) == outcome(learned)
+
+
+def test_what_waits_to_be_written_is_let_go_of_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointed, "SECONDS", 1000.0)
+    sizes: list[int] = []
+    forget = checkpointed.Checkpointed.forget
+
+    def noting(self: Any, names: Any) -> None:
+        forget(self, names)
+        sizes.append(self._bytes)
+        assert self._bytes == sum(checkpointed._size(arrays) for arrays in self._waiting.values())
+
+    monkeypatch.setattr(checkpointed.Checkpointed, "forget", noting)
+    scores = iter(SCORES)
+    learn(Checkpoint(tmp_path / "work"), judge=lambda buckets, network: {"score": next(scores)})
+    assert len(sizes) == 5 and max(sizes) < 2.5 * sizes[0]
+    assert not (tmp_path / "work").exists()
