@@ -9,13 +9,15 @@ from __future__ import annotations
 import builtins
 import errno
 import io
+import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ from sylvan.store import State, foreign, write
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line")
 
 WRITERS = (write.__file__, foreign.__file__)
+CHUNK = 100  # bytes that are written at once
 ENTRIES = 5  # of a folder: the manifest, two arrays, two folders of files
 
 
@@ -93,8 +96,8 @@ def count_lines(folder: Path, seed: int) -> int:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are then written in several steps, and a kill can fall between them."""
-    monkeypatch.setattr(write, "_CHUNK", 100)
-    monkeypatch.setattr(foreign, "_CHUNK", 100)
+    monkeypatch.setattr(write, "_CHUNK", CHUNK)
+    monkeypatch.setattr(foreign, "_CHUNK", CHUNK)
 
 
 @pytest.fixture
@@ -105,30 +108,75 @@ def traceless() -> Iterator[None]:
     sys.settrace(before)
 
 
-def killed_at(folder: Path, seed: int, line: int) -> bool:
-    """Save in a child that dies at this line; whether it came that far."""
+class Killer:
+    """Saves in processes that die at a chosen line.
+
+    Those are forked from a process that has loaded nothing else: to fork this one, which may have run half of the
+    suite, takes longer than to save.
+    """
+
+    def __init__(self) -> None:
+        folders = (Path(__file__).parent, Path(store.__file__).parents[2])
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", f"import {__name__}; {__name__}.answer_killer()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
+            text=True,
+        )
+
+    def __call__(self, folder: Path, seed: int, line: int) -> bool:
+        """Save in a process that dies at this line; whether it came that far."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps([str(folder), seed, line]), file=self.process.stdin, flush=True)
+        code = int(self.process.stdout.readline())
+        assert code in (0, 9)
+        return code == 9
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+        self.process.stdout.close()
+
+
+def answer_killer() -> None:
+    """Save what a :class:`Killer` asks for, each time in a child that dies, and answer with the child's exit code."""
+    write._CHUNK = foreign._CHUNK = CHUNK
+    for request in sys.stdin:
+        folder, seed, line = json.loads(request)
+        child = os.fork()
+        if child == 0:
+            save_until(Path(folder), seed, line)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def save_until(folder: Path, seed: int, last: int) -> NoReturn:
+    """Save, and end this process with code 9 at a line."""
 
     def die(n: int) -> None:
-        if n == line:
+        if n == last:
             os._exit(9)
 
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            sys.settrace(trace_lines(die))
-            store.save(folder, example(seed))
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    assert code in (0, 9)
-    return code == 9
+    code = 1
+    try:
+        sys.settrace(trace_lines(die))
+        store.save(folder, example(seed))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+@pytest.fixture
+def killed_at() -> Iterator[Killer]:
+    killer = Killer()
+    yield killer
+    killer.close()
 
 
 @pytest.mark.usefixtures("small_chunks", "traceless")
-def test_killed_while_replacing(tmp_path: Path) -> None:
+def test_killed_while_replacing(tmp_path: Path, killed_at: Killer) -> None:
     folder = tmp_path / "m"
     store.save(folder, example(1))
     lines = count_lines(folder, 1)
@@ -146,7 +194,7 @@ def test_killed_while_replacing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks", "traceless")
-def test_killed_while_writing_the_first(tmp_path: Path) -> None:
+def test_killed_while_writing_the_first(tmp_path: Path, killed_at: Killer) -> None:
     lines = count_lines(tmp_path / "other", 1)
     outcomes = set()
     for line in range(1, lines + 1):
