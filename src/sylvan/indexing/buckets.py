@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.errors import DataError, ModelError
-from sylvan.indexing.checks import check_number
-from sylvan.params import Number
+from sylvan.params import Number, check_value
 
 __all__ = ["MOST_REPETITIONS", "Buckets", "hash_partition", "least_loaded", "whole_numbers"]
 
@@ -65,7 +64,7 @@ def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int 
         ("n_repetitions", n_repetitions, _REPETITIONS),
         ("seed", seed, Number(int, 0, 2**63 - 1)),
     ):
-        check_number(name, value, allowed)
+        check_value(name, value, allowed)
     factors = np.random.default_rng(seed).integers((1, 0), _PRIME, (n_repetitions, 2), dtype=np.uint64)
     labels = np.arange(n_labels, dtype=np.uint64)
     partition = np.empty((n_repetitions, n_labels), np.int32)
@@ -127,8 +126,8 @@ def least_loaded(
     >>> least_loaded([[0, 1], [0, 1], [-1, -1]], 3, current=[1, 1, 2]).tolist()
     [1, 0, 2]
     """
-    check_number("n_buckets", n_buckets, _SIZE)
-    check_number("room", room, Number(int, 0, 2**62))
+    check_value("n_buckets", n_buckets, _SIZE)
+    check_value("room", room, Number(int, 0, 2**62))
     wishes = whole_numbers(best, "best", (None, None), -1, n_buckets - 1)
     n_labels = len(wishes)
     places = None if current is None else whole_numbers(current, "current", (n_labels,), -1, n_buckets - 1)
@@ -231,10 +230,10 @@ class Buckets:
         DataError
             When a bucket is out of range, or a label is removed in some repetitions only.
         """
-        check_number("n_buckets", n_buckets, _SIZE)
+        check_value("n_buckets", n_buckets, _SIZE)
         places = whole_numbers(assignment, "assignment", (None, None), -1, n_buckets - 1)
-        check_number("n_repetitions", len(places), _REPETITIONS)
-        check_number("n_labels", places.shape[1], Number(int, 0, _MOST))
+        check_value("n_repetitions", len(places), _REPETITIONS)
+        check_value("n_labels", places.shape[1], Number(int, 0, _MOST))
         removed = places[0] < 0
         for repetition, row in enumerate(places):
             if not np.array_equal(row < 0, removed):

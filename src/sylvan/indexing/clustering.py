@@ -12,12 +12,10 @@ import scipy.sparse as sp
 from sylvan import kernels, validate
 from sylvan.canonical import real_numbers
 from sylvan.errors import DataError
-from sylvan.indexing.checks import check_number
 from sylvan.indexing.overlap import with_overlap
-from sylvan.indexing.rows import row_squares, scale_rows, used_columns
 from sylvan.indexing.shape import LANES, MAX_NODES, Placement, layer_plan, plan_offsets
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Choice, Number
+from sylvan.params import Choice, Number, check_values
 from sylvan.validate import Csr
 
 __all__ = ["Embeddings", "checked_rows", "cluster_labels", "clustered_order", "deal_labels"]
@@ -26,7 +24,11 @@ Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
 _Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
 _Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
 
-_CLUSTERINGS = Choice(("kmeans", "spherical", "random"))
+_RANGES = {
+    "n_labels": Number(int, 1, MAX_NODES), "branching": Number(int, 2), "max_leaf": Number(int, 1),
+    "clustering": Choice(("kmeans", "spherical", "random")), "overlap": Number(int, 1),
+    "max_iterations": Number(int, 1), "seed": Number(int, 0, 2**63 - 1),
+}  # fmt: skip
 _SAMPLE = 1 << 16  # labels that a larger split iterates on before it assigns all
 _TASK_LABELS = 20_000
 _ALL_STEPS = 2**31 - 1
@@ -37,12 +39,10 @@ def cluster_labels(
     clustering: str, overlap: int, max_iterations: int, seed: int, n_jobs: int | None,
 ) -> Placement:  # fmt: skip
     """Labels with near embeddings below the same nodes of a balanced tree; see :meth:`sylvan.LabelTree.build`."""
-    check_number("branching", branching, Number(int, 2))
-    check_number("max_leaf", max_leaf, Number(int, 1))
-    check_number("clustering", clustering, _CLUSTERINGS)
-    check_number("overlap", overlap, Number(int, 1))
-    check_number("max_iterations", max_iterations, Number(int, 1))
-    check_number("seed", seed, Number(int, 0, 2**63 - 1))
+    check_values(
+        _RANGES, branching=branching, max_leaf=max_leaf, clustering=clustering, overlap=overlap,
+        max_iterations=max_iterations, seed=seed,
+    )  # fmt: skip
     jobs = resolve_jobs(n_jobs)
     rows = checked_rows(embeddings, "embeddings")
     n_labels, own_leaf = int(rows.shape[0]), max(1, max_leaf // overlap)
@@ -63,10 +63,7 @@ def cluster_labels(
 
 def deal_labels(n_labels: int, branching: int, max_leaf: int, *, seed: int) -> Placement:
     """The labels at random below the nodes of a balanced tree; see :meth:`sylvan.LabelTree.random`."""
-    check_number("n_labels", n_labels, Number(int, 1, MAX_NODES))
-    check_number("branching", branching, Number(int, 2))
-    check_number("max_leaf", max_leaf, Number(int, 1))
-    check_number("seed", seed, Number(int, 0, 2**63 - 1))
+    check_values(_RANGES, n_labels=n_labels, branching=branching, max_leaf=max_leaf, seed=seed)
     order = np.random.default_rng(seed).permutation(n_labels).astype(np.int32)
     return plan_offsets(layer_plan(n_labels, branching, max_leaf)), order
 
@@ -74,7 +71,7 @@ def deal_labels(n_labels: int, branching: int, max_leaf: int, *, seed: int) -> P
 def checked_rows(embeddings: Embeddings, name: str) -> _Rows:
     """Embeddings as the kernels read them: canonical CSR, or a contiguous float32 array; errors call them ``name``."""
     if isinstance(embeddings, Csr) or sp.issparse(embeddings):
-        rows: _Rows = used_columns(validate.features(embeddings, name=name))[0]
+        rows: _Rows = validate.features(embeddings, name=name).used_columns()[0]
     else:
         rows = _dense(embeddings, name)
     if rows.shape[0] == 0:
@@ -102,12 +99,8 @@ def _unit_length(rows: _Rows) -> _Rows:
     if not isinstance(rows, Csr):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
         return (rows / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(np.float32)
-    squares = row_squares(rows.indptr, rows.data)
-    if bool((np.abs(squares[squares > 0] - 1.0) < 1e-5).all()):
-        return rows
-    data = rows.data.copy()
-    scale_rows(rows.indptr, data, 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0)))
-    return rows._replace(data=data)
+    squares = rows.row_squares()
+    return rows if bool((np.abs(squares[squares > 0] - 1.0) < 1e-5).all()) else rows.unit_rows()
 
 
 def clustered_order(

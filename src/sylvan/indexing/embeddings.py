@@ -13,10 +13,8 @@ import scipy.sparse as sp
 from sylvan import kernels, validate
 from sylvan.canonical import compressed
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.checks import check_number
-from sylvan.indexing.rows import row_squares, scale_rows, used_columns
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Number
+from sylvan.params import Number, check_value
 from sylvan.validate import Csr
 
 __all__ = ["EMBEDDINGS", "embed_labels", "embedding_bytes", "pifa", "pifa_lf", "pifa_rows", "pii", "spectral"]
@@ -55,8 +53,7 @@ def pii(Y: Any) -> sp.csr_matrix:
     [[0.71 0.71]
      [0.   1.  ]]
     """
-    members = _members(validate.labels(Y))
-    return _unit_rows(sp.csr_matrix((members.data.copy(), members.indices, members.indptr), shape=members.shape))
+    return _members(validate.labels(Y)).unit_rows().to_scipy()
 
 
 def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: int | None = 1) -> sp.csr_matrix:
@@ -100,9 +97,8 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
     [[0.6 0.8]
      [0.  1. ]]
     """
-    check_number("max_features_per_label", max_features_per_label, Number(int, 1, optional=True))
-    rows = pifa_rows(*validate.pair(X, Y), max_features_per_label, resolve_jobs(n_jobs))
-    return sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+    check_value("max_features_per_label", max_features_per_label, Number(int, 1, optional=True))
+    return pifa_rows(*validate.pair(X, Y), max_features_per_label, resolve_jobs(n_jobs)).to_scipy()
 
 
 def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: int = 1024) -> int:
@@ -119,7 +115,7 @@ def pifa_rows(
 ) -> Csr:
     """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance."""
     n_features = x.shape[1]
-    x, used = used_columns(x)
+    x, used = x.used_columns()
     members = _members(y)
     counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
     sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
@@ -226,7 +222,7 @@ def pifa_lf(
         )
     weights = np.where(np.diff(instances.indptr) > 0, weights, 0.0)
     mixed = sp.diags_array(1 - weights) @ own.to_scipy() + sp.diags_array(weights) @ instances
-    return _unit_rows(sp.csr_matrix(mixed, dtype=np.float32))
+    return Csr.of(sp.csr_matrix(mixed, dtype=np.float32)).unit_rows().to_scipy()
 
 
 def spectral(Y: Any, k: int = 64, *, seed: int = 0) -> npt.NDArray[np.float32]:
@@ -265,8 +261,8 @@ def spectral(Y: Any, k: int = 64, *, seed: int = 0) -> npt.NDArray[np.float32]:
     >>> Z.shape, bool(Z[0, 0] * Z[3, 0] < 0)
     ((4, 1), True)
     """
-    check_number("k", k, Number(int, 1))
-    check_number("seed", seed, Number(int, 0, 2**63 - 1))
+    check_value("k", k, Number(int, 1))
+    check_value("seed", seed, Number(int, 0, 2**63 - 1))
     y = validate.labels(Y).to_scipy().astype(np.float64)
     rows, columns = _inverse_roots(y.sum(axis=1)), _inverse_roots(y.sum(axis=0))
     scaled = sp.csr_matrix(sp.diags_array(rows) @ y @ sp.diags_array(columns))
@@ -300,20 +296,7 @@ def _inverse_roots(degrees: Any) -> npt.NDArray[np.float64]:
 
 def _members(y: Csr) -> Csr:
     """Y transposed: the instances of each label, in rising order."""
-    by_label = y.to_scipy().tocsc()
-    return Csr(
-        by_label.indptr.astype(np.int64),
-        by_label.indices.astype(np.int32, copy=False),
-        by_label.data,
-        (y.shape[1], y.shape[0]),
-    )
-
-
-def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """``matrix`` with its rows scaled to length one, in place; a zero row stays."""
-    indptr = matrix.indptr.astype(np.int64)
-    scale_rows(indptr, matrix.data, _inverse_roots(row_squares(indptr, matrix.data)))
-    return matrix
+    return Csr.of(y.to_scipy().tocsc().T)
 
 
 def embed_labels(

@@ -8,9 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from sylvan.errors import DataError
-from sylvan.indexing.checks import check_number
 from sylvan.indexing.shape import MAX_DEPTH, Placement
-from sylvan.params import Number
+from sylvan.params import Number, check_value
 
 __all__ = ["Parents", "place_in_taxonomy"]
 
@@ -19,7 +18,7 @@ Parents: TypeAlias = "Mapping[str, str | Sequence[str] | None]"
 
 def place_in_taxonomy(names: Sequence[str], parents: Parents, max_depth: int | None) -> Placement:
     """Labels below their broader terms; see :meth:`sylvan.LabelTree.from_taxonomy`."""
-    check_number("max_depth", max_depth, Number(int, 1, MAX_DEPTH, optional=True))
+    check_value("max_depth", max_depth, Number(int, 1, MAX_DEPTH, optional=True))
     broader = {name: _terms(name, above) for name, above in parents.items()}
     ids = {name: label for label, name in enumerate(names)}
     if len(ids) != len(names):

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.errors import DataError
 from sylvan.indexing.buckets import Buckets, whole_numbers
-from sylvan.indexing.checks import check_number
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params import Choice, Number
+from sylvan.params import Choice, Number, check_value
 
 __all__ = ["ORDERS", "Candidates", "find_candidates"]
 
@@ -120,9 +119,9 @@ def find_candidates(
     >>> found.labels.tolist(), found.votes.tolist(), found.scores.tolist()
     ([2, 3, 0], [2, 1, 1], [0.75, 0.5, 0.25])
     """
-    check_number("min_votes", min_votes, Number(int, 1, 2**31 - 1))
-    check_number("order", order, Choice(ORDERS))
-    check_number("limit", limit, Number(int, 1, optional=True))
+    check_value("min_votes", min_votes, Number(int, 1, 2**31 - 1))
+    check_value("order", order, Choice(ORDERS))
+    check_value("limit", limit, Number(int, 1, optional=True))
     places, weights = _probes(buckets, chosen, probabilities)
     n = len(places)
     most = buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels, store
-from sylvan.indexing.rows import row_squares, unit_rows, used_columns
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.validate import Csr
 
@@ -81,8 +80,8 @@ class NeighborIndex:
         Every value is stored once: in its feature's list, or in its row.
         """
         n_rows, n_features = features.shape
-        narrow, names = used_columns(features)
-        values = unit_rows(features).data
+        narrow, names = features.used_columns()
+        values = features.unit_rows().data
         if used is not None:
             values[np.repeat(~used, np.diff(features.indptr))] = 0
         counts = np.bincount(narrow.indices[values != 0], minlength=narrow.shape[1])
@@ -90,7 +89,7 @@ class NeighborIndex:
         names = np.arange(narrow.shape[1], dtype=np.int32) if names is None else names
         by_row = _part(narrow, values, is_frequent)
         by_feature = _part(narrow, values, is_rare).tocsc()
-        exact = np.sqrt(row_squares(by_row.indptr.astype(np.int64), by_row.data))
+        exact = np.sqrt(Csr.of(by_row).row_squares())
         row_lengths = np.nextafter(exact.astype(np.float32), np.float32(np.inf))
         row_lengths[exact == 0] = 0
         return cls(

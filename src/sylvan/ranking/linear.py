@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.errors import ModelError
-from sylvan.indexing.rows import row_squares
 from sylvan.parallel import scratch
 from sylvan.runtime.jobs import Arrays, Job, Packing
 from sylvan.validate import Csr
@@ -110,7 +109,7 @@ class Folds:
 
 def squared_norms(features: Csr) -> npt.NDArray[np.float32]:
     """The squared length of each row."""
-    return row_squares(features.indptr, features.data).astype(np.float32)
+    return features.row_squares().astype(np.float32)
 
 
 def solver_bytes(

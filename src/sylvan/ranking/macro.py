@@ -11,9 +11,8 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError
-from sylvan.indexing.checks import check_number
 from sylvan.parallel import progress
-from sylvan.params import Choice, Number
+from sylvan.params import Choice, Number, check_value
 from sylvan.topk import TopK
 
 __all__ = ["MEASURES", "expected_macro", "select_macro"]
@@ -117,8 +116,8 @@ def select_macro(
     """
     k = validate.count(k, "k", owner="select_macro")
     max_passes = validate.count(max_passes, "max_passes", owner="select_macro")
-    check_number("measure", measure, Choice(tuple(MEASURES)))
-    check_number("tolerance", tolerance, Number(float, 0))
+    check_value("measure", measure, Choice(tuple(MEASURES)))
+    check_value("tolerance", tolerance, Number(float, 0))
     chances = _checked(probabilities)
     search = _Ascent(chances, k, MEASURES[measure])
     with progress("Choosing labels", max_passes) as bar:

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.errors import DataError
 from sylvan.indexing.buckets import whole_numbers
-from sylvan.indexing.checks import check_number
 from sylvan.matching.candidates import Candidates
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params import Choice, Number
+from sylvan.params import Choice, Number, check_value
 
 __all__ = ["METRICS", "Nearest", "exact_neighbors", "nearest_candidates"]
 
@@ -149,8 +148,8 @@ def exact_neighbors(
 
 def _checked(k: int, metric: str) -> int:
     """The kernel's number of a metric, after both parameters were looked at."""
-    check_number("k", k, Number(int, 1, 2**31 - 1))
-    check_number("metric", metric, Choice(METRICS))
+    check_value("k", k, Number(int, 1, 2**31 - 1))
+    check_value("metric", metric, Choice(METRICS))
     return METRICS.index(metric)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sylvan.indexing import LabelTree
-from sylvan.indexing.rows import row_squares
 from sylvan.matching.negatives import layer_positives
 from sylvan.validate import Csr
 
@@ -78,7 +77,7 @@ def cost_weights(relevance: Csr, norm: str = "l1") -> Csr:
         return relevance._replace(data=np.ones_like(relevance.data))
     lengths = np.diff(relevance.indptr)
     if norm == "l2":
-        sizes = np.sqrt(row_squares(relevance.indptr, relevance.data))
+        sizes = np.sqrt(relevance.row_squares())
     else:
         sizes = np.zeros(len(lengths))
         held = np.flatnonzero(lengths)

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from sylvan.canonical import Csr, beside
 from sylvan.errors import ParameterError
-from sylvan.indexing.rows import unit_rows
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.parallel import resolve_jobs
 
@@ -27,7 +26,7 @@ _started_in = os.getpid()
 
 def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
     """TF-IDF rows of length 1, whatever the vectoriser's own norm."""
-    return terms if vectorizer.norm == "l2" else unit_rows(terms)
+    return terms if vectorizer.norm == "l2" else terms.unit_rows()
 
 
 def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:

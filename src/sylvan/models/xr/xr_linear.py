@@ -16,7 +16,6 @@ from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.paths import tree_votes
 from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
-from sylvan.indexing.rows import unit_rows
 from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS
@@ -367,7 +366,7 @@ class XRLinear(XRParameters):
         return self._named(mean_score([TopK(top.labels, self._bounded(top.scores)) for top in tops], k))
 
     def _scaled(self, features: Csr) -> Csr:
-        return unit_rows(features) if self.normalize else features
+        return features.unit_rows() if self.normalize else features
 
     def _rank_tree(
         self, ranker: TreeRanker, features: Csr, k: int, beam: int, labels: LabelFilter | None, jobs: int
