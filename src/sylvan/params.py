@@ -302,10 +302,10 @@ class Parameterized:
         ParameterError
             For the first parameter out of its range, with the range and the value received.
         """
-        for name in names if names is not None else self.parameter_names():
-            if name in self.constraints:
-                check_value(name, getattr(self, name), self.constraints[name], type(self).__name__)
-            if isinstance(part := getattr(self, name, None), Parameterized):
+        values = {name: getattr(self, name) for name in (self.parameter_names() if names is None else names)}
+        check_values(self.constraints, type(self).__name__, **values)
+        for name, part in values.items():
+            if isinstance(part, Parameterized):
                 try:
                     part.check_params()
                 except ParameterError as error:

@@ -202,7 +202,8 @@ def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") 
     raise ParameterError(f"The {name!r} parameter{whose} must be {constraint.describe()}. Got {value!r} instead.")
 
 
-def check_values(ranges: Mapping[str, Constraint], owner: str = "", **values: Any) -> None:
-    """Hold each of ``values`` to the range of its name, as :func:`check_value` does."""
+def check_values(ranges: Mapping[str, Constraint], owner: str = "", /, **values: Any) -> None:
+    """Hold each of ``values`` to the range of its name, where there is one, as :func:`check_value` does."""
     for name, value in values.items():
-        check_value(name, value, ranges[name], owner)
+        if name in ranges:
+            check_value(name, value, ranges[name], owner)

@@ -191,7 +191,7 @@ def test_jobs_that_do_not_fit_together_wait(tmp_path: Path) -> None:
 def test_shared_arrays_are_the_same_in_files(tmp_path: Path) -> None:
     runner = WithinMemory(Runner(), limit=100, taken=0, folder=os.fspath(tmp_path))
     value = [np.arange(1000, dtype=np.int32).reshape(10, 100), (np.zeros(0, np.float32), "plain")]
-    shared = runner.share(value)
+    shared = runner.one(Job("value", lambda: value, {}, shared=True))
     assert shared[0].tolist() == value[0].tolist() and shared[0].shape == (10, 100)  # type: ignore[union-attr]
     assert shared[1][0].size == 0 and shared[1][1] == "plain" and not list(tmp_path.iterdir())
 

@@ -8,15 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.errors import ParameterError
+from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
 from sylvan.parallel import map_parallel, split_ranges
+from sylvan.runtime.jobs import Arrays, Job, Packing
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["COMBINES", "beam_bytes", "hinge_measure", "hinge_power", "label_paths", "next_beam", "rank", "root_beam"]
+__all__ = [
+    "COMBINES", "Beam", "beam_bytes", "beam_job", "hinge_measure", "hinge_power", "label_paths", "next_beam", "rank",
+    "root_beam",
+]  # fmt: skip
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
@@ -66,6 +70,32 @@ def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, c
 
     map_parallel(search, _shares(n_rows, n_jobs), n_jobs)
     return nodes, scores
+
+
+def beam_job(
+    t: int, features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int
+) -> Job[Beam]:
+    """:func:`next_beam` below layer t as a job: the clusters there that each training row reaches."""
+    inputs = {
+        "features": features, "weights": weights, "above": above, "width": width, "combine": combine, "n_jobs": n_jobs,
+    }  # fmt: skip
+    size = beam_bytes(features.shape[0], width)
+    title = "searching the training rows' clusters"
+    return Job(f"layer{t}.beam", next_beam, inputs, peak_bytes=size, packing=_PACKING, title=title)
+
+
+def _pack(beam: Beam) -> Arrays:
+    return {"nodes": beam[0], "scores": beam[1]}
+
+
+def _unpack(arrays: Arrays) -> Beam:
+    nodes, scores = arrays.get("nodes"), arrays.get("scores")
+    if nodes is None or scores is None or nodes.shape != scores.shape or nodes.dtype != np.int32:
+        raise ModelError("A stored beam is damaged: its nodes and scores don't agree.")
+    return np.array(nodes), np.array(scores)  # the search asks for arrays that could be written to
+
+
+_PACKING: Packing[Beam] = Packing(_pack, _unpack)
 
 
 def beam_bytes(n_rows: int, width: int) -> int:

@@ -6,9 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.indexing import LabelTree
+from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 
-__all__ = ["NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "pairing_bytes", "rows_bytes"]
+__all__ = [
+    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "pairing_bytes", "positives_job", "rows_bytes",
+    "rows_job",
+]  # fmt: skip
 
 NEGATIVES = ("tfn", "man", "tfn+man")
 
@@ -26,6 +30,13 @@ def pairing_bytes(n_pairs: int) -> int:
 def rows_bytes(n_pairs: int, n_clusters: int) -> int:
     """A layer's training rows, cluster by cluster."""
     return 4 * n_pairs + 8 * (n_clusters + 1)
+
+
+def positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
+    """:func:`layer_positives` as a job."""
+    size = csr_bytes(labels.shape[0], len(labels.indices)) * tree.depth + pairing_bytes(len(labels.indices))
+    inputs = {"tree": tree, "labels": labels}
+    return Job("positives", layer_positives, inputs, peak_bytes=size, title="sorting the labels", shared=True)
 
 
 def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum) -> list[Csr]:
@@ -76,6 +87,18 @@ def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64], join: np.ufunc
     relevance = join.reduceat(nodes.data, starts) if len(starts) else nodes.data[:0]
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[starts], minlength=n_rows)))).astype(np.int64)
     return Csr(indptr, parents[starts], relevance.astype(np.float32), (n_rows, n_parents))
+
+
+def rows_job(
+    t: int, negatives: str, n_clusters: int, n_rows: int, parents: Csr | None, beam: npt.NDArray[np.int32] | None
+) -> Job[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
+    """:func:`cluster_rows` of layer t as a job."""
+    n_pairs = (0 if parents is None else len(parents.indices)) + (0 if beam is None else beam.size)
+    inputs = {
+        "negatives": negatives, "parents": parents, "beam": beam, "n_clusters": n_clusters, "n_rows": n_rows,
+    }  # fmt: skip
+    title = f"gathering the rows of layer {t + 1}"
+    return Job(f"layer{t}.rows", cluster_rows, inputs, peak_bytes=pairing_bytes(n_pairs), title=title, shared=True)
 
 
 def cluster_rows(

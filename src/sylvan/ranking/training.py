@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
-from sylvan.matching.beam import Beam, beam_bytes, next_beam, root_beam
-from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, pairing_bytes
+from sylvan.matching.beam import beam_job, root_beam
+from sylvan.matching.negatives import positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Block, Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.runtime.jobs import Arrays, Job, Packing, Results, Runner
+from sylvan.runtime.jobs import Results, Runner
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
@@ -58,13 +58,15 @@ def train_rankers(
     ``known`` are weights of layers that were learned elsewhere and are taken as they are.
     """
     runner, known = Runner() if runner is None else runner, known or {}
-    folds = Folds.of(holdout, features.shape[0])
-    positives = runner.share(runner.one(_positives_job(tree, labels)))
+    n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
+    positives = runner.one(positives_job(tree, labels))
     weighted = bool((labels.data != 1).any())
+    solve = partial(
+        block_jobs, features, squared_norms(features), options=training.linear, folds=folds,
+        sample_weight=sample_weight,
+    )  # fmt: skip
     sets: list[list[ClusterWeights]] = [[] for _ in range(1 + folds.count)]
-    norms = squared_norms(features)
-    beam: Beam | None = None  # of the layer above the one that was reached
-    reached = 0
+    beam, reached = root_beam(n_rows), 0  # and the layer above which it is
     for stage in _stages(training.negatives, known):
         if stage[0] in known:
             for layers in sets:
@@ -72,22 +74,22 @@ def train_rankers(
             continue
         problems = {}
         for t in stage:
-            nodes = None
-            if t and training.negatives[t] != "tfn":  # the matcher's own choice: follow the beam down to here
-                beam = root_beam(features.shape[0]) if beam is None else beam
+            nodes, scheme, children = None, training.negatives[t], tree.child_offsets[t]
+            if t and scheme != "tfn":  # the matcher's own choice: follow the beam down to here
                 for above in range(reached, t):
-                    beam = runner.one(_beam_job(features, sets[0][above], beam, above, training, runner.n_jobs))
+                    weights, combine = sets[0][above], training.combines[above]
+                    job = beam_job(above, features, weights, beam, training.beam, combine, runner.n_jobs)
+                    beam = runner.one(job)
                 nodes, reached = beam[0], t
-            row_offsets, rows = runner.share(runner.one(_rows_job(t, tree, training, positives, nodes)))
-            problems[t] = LayerProblem(tree.child_offsets[t], positives[t], row_offsets, rows, weighted=weighted)
-        jobs = [
-            block_jobs(features, norms, problem, t, training.linear, folds=folds, sample_weight=sample_weight)
-            for t, problem in problems.items()
-        ]
+            parents = positives[t - 1] if t else None
+            row_offsets, rows = runner.one(rows_job(t, scheme, len(children) - 1, n_rows, parents, nodes))
+            problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted)
+        jobs = [solve(problem, t) for t, problem in problems.items()]
         solved = runner.run([job for layer in jobs for job in layer], _description(stage, tree.depth))
         blocks = [[job.inputs["clusters"] for job in layer] for layer in jobs]
         offsets = [tree.child_offsets[t] for t in stage]
-        for layers, found in zip(sets, _laid_out(solved, blocks, offsets, features, training, runner), strict=True):
+        laid_out = _laid_out(solved, blocks, offsets, features.shape[1], training.weight_dtype, runner)
+        for layers, found in zip(sets, laid_out, strict=True):
             layers += found
     return [TreeRanker(tree, layers) for layers in sets]
 
@@ -113,66 +115,12 @@ def _description(stage: Sequence[int], depth: int) -> str:
     return f"Training {which} of {depth}"
 
 
-# ---------------------------------------- what comes before the rankers, as jobs
-
-
-def _positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
-    """The nodes that each row is a positive of, layer by layer (line 3)."""
-    size = csr_bytes(labels.shape[0], len(labels.indices)) * tree.depth + pairing_bytes(len(labels.indices))
-    inputs = {"tree": tree, "labels": labels}
-    return Job("positives", layer_positives, inputs, peak_bytes=size, title="sorting the labels")
-
-
-def _rows_job(
-    t: int, tree: LabelTree, training: TreeTraining, positives: Sequence[Csr], nodes: npt.NDArray[np.int32] | None
-) -> Job[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
-    """The rows of layer t's clusters (line 4), ``nodes`` being the beam above it."""
-    parents = positives[t - 1] if t else None
-    n_pairs = (0 if parents is None else len(parents.indices)) + (0 if nodes is None else nodes.size)
-    inputs = {
-        "negatives": training.negatives[t], "parents": parents, "beam": nodes,
-        "n_clusters": len(tree.child_offsets[t]) - 1, "n_rows": positives[t].shape[0],
-    }  # fmt: skip
-    title = f"gathering the rows of layer {t + 1}"
-    return Job(f"layer{t}.rows", cluster_rows, inputs, peak_bytes=pairing_bytes(n_pairs), title=title)
-
-
-def _beam_job(
-    features: Csr, weights: ClusterWeights, above: Beam, t: int, training: TreeTraining, n_jobs: int
-) -> Job[Beam]:
-    """The clusters that each training row reaches below layer t (line 7)."""
-    inputs = {
-        "features": features, "weights": weights, "above": above, "width": training.beam,
-        "combine": training.combines[t], "n_jobs": n_jobs,
-    }  # fmt: skip
-    size = beam_bytes(features.shape[0], training.beam)
-    title = "searching the training rows' clusters"
-    return Job(f"layer{t}.beam", next_beam, inputs, peak_bytes=size, packing=_BEAM, title=title)
-
-
-def _pack_beam(beam: Beam) -> Arrays:
-    return {"nodes": beam[0], "scores": beam[1]}
-
-
-def _unpack_beam(arrays: Arrays) -> Beam:
-    nodes, scores = arrays.get("nodes"), arrays.get("scores")
-    if nodes is None or scores is None or nodes.shape != scores.shape or nodes.dtype != np.int32:
-        raise ModelError("A stored beam is damaged: its nodes and scores don't agree.")
-    return np.array(nodes), np.array(scores)  # the search asks for arrays that could be written to
-
-
-_BEAM: Packing[Beam] = Packing(_pack_beam, _unpack_beam)
-
-
-# ---------------------------------------- what comes after them
-
-
 def _laid_out(
     solved: Results[Block],
     blocks: Sequence[Sequence[range]],
     offsets: Sequence[npt.NDArray[np.int64]],
-    features: Csr,
-    training: TreeTraining,
+    n_features: int,
+    dtype: str,
     runner: Runner,
 ) -> list[list[ClusterWeights]]:
     """The layers of a stage from their solved blocks, which are let go: with all rows, then without each fold.
@@ -188,9 +136,8 @@ def _laid_out(
         for cluster, sets in zip(clusters, block, strict=True):
             for own, rows in zip(sizes, sets, strict=True):
                 own[at][cluster] = rows.sizes()
-    dtype, zeros = training.weight_dtype, runner.zeros
     layouts = [
-        [Layout(size, each, features.shape[1], dtype, zeros) for size, each in zip(own, offsets, strict=True)]
+        [Layout(size, each, n_features, dtype, runner.zeros) for size, each in zip(own, offsets, strict=True)]
         for own in sizes
     ]
 

@@ -18,7 +18,6 @@ from sylvan.parallel import map_parallel, resolve_jobs
 
 __all__ = ["ARRAY", "Arrays", "Deliver", "Job", "Once", "Packing", "Results", "Runner", "Within", "Wrapper"]
 
-_Value = TypeVar("_Value")
 Arrays = Mapping[str, npt.NDArray[Any]]
 _Result = TypeVar("_Result")
 Deliver = Callable[[int, Any], None]
@@ -63,6 +62,8 @@ class Job(Generic[_Result]):
         How the result is stored; without one it is made anew by every training.
     title : str
         What a sentence calls the work.
+    shared : bool
+        Whether many other jobs read the result, which is then put where all of them can reach it.
 
     Examples
     --------
@@ -79,6 +80,7 @@ class Job(Generic[_Result]):
     peak_bytes: int = 0
     packing: Packing[_Result] | None = None
     title: str = "this work"
+    shared: bool = False
 
     def __call__(self) -> _Result:
         """The result; an error that isn't a sentence of Sylvan's own says which job it came from."""
@@ -199,10 +201,6 @@ class Runner:
 
     # ---------------------------------------- where large arrays lie
 
-    def share(self, value: _Value) -> _Value:
-        """What many jobs will read, put where all of them can: the value itself, or one like it in files."""
-        return value
-
     zeros: Callable[[int, Any], npt.NDArray[Any]] = staticmethod(np.zeros)  # large arrays to be filled
     zeros_briefly: Callable[[int, Any], npt.NDArray[Any]] = staticmethod(np.zeros)  # and such as are soon let go of
 
@@ -244,9 +242,6 @@ class Wrapper(Runner):
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         self.inner.stream(jobs, deliver, description)
-
-    def share(self, value: _Value) -> _Value:
-        return self.inner.share(value)
 
     def release(self) -> None:
         self.inner.release()

@@ -171,7 +171,8 @@ class WithinMemory(Wrapper):
     def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
         need_room(job.peak_bytes, self._limit, self._taken, job.title)
         try:
-            return self.inner.one(job, agree)
+            result = self.inner.one(job, agree)
+            return self._in_files(result) if job.shared else result
         finally:
             self.release()
 
@@ -190,18 +191,18 @@ class WithinMemory(Wrapper):
                 scratch().clear()
             return result
 
-    def share(self, value: _Value) -> _Value:
+    def _in_files(self, value: _Value) -> _Value:
         """Arrays, and the arrays of lists and dataclasses, copied into files."""
         shared: Any = value
         if isinstance(value, np.ndarray):
             shared = self.zeros(value.size, value.dtype).reshape(value.shape)
             shared[...] = value
         elif isinstance(value, (list, tuple)):
-            parts = [self.share(each) for each in value]
+            parts = [self._in_files(each) for each in value]
             shared = type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)  # named tuples, others
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = [field.name for field in dataclasses.fields(value) if field.init]
-            shared = dataclasses.replace(value, **{name: self.share(getattr(value, name)) for name in fields})
+            shared = dataclasses.replace(value, **{name: self._in_files(getattr(value, name)) for name in fields})
         found: _Value = shared
         return found
 
