@@ -15,7 +15,7 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
 from sylvan.models.fitted import Fitted
-from sylvan.models.sklearn_mixin import Habits
+from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
@@ -30,7 +30,7 @@ MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a
 _Self = TypeVar("_Self", bound="Estimator")
 
 
-class Estimator(Habits, Fitted):
+class Estimator(SklearnMixin, Fitted):
     """Base of all models; a concrete one sets ``n_features_`` and ``n_labels_`` in ``fit`` and is final."""
 
     n_rows_: int

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from sylvan import store
 from sylvan.errors import NotFittedError
-from sylvan.parallel import resolve_jobs
 from sylvan.params import Parameterized
 
 __all__ = ["Fitted"]
@@ -57,5 +56,4 @@ class Fitted(Parameterized):
         params = store.need_params(state, cls.parameter_names() if names is None else names)
         made = cls(**{**params, **instead})
         made.check_params()
-        resolve_jobs(getattr(made, "n_jobs", None))
         return made

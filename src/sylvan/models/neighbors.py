@@ -104,7 +104,6 @@ class NeighborRanker(Estimator):
             When a parameter is out of its range.
         """
         self.check_params()
-        resolve_jobs(self.n_jobs)
         features, labels, vocabulary = self._training_pair(X, Y)
         weight = validate.sample_weight(sample_weight, features.shape[0])
         if labels.nnz == 0:

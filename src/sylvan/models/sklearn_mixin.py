@@ -12,15 +12,14 @@ from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, UnsupportedError
 from sylvan.label_filter import LabelFilter
-from sylvan.models.label_names import NamedTopK, ids_of_names, rows_of_names
-from sylvan.models.text_labels import encode_labels
+from sylvan.models.label_names import NamedTopK, encode_labels, ids_of_names, rows_of_names
 from sylvan.params import Parameterized
 from sylvan.topk import TopK
 
-__all__ = ["Habits"]
+__all__ = ["SklearnMixin"]
 
 
-class Habits(Parameterized):
+class SklearnMixin(Parameterized):
     """Names of labels and of features, a score, and what scikit-learn asks before it uses an estimator."""
 
     n_features_: int

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import NamedTopK, names_for
+from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, names_for
 from sylvan.models.text_estimator import TextEstimator, check_texts
-from sylvan.models.text_labels import LabelNumbers, encode_labels, scratch_for, texts_of
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Instance, fresh, parameterized
 from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
-from sylvan.store import State
+from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
@@ -76,15 +76,14 @@ class TextModel(TextEstimator):
     def _feature_name(self, column: int) -> str:
         return self.vectorizer.term(column)
 
-    def fit(  # type: ignore[override]  # texts and label lists are what X and Y are here
-        self, texts: Iterable[str], label_lists: Any, sample_weight: Any = None, **options: Any
-    ) -> TextModel:
+    def fit(self, X: Iterable[str], Y: Any, sample_weight: Any = None, **options: Any) -> TextModel:
         """Learn from texts and their labels.
 
         Parameters
         ----------
-        texts : iterable of str, length n
-        label_lists : sequence of length n
+        X : iterable of str, length n
+            The texts.
+        Y : sequence of length n
             Each text's labels: a list of strings, or of pairs (name, relevance above 0). One string a text is
             allowed too. A matrix of shape (n, L) or lists of ints are label ids, named by their numbers.
         sample_weight : array-like of shape (n,), optional
@@ -103,17 +102,17 @@ class TextModel(TextEstimator):
             For texts or labels of another type, or not as many of the one as of the other.
         """
         self.check_params()
-        listed = [check_texts(texts, "TextModel")]
-        del texts  # a caller who gave an iterator has not kept them either
+        listed = [check_texts(X, "TextModel")]
+        del X  # a caller who gave an iterator has not kept them either
         n_texts = len(listed[0])
-        vocabulary, Y = encode_labels(label_lists)
-        if n_texts != Y.shape[0]:
-            raise DataError(f"There are {n_texts} texts, but the labels of {Y.shape[0]}.")
+        vocabulary, labels = encode_labels(Y)
+        if n_texts != labels.shape[0]:
+            raise DataError(f"There are {n_texts} texts, but the labels of {labels.shape[0]}.")
         return self._fit(
-            lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, Y), sample_weight, options
+            lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, labels), sample_weight, options
         )
 
-    def plan(self, texts: Iterable[str], label_lists: Any, sample_weight: Any = None, **options: Any) -> Plan:
+    def plan(self, X: Iterable[str], Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
         """What ``fit`` with the same arguments would take: time, memory and the size of the model.
 
         The texts are turned into features for it as ``fit`` would do; the rest is the model's own plan. Nothing of
@@ -135,10 +134,10 @@ class TextModel(TextEstimator):
         True
         """
         self.check_params()
-        texts, (vocabulary, Y) = check_texts(texts, "TextModel"), encode_labels(label_lists)
+        texts, (vocabulary, labels) = check_texts(X, "TextModel"), encode_labels(Y)
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
-        return text_plan(self.vectorizer, self.model, texts, vocabulary, Y, options)
+        return text_plan(self.vectorizer, self.model, texts, vocabulary, labels, options)
 
     def fit_blocks(self, blocks: Iterable[Any], sample_weight: Any = None, **options: Any) -> TextModel:
         """As :meth:`fit`, from texts that come block by block and are never all there: the same model, to the bit.
@@ -166,8 +165,8 @@ class TextModel(TextEstimator):
         """
         self.check_params()
         labels = LabelNumbers()
-        texts = texts_of(blocks, labels.take)
-        scratch = scratch_for(options)
+        texts = _texts_of(blocks, labels.take)
+        scratch = _scratch_for(options)
         return self._fit(
             lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options
         )
@@ -267,6 +266,27 @@ class TextModel(TextEstimator):
         joined = cls(vectorizer, model)
         joined._take_labels(vocabulary)
         return joined
+
+
+def _scratch_for(options: dict[str, Any]) -> ScratchFiles | None:
+    """Files for the features where the model is to be trained within a limit; None for memory."""
+    return None if options.get("memory_limit") is None else ScratchFiles(tempfile.gettempdir())
+
+
+def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> Iterator[list[str]]:
+    """The texts of one block after another; ``take(labels, weights)`` is given its labels."""
+    for number, block in enumerate(blocks):
+        try:
+            texts, labels, *rest = block
+            n_texts, n_labels = len(texts), len(labels)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"Block {number} must be a pair of texts and labels, or a TextData. Got {type(block).__name__} instead."
+            ) from None
+        if n_texts != n_labels:
+            raise DataError(f"Block {number} has {n_texts} texts, but the labels of {n_labels}.")
+        take(labels, rest[0] if rest else None)
+        yield texts
 
 
 def need_plan(model: Any) -> None:

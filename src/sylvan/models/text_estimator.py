@@ -12,12 +12,12 @@ import scipy.sparse as sp
 from sylvan import store, validate
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
+from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import check_count, find_label
 from sylvan.explain.records import Example, excerpt
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import NamedTopK, ids_of_names
-from sylvan.models.text_examples import nearest_texts
+from sylvan.models.label_names import NamedTopK, ids_of_names, names_and_weights
 from sylvan.store import JSON
 from sylvan.topk import TopK
 from sylvan.validate import Csr
@@ -66,14 +66,14 @@ class TextEstimator(Estimator):
         self._need_fit("classes_")
         return self.vocabulary_
 
-    def rank(  # type: ignore[override]  # as in fit
-        self, texts: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any
+    def rank(
+        self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any
     ) -> NamedTopK:
         """The best labels of each text, best first.
 
         Parameters
         ----------
-        texts : iterable of str, length n
+        X : iterable of str, length n
         k : int
             Labels a text; there may be fewer.
         allowed, denied : list of str or int, list of such lists, or mask of shape (n, n_labels_), optional
@@ -92,18 +92,18 @@ class TextEstimator(Estimator):
         NotFittedError
             Before ``fit``.
         DataError
-            When ``texts`` is anything but strings, or a label's name isn't known.
+            When ``X`` is anything but strings, or a label's name isn't known.
         """
         self._need_fit("rank")
         for name, labels in (("allowed", allowed), ("denied", denied)):
             if labels is not None:
                 options[name] = ids_of_names(labels, self.vocabulary_, name)
-        top = self.inner().rank(self._text_features(check_texts(texts, type(self).__name__)), k, **options)
+        top = self.inner().rank(self._text_features(check_texts(X, type(self).__name__)), k, **options)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
 
-    def explain(  # type: ignore[override]  # a text and a name are what x and label are here
+    def explain(
         self,
-        text: str | list[str],
+        x: str | list[str],
         label: str | int,
         top: int = 10,
         *,
@@ -115,7 +115,7 @@ class TextEstimator(Estimator):
 
         Parameters
         ----------
-        text : str, or list of one
+        x : str, or list of one
         label : str or int
             The label's name.
         top : int
@@ -138,7 +138,7 @@ class TextEstimator(Estimator):
         NotFittedError
             Before ``fit``.
         DataError
-            When ``text`` is not one string, or there is no such label; with the names that look like it.
+            When ``x`` is not one string, or there is no such label; with the names that look like it.
 
         Examples
         --------
@@ -149,7 +149,7 @@ class TextEstimator(Estimator):
         (1, 'whales')
         """
         self._need_fit("explain")
-        texts = check_texts([text] if isinstance(text, str) else text, type(self).__name__)
+        texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
         if len(texts) != 1:
             raise DataError(f"explain takes one text. Got {len(texts)} instead.")
         found = self.inner().explain(
@@ -159,7 +159,7 @@ class TextEstimator(Estimator):
         nearest: tuple[Example, ...] = ()
         if examples is not None:
             n_examples = check_count(n_examples, "n_examples")
-            nearest = nearest_texts(self, texts, found.name, examples, n_examples)
+            nearest = _nearest_texts(self, texts, found.name, examples, n_examples)
         elif found.examples:  # of a model that keeps its rows
             nearest = found.examples
         return replace(found, excerpt=excerpt(texts[0]), examples=nearest)
@@ -167,12 +167,12 @@ class TextEstimator(Estimator):
     def _untailed(self) -> dict[str, Any]:
         return self.inner()._untailed()
 
-    def choose(self, texts: Iterable[str], **options: Any) -> NamedTopK:  # type: ignore[override]  # as in fit
+    def choose(self, X: Iterable[str], **options: Any) -> NamedTopK:
         """The labels that a stopping rule picks for each text, best first, with their probabilities and names.
 
         Parameters
         ----------
-        texts : iterable of str, length n
+        X : iterable of str, length n
         **options
             ``k``, ``threshold``, ``expected`` and ``precision`` as in :meth:`XRLinear.choose`; ``threshold`` may also
             be a dict from names to numbers, and is 0.5 for names that it lacks. Others are handed to the model's
@@ -191,7 +191,7 @@ class TextEstimator(Estimator):
         >>> tagger.choose(["how to bake bread"], expected="f1").names
         [['Baking']]
         """
-        top = super().choose(texts, **options)
+        top = super().choose(X, **options)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
 
     def probabilities(self, top: TopK) -> TopK:
@@ -271,3 +271,62 @@ def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
         if not isinstance(text, str):
             raise DataError(f"texts must be strings. Got {type(text).__name__} in row {row} instead.")
     return listed
+
+
+def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:
+    """The ``n`` training texts of a label that are nearest to the one in ``texts``.
+
+    Parameters
+    ----------
+    model : TextEstimator
+    texts : list of one str
+    name : str
+        Of the label.
+    examples : pair (texts, label_lists), NeighborRanker, TextModel of one, or pair of either and its texts
+    n : int
+
+    Raises
+    ------
+    DataError
+        When ``examples`` is nothing of these, or its parts don't fit each other or the model.
+    """
+    pair = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
+    if isinstance(pair[0], Estimator):
+        known = None if pair[1] is None else check_texts(pair[1])
+        return _nearest_of(model, pair[0], known, texts, name, n)
+    if pair[1] is None:
+        raise DataError(
+            "examples must be a pair (texts, label_lists) of training texts and their labels, or a fitted "
+            f"NeighborRanker. Got {type(examples).__name__} instead."
+        )
+    known, label_lists = check_texts(pair[0]), list(pair[1])
+    if len(known) != len(label_lists):
+        raise DataError(f"examples have {len(known)} texts, but the labels of {len(label_lists)}.")
+    rows = [i for i, row in enumerate(label_lists) if name in map(str, names_and_weights(row, i))]
+    if not rows:
+        return ()
+    X = model._text_features([known[i] for i in rows]).to_scipy()
+    found = nearest_rows(model._text_features(texts), X, np.array(rows, int), n, model._feature_name)
+    return with_excerpts(found, known)
+
+
+def _nearest_of(
+    model: TextEstimator, ranker: Estimator, known: list[str] | None, texts: list[str], name: str, n: int
+) -> tuple[Example, ...]:
+    """The nearest rows of a NeighborRanker over the model's features, or of one in a TextModel of its own."""
+    whole: Any = ranker if hasattr(ranker, "inner") else model
+    inner: Any = ranker.inner() if hasattr(ranker, "inner") else ranker
+    if not hasattr(inner, "nearest_with"):
+        raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(inner).__name__} instead.")
+    if whole is model:
+        check_ranker(inner, model.n_features_, model.n_labels_)
+    label = whole.vocabulary_.get(name)
+    if label is None:
+        return ()
+    row = whole._text_features(texts)
+    found: tuple[Example, ...] = inner.nearest_with(row, label, n, whole._feature_name)
+    if known is None:
+        return found
+    if len(known) != inner.n_rows_:
+        raise DataError(f"examples have {len(known)} texts, but the NeighborRanker was fitted on {inner.n_rows_}.")
+    return with_excerpts(found, known)

@@ -30,9 +30,8 @@ from sylvan.models.ensembles.members import (
     vocabulary_of,
 )
 from sylvan.models.holdout import holdout_folds
-from sylvan.models.label_names import rows_of_names
+from sylvan.models.label_names import encode_labels, rows_of_names
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
-from sylvan.models.text_labels import encode_labels
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Instance, Parameterized, Range, Threads, attribute, parameterized
 from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights
@@ -198,7 +197,6 @@ class Ensemble(Estimator):
         """
         self.check_params()
         self._check_members()
-        resolve_jobs(self.n_jobs)
         if self.takes_texts:
             X = check_texts(X)
             Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
@@ -462,7 +460,6 @@ class Ensemble(Estimator):
         made.check_params()
         made._check_members()
         made._given_weights()
-        resolve_jobs(made.n_jobs)
         made._adopt(members, weights)
         vocabulary = made.vocabulary_
         made._names_from_parts(state)

@@ -325,13 +325,13 @@ class TransformerEstimator(TextEstimator):
         n_terms = self.vectorizer_.n_terms_
         return self.vectorizer_.term(column) if column < n_terms else MEANING
 
-    def explain(self, text: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:  # type: ignore[override]
+    def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
         """Why the model gives ``label`` to a text: words by name, and all of the encoder's dimensions as one entry.
 
         Parameters, result and errors as in :meth:`TextModel.explain`.
         """
         self._need_fit("explain")
-        return gathered(super().explain(text, label, 10_000, **options), top, self.vectorizer_.n_terms_)
+        return gathered(super().explain(x, label, 10_000, **options), top, self.vectorizer_.n_terms_)
 
     # ---------------------------------------- several
 

@@ -17,8 +17,8 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan
+from sylvan.models.label_names import encode_labels
 from sylvan.models.text_estimator import check_texts
-from sylvan.models.text_labels import encode_labels
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.features import dense_features, engine_of, joined, torch_threads, unit_terms
 from sylvan.models.transformer.memory import (
