@@ -8,9 +8,7 @@ import io
 import os
 import re
 import shutil
-import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,18 +56,6 @@ def blocks(path: Path) -> list[Block]:
         before = ""
         at = end + 1
     return found
-
-
-def command_folder(folder: Path) -> str:
-    """A folder with the command ``sylvan``: the installed one, or one that runs the package under test."""
-    installed = Path(sys.executable).parent / "sylvan"
-    if installed.exists() and Path(SOURCE).name == "site-packages":
-        return str(installed.parent)
-    folder.mkdir(parents=True, exist_ok=True)
-    command = folder / "sylvan"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sylvan "$@"\n')
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
-    return str(folder)
 
 
 def run_all(path: Path, commands: str) -> None:

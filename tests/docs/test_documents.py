@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from document_blocks import blocks, command_folder, documents, has_shell, run_all
+from command_server import command_server
+from document_blocks import SOURCE, blocks, documents, has_shell, run_all
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(ROOT))
@@ -26,10 +28,15 @@ NOT_RUN = {
 }
 
 
+@pytest.fixture(scope="module")
+def commands() -> Iterator[str]:
+    with command_server(SOURCE) as folder:
+        yield folder
+
+
 @pytest.mark.skipif(not has_shell(), reason="the shell blocks are written for a POSIX shell")
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = command_folder(tmp_path / "commands")
+def test_blocks_run(path: Path, commands: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
