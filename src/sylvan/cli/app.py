@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, Session, need_subcommand
+from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, LazyGroup, Session, need_subcommand
 from sylvan.errors import MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
@@ -42,40 +42,21 @@ _PLACES = {"import": ("import_model", "command"), "plan": ("train", "plan_comman
 # A full or broken disk is nobody's bad usage.
 _MACHINE_ERRNOS = {errno.ENOSPC, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _USAGE_ERRNOS = {
-    errno.ENOENT,
-    errno.EISDIR,
-    errno.ENOTDIR,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.EEXIST,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-    errno.EINVAL,
-}
+    errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST,
+    errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL,
+}  # fmt: skip
 
 
-class _Verbs(click.Group):
+class _Verbs(LazyGroup):
     """Imports a verb's module when the verb is used, so that ``sylvan --help`` is quick."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+    title, lines = "Commands", VERBS
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module, name = _PLACES.get(cmd_name, (cmd_name, "command"))
-        command = getattr(importlib.import_module(f"sylvan.cli.{module}"), name)
+    def make(self, name: str) -> click.Command:
+        module, attribute = _PLACES.get(name, (name, "command"))
+        command = getattr(importlib.import_module(f"sylvan.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
-        if COMPLETE in os.environ:
-            from sylvan.cli.completion import complete_values
-
-            complete_values(command)
         return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
 
 
 @click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

@@ -28,11 +28,8 @@ _REFUSED = {
 @click.command("convert", short_help="Turn a file of texts or a matrix into another format.")
 @click.argument("input_", metavar="IN")
 @click.argument("output", metavar="OUT")
-@click.option(
-    "--to",
-    type=click.Choice((*_TARGETS, _PAIR)),
-    help="Format of OUT; that of its name by default. pair is a folder of X and Y in .npz.",
-)
+@click.option("--to", type=click.Choice((*_TARGETS, _PAIR)),
+              help="Format of OUT; that of its name by default. pair is a folder of X and Y in .npz.")  # fmt: skip
 @click.option("--from", "from_", type=click.Choice(tuple(FORMATS)), help="The same as --format.")
 @click.option("--output-labels", metavar="Y.npz", help="Where to write the labels of an .npz, .npy or csr.")
 @click.option("--output-items", metavar="FILE", help="Where to write the labels' names of PECOS's text files.")

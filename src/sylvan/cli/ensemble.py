@@ -16,13 +16,8 @@ __all__ = ["command"]
 @click.option("--model", "target", required=True, metavar="FOLDER", help="Where to save the ensemble.")
 @click.option("--weights", metavar="W,W,...", help="A weight for each model; equal ones by default.")
 @click.option("--fit-weights", "holdout", metavar="FILE", help="Choose the weights for rows no model was trained on.")
-@click.option(
-    "--how",
-    type=click.Choice(("score", "count", "rank")),
-    default="score",
-    show_default=True,
-    help="Mean score, votes, or mean of 1 / place.",
-)
+@click.option("--how", type=click.Choice(("score", "count", "rank")), default="score", show_default=True,
+              help="Mean score, votes, or mean of 1 / place.")  # fmt: skip
 @input_options
 @shared_options
 def command(

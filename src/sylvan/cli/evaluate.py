@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_option
-from sylvan.cli.options import cutoffs, device_option, input_options, shared_options
+from sylvan.cli.options import cutoffs, device_option, input_options, ranking_option, shared_options
 
 __all__ = ["command"]
 
@@ -16,51 +16,19 @@ __all__ = ["command"]
 @click.command("evaluate", short_help="Measure a saved model on a file with known labels.")
 @click.argument("model", metavar="MODEL")
 @click.argument("test", metavar="TEST")
-@click.option(
-    "-k",
-    "at",
-    multiple=True,
-    default=("1", "3", "5"),
-    callback=cutoffs,
-    metavar="K",
-    help="Cut-offs, as in -k 1,3,5 or -k 1 -k 10. [default: 1,3,5]",
-)
+@click.option("-k", "at", multiple=True, default=("1", "3", "5"), callback=cutoffs, metavar="K",
+              help="Cut-offs, as in -k 1,3,5 or -k 1 -k 10. [default: 1,3,5]")  # fmt: skip
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
-@click.option(
-    "--figure",
-    "figures",
-    multiple=True,
-    metavar="FILE",
-    help="Draw precision and recall against k, and how far the probabilities hold (.png, .svg, .pdf).",
-)
-@click.option(
-    "--propensity-a",
-    type=click.FloatRange(min=0),
-    default=0.55,
-    show_default=True,
-    metavar="A",
-    help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.",
-)
-@click.option(
-    "--propensity-b",
-    type=click.FloatRange(min=0),
-    default=1.5,
-    show_default=True,
-    metavar="B",
-    help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.",
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter of the model that matters when ranking, such as beam=20.",
-)
-@click.option(
-    "--filter-labels",
-    metavar="FILE",
-    help="Answers that don't count, a row and a label a line (the XMC repository's filter_labels_test.txt).",
-)
+@click.option("--figure", "figures", multiple=True, metavar="FILE",
+              help="Draw precision and recall against k, and how far the probabilities hold (.png, .svg, "
+              ".pdf).")  # fmt: skip
+@click.option("--propensity-a", type=click.FloatRange(min=0), default=0.55, show_default=True, metavar="A",
+              help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")  # fmt: skip
+@click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
+              help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.")  # fmt: skip
+@ranking_option
+@click.option("--filter-labels", metavar="FILE", help="Answers that don't count, a row and a label a line (the XMC "
+              "repository's filter_labels_test.txt).")  # fmt: skip
 @device_option
 @input_options
 @shared_options

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sylvan.cli.io.inputs import MatrixInput, TextInput
-from sylvan.cli.options import input_options, shared_options
+from sylvan.cli.options import input_options, ranking_option, shared_options
 from sylvan.errors import DataError
 from sylvan.store.registry import load
 
@@ -22,56 +22,22 @@ _WIDTH = 100
 @click.argument("model", metavar="MODEL")
 @click.argument("input_", metavar="[INPUT]", required=False)
 @click.option("--text", metavar="TEXT", help="The text to explain, instead of a row of INPUT.")
-@click.option(
-    "--row",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Which row of INPUT; 0 is the first.",
-)
-@click.option(
-    "--label",
-    "wanted",
-    multiple=True,
-    metavar="NAME",
-    help="A label to explain, by name or id; give it again for several. [default: the best -k answers]",
-)
+@click.option("--row", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+              help="Which row of INPUT; 0 is the first.")  # fmt: skip
+@click.option("--label", "wanted", multiple=True, metavar="NAME", help="A label to explain, by name or id; give it "
+              "again for several. [default: the best -k answers]")  # fmt: skip
 @click.option("-k", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="K", help="Answers to explain.")
-@click.option(
-    "--features",
-    "top",
-    type=click.IntRange(1, 10_000),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Most features listed for, and most against, each step.",
-)
-@click.option(
-    "--examples",
-    metavar="TRAIN",
-    help="The training file, for the nearest rows with the label (of an .npz, the labels with --labels); or a saved "
-    "model of neighbors.",
-)
-@click.option(
-    "--neighbors",
-    type=click.IntRange(1, 10_000),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How many of them.",
-)
+@click.option("--features", "top", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N",
+              help="Most features listed for, and most against, each step.")  # fmt: skip
+@click.option("--examples", metavar="TRAIN", help="The training file, for the nearest rows with the label (of an "
+              ".npz, the labels with --labels); or a saved model of neighbors.")  # fmt: skip
+@click.option("--neighbors", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="N",
+              help="How many of them.")  # fmt: skip
 @click.option("--feature-names", metavar="FILE", help="For matrices: what columns are called, a line each.")
 @click.option("--label-names", metavar="FILE", help="For matrices: what labels are called, a line each.")
 @click.option("--html", metavar="FILE", help="Write a page for the browser.")
 @click.option("--json", "json_", metavar="FILE", help="Write the data (- for stdout alone).")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter of the model that matters when ranking, such as beam=20.",
-)
+@ranking_option
 @input_options
 @shared_options
 def command(model: str, input_: str | None, settings: tuple[str, ...], **given: Any) -> None:

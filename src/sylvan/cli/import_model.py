@@ -21,25 +21,14 @@ _TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
 @click.command("import", short_help="Bring a model of libpecos, omikuji or napkinXC over.")
 @click.argument("source", metavar="FOLDER")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
-@click.option(
-    "--from", "library", type=click.Choice(_LIBRARIES), help="Its library; the files say it by default."
-)
-@click.option(
-    "--weight-dtype",
-    type=click.Choice(tuple(reversed(WEIGHT_DTYPES))),
-    default="float32",
-    show_default=True,
-    help="How weights are stored; uint8 rounds them, and makes the model half as large.",
-)
+@click.option("--from", "library", type=click.Choice(_LIBRARIES), help="Its library; the files say it by default.")
+@click.option("--weight-dtype", type=click.Choice(tuple(reversed(WEIGHT_DTYPES))), default="float32", show_default=True,
+              help="How weights are stored; uint8 rounds them, and makes the model half as large.")  # fmt: skip
 @click.option("--beam", type=click.IntRange(min=1), metavar="N", help="Nodes followed per layer, instead of its own.")
-@click.option(
-    "--labels", metavar="FILE", help="Names of the labels, one a line from label 0 on; together with --vectorizer."
-)
-@click.option(
-    "--vectorizer",
-    metavar="DIR",
-    help="A saved TfidfVectorizer that makes the model's features from text; together with --labels.",
-)
+@click.option("--labels", metavar="FILE",
+              help="Names of the labels, one a line from label 0 on; together with --vectorizer.")  # fmt: skip
+@click.option("--vectorizer", metavar="DIR", help="A saved TfidfVectorizer that makes the model's features from "
+              "text; together with --labels.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="No summary.")
 @click.pass_context
 def command(ctx: click.Context, /, source: str, folder: str, labels: str | None, quiet: bool, **given: Any) -> None:

@@ -31,26 +31,15 @@ class _IndexCommand(click.Command):
 @click.option("--index", "folder", required=True, metavar="DIR", help="Where to save the index.")
 @click.option("--metric", metavar="NAME", help="The same as --set metric=NAME: euclidean, angular or inner_product.")
 @click.option("--queries", metavar="FILE", help="Vectors to train on, such as will be asked; rows of BASE by default.")
-@click.option(
-    "--neighbors", metavar="FILE", help="The nearest rows of BASE to each of --queries, as an array of row numbers."
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter of the index (below); give it again for several.",
-)
+@click.option("--neighbors", metavar="FILE",
+              help="The nearest rows of BASE to each of --queries, as an array of row numbers.")  # fmt: skip
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A parameter of the index (below); give it again for several.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
-@click.option(
-    "--shards", type=click.IntRange(min=1), metavar="N", help="Part the vectors into so many, each with a process."
-)
-@click.option(
-    "--recall",
-    type=float,
-    metavar="R",
-    help="Set probes, min_votes and candidates to what finds this share of the 10 nearest at least cost.",
-)
+@click.option("--shards", type=click.IntRange(min=1), metavar="N",
+              help="Part the vectors into so many, each with a process.")  # fmt: skip
+@click.option("--recall", type=float, metavar="R", help="Set probes, min_votes and candidates to what finds this "
+              "share of the 10 nearest at least cost.")  # fmt: skip
 @click.option("--tune-on", metavar="FILE", help="Vectors to choose them with, none of --queries; BASE's by default.")
 @click.option("--figure", "figures", multiple=True, metavar="FILE", help="Draw the report (PNG, SVG or PDF).")
 @resume_options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,18 +16,9 @@ from sylvan.errors import ParameterError
 from sylvan.params import Constraint, Instance, Jobs, Parameterized
 
 __all__ = [
-    "complain",
-    "cutoffs",
-    "describe_parameters",
-    "device_option",
-    "input_options",
-    "made",
-    "parse_settings",
-    "part_class",
-    "read_settings",
-    "settable_parameters",
-    "shared_options",
-]
+    "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made", "parse_settings",
+    "part_class", "ranking_option", "read_settings", "settable_parameters", "shared_options", "together",
+]  # fmt: skip
 
 _MOST = 10_000  # cut-off of a metric
 # Parameters that have an option of their own.
@@ -36,83 +28,51 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Owner = TypeVar("_Owner", bound=Parameterized)
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Several options as one decorator; the help of a command shows the last first."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), options, command)
+
+
 def _remember_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     session = ctx.find_object(Session)
     if value and session is not None:
         session.debug = True
 
 
-def shared_options(command: _Command) -> _Command:
-    """``--threads``, ``--quiet`` and ``--debug``."""
-    for option in (
-        click.option("--debug", is_flag=True, expose_value=False, callback=_remember_debug, hidden=True),
-        click.option("--quiet", "-q", is_flag=True, help="No progress bars and no summary."),
-        click.option(
-            "--threads",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Number of threads; every core this process may use by default.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def device_option(command: _Command) -> _Command:
-    """``--device``, where a model with an encoder computes."""
-    return click.option(
-        "--device", metavar="NAME", help="Where the text encoder computes, for models with one: auto, cpu or cuda."
-    )(command)
-
-
-def input_options(command: _Command) -> _Command:
-    """How an input file is to be read: its format, its fields and where its labels are."""
-    for option in (
-        click.option(
-            "--first-feature",
-            type=click.Choice(("0", "1")),
-            help="Number of the first feature in svmlight; the file decides by default.",
-        ),
-        click.option(
-            "--weighted-labels",
-            is_flag=True,
-            default=None,
-            help="Labels of XMC text or svmlight are written as label:weight.",
-        ),
-        click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
-        click.option("--items", metavar="FILE", help="Names of the labels of PECOS's text files, the first for id 0."),
-        click.option(
-            "--header/--no-header",
-            default=None,
-            help="Whether a table's first row names its columns; it does by default, unless they are given by number.",
-        ),
-        click.option(
-            "--label-separator",
-            metavar="TEXT",
-            help="What parts the labels in a cell of a table. [default: ;, or blanks in Annif's CSV]",
-        ),
-        click.option(
-            "--labels-field",
-            metavar="NAME",
-            help="Field or column of labels, or its number from 1. [default: labels, or the model's]",
-        ),
-        click.option(
-            "--text-field",
-            "text_fields",
-            multiple=True,
-            metavar="NAME",
-            help="Field or column of text, or its number from 1; give it again to join several. "
-            "[default: text, or the model's]",
-        ),
-        click.option(
-            "--format",
-            "format_",
-            type=click.Choice(tuple(FORMATS)),
-            help="Format of the input; guessed from its name and its content by default.",
-        ),
-    ):
-        command = option(command)
-    return command
+# ``--threads``, ``--quiet`` and ``--debug``.
+shared_options = together(
+    click.option("--debug", is_flag=True, expose_value=False, callback=_remember_debug, hidden=True),
+    click.option("--quiet", "-q", is_flag=True, help="No progress bars and no summary."),
+    click.option("--threads", type=click.IntRange(min=1), metavar="N",
+                 help="Number of threads; every core this process may use by default."),
+)  # fmt: skip
+device_option = click.option(
+    "--device", metavar="NAME", help="Where the text encoder computes, for models with one: auto, cpu or cuda."
+)
+ranking_option = click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE",
+    help="A parameter of the model that matters when ranking, such as beam=20.",
+)  # fmt: skip
+# How an input file is to be read: its format, its fields and where its labels are.
+input_options = together(
+    click.option("--first-feature", type=click.Choice(("0", "1")),
+                 help="Number of the first feature in svmlight; the file decides by default."),
+    click.option("--weighted-labels", is_flag=True, default=None,
+                 help="Labels of XMC text or svmlight are written as label:weight."),
+    click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
+    click.option("--items", metavar="FILE", help="Names of the labels of PECOS's text files, the first for id 0."),
+    click.option("--header/--no-header", default=None, help="Whether a table's first row names its columns; it "
+                 "does by default, unless they are given by number."),
+    click.option("--label-separator", metavar="TEXT", help="What parts the labels in a cell of a table. "
+                 "[default: ;, or blanks in Annif's CSV]"),
+    click.option("--labels-field", metavar="NAME", help="Field or column of labels, or its number from 1. "
+                 "[default: labels, or the model's]"),
+    click.option("--text-field", "text_fields", multiple=True, metavar="NAME",
+                 help="Field or column of text, or its number from 1; give it again to join several. "
+                 "[default: text, or the model's]"),
+    click.option("--format", "format_", type=click.Choice(tuple(FORMATS)),
+                 help="Format of the input; guessed from its name and its content by default."),
+)  # fmt: skip
 
 
 def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: str = "--set") -> dict[str, Any]:

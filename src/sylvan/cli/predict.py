@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_option
-from sylvan.cli.options import device_option, input_options, shared_options
+from sylvan.cli.options import device_option, input_options, ranking_option, shared_options
 
 __all__ = ["command"]
 
@@ -16,38 +16,21 @@ __all__ = ["command"]
 @click.command("predict", short_help="Rank the labels of each row of a file with a saved model.")
 @click.argument("model", metavar="MODEL")
 @click.argument("input_", metavar="INPUT", default="-")
-@click.option(
-    "-k", "k", type=click.IntRange(min=1), help="Labels a row, at most. [default: 10; beside a rule, what it picks]"
-)
+@click.option("-k", "k", type=click.IntRange(min=1),
+              help="Labels a row, at most. [default: 10; beside a rule, what it picks]")  # fmt: skip
 @click.option("--proba", is_flag=True, help="Write probabilities in place of scores.")
 @click.option("--threshold", type=float, metavar="P", help="Rule: labels of at least this probability.")
 @click.option("--expected", metavar="f1", help="Rule: as many labels as make a row's expected F1 greatest.")
-@click.option(
-    "--precision", type=float, metavar="P", help="Rule: as many labels as keep the expected precision, such as 0.9."
-)
-@click.option(
-    "--output",
-    "-o",
-    default="-",
-    metavar="FILE",
-    help="Where to write: JSONL, or a CSR matrix when it ends in .npz; stdout by default.",
-)
-@click.option(
-    "--allowed", metavar="FILE", help="Answer with these labels alone: names (ids for a matrix model), one a line."
-)
+@click.option("--precision", type=float, metavar="P",
+              help="Rule: as many labels as keep the expected precision, such as 0.9.")  # fmt: skip
+@click.option("--output", "-o", default="-", metavar="FILE",
+              help="Where to write: JSONL, or a CSR matrix when it ends in .npz; stdout by default.")  # fmt: skip
+@click.option("--allowed", metavar="FILE",
+              help="Answer with these labels alone: names (ids for a matrix model), one a line.")  # fmt: skip
 @click.option("--denied", metavar="FILE", help="Don't answer with these labels; the same form.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter of the model that matters when ranking, such as beam=20.",
-)
-@click.option(
-    "--vocabulary",
-    metavar="FILE",
-    help="Subjects (TSV, CSV or SKOS) whose labels are written for URIs, which stand beside them as uris.",
-)
+@ranking_option
+@click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS) whose labels are written for URIs, "
+              "which stand beside them as uris.")  # fmt: skip
 @click.option("--language", metavar="CODE", help="Language of those labels, such as en.")
 @device_option
 @input_options

@@ -21,21 +21,13 @@ _ROWS = 4096  # queries between two movements of the progress bar
 @click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Vectors a query.")
 @click.option("--probes", type=int, metavar="N", help="Buckets looked into, a repetition.")
 @click.option("--min-votes", type=int, metavar="N", help="Repetitions that must agree on a vector.")
-@click.option(
-    "--order",
-    type=click.Choice(("votes", "probability")),
-    help="By what vectors are ordered before the first are compared.",
-)
+@click.option("--order", type=click.Choice(("votes", "probability")),
+              help="By what vectors are ordered before the first are compared.")  # fmt: skip
 @click.option("--candidates", metavar="N", help="How many are compared with a query, or all.")
 @click.option("--counts", is_flag=True, help="Also write how many were compared.")
-@click.option(
-    "--output",
-    "-o",
-    default="-",
-    metavar="FILE",
-    help="Where to write: JSONL; ids alone as an array when it ends in .npy; ids and distances as arrays when it ends "
-    "in .npz; JSONL to stdout by default.",
-)
+@click.option("--output", "-o", default="-", metavar="FILE", help="Where to write: JSONL; ids alone as an array when "
+              "it ends in .npy; ids and distances as arrays when it ends in .npz; JSONL to stdout by "
+              "default.")  # fmt: skip
 @shared_options
 def command(index: str, queries: str, output: str, **given: Any) -> None:
     """Find the nearest vectors to each of QUERIES in the index in the folder INDEX.

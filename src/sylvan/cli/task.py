@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from sylvan.cli.options import describe_parameters, shared_options
-from sylvan.cli.session import need_subcommand
+from sylvan.cli.options import describe_parameters, shared_options, together
+from sylvan.cli.session import LazyGroup, need_subcommand
 from sylvan.errors import ParameterError
 
 __all__ = ["TASKS", "command"]
@@ -80,25 +80,13 @@ class _RefreshEvery(click.Option):
         return None if record is None else (record[0], f"{record[1]} [default: {usual}]")
 
 
-class _Tasks(click.Group):
-    """One command a task; their modules are imported when they are used."""
+class _Tasks(LazyGroup):
+    """One command a task."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [task for task in TASKS if importlib.util.find_spec(_module_of(task))]
+    title, lines = "Tasks", TASKS
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        found = _task_command(cmd_name)
-        if ctx.resilient_parsing:  # a shell asks what may follow
-            from sylvan.cli.completion import complete_values
-
-            complete_values(found)
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Tasks"):
-            formatter.write_dl([(task, TASKS[task]) for task in self.list_commands(ctx)])
+    def make(self, name: str) -> click.Command:
+        return _task_command(name)
 
 
 @click.group("task", cls=_Tasks, invoke_without_command=True)
@@ -130,45 +118,38 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
     return [CompletionItem(name, help=line) for name, line in named if name.startswith(incomplete)]
 
 
-def _training_options(function: Any) -> Any:
-    for option in (
-        click.option("--resume/--no-resume", default=None,
-                     help="Go on from the checkpoint in --out, or begin anew although there is one."),
-        click.option("--device", default="auto", show_default=True, metavar="NAME",
-                     help="cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."),
-        click.option("--clip-norm", type=float, metavar="X", help="The most that the gradients' norm may be."),
-        click.option("--evaluate-every", type=int, metavar="N", help="Evaluate every N steps, not once an epoch."),
-        click.option("--time-limit", type=float, metavar="SECONDS", help="Stop after so long."),
-        click.option("--max-steps", type=int, metavar="N", help="Stop after N steps."),
-        click.option("--patience", type=int, metavar="N", help="Stop after N evaluations without a better one."),
-        click.option("--epochs", type=int, default=10, show_default=True, metavar="N", help="The most epochs."),
-        click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, metavar="N",
-                     help="Decides all that is drawn; give it again to train once with each. [default: 0]"),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+_training_options = together(
+    click.option("--resume/--no-resume", default=None,
+                 help="Go on from the checkpoint in --out, or begin anew although there is one."),
+    click.option("--device", default="auto", show_default=True, metavar="NAME",
+                 help="cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."),
+    click.option("--clip-norm", type=float, metavar="X", help="The most that the gradients' norm may be."),
+    click.option("--evaluate-every", type=int, metavar="N", help="Evaluate every N steps, not once an epoch."),
+    click.option("--time-limit", type=float, metavar="SECONDS", help="Stop after so long."),
+    click.option("--max-steps", type=int, metavar="N", help="Stop after N steps."),
+    click.option("--patience", type=int, metavar="N", help="Stop after N evaluations without a better one."),
+    click.option("--epochs", type=int, default=10, show_default=True, metavar="N", help="The most epochs."),
+    click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, metavar="N",
+                 help="Decides all that is drawn; give it again to train once with each. [default: 0]"),
+)  # fmt: skip
 
 
-def _model_options(function: Any) -> Any:
-    for option in (
-        click.option("--refresh-every", type=int, metavar="N",
-                     cls=_RefreshEvery, help="Steps between two builds of the sampler's index."),
-        click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
-                     help="A parameter of the loss; give it again for several."),
-        click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
-                     help="A parameter of the sampler; give it again for several."),
-        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=_complete,
-                     help="A parameter of the task (below); give it again for several."),
-        click.option("--samples", type=int, metavar="N",
-                     help="Negatives: the same as --set n_samples=N. [default: the task's number, or half of the "
-                     "classes where that is less]"),
-        click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
-                     help="What is minimised (below); full needs no sampler."),
-        click.option("--sampler", metavar="NAME", default="midx-aware-rq", show_default=True, shell_complete=_complete,
-                     help="Where negatives come from (below)."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+_model_options = together(
+    click.option("--refresh-every", type=int, metavar="N",
+                 cls=_RefreshEvery, help="Steps between two builds of the sampler's index."),
+    click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
+                 help="A parameter of the loss; give it again for several."),
+    click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
+                 help="A parameter of the sampler; give it again for several."),
+    click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=_complete,
+                 help="A parameter of the task (below); give it again for several."),
+    click.option("--samples", type=int, metavar="N", help="Negatives: the same as --set n_samples=N. [default: "
+                 "the task's number, or half of the classes where that is less]"),
+    click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
+                 help="What is minimised (below); full needs no sampler."),
+    click.option("--sampler", metavar="NAME", default="midx-aware-rq", show_default=True, shell_complete=_complete,
+                 help="Where negatives come from (below)."),
+)  # fmt: skip
 
 
 def _task_command(task: str) -> click.Command:
@@ -177,13 +158,9 @@ def _task_command(task: str) -> click.Command:
 
     @click.command(task, cls=_TaskCommand, short_help=TASKS[task], help=module.HELP)
     @click.argument("data", metavar="DATA...", nargs=-1, required=True)
-    @click.option(
-        "--out",
-        "folder",
-        required=True,
-        metavar="FOLDER",
-        help="Where results.json, convergence.png and .svg, the checkpoint and the best model go.",
-    )
+    @click.option("--out", "folder", required=True, metavar="FOLDER",
+                  help="Where results.json, convergence.png and .svg, the checkpoint and the best model "
+                  "go.")  # fmt: skip
     @_model_options
     @_training_options
     @own_options

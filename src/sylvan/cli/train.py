@@ -19,12 +19,14 @@ from sylvan.cli.options import (
     part_class,
     read_settings,
     shared_options,
-)
+    together,
+)  # fmt: skip
 from sylvan.cli.resume import work_options, working
-from sylvan.cli.session import Session, need_subcommand, spoken_warnings
+from sylvan.cli.session import LazyGroup, Session, need_subcommand, spoken_warnings
 from sylvan.errors import DataError, ParameterError
 
 __all__ = ["MODELS", "command", "plan_command"]
+
 
 class _Model(NamedTuple):
     module: str
@@ -84,28 +86,19 @@ class _TrainCommand(click.Command):
             formatter.write_dl(describe_parameters(TfidfVectorizer))
 
 
-class _Models(click.Group):
+class _Models(LazyGroup):
     """One command a model; they differ in their parameters alone."""
 
+    title, lines = "Models", {name: model.summary for name, model in MODELS.items()}
     planning = False
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(MODELS)
+    def make(self, name: str) -> click.Command:
+        return _model_command(name, self.planning)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in MODELS:
-            return None
-        command = _model_command(cmd_name, self.planning)
-        if ctx.resilient_parsing:  # a shell asks what may follow
-            from sylvan.cli.completion import complete_values
-            from sylvan.text import TfidfVectorizer
+    def owners(self, name: str) -> dict[str, type]:
+        from sylvan.text import TfidfVectorizer
 
-            complete_values(command, {"settings": _class_of(cmd_name), "text_settings": TfidfVectorizer})
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Models"):
-            formatter.write_dl([(name, model.summary) for name, model in MODELS.items()])
+        return {"settings": _class_of(name), "text_settings": TfidfVectorizer}
 
 
 @click.group("train", cls=_Models, invoke_without_command=True)
@@ -136,19 +129,16 @@ def plan_command(ctx: click.Context) -> None:
     need_subcommand(ctx)
 
 
-def _text_options(function: Any) -> Any:
-    for option in (
-        click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
-                     help="A parameter of the text vectorizer (below); give it again for several."),
-        click.option("--sublinear-tf/--no-sublinear-tf", default=None, help="Count a word as 1 + log(occurrences)."),
-        click.option("--max-features", metavar="N", help="Keep the N most frequent words or n-grams only."),
-        click.option("--max-df", metavar="DF", help="Leave out what occurs in more texts than this."),
-        click.option("--min-df", metavar="DF", help="Leave out what occurs in fewer texts than this."),
-        click.option("--analyzer", metavar="NAME", help="What is counted: word, char or char_wb n-grams."),
-        click.option("--ngrams", metavar="LOW,HIGH", help="Lengths of n-grams, as in 1,2."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+_text_options = together(
+    click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
+                 help="A parameter of the text vectorizer (below); give it again for several."),
+    click.option("--sublinear-tf/--no-sublinear-tf", default=None, help="Count a word as 1 + log(occurrences)."),
+    click.option("--max-features", metavar="N", help="Keep the N most frequent words or n-grams only."),
+    click.option("--max-df", metavar="DF", help="Leave out what occurs in more texts than this."),
+    click.option("--min-df", metavar="DF", help="Leave out what occurs in fewer texts than this."),
+    click.option("--analyzer", metavar="NAME", help="What is counted: word, char or char_wb n-grams."),
+    click.option("--ngrams", metavar="LOW,HIGH", help="Lengths of n-grams, as in 1,2."),
+)  # fmt: skip
 
 
 def _model_command(name: str, planning: bool = False) -> click.Command:
@@ -157,38 +147,25 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.command(name, cls=_TrainCommand, short_help=MODELS[name].summary)
     @click.argument("train", metavar="TRAIN", required=False)
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
-    @click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A parameter of the model (below); give it again for several.",
-    )
+    @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+                  help="A parameter of the model (below); give it again for several.")  # fmt: skip
     @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
     @click.option("--device", metavar="NAME", help="The same as --set device=NAME: auto, cpu or cuda, for encoders.")
-    @click.option(
-        "--label-features",
-        metavar="Z.npz",
-        help="Features of the labels, a row each, to cluster them by (embedding=pifa_lf).",
-    )
+    @click.option("--label-features", metavar="Z.npz",
+                  help="Features of the labels, a row each, to cluster them by (embedding=pifa_lf).")  # fmt: skip
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
     @click.option("--test", metavar="FILE", help="Measure on these rows after training, and keep the figures.")
     @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz).")
     @work_options
-    @click.option(
-        "--plan",
-        is_flag=True,
-        default=planning,
-        hidden=planning,
-        help="Only say how long it would take, how much memory, and how large the model would be.",
-    )
+    @click.option("--plan", is_flag=True, default=planning, hidden=planning,
+                  help="Only say how long it would take, how much memory, and how large the model would "
+                  "be.")  # fmt: skip
     @_text_options
     @input_options
     @shared_options
     @config_option
-    @click.option(
-        "--print-config", is_flag=True, help="Write every option and parameter as a commented TOML file, and stop."
-    )
+    @click.option("--print-config", is_flag=True,
+                  help="Write every option and parameter as a commented TOML file, and stop.")  # fmt: skip
     @click.pass_context
     def train_model(ctx: click.Context, /, **given: Any) -> None:
         _train(ctx, name, given)

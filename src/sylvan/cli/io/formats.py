@@ -38,23 +38,10 @@ FORMATS = {
 MATRIX_FORMATS = ("xmc", "svmlight", "npz", "npy", "csr")
 TEXT_FORMATS = tuple(name for name in FORMATS if name not in MATRIX_FORMATS)
 _EXTENSIONS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".xmc": "xmc",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".npz": "npz",
-    ".npy": "npy",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".ft": "fasttext",
-    ".fasttext": "fasttext",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
+    ".ft": "fasttext", ".fasttext": "fasttext", ".parquet": "parquet", ".pq": "parquet", ".xmc": "xmc",
+    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".npy": "npy",
+}  # fmt: skip
 _FOLDERS = ("annif-folder", "dataset")
 _HEAD = 1 << 16
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+[ \t]+\d+\s*$")

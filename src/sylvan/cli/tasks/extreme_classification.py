@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sylvan.cli.options import input_options, together
 from sylvan.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,20 +35,16 @@ Examples:
 _PARTS = ("validation", "test")
 
 
-def options(command: Any) -> Any:
-    """The options of this task alone: the holdout files, and how files are read."""
-    from sylvan.cli.options import input_options
-
-    for option in (
-        click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
-                     help="A parameter of the TfidfVectorizer, such as ngrams=1,2; give it again for several."),
-        click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz)."),
-        click.option("--test", metavar="FILE", help="Rows to measure the best model on."),
-        click.option("--validation-labels", metavar="Y.npz", help="Labels of a --validation file that holds none."),
-        click.option("--validation", metavar="FILE", help="Rows that decide which model is the best."),
-    ):  # fmt: skip
-        command = option(command)
-    return input_options(command)
+# The options of this task alone: the holdout files, and how files are read.
+options = together(
+    click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
+                 help="A parameter of the TfidfVectorizer, such as ngrams=1,2; give it again for several."),
+    click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz)."),
+    click.option("--test", metavar="FILE", help="Rows to measure the best model on."),
+    click.option("--validation-labels", metavar="Y.npz", help="Labels of a --validation file that holds none."),
+    click.option("--validation", metavar="FILE", help="Rows that decide which model is the best."),
+    input_options,
+)  # fmt: skip
 
 
 def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sylvan.cli.options import together
 from sylvan.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,23 +32,20 @@ Examples:
 _SEPARATORS = {"blanks": " ", "tabs": "\t", "commas": ","}
 
 
-def options(command: Any) -> Any:
-    """The options of this task alone: how the file is read."""
-    for option in (
-        click.option("--filter-once", is_flag=True,
-                     help="Count interactions once and drop by these counts, not until all that are left have enough."),
-        click.option("--min-interactions", type=int, default=10, show_default=True, metavar="N",
-                     help="Drop users and items with fewer; 1 keeps all."),
-        click.option("--order", type=click.Choice(("time", "line")), default="time", show_default=True,
-                     help="Order of a user's items: by timestamp where there are timestamps, or by line."),
-        click.option("--header", is_flag=True, help="Pass over the first line, which names columns."),
-        click.option("--separator", type=click.Choice(tuple(_SEPARATORS)),
-                     help="What parts fields; the first line decides by default."),
-        click.option("--layout", type=click.Choice(("interactions", "users")),
-                     help="What stands on a line; the first 1,000 lines decide by default."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+# The options of this task alone: how the file is read.
+options = together(
+    click.option("--filter-once", is_flag=True,
+                 help="Count interactions once and drop by these counts, not until all that are left have enough."),
+    click.option("--min-interactions", type=int, default=10, show_default=True, metavar="N",
+                 help="Drop users and items with fewer; 1 keeps all."),
+    click.option("--order", type=click.Choice(("time", "line")), default="time", show_default=True,
+                 help="Order of a user's items: by timestamp where there are timestamps, or by line."),
+    click.option("--header", is_flag=True, help="Pass over the first line, which names columns."),
+    click.option("--separator", type=click.Choice(tuple(_SEPARATORS)),
+                 help="What parts fields; the first line decides by default."),
+    click.option("--layout", type=click.Choice(("interactions", "users")),
+                 help="What stands on a line; the first 1,000 lines decide by default."),
+)  # fmt: skip
 
 
 def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
