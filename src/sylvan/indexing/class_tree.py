@@ -164,9 +164,10 @@ def check_class_tree(tree: LabelTree, n_classes: int, *, owner: str) -> None:
             f"The 'tree' of {owner} must hold a leaf for each of the {n_classes} classes. Got a tree of "
             f"{tree.n_labels} labels instead."
         )
-    if tree.depth > MAX_DEPTH:
-        raise DataError(f"The 'tree' of {owner} must have {MAX_DEPTH} layers at most. Got {tree.depth} instead.")
-    if tree.n_leaves != n_classes:
+    depth = len(tree.child_offsets)
+    if depth > MAX_DEPTH:
+        raise DataError(f"The 'tree' of {owner} must have {MAX_DEPTH} layers at most. Got {depth} instead.")
+    if len(tree.leaf_labels) != n_classes:
         label = int(np.argmax(np.bincount(tree.leaf_labels)))
         raise DataError(
             f"The 'tree' of {owner} must hold each class in exactly one leaf. Got {tree.n_leaves} leaves for "
@@ -185,7 +186,7 @@ def first_edges(tree: LabelTree) -> npt.NDArray[np.int64]:
     >>> first_edges(balanced_tree([4, 2, 0, 1, 3], branching=2)).tolist()
     [0, 2, 5, 10]
     """
-    return np.concatenate(([0], np.cumsum(tree.layer_sizes))).astype(np.int64)
+    return np.cumsum([0, *(offsets[-1] for offsets in tree.child_offsets)], dtype=np.int64)
 
 
 def class_edges(tree: LabelTree) -> npt.NDArray[np.int64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,11 +63,13 @@ class ClassWeights:
     tree: LabelTree
     weights: Float32
     squares: Float32 | None = None
+    first_edges: tuple[int, ...] = field(init=False, repr=False)  # of each layer, then the number of edges
     handle: Any = field(init=False, default=None, repr=False)  # the tree as the kernels see it
 
     def __post_init__(self) -> None:
         tree = self.tree
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
+        object.__setattr__(self, "first_edges", tuple(first_edges(tree).tolist()))
         n_edges = self.n_edges
         for name, array in (("weights", self.weights), ("squares", self.squares)):
             if array is None and name == "squares":
@@ -176,10 +177,10 @@ class ClassWeights:
         """Number of edges: of nodes but the root."""
         return self.first_edges[-1]
 
-    @cached_property
-    def first_edges(self) -> tuple[int, ...]:
-        """The number of each layer's first edge, then the number of edges."""
-        return tuple(first_edges(self.tree).tolist())
+    @property
+    def is_flat(self) -> bool:
+        """Whether every class is a child of the root, so that edges are classes."""
+        return len(self.tree.child_offsets) == 1
 
 
 def class_features(X: Csr | Float32, n_features: int) -> Any:
@@ -264,7 +265,7 @@ def rank_classes(
     n_rows, k, beam = int(X.shape[0]), int(k), min(int(beam), weights.n_edges)
     features = class_features(X, weights.n_features)
     classes, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
-    if weights.tree.depth == 1 and not isinstance(X, Csr):
+    if weights.is_flat and not isinstance(X, Csr):
         _rank_all(weights, X, bias, log_probabilities, classes, scores, log_sums)
         return TopK(classes, scores)
 
@@ -276,8 +277,8 @@ def rank_classes(
             scores, log_sums,
         )  # fmt: skip
 
-    if n_rows == 1:
-        search((0, 1))
+    if n_rows <= ROWS:
+        search((0, n_rows))
     else:
         map_parallel(search, split_ranges(n_rows, ROWS), n_jobs, description=description)
     return TopK(classes, scores)
@@ -310,7 +311,7 @@ def score_blocks(
 ) -> Iterator[tuple[int, Float32]]:
     """Blocks of what :func:`all_scores` gives: the first row of each and the scores of its rows."""
     features, (stored, _) = class_features(X, weights.n_features), weights.stored
-    straight = weights.tree.depth == 1 and bool((np.diff(weights.tree.leaf_labels) == 1).all())
+    straight = weights.is_flat and bool((np.diff(weights.tree.leaf_labels) == 1).all())
     for first, last in split_ranges(int(X.shape[0]), max(1, BLOCK // weights.n_edges)):
         if isinstance(X, Csr):
             own = np.empty((last - first, weights.n_edges), np.float32)

@@ -232,21 +232,8 @@ class ClassTrainer:
         step: int = 0,
     ) -> None:
         check_value("step", step, Number(int, 0, 2**63 - 1))
-        self.weights, self.training = weights, training
-        self.n_rows, self.step = int(X.shape[0]), int(step)
-        self._classes = _whole(y, "y", weights.n_classes, np.int32)
-        if len(self._classes) != self.n_rows:
-            raise DataError(
-                f"y must hold a class for each of the {self.n_rows} rows of X. Got {len(self._classes)} instead."
-            )
-        self._factors = None if row_weights is None else _factors(row_weights, self.n_rows)
-        if noise is None:
-            self._noise: tuple[Any, Any, Any] = (None, None, None)
-        else:
-            drawn = noise if isinstance(noise, ClassNoise) else ClassNoise.of(noise, weights.n_classes)
-            self._noise = drawn.probabilities, drawn.sums, drawn.guide
-        self._features = class_features(X, weights.n_features)
-        self._rows_at_once = _rows_at_once(weights, X, training)
+        self.weights, self.training, self.step = weights, training, int(step)
+        self._features, n_classes = class_features(X, weights.n_features), weights.n_classes
         stored, squares = weights.stored
         if training.optimizer == "sgd":
             squares = None
@@ -261,6 +248,19 @@ class ClassTrainer:
             int(training.n_noises), float(training.log_normalizer), float(training.l2), float(training.bias),
             int(training.seed),
         )  # fmt: skip
+        self._rows_at_once = _rows_at_once(weights, X, training)
+        self.n_rows = int(X.shape[0])
+        self._classes = _whole(y, "y", n_classes, np.int32)
+        if len(self._classes) != self.n_rows:
+            raise DataError(
+                f"y must hold a class for each of the {self.n_rows} rows of X. Got {len(self._classes)} instead."
+            )
+        self._factors = None if row_weights is None else _factors(row_weights, self.n_rows)
+        if noise is not None and not isinstance(noise, ClassNoise):
+            noise = ClassNoise.of(noise, n_classes)
+        self._noise: tuple[Any, Any, Any] = (None, None, None)
+        if noise is not None:
+            self._noise = noise.probabilities, noise.sums, noise.guide
 
     def run(self, order: npt.NDArray[np.int64]) -> Pass:
         """One step for each row of ``order``, in this order; a row may be shown again.
@@ -271,12 +271,11 @@ class ClassTrainer:
             When a row is out of range.
         """
         rows = _whole(order, "order", self.n_rows, np.int64)
-        sums = np.zeros(3)
+        rate, sums = float(self.training.learning_rate), np.zeros(3)
         for first, last in split_ranges(len(rows), self._rows_at_once):
             sums += self._trainer.train(
-                self._features, rows[first:last], self._classes, self._factors, *self._noise,
-                float(self.training.learning_rate), self.step + first,
-            )  # fmt: skip
+                self._features, rows[first:last], self._classes, self._factors, *self._noise, rate, self.step + first
+            )
             advance(last - first)
         self.step += len(rows)
         loss, covered, total = sums.tolist()
@@ -308,10 +307,10 @@ def _whole(values: Any, name: str, end: int, dtype: Any) -> npt.NDArray[Any]:
 
 def _rows_at_once(weights: ClassWeights, X: Csr | Float32, training: ClassTraining) -> int:
     """How many steps make about ``_WORK`` products."""
-    width = X.nnz / max(1, X.shape[0]) if isinstance(X, Csr) else X.shape[1]
-    edges = weights.n_edges
+    width = len(X.data) / max(1, X.shape[0]) if isinstance(X, Csr) else X.shape[1]
+    layers, n_edges = weights.tree.child_offsets, len(weights.weights)
     if training.loss != "softmax":
-        widest = max(int(np.diff(offsets).max()) for offsets in weights.tree.child_offsets)
+        widest = max(int(np.diff(offsets).max()) for offsets in layers)
         opened = (training.n_candidates if training.loss == "cane" else 1) * widest + training.n_noises
-        edges = min(edges, opened * weights.tree.depth)
-    return int(np.clip(_WORK / (edges * (width + 1.0)), 1, 1 << 16))
+        n_edges = min(n_edges, opened * len(layers))
+    return int(np.clip(_WORK / (n_edges * (width + 1.0)), 1, 1 << 16))

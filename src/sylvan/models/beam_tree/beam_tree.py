@@ -25,7 +25,7 @@ from sylvan.models.beam_tree.plan import plan_training
 from sylvan.models.beam_tree.search import rank_by_beam, rank_exactly, within_bounds
 from sylvan.models.beam_tree.training import learn, learn_on
 from sylvan.parallel import resolve_jobs
-from sylvan.params import attribute, parameterized
+from sylvan.params import Flag, attribute, check_value, parameterized
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
@@ -130,16 +130,9 @@ class BeamTreeClassifier(BeamTreeParameters):
     _step: int = attribute()  # examples shown so far
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
-        force: bool = False,
-        class_names: Vocabulary | None = None,
-        runner: Runner | None = None,
-    ) -> BeamTreeClassifier:
+        self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None, runner: Runner | None = None,
+    ) -> BeamTreeClassifier:  # fmt: skip
         """Make the tree, choose the learning rate, and train.
 
         Parameters
@@ -150,13 +143,13 @@ class BeamTreeClassifier(BeamTreeParameters):
             of which are negative, are what the classes are called: those that occur are classes, in sorted order.
         sample_weight : array of shape (n,), optional
             Factor of each row's loss.
-        checkpoint : path or Checkpoint, optional
-            A folder for what is learned so far, from which the same call goes on after an interruption, to the same
-            bits. Weights are stored after a pass, at most once a minute; a path is removed when ``fit`` is done.
         force : bool, default False
             Train even where the machine hasn't got the memory.
         class_names : Vocabulary, optional
             What ``class_weight`` calls the columns of a matrix ``y``, as a TextModel gives it.
+        checkpoint : path or Checkpoint, optional
+            A folder for what is learned so far, from which the same call goes on after an interruption, to the same
+            bits. Weights are stored after a pass, at most once a minute; a path is removed when ``fit`` is done.
         runner : Runner, optional
             Who runs the training's jobs, instead of threads of this process; see :mod:`sylvan.runtime`.
 
@@ -173,11 +166,10 @@ class BeamTreeClassifier(BeamTreeParameters):
             When ``checkpoint`` is another training's, or can't be written.
         """
         self.check_params()
-        resolve_jobs(self.n_jobs)
-        examples, classes = self._examples(X, y, sample_weight, names=class_names)
+        examples, classes = self.examples(X, y, sample_weight, names=class_names)
         identity = partial(self.identity, examples)
         with opened_runner(self.n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
-            return self._learn(X, examples, classes, run, force=force)
+            return self._learn(X, examples, classes, run, self.epochs, force)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> BeamTreeClassifier:
         """One more pass, over these rows alone; after ``fit`` or from nothing.
@@ -213,30 +205,19 @@ class BeamTreeClassifier(BeamTreeParameters):
         120
         """
         self.check_params()
-        resolve_jobs(self.n_jobs)
         known = self._classes if self._is_fitted() else None
         given = first_classes(y, classes, self.class_weight, known)
         if known is None:
-            return self._learn(X, *self._examples(X, y, sample_weight, given), Runner(self.n_jobs), epochs=1)
+            return self._learn(X, *self.examples(X, y, sample_weight, given), Runner(self.n_jobs), epochs=1)
         self._bound.refuse_changes(self, self.tree_)
-        return self._learn_on(self._examples(X, y, sample_weight, known, self._rows(X, bounded=False))[0])
-
-    def _examples(
-        self, X: Any, y: Any, sample_weight: Any, classes: Classes | None = None, rows: Any = None, names: Any = None
-    ) -> tuple[Examples, Classes]:
-        owner = type(self).__name__
-        return Examples.of(X, y, sample_weight, self.class_weight, classes, owner=owner, rows=rows, names=names)
+        return self._learn_on(self.examples(X, y, sample_weight, known, self._rows(X, bounded=False))[0])
 
     def _learn(
-        self, X: Any, examples: Examples, classes: Classes, runner: Runner, epochs: int | None = None,
-        force: bool = False,
-    ) -> BeamTreeClassifier:  # fmt: skip
+        self, X: Any, examples: Examples, classes: Classes, runner: Runner, epochs: int, force: bool = False
+    ) -> BeamTreeClassifier:
         """Learn from nothing; the model is what it was until all is done."""
         counts = examples.counts()
-        learning = self.learning(examples, counts, epochs=epochs)
-        if not force:
-            learning.need_room()
-        learned = learn(learning, runner)
+        learned = learn(self.learning(examples, counts, epochs=epochs), runner, force)
         self.weights_, self.learning_rate_, self.history_ = learned.weights, learned.learning_rate, learned.history
         self._classes, self._dense, self._bound = classes, isinstance(examples.X, np.ndarray), Bound.of(self)
         self._step = learned.n_shown
@@ -267,10 +248,6 @@ class BeamTreeClassifier(BeamTreeParameters):
         The tree is made as ``fit`` would make it, and some hundred rows are shown. Nothing of the model changes.
         Parameters and errors as in :meth:`fit`.
 
-        Returns
-        -------
-        Plan
-
         Examples
         --------
         >>> import numpy as np
@@ -279,7 +256,7 @@ class BeamTreeClassifier(BeamTreeParameters):
         True
         """
         self.check_params()
-        examples, _ = self._examples(X, y, sample_weight, names=class_names)
+        examples, _ = self.examples(X, y, sample_weight, names=class_names)
         return plan_training(self.learning(examples, examples.counts()), Runner(self.n_jobs))
 
     @property
@@ -292,8 +269,7 @@ class BeamTreeClassifier(BeamTreeParameters):
     def tree_(self) -> LabelTree:
         """The tree of the edges that weights belong to; for a loss that has none, every class a child of the root."""
         self._need_fit("tree_")
-        tree: LabelTree = self.weights_.tree
-        return tree
+        return self.weights_.tree
 
     def rank(self, X: Any, k: int = 10, *, beam: int | None = None, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best classes of each row.
@@ -331,9 +307,7 @@ class BeamTreeClassifier(BeamTreeParameters):
         loss, bias = self._bound.loss, self._bound.bias
         return rank_by_beam(self.weights_, rows, k, beam, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=jobs)
 
-    def predict(  # type: ignore[override]  # one class a row, not labels by a rule
-        self, X: Any, *, beam: int | None = None
-    ) -> npt.NDArray[Any]:
+    def predict(self, X: Any, *, beam: int | None = None) -> npt.NDArray[Any]:  # type: ignore[override]  # no matrix
         """The best class of each row, as it was called in ``fit``.
 
         Parameters
@@ -378,16 +352,12 @@ class BeamTreeClassifier(BeamTreeParameters):
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         """
         self._need_fit("predict_proba")
-        if not isinstance(exact, bool | np.bool_):
-            raise ParameterError(
-                f"The 'exact' parameter of predict_proba must be True or False. Got {exact!r} instead."
-            )
+        if not isinstance(exact, np.bool_):
+            check_value("exact", exact, Flag(), "predict_proba")
         if not exact:
             return super().predict_proba(X, k, **options)
-        if options:
-            raise ParameterError(
-                f"predict_proba with exact=True scores every class: it takes no {next(iter(options))!r}."
-            )
+        if name := next(iter(options), None):
+            raise ParameterError(f"predict_proba with exact=True scores every class: it takes no {name!r}.")
         k = min(validate.count(k, "k", owner="predict_proba"), self.n_labels_)
         loss, bias, jobs = self._bound.loss, self._bound.bias, resolve_jobs(self.n_jobs)
         top = rank_exactly(self.weights_, self._rows(X), k, loss=loss, bias=bias, n_jobs=jobs)
@@ -408,15 +378,13 @@ class BeamTreeClassifier(BeamTreeParameters):
         if sp.issparse(Y) or (getattr(Y, "ndim", 1) == 2 and Y.shape[1] > 1):
             return super()._truth(Y)
         ids = self._classes.find(Y)
-        ids = np.where(ids < 0, self.n_labels_, ids)
-        return validate.labels(ids, n_labels=self.n_labels_ + 1)
+        return validate.labels(np.where(ids < 0, self.n_labels_, ids), n_labels=self.n_labels_ + 1)
 
     def _rows(self, X: Any, *, bounded: bool = True) -> Any:
         """What ``rank`` is given, verified; without bounds for learning, which refuses what is beyond them."""
-        if self._dense:
-            dense = validate.dense_features(X, self.n_features_)
-            if dense is not None:
-                return dense
+        dense = validate.dense_features(X, self.n_features_) if self._dense else None
+        if dense is not None:
+            return dense
         rows = self._features(X)
         if bounded:
             rows = within_bounds(rows)
@@ -434,17 +402,12 @@ class BeamTreeClassifier(BeamTreeParameters):
         return tags
 
     def to_state(self) -> store.State:
-        """The tree and the weights as plain values and arrays; a tree given as a parameter is kept as ``tree_``."""
+        """The tree and the weights as plain values and arrays; a tree given as a parameter is stored as ``tree_``."""
         self._need_fit("to_state")
         meta = {
-            "n_features": self.n_features_,
-            "n_rows": self.n_rows_,
-            "n_labels": self.n_labels_,
-            "n_shown": self._step,
-            "dense": self._dense,
-            "trained_rate": self.learning_rate_,
-            **self._bound.to_json(),
-        }
+            "n_features": self.n_features_, "n_rows": self.n_rows_, "n_labels": self.n_labels_, "n_shown": self._step,
+            "dense": self._dense, "trained_rate": self.learning_rate_, **self._bound.to_json(),
+        }  # fmt: skip
         arrays: dict[str, npt.NDArray[Any]] = {"history": self.history_, "label_counts": self.label_counts_}
         arrays |= self.weights_.to_arrays(by_feature=not self._dense)
         if self._classes.values is not None:
@@ -465,7 +428,6 @@ class BeamTreeClassifier(BeamTreeParameters):
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
         model = cls(**cls.params_from(state, tree))
         model.check_params()
-        resolve_jobs(model.n_jobs)
         n_labels = store.need_int(state, "n_labels", tree.n_labels, tree.n_labels)
         model.n_features_ = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
         model.n_rows_ = store.need_int(state, "n_rows", 1)

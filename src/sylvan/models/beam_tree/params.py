@@ -15,7 +15,7 @@ from sylvan import store, validate
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.models.base import Estimator
-from sylvan.models.beam_tree.examples import Examples
+from sylvan.models.beam_tree.examples import Classes, Examples
 from sylvan.models.beam_tree.training import Learning
 from sylvan.params import Choice, Constraint, Range, Seed, Threads, parameterized
 from sylvan.ranking.class_training import L2, LOSSES, TREE_LOSSES, ClassNoise, ClassTraining, Loss, Optimizer, Selected
@@ -93,6 +93,13 @@ class BeamTreeParameters(Estimator):
     class_weight: Annotated[str | Mapping[Any, float] | None, ClassWeight()] = None
     seed: Seed = 0
     n_jobs: Threads = None
+
+    def examples(
+        self, X: Any, y: Any, sample_weight: Any, classes: Classes | None = None, rows: Any = None, names: Any = None
+    ) -> tuple[Examples, Classes]:
+        """What ``fit`` or ``partial_fit`` was given, verified; parameters as of :meth:`Examples.of`."""
+        owner = type(self).__name__
+        return Examples.of(X, y, sample_weight, self.class_weight, classes, owner=owner, rows=rows, names=names)
 
     def learning(
         self, examples: Examples, counts: npt.NDArray[np.int64], rate: float | None = None, epochs: int | None = None

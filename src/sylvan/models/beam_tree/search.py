@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -36,25 +38,19 @@ def rank_by_beam(
 
     The probabilities of a hierarchical softmax are taken as they are; with ``raw`` every score is, which is faster.
     """
-    tree = weights.tree
-    if tree.depth == 1:
+    if weights.is_flat:
         return rank_exactly(weights, X, k, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=n_jobs)
     log_probabilities = loss == "hsm"
     sums = None if raw or log_probabilities else np.empty(X.shape[0], np.float32)
-
-    def search(part: Csr | Float32, width: int, log_sums: Float32 | None, jobs: int, title: str | None) -> TopK:
-        return rank_classes(
-            weights, part, width, beam, jobs, bias, log_probabilities=log_probabilities, log_sums=log_sums,
-            description=title,
-        )  # fmt: skip
-
+    search = partial(rank_classes, weights, bias=bias, log_probabilities=log_probabilities)
     if labels is None:
-        found = search(X, k, sums, n_jobs, "Ranking")
+        found = search(X, k, beam, n_jobs, log_sums=sums, description="Ranking")
     else:
+        tree = weights.tree
         reach, found = min(tree.n_leaves, beam * int(tree.cluster_sizes.max())), _empty(X.shape[0], k)
 
         def work(rows: tuple[int, int]) -> None:
-            top = search(_part(X, *rows), reach, None if sums is None else sums[slice(*rows)], 1, None)
+            top = search(_part(X, *rows), reach, beam, log_sums=None if sums is None else sums[slice(*rows)])
             _put(found, rows, top.labels, top.scores, labels)
 
         map_parallel(work, split_ranges(X.shape[0], _block_rows(reach)), n_jobs, description="Ranking")

@@ -92,7 +92,7 @@ class Learning:
         MemoryLimitError
             With the sizes and what would take less.
         """
-        n_classes, n_features = self.examples.n_classes, self.examples.n_features
+        n_classes, n_features = self.examples.n_classes, self.examples.X.shape[1]
         n_edges = layer = n_classes
         while self.training.loss in TREE_LOSSES and layer > self.branching:
             layer = -(-layer // self.branching)
@@ -108,7 +108,7 @@ class Learning:
 
     def _weight_bytes(self, n_edges: int) -> int:
         squares = self.training.optimizer == "adagrad"
-        return n_edges * (self.examples.n_features + 1) * 4 * (1 + squares)
+        return int(n_edges * (self.examples.X.shape[1] + 1) * 4 * (1 + squares))
 
     # ---------------------------------------- the jobs
 
@@ -128,6 +128,7 @@ class Learning:
         """
         if not self.auto or self.examples.n_classes == 1:
             return []
+        size = self._weight_bytes(sum(tree.layer_sizes))
         rows = self.examples.weighted()
         order = rows[np.random.default_rng([self.training.seed, 3]).permutation(len(rows))]
         judged = shown = order
@@ -139,13 +140,13 @@ class Learning:
             "examples": self.examples, "holdout": self.examples.only(judged), "shown": shown, "tree": tree,
             "noise": self.noise, "beam": self.beam, "n_jobs": n_jobs,
         }  # fmt: skip
-        size = self._weight_bytes(sum(tree.layer_sizes))
+        rates = _rates(self.examples.only(order[:_MOST_JUDGED]), self.training)
         return [
             Job(
                 f"rate{number}", _try_rate, {**inputs, "training": replace(self.training, learning_rate=rate)},
                 cost=len(shown), peak_bytes=size, packing=ARRAY, title="trying a learning rate",
             )
-            for number, rate in enumerate(_rates(self.examples.only(order[:_MOST_JUDGED]), self.training))
+            for number, rate in enumerate(rates)
         ]  # fmt: skip
 
     def passes_job(self, tree: LabelTree, training: ClassTraining, folder: str | None = None) -> Job[Learned]:
@@ -159,14 +160,18 @@ class Learning:
         return Job("passes", _train, inputs, cost, size, title="training the edges")
 
 
-def learn(learning: Learning, runner: Runner) -> Learned:
+def learn(learning: Learning, runner: Runner, force: bool = False) -> Learned:
     """Make the tree, choose the learning rate where that is "auto", and train.
 
     Raises
     ------
+    MemoryLimitError
+        Unless ``force`` is given, when the machine has no memory for the weights.
     DataError
         When a given tree doesn't hold each class in one leaf, or the weights leave the range of numbers.
     """
+    if not force:
+        learning.need_room()
     tree = runner.one(learning.tree_job(runner.n_jobs))
     training = learning.training
     if rates := learning.rate_jobs(tree, runner.n_jobs):
@@ -293,7 +298,7 @@ def new_trainer(
 ) -> ClassTrainer:
     """Trains weights of 0, in the order that suits the rows."""
     squares, by_feature = training.optimizer == "adagrad", not isinstance(examples.X, np.ndarray)
-    weights = ClassWeights.zeros(tree, examples.n_features, squares=squares, by_feature=by_feature)
+    weights = ClassWeights.zeros(tree, examples.X.shape[1], squares=squares, by_feature=by_feature)
     return _trainer(examples, training, weights, noise)
 
 
