@@ -28,19 +28,20 @@ PAPER = (
 )
 INTRO = (
     "By `python -m benchmarks.beam_tree --part accuracy` and `speed`: `BeamTreeClassifier` with each loss (Han and "
-    "others, arXiv 1711.00658, 7.1), CANE named by candidates and noises, and Vowpal Wabbit's trees. Rows are of "
-    "unit length on average, test rows of a class without training rows are left out. Every contender's rate (and "
-    "the power of the frequencies that noises are drawn by, where classes aren't balanced; LOMTree's size and "
-    "resistance to swaps) is chosen on a tenth of the training rows after half an epoch, as in the paper's appendix "
+    "others, arXiv 1711.00658, 7.1; CANE is named by its numbers of candidates and noises), and Vowpal Wabbit's "
+    "trees. Rows have unit length on average. Test rows of classes without training rows are skipped. Learning rates "
+    "(and the power of the frequencies from which noises are drawn, if classes aren't balanced; for LOMTree its size "
+    "and swap resistance) are chosen on a tenth of the training rows after half an epoch, as in the paper's appendix "
     "D, with seed 0. One thread."
 )
 LEGEND = (
-    "Right: percent of the test rows, by the beam that is the default; of all: by all scores; in five: the class is "
-    "among the first five; loss: mean of minus ln p of the class, over all classes; coverage: percent of the test rows "
-    "whose class is among as many candidates as in training. Training: CPU seconds of an epoch, the tree's apart. "
-    "Ranking: CPU milliseconds of a row in a batch / milliseconds alone, median. Mean ± standard deviation over seeds. "
-    "`BeamTreeClassifier` is the class as it comes: its own tree and choice of a rate are in its training time. For "
-    "VW, rows come from its cache of parsed examples, in the same order in each epoch; reading them counts."
+    "Right: percent of the test rows, with the default beam; of all: with all scores; in five: the class is among "
+    "the first five; loss: mean of minus ln p of the class, over all classes; coverage: percent of the test rows "
+    "whose class is among as many candidates as in training. Training: CPU seconds per epoch, without the tree. "
+    "Ranking: CPU milliseconds per row in a batch / alone, median. Mean ± standard deviation over seeds. "
+    "`BeamTreeClassifier` is the class with its defaults: the training time includes its tree and its choice of a "
+    "rate. For VW, rows come from its cache of parsed examples, in the same order in each epoch; the time includes "
+    "reading them."
 )
 
 

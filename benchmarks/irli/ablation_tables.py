@@ -81,7 +81,7 @@ def _round_by_round(rounds: list[Record]) -> list[str]:
     heads = ("round", *(f"candidates {words}" for words in WAYS.values()), "in four or more", "moved",
              "affinity before", "affinity after", "load deviation")  # fmt: skip
     words = (
-        "One training, looked at after each round, before the final epochs; 10 probes. Round 0 is the hashed partition."
+        "One training, measured after each round, before the final epochs; 10 probes. Round 0 is the hashed partition."
     )
     rows = []
     for one in rounds:

@@ -53,8 +53,8 @@ def irli_section(folder: Path) -> list[str]:
     if not lines:
         return []
     intro = (
-        "By `python -m benchmarks.irli`. A query's candidates are the vectors whose true distance is computed; "
-        "recall10@10 is the share of its ten nearest among them. All searches take one thread."
+        "By `python -m benchmarks.irli`. The candidates of a query are the vectors whose true distance is computed. "
+        "recall10@10 is the share of its ten nearest vectors among them. All searches use one thread."
     )
     return ["", "## Learned partitions (IRLI)", "", intro, *lines]
 
@@ -81,11 +81,11 @@ def _neighbors(runs: list[Record]) -> list[str]:
 
 def _costs_words(runs: list[Record]) -> list[str]:
     return [
-        f"{runs[0]['queries']:,} queries. Candidates are those of the setting with the fewest, between the settings on "
-        "either side of the recall where they are coarse; all contenders' settings were chosen on these queries. For "
-        "HNSW they are all the distances that it computes, for IVF-PQ those after the compressed codes (in brackets). "
-        "Scores are what choosing the buckets costs, in distances of the set's width; counters are incremented once "
-        "for each vector of a chosen bucket. Milliseconds of a query: in a batch / alone (median)."
+        f"{runs[0]['queries']:,} queries. Candidates are those of the setting with the fewest, interpolated between "
+        "the settings on either side of the recall if these are coarse. All settings were chosen on these queries. "
+        "For HNSW, candidates are all distances that it computes, for IVF-PQ those after the compressed codes (in "
+        "brackets). Scores are the cost of choosing the buckets, in distances of the set's width. Counters are "
+        "incremented once for each vector of an opened bucket. Milliseconds per query: in a batch / alone (median)."
     ]
 
 
@@ -196,10 +196,10 @@ def _on_paper(runs: list[dict[str, Any]]) -> list[str]:
     return [
         "", "### On paper: 100 million vectors over eight machines", "",
         f"Each machine has {VECTORS // MACHINES:,} vectors of {DIM} dimensions, {REPETITIONS} repetitions of "
-        f"{_buckets():,} buckets and networks of hidden size {HIDDEN:,}, trained on {QUERIES:,} queries for {EPOCHS} "
-        f"epochs with {ROUNDS} repartitions; a query goes to all machines, with {PROBES} probes and {CANDIDATES:,} "
-        f"candidates on each. Rates are those of one thread at {run['base']:,} vectors above, and nothing but the "
-        "arithmetic was done; a threads' worth of them is to be divided by the threads of a machine.", "",
+        f"{_buckets():,} buckets and networks with hidden size {HIDDEN:,}, trained on {QUERIES:,} queries for "
+        f"{EPOCHS} epochs with {ROUNDS} re-partitions. A query goes to all machines, with {PROBES} probes and "
+        f"{CANDIDATES:,} candidates on each. Rates are those of one thread at {run['base']:,} vectors above, and only "
+        "the arithmetic was done; divide the times by the number of threads of a machine.", "",
         *markdown.table("| on each machine | |", _estimate(run).items()),
     ]  # fmt: skip
 

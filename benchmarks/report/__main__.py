@@ -19,11 +19,11 @@ from benchmarks.sampling.tables import sampling_section
 from benchmarks.transformers.tables import transformers_section
 
 INTRO = (
-    "Written by `python -m benchmarks.report` from the files in `benchmarks/results/`; how each figure is taken "
-    "stands in `benchmarks/README.md`. All contenders use branching 16, leaves of up to 100 labels, beam 10 and "
-    "teacher-forcing negatives (TFN), one tree each, on the same features. Figures are medians; a ratio says how "
-    "many times better Sylvan is than the best peer of that row (libpecos alone for model size, memory and raw "
-    "text), and where it is below 1 Sylvan is behind. Every raw value is in the JSON."
+    "`python -m benchmarks.report` writes this page from the files in `benchmarks/results/`. `benchmarks/README.md` "
+    "says how each figure is measured. All libraries use branching 16, leaves of up to 100 labels, beam 10, "
+    "teacher-forcing negatives (TFN) and one tree, on the same features. Figures are medians. A ratio says how many "
+    "times better Sylvan is than the best other library in that row (than libpecos for model size, memory and raw "
+    "text); below 1, Sylvan is worse. The JSON files contain every raw value."
 )
 SECTIONS = (
     peers_sections, linear_sections, transformers_section, irli_section, sampling_section, codewords_section,

@@ -19,40 +19,40 @@ NAMES = {
 }
 ORDER = ("eurlex57k", "gutenberg", "synthetic", "synthetic-large")
 MEMORY = (
-    "What training adds to the memory that the process holds by itself (pages of mapped files, which the system can "
-    "take back, not counted), one thread, defaults; limits are parts of the peak without one. Every model is the same, "
-    "to the bit. A limit is refused when the largest cluster has no room under it."
+    "The memory that training adds to that of the process (without pages of mapped files, which the system can "
+    "reclaim), on one thread, with defaults. Limits are fractions of the peak without a limit. Every model is the "
+    "same, to the bit. A limit is refused if the largest cluster doesn't fit."
 )
 LEAST_ROWS = 20  # that a precision is shown for
 CLOSE = 1e-4  # between scores that count as tied, as in importers.py
 Record = dict[str, Any]
 CONSTRAINTS = (
-    "Random labels are allowed: the same for all rows, or for each row its own, a true label among them. CPU "
-    "time beside the unconstrained top 5, one thread; precision among the allowed labels, over the rows with "
-    "a true one (not shown for fewer than 20). The naive way ranks more labels with the same beam, drops those "
-    "that are not allowed; the exhaustive ranking, filtered, is what there is to reach."
+    "Random labels are allowed: the same for all rows, or for each row its own, with a true label among them. CPU "
+    "time relative to the unconstrained top 5, on one thread. Precision is among the allowed labels, over the rows "
+    "with a true one (not shown for fewer than 20 rows). The naive way ranks more labels with the same beam and "
+    "drops those that are not allowed. The exhaustive ranking, filtered, is the best possible result."
 )
 IMPORTERS = (
-    "A model of each library, trained by it with the settings above and imported, beside the library itself on "
-    "the same test rows (`python -m benchmarks.linear.importers`). Equal: rows whose first five labels are the "
-    f"same in the same order; or tied: where they differ, their scores do by less than {CLOSE}. Scores apart: the "
-    "largest difference of a label's score."
+    "A model of each library, trained by it with the settings above and imported, compared with the library itself "
+    "on the same test rows (`python -m benchmarks.linear.importers`). Equal: rows whose first five labels are the "
+    f"same in the same order. Or tied: where they differ, their scores differ by less than {CLOSE}. Difference: "
+    "the largest of a label's score."
 )
 NEIGHBORS = (
     "In percent, by `python -m benchmarks.linear.neighbors`. The weight of the neighbours in the mean with a model "
-    "was chosen on a tenth of the training rows. Head, torso and tail hold a third of the training positives each; "
-    "R@5 is the share of a row's true labels of the slice that are among five answers."
+    "was chosen on a tenth of the training rows. Head, torso and tail each have a third of the training positives. "
+    "R@5 is the share of a row's true labels in the slice that are among five answers."
 )
 ENSEMBLES = (
     "By `python -m benchmarks.linear.ensembles`, on one thread, from raw texts to a trained model, vectorisers "
-    "included (libpecos: from finished features, whose time is left out). Words, pairs of words and characters "
-    "are n-grams 1, 1 to 2 (frequent: 120,000 of them), and runs of 4 characters within words; neighbours are a "
-    "`NeighborRanker` on characters (eurlex57k: on words). Weights were chosen on rows that are neither trained "
-    "on nor tested."
+    "included (libpecos: from finished features, whose time isn't included). Words are 1-grams, pairs of words 1- "
+    "and 2-grams (frequent: 120,000 of them), characters 4-grams within words. Neighbours are a `NeighborRanker` on "
+    "characters (eurlex57k: on words). Weights were chosen on rows that are used neither for training nor for "
+    "testing."
 )
 CALIBRATION = (
-    "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE in 15 bins of equal width. "
-    "The factor is the CPU time of training over that without calibration, of models trained in turns."
+    "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE with 15 bins of equal width. The "
+    "factor is the CPU time of training with calibration, divided by that without; the two were trained alternately."
 )
 # Yu, Zhong, Zhang, Chang & Dhillon (2022), Table 6: Prec@1/3/5 by trees and branching. The random clusters of
 # Eurlex-4K stand in Section 6.4, which doesn't say how many trees.
@@ -72,12 +72,12 @@ ABLATION_PAPER = {
 }  # fmt: skip
 ABLATION_RANDOM = {"Eurlex-4K": "79.3/67.1/55.9"}
 ABLATION = (
-    "By `python -m benchmarks.linear.ablation`, as in Section 6.4 of PECOS: P@1/3/5 by the number of trees T and the "
-    "branching B, with TFN, beam 10 and leaves of up to 100 labels (the paper gives no leaf size; these give its "
-    "depths). CPU seconds of all threads, one run. The paper's figures stand beside ours as it prints them; they are "
-    "of **other sets** (its Eurlex-4K has 15,449 training rows and 3,956 labels), so what compares is how a column "
-    "changes from line to line, not one column with another. Where the paper has no figure there is a dash; its "
-    "random clusters are reported without a number of trees."
+    "By `python -m benchmarks.linear.ablation`, as in section 6.4 of PECOS: P@1/3/5 by the number of trees T and the "
+    "branching B, with TFN, beam 10 and leaves of up to 100 labels (the paper gives no leaf size; this one gives its "
+    "depths). CPU seconds of all threads, one run. The paper's figures are shown as printed there. They are for "
+    "**other sets** (its Eurlex-4K has 15,449 training rows and 3,956 labels), so compare how a column changes from "
+    "line to line, not one column with another. A dash means that the paper has no figure. It reports random "
+    "clusters without a number of trees."
 )
 
 
@@ -181,7 +181,7 @@ def memory_table(record: Record) -> list[str]:
 
 def importers_table(record: Record) -> list[str]:
     """What ``importers.py`` measured; times where they were taken."""
-    head = "| model | weights | equal, % | or tied, % | scores apart | P@1/3/5 | MB | batch, ms a row | one query, ms |"
+    head = "| model | weights | equal, % | or tied, % | difference | P@1/3/5 | MB | batch, ms a row | one query, ms |"
     rows = []
 
     def add(title: str, weights: str, answers: list[str], run: Record, size: float) -> None:
@@ -227,13 +227,13 @@ def calibration_tables(record: Record) -> list[str]:
 
 
 BY_SET = {  # the sections with tables for each set: title, words, tables
-    "defaults": ("Which defaults", "One thread; everything else at its default.", defaults_table),
+    "defaults": ("Which defaults", "On one thread; all other parameters have their defaults.", defaults_table),
     "constraints": ("Constraints", CONSTRAINTS, constraints_table),
     "importers": ("Imported models", IMPORTERS, importers_table),
     "memory": ("Memory limits and resuming", MEMORY, memory_table),
     "neighbors": ("Neighbours and rare labels", NEIGHBORS, neighbors_tables),
     "ensembles": ("Ensembles", ENSEMBLES, ensembles_table),
-    "calibration": ("Probabilities and when to stop", CALIBRATION, calibration_tables),
+    "calibration": ("Probabilities and stopping rules", CALIBRATION, calibration_tables),
 }
 
 
@@ -243,8 +243,8 @@ def plan_section(records: list[Record]) -> list[str]:
         "",
         "## Plans",
         "",
-        "By `python -m benchmarks.linear.plan`, on one thread: what `model.plan` says before the work, then what the "
-        "training took; peak memory is all that the process held, data and libraries included.",
+        "By `python -m benchmarks.linear.plan`, on one thread: what `model.plan` estimates, then what training took. "
+        "Peak memory is that of the whole process, data and libraries included.",
         "",
     ]
     rows = []

@@ -93,7 +93,7 @@ def table(record: Record) -> list[str]:
         cells = ["–" if value is None else f"{value:.{row.digits}f}" for value in values.values()]
         ratio, wanted = verdict(row, values.get("sylvan"), others)
         table_rows.append([row.title, *cells, ratio, wanted])
-    lines = markdown.table("| | " + " | ".join(heads) + " | against the best peer | at least / aim |", table_rows)
+    lines = markdown.table("| | " + " | ".join(heads) + " | against the best other | at least / aim |", table_rows)
     missing = [NAMES[name] for name in contenders if name not in measured]
     if missing:
         lines += ["", f"Missing, so not measured: {', '.join(missing)}."]
@@ -108,7 +108,7 @@ def notes(record: Record, measured: list[str]) -> list[str]:
             worst = worst_gap(record, min(record["threads"]), (name,))
             if worst is not None:
                 verdict = "within" if worst >= -TOLERANCE else "**outside**"
-                lines.append(f"- P@1/3/5 beside {NAMES[name]}: {worst:+.2f} points at worst, {verdict} {TOLERANCE}.")
+                lines.append(f"- P@1/3/5 against {NAMES[name]}: {worst:+.2f} points at worst, {verdict} {TOLERANCE}.")
     if {1, 2} <= set(record["threads"]):
         for title, verb, key in (("Training", "train", "wall_s"), ("Batch ranking", "rank", "ms_per_row")):
             parts = []
@@ -117,7 +117,7 @@ def notes(record: Record, measured: list[str]) -> list[str]:
                 if one and two:
                     parts.append(f"{NAMES[name]} {one / two:.2f}×")
             if parts:
-                lines.append(f"- {title}, two threads against one: {', '.join(parts)}.")
+                lines.append(f"- {title}, speedup with two threads: {', '.join(parts)}.")
     for name in measured:
         for at, found in record["contenders"][name]["median"].items():
             if "error" in found:
@@ -150,8 +150,8 @@ def summary(folder: Path) -> str:
     if not records:
         return "Nothing has been measured yet."
     words = (
-        "How many times better than the best of the other libraries (for model size, memory and raw text: than "
-        "libpecos); below 1 is behind."
+        "How many times better Sylvan is than the best other library (for model size, memory and raw text: than "
+        "libpecos); below 1, it is worse."
     )
     lines, threads = [], records[0]["threads"]
     for row in rows(threads, min(threads)):
@@ -159,7 +159,7 @@ def summary(folder: Path) -> str:
             title = row.title.replace(", ms a row", "").replace(", ms", "").replace(", MB", "").replace(", s", "")
             lines.append([title, *(ratio_text(record, row) for record in records)])
     gaps = [worst_gap(record, min(threads)) for record in records]
-    lines.append(["P@1/3/5, points, at worst", *("–" if gap is None else f"{gap:+.2f}" for gap in gaps)])
+    lines.append(["P@1/3/5, points, worst case", *("–" if gap is None else f"{gap:+.2f}" for gap in gaps)])
     head = "| | " + " | ".join(record["set"] for record in records) + " |"
     return "\n".join([words, "", *markdown.table(head, lines)])
 

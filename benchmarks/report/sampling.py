@@ -118,10 +118,10 @@ def output_layer_section(folder: Path) -> list[str]:
     settings = record["settings"]
     lines = [
         "", "## Output layer", "",
-        f"By `python -m benchmarks.sampling.output_layer`: a training step of an output layer of {settings['dim']} "
-        f"dimensions, batch {settings['batch']}, {settings['codewords']} codewords a codebook; {record['threads']} "
+        f"By `python -m benchmarks.sampling.output_layer`: a training step of an output layer with {settings['dim']} "
+        f"dimensions, batch {settings['batch']}, {settings['codewords']} codewords per codebook; {record['threads']} "
         f"thread{'s' if record['threads'] > 1 else ''} of {record['machine']['cpu']}, PyTorch {record['torch']}, "
-        f"{record['date']}. Class embeddings are made, in clusters. In brackets: how many times less than full "
+        f"{record['date']}. Class embeddings are synthetic, in clusters. In brackets: how many times less than full "
         "softmax, plain (`cross_entropy` over a product) and chunked (`FullSoftmaxLoss`). Every raw value is in the "
         "JSON.",
     ]  # fmt: skip
@@ -188,8 +188,8 @@ def output_layer_summary(folder: Path) -> str:
     settings = record["settings"]
     lines = [
         f"A step's forward and backward pass on {record['threads']} thread of {record['machine']['cpu']}, "
-        f"{settings['dim']} dimensions, batch {settings['batch']}; in brackets how many times less than full softmax, "
-        "plain and chunked.",
+        f"{settings['dim']} dimensions, batch {settings['batch']}; in brackets how many times faster than the full "
+        "softmax, plain and chunked.",
     ]
     for way, words in WAYS.items():
         lines += ["", f"With {words.format(**settings)}:", "", *step_table(figures, way, False)]
@@ -203,10 +203,11 @@ def codewords_section(folder: Path) -> list[str]:
         return []
     intro = (
         "By `python -m benchmarks.sampling.codeword_learning`: an LSTM trained on Penn Treebank by the full softmax "
-        f"for {record['steps']} steps, codewords made from queries of training text ({record['joint_steps']} steps "
-        f"where they are learned jointly, as in the paper's 6.2.3), means over {record['queries']} queries of other "
-        "text. ln d₂(P‖Q) bounds the gradient's bias (the paper's Theorem 6). The longer a network was trained, and "
-        "the faster its class table moves, the further every sampler is: table 5 above has the same after a whole "
+        f"for {record['steps']} steps. Codewords are made from queries of training text ({record['joint_steps']} "
+        f"steps if they are learned jointly, as in the paper's 6.2.3). Means over {record['queries']} queries of "
+        "other text. ln d₂(P‖Q) bounds the gradient's bias (the paper's Theorem 6). The longer a network is trained, "
+        "and the faster its class table moves, the further every sampler is from the softmax: table 5 above has the "
+        "same after a whole"
         "epoch."
     )
     rows = [

@@ -32,19 +32,19 @@ def cane_section(folder: Path) -> list[str]:
     if book is None:
         return epochs
     intro = (
-        "By `python -m benchmarks.sampling.cane`: an LSTM's validation perplexity on Penn Treebank with candidates "
-        "and noises (Han and others, arXiv 1711.00658, Section 5) beside its rivals with 40 unigram noises, Adagrad "
-        "on both tables at the rate given; mean ± standard deviation where there are several seeds. A name tells how "
-        "subsets learn (`path`: their scores are part of the class's; `own`), how words are split (`mass`, `count`) "
-        "into how many, whether what the best subset lacks is filled up from the next ones (`fill`), the noise, "
-        "candidates against noises, and `together` where all noises of a query stand in one sum, which is an "
-        "extension of ours. `frequent` takes the most frequent words for candidates, `best` and `softmax` look at "
-        "all scores. Coverage is how often the word itself was a candidate."
+        "By `python -m benchmarks.sampling.cane`: validation perplexity of an LSTM on Penn Treebank with candidates "
+        "and noises (Han and others, arXiv 1711.00658, section 5), compared with other losses with 40 unigram "
+        "noises. Adagrad on both tables with the given rate; mean ± standard deviation over seeds. A name says how "
+        "subsets learn (`path`: their scores are part of the class's; `own`), how words are divided (`mass`, "
+        "`count`) and into how many subsets, whether missing candidates of the best subset are filled up from the "
+        "next ones (`fill`), the noise, the numbers of candidates and noises, and `together` if all noises of a "
+        "query are in one sum, which is our extension. `frequent` takes the most frequent words as candidates; "
+        "`best` and `softmax` use all scores. Coverage is how often the word itself was a candidate."
     )
     reading = (
-        "So the paper's claim, near the softmax and better than NCE and BlackOut, doesn't hold here as we read the "
-        "paper (the best subset's words drawn uniformly, one noise): the word is too seldom a candidate. With the "
-        "subsets filled up and several noises in one sum it is level with both rivals."
+        "So the paper's claim, close to the softmax and better than NCE and BlackOut, isn't confirmed here, as we "
+        "read the paper (words of the best subset drawn uniformly, one noise): the word is rarely a candidate. With "
+        "filled-up subsets and several noises in one sum, it is level with NCE and BlackOut."
     )
     return ["", "## Candidates against noises", "", intro, *steps_tables(book["runs"]), "", reading, *epochs]
 
@@ -82,15 +82,14 @@ def epochs_section(folder: Path) -> list[str]:
 def _sentence(runs: list[Record]) -> str:
     one = runs[0]
     return (
-        "By `python -m benchmarks.sampling.cane_epochs`: the task `language-model` (`sylvan.tasks`) on Penn Treebank, "
-        f"a small LSTM ({one['embedding']} dimensions of words, {one['n_layers']} layer of {one['hidden']}) that reads "
-        f"{one['batch_size']} columns of the text, 35 words a step; each contender with the rate for its class table "
-        f"that served it best on the validation words after {one['tuned']} steps, among doubles of each other. A "
-        "Beam Tree's 40 candidates are the best that a beam "
-        "search finds in a tree of branching 10 over the words, made by k-means from the two words before each; its "
-        "noise is uniform, as the paper's. The paper's own candidates for language models are words of one of 100 "
-        "subsets by frequency. Coverage is the share of words that were among their candidates, over the last 200 "
-        "steps."
+        "By `python -m benchmarks.sampling.cane_epochs`: the task `language-model` (`sylvan.tasks`) on Penn "
+        f"Treebank, a small LSTM ({one['embedding']} dimensions of words, {one['n_layers']} layer of {one['hidden']}) "
+        f"that reads {one['batch_size']} columns of the text, 35 words per step. Each row uses the learning rate for "
+        f"its class table that was best on the validation words after {one['tuned']} steps, among powers of two. The "
+        "40 candidates of a Beam Tree are the best that a beam search finds in a tree of branching 10 over the "
+        "words, built by k-means from the two words before each; its noise is uniform, as in the paper. The paper's "
+        "own candidates for language models are words of one of 100 subsets by frequency. Coverage is the share of "
+        "words that were among their candidates, over the last 200 steps."
     )
 
 
@@ -100,14 +99,14 @@ def _reading(runs: list[Record]) -> list[str]:
     if not {"full", "nce-40", "blackout-40"} <= test.keys():
         return []
     rivals = min(test["nce-40"], test["blackout-40"])
-    lines = ["", "The paper has CANE between the softmax and both of its rivals."]
+    lines = ["", "In the paper, CANE is between the softmax and NCE and BlackOut."]
     for name, noise in (("cane-tree-40", "one uniform noise"), ("cane-tree-40-unigram", "one unigram noise"),
                        ("cane-tree-20-20", "twenty unigram noises in one sum, our extension")):  # fmt: skip
         if name in test:
             does = "it is" if test[name] < rivals else "it isn't"
             lines.append(
-                f"With a Beam Tree's candidates and {noise}, {does}: {test[name] / rivals - 1:+.1%} beside the better "
-                f"rival's perplexity, {test[name] / test['full'] - 1:+.1%} beside the softmax's."
+                f"With a Beam Tree's candidates and {noise}, {does}: {test[name] / rivals - 1:+.1%} compared with the "
+                f"better perplexity of these two, {test[name] / test['full'] - 1:+.1%} with the softmax's."
             )
     return [lines[0], " ".join(lines[1:])] if len(lines) > 2 else []
 

@@ -40,10 +40,9 @@ def sampling_section(folder: Path) -> list[str]:
     if not lines:
         return []
     intro = (
-        "By `python -m benchmarks.sampling.sampled_softmax`: the same network from the same seeds for the same "
-        "number of steps with each sampler and loss. The figures are means over the seeds ± their standard "
-        "deviation; the paper's (Chen and others, arXiv 2501.08563) stand beside ours as it prints them, after up to "
-        "100 epochs."
+        "By `python -m benchmarks.sampling.sampled_softmax`: the same network with the same seeds and the same "
+        "number of steps for each sampler and loss. The figures are means over the seeds ± their standard deviation. "
+        "The paper's figures (Chen and others, arXiv 2501.08563) are shown as printed there, after up to 100 epochs."
     )
     return ["", "## Softmax over many classes", "", intro, *lines]
 
@@ -78,7 +77,7 @@ def _sentence(group: list[Record]) -> str:
     epochs = f"{run['epochs']} epoch{'s' if run['epochs'] != 1 else ''}"
     words = f"{run['set']}: {epochs}" + (f" ({steps[-1]:,} steps)" if steps else "")
     words += f", {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
-    words += f", {N_SAMPLES[run['task']]} samples a query where the row doesn't say otherwise"
+    words += f", {N_SAMPLES[run['task']]} samples per query unless the row says otherwise"
     names = [name for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
     values = {name: run[name] for name in names if run.get(name) is not None}
     changed = [f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values.items()]

@@ -27,14 +27,13 @@ LOOKS = {
 MOST_COLUMNS = 2
 TEXT = (
     "By `python -m benchmarks.transformers`, from raw texts to a trained model, TF-IDF included (libpecos: from "
-    "finished TF-IDF, whose time is left out), on one thread of a processor without a GPU. The encoder is "
-    "all-MiniLM-L6-v2 (six layers, 384 dimensions) for everybody. Every contender has the same texts, the same "
-    "tokens of each, and the same number of training steps of as many texts, shared evenly among the layers that it "
-    "trains; libpecos computes in float32, pads every text to the limit and takes the encoder's own pooler; Sylvan "
-    "fine-tunes in bfloat16 and ranks in float32. Above an encoder's vectors XR-Transformer has three trees of "
-    "linear rankers, as its preset says, X-Transformer and libpecos have one. Training time is what the one thread "
-    "computed, in seconds, and not given where embeddings came from another row; milliseconds of ranking are by the "
-    "clock, on a machine with other work."
+    "finished TF-IDF, whose time isn't included), on one thread of a processor without a GPU. Everything uses the "
+    "encoder all-MiniLM-L6-v2 (six layers, 384 dimensions), the same texts, the same tokens of each, and the same "
+    "number of training steps with equally many texts, divided evenly among the trained layers. libpecos computes in "
+    "float32, pads every text to the limit and uses the encoder's own pooler. Sylvan fine-tunes in bfloat16 and "
+    "ranks in float32. XR-Transformer has three trees of linear rankers, as in its preset; X-Transformer and "
+    "libpecos have one. Training time is CPU time in seconds, and isn't given if embeddings came from another row. "
+    "Ranking time is wall time, on a machine with other work."
 )
 
 
@@ -59,10 +58,9 @@ def scales(folder: Path) -> list[str]:
         how = "frozen" if book["frozen"] else "trained"
         lines += [
             "", f"### dense_scale, {encoder} {how}, preset {book['preset']}", "",
-            "The length of an encoder's vectors beside TF-IDF's (0: none). By `python -m "
-            f"benchmarks.transformers.dense_scale` on {book['held']:,} rows held out of the bundled sample's training "
-            f"rows; {book['rows']:,} rows to learn "
-            f"from, the mean of {len(book['runs'])} seeds.", "",
+            "The length of an encoder's vectors relative to TF-IDF's (0: none). By `python -m "
+            f"benchmarks.transformers.dense_scale`, with a holdout of {book['held']:,} of the bundled sample's "
+            f"training rows, trained on {book['rows']:,} rows; mean of {len(book['runs'])} seeds.", "",
         ]  # fmt: skip
         rows = []
         for scale in book["runs"][0]:
@@ -149,7 +147,7 @@ def goals(runs: list[Record], group: tuple[str, int, int]) -> list[str]:
             if run is not None:
                 gain = frozen["P@5"] - run["P@5"]
                 lines.append(
-                    f"- A frozen encoder beside TF-IDF: {gain:+.2f} points of P@5 against TF-IDF alone {words} "
+                    f"- A frozen encoder with TF-IDF: {gain:+.2f} points of P@5 against TF-IDF alone {words} "
                     f"(wanted +1.00{_missed(gain < 1)})."
                 )
     if ours and frozen:
@@ -202,10 +200,10 @@ def _faster(ours: Record | None, others: list[Record]) -> list[str]:
         )
         if least is None and five > -CHANCE:
             least = times
-    wanted = f"(as good: no more than {CHANCE} points of P@5 below; wanted 5 times its time"
+    wanted = f"(as good: at most {CHANCE} points of P@5 lower; wanted 5 times its time"
     if least is None:
         longest = max(timed, key=lambda run: float(run["train_s"]))["train_s"] / ours["train_s"]
-        shown = "" if longest >= 5 else ": not shown, for want of a longer training"
+        shown = "" if longest >= 5 else ": not shown, a longer training is missing"
         return [*lines, f"- X-Transformer isn't as good in {longest:.1f} times the time {wanted}{shown})."]
     return [*lines, f"- X-Transformer is as good in {least:.2f} of the time {wanted}{_missed(least < 5)})."]
 

@@ -44,7 +44,7 @@ def test_a_longer_training_takes_the_place_of_a_shorter_one(tmp_path: Path) -> N
     assert lines[4] in section and "after 100 steps" in " ".join(section) and section[-1].startswith("a processor")
     runs.append(run("blackout-40", 0, 160.0, 144.0))
     (tmp_path / "cane_epochs.json").write_text(json.dumps({**about, "runs": runs}))
-    assert "one uniform noise, it isn't: +28.7% beside the better rival's perplexity, +40.0%" in " ".join(
+    assert "one uniform noise, it isn't: +28.7% compared with the better perplexity of these two, +40.0%" in " ".join(
         cane_tables.epochs_section(tmp_path)
     )
     pytest.importorskip("matplotlib")

@@ -104,7 +104,7 @@ def test_scales_are_the_means_of_seeds(tmp_path: Path) -> None:
     book = {"encoder": None, "frozen": False, "preset": "tiny", "rows": 1200, "held": 30, "runs": runs}
     (tmp_path / "dense_scale-tiny.json").write_text(json.dumps(book))
     text = "\n".join(tables.scales(tmp_path))
-    assert "the bag of words trained, preset tiny" in text and "1,200 rows to learn from, the mean of 2 seeds" in text
+    assert "the bag of words trained, preset tiny" in text and "trained on 1,200 rows; mean of 2 seeds" in text
     assert "| 0.0 | 10.50/30.50/50.50 |" in text
 
 
