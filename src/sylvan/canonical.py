@@ -120,7 +120,7 @@ def take_rows(matrix: Csr, rows: npt.NDArray[np.integer[Any]]) -> Csr:
 
 
 def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
-    """A sparse matrix and, to its right, a dense one as one sparse matrix: neither is ever held twice.
+    """A sparse matrix and, to its right, a dense one as one sparse matrix: neither is ever copied whole.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
     Returns
     -------
     Csr of shape (n, d + m)
-        Zeros of ``right`` are left out.
+        Zeros of ``right`` are dropped.
 
     Raises
     ------
@@ -310,11 +310,11 @@ def compressed(
     if fault == _RANGE:
         raise DataError(f"{name} of shape {shown} holds an index out of range in {axis} {row}.")
     _raise_value_fault(fault, row, name, axis)
-    kept = int(out_indptr[-1])
+    n_values = int(out_indptr[-1])
     if is_flag:
         np.minimum(out_data, 1, out=out_data)  # True named twice is still True
-    if kept < stop:
-        out_indices, out_data = out_indices[:kept].copy(), out_data[:kept].copy()
+    if n_values < stop:
+        out_indices, out_data = out_indices[:n_values].copy(), out_data[:n_values].copy()
     return Csr(out_indptr, out_indices, out_data, (n_rows, n_columns))
 
 

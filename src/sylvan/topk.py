@@ -56,7 +56,7 @@ class TopK:
         return int(self.labels.shape[1])
 
     def to_csr(self, n_labels: int) -> sp.csr_matrix:
-        """The scores as a float32 CSR matrix of shape (n, n_labels); answers of -1 are left out.
+        """The scores as a float32 CSR matrix of shape (n, n_labels); answers of -1 are skipped.
 
         Raises
         ------
@@ -74,5 +74,5 @@ class TopK:
         return matrix
 
     def names(self, vocabulary: Sequence[str]) -> list[list[str]]:
-        """The labels of each row as names, ``vocabulary[label]``; answers of -1 are left out."""
+        """The labels of each row as names, ``vocabulary[label]``; answers of -1 are skipped."""
         return [[vocabulary[label] for label in row if label >= 0] for row in self.labels.tolist()]

@@ -58,7 +58,7 @@ def fit_codebooks(
     Product quantisation (``"pq"``) clusters parts of the dimensions, each for itself; residual quantisation
     (``"rq"``) clusters the vectors, then what the first codewords leave over, and so on. One Lloyd iteration costs
     a matrix product of the sample with the codewords and one sum over its rows; nothing larger than a block of
-    scores is held. The same bits come out for any number of threads.
+    scores is in memory. The same bits come out for any number of threads.
 
     Parameters
     ----------

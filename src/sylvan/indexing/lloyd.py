@@ -109,7 +109,7 @@ def _plus_plus(rows: Tensor, n_codewords: int, weights: Tensor | None, generator
     """First codewords: rows drawn with chances like their weighted squared distances from the codewords before."""
     if len(rows) > _START_ROWS:
         chosen = torch.randperm(len(rows), generator=generator, device=rows.device)[:_START_ROWS]
-        if weights is not None:  # the heavy ones are never left out
+        if weights is not None:  # the heavy ones are always among them
             heavy = torch.topk(weights, n_codewords if n_codewords < _START_ROWS else _START_ROWS).indices
             chosen = torch.unique(torch.cat([chosen, heavy]))
             weights = weights[chosen]

@@ -63,13 +63,13 @@ def _columns(matrix: Any, t: int) -> sp.csc_matrix:
 
 def _without_empty_nodes(chain: list[sp.csc_matrix]) -> list[sp.csc_matrix]:
     """The chain without the links to nodes that have no label below them."""
-    kept = [chain[-1]]
+    links = [chain[-1]]
     for above in reversed(chain[:-1]):
-        alive = np.diff(kept[0].indptr) > 0
+        alive = np.diff(links[0].indptr) > 0
         keep = alive[above.indices]
         counts = np.concatenate(([0], np.cumsum(keep)))
-        kept.insert(0, sp.csc_matrix((above.data[keep], above.indices[keep], counts[above.indptr]), shape=above.shape))
-    return kept
+        links.insert(0, sp.csc_matrix((above.data[keep], above.indices[keep], counts[above.indptr]), shape=above.shape))
+    return links
 
 
 def _numbered(chain: list[sp.csc_matrix]) -> Placement:

@@ -280,7 +280,7 @@ class LabelTree:
             From the root down; ``matrices[t]`` has a row for each node of layer t and a column for each
             possible parent, non-zero where the one is a child of the other. The last one has a row for each
             label. A first matrix of more than one column gets a root above it. A node with several parents
-            is repeated under each; a node without labels below it is left out.
+            is repeated under each; a node without labels below it is skipped.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The labels of the buckets that queries look into: counted over the repetitions, the best of them kept."""
+"""The labels of the buckets that queries look into: counted over the repetitions, and the best of them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def find_candidates(
 ) -> Candidates:
     """The labels of the chosen buckets of all repetitions, each once, with its votes and its summed probability.
 
-    The cost grows with the labels that stand in the chosen buckets, not with the number of labels: counters are kept
+    The cost grows with the labels that stand in the chosen buckets, not with the number of labels: there are counters
     between calls, and those that a query touched are set back to 0 after it.
 
     Parameters

@@ -122,9 +122,9 @@ def cluster_rows(
     if beam is not None and negatives != "tfn":
         if negatives == "man":
             rows, clusters = rows[:0], clusters[:0]
-        held = beam >= 0
-        beam_rows = np.repeat(np.arange(n_rows, dtype=np.int64), held.sum(axis=1))
-        beam_keys = beam[held].astype(np.int64) * n_rows + beam_rows
+        present = beam >= 0
+        beam_rows = np.repeat(np.arange(n_rows, dtype=np.int64), present.sum(axis=1))
+        beam_keys = beam[present].astype(np.int64) * n_rows + beam_rows
         keys = np.unique(np.concatenate((clusters * n_rows + rows, beam_keys)))
     else:
         keys = np.sort(clusters * n_rows + rows)

@@ -38,7 +38,7 @@ class NeighborIndex:
     posting_rows, posting_values : ndarray of int32 and float32
         The rows of each, rising, and the values there.
     frequent : ndarray of int32
-        The features that are kept row by row, rising; a place is a position in this array.
+        The features that are stored row by row, rising; a place is a position in this array.
     row_offsets : ndarray of int64, shape (n_rows + 1,)
     row_places, row_values : ndarray of int32 and float32
         The places of each row, rising, and the values there.
@@ -179,9 +179,9 @@ class NeighborIndex:
 
 
 def _part(matrix: Csr, values: npt.NDArray[np.float32], chosen: npt.NDArray[np.bool_]) -> sp.csr_matrix:
-    """The chosen columns of a matrix of these values, numbered from 0; zeros are left out."""
+    """The chosen columns of a matrix of these values, numbered from 0; zeros are dropped."""
     numbers = np.cumsum(chosen, dtype=np.int32) - 1
-    kept = chosen[matrix.indices] & (values != 0)
-    indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr]
+    stored = chosen[matrix.indices] & (values != 0)
+    indptr = np.concatenate(([0], np.cumsum(stored)))[matrix.indptr]
     shape = (matrix.shape[0], int(chosen.sum()))
-    return sp.csr_matrix((values[kept], numbers[matrix.indices[kept]], indptr), shape=shape)
+    return sp.csr_matrix((values[stored], numbers[matrix.indices[stored]], indptr), shape=shape)

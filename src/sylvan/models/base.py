@@ -176,13 +176,13 @@ class Estimator(SklearnMixin, Fitted):
         return {} if getattr(self, "tail", None) is None else {"tail": "none"}
 
     def _rank_for_tail(self, X: Any, k: int, tail: str, **options: Any) -> TopK:
-        """The ``k`` best labels when rare ones count for more: the best by probability times worth."""
+        """The ``k`` best labels when rare ones count for more: the best by probability times gain."""
         top = self.rank(X, min(max(k, CANDIDATES), self.n_labels_), **{**options, "tail": "none"})
-        held = self.__dict__.get("_gains")
-        if held is None or held[0] != tail or held[1] is not self.label_counts_:
-            held = (tail, self.label_counts_, label_gains(tail, self.label_counts_, self.n_rows_))
-            self._gains = held
-        return self._named(reweigh(self.probabilities(top), held[2], k))
+        cached = self.__dict__.get("_gains")
+        if cached is None or cached[0] != tail or cached[1] is not self.label_counts_:
+            cached = (tail, self.label_counts_, label_gains(tail, self.label_counts_, self.n_rows_))
+            self._gains = cached
+        return self._named(reweigh(self.probabilities(top), cached[2], k))
 
     def predict(
         self,

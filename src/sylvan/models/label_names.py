@@ -91,7 +91,7 @@ def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
 
 
 def names_for(model: Any, vocabulary: Vocabulary) -> dict[str, Vocabulary]:
-    """What a text model's own model is told of its labels' names: nothing, unless parameters of it may hold names."""
+    """The label names as an option of ``fit`` of a text model's inner model, where that takes them."""
     return {"class_names": vocabulary} if getattr(model, "takes_class_names", False) else {}
 
 

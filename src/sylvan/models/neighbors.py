@@ -40,7 +40,7 @@ class NeighborRanker(Estimator):
     power : float, default 5.0
         How much more the nearer of them count; 0 for one vote each.
     tail : {"psp", "psp:A,B", "macro_recall"}, optional
-        Order labels by probability times worth, where rare labels are worth more; see :meth:`XRLinear.rank`.
+        Order labels by probability times gain, where rare labels gain more; see :meth:`XRLinear.rank`.
     n_jobs : int, optional
         Threads for ranking; None or -1 for every core. The answer doesn't depend on it.
 
@@ -57,7 +57,7 @@ class NeighborRanker(Estimator):
 
     Notes
     -----
-    The neighbours are exact: nothing is left out for speed. Features that few training rows have are looked up in an
+    The neighbours are exact: nothing is skipped for speed. Features that few training rows have are looked up in an
     inverted file, whose cost is the number of postings read. What the other features, each in more than a fifth of the
     rows, can add to a similarity is at most the product of the lengths of the two rows' parts of such features, so it
     is computed for those rows alone whose bound reaches the best found so far; Bayardo, Ma & Srikant (2007), "Scaling

@@ -108,9 +108,9 @@ def rank_labels(
             ids = found.labels
         of_row = np.repeat(np.arange(len(counts)), counts)
         place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
-        kept = place < k
-        top.labels[rows][of_row[kept], place[kept]] = ids[kept]
-        top.scores[rows][of_row[kept], place[kept]] = scores[kept]
+        best = place < k
+        top.labels[rows][of_row[best], place[best]] = ids[best]
+        top.scores[rows][of_row[best], place[best]] = scores[best]
 
     map_parallel(work, split_ranges(n, _rows(network, query)), n_jobs, description="Ranking")
     return top

@@ -70,7 +70,7 @@ class Calibrator:
         Returns
         -------
         Calibrator or None
-            None when there are fewer than 30 right or 30 wrong answers: nothing can be told from them.
+            None when there are fewer than 30 right or 30 wrong answers: too few to learn from.
         """
         places = _groups(right, top.labels >= 0)
         if places is None:

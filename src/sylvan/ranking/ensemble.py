@@ -1,4 +1,4 @@
-"""Joining several rankings of the same rows into one, and weighing them by what held-out rows say."""
+"""Joining several rankings of the same rows into one, and weights for them fitted on a holdout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def combine_rankings(
     Parameters
     ----------
     tops : sequence of TopK, each of n rows
-        Their scores lie in [0, 1]; what a ranking leaves out gains nothing from it.
+        Their scores lie in [0, 1]; a label that a ranking lacks gains nothing from it.
     weights : ndarray of float64, one a ranking
         Above 0, of sum 1.
     k : int
@@ -48,7 +48,7 @@ def combine_rankings(
         ``votes``, where scores only decide between labels of equal votes; or 1 / its place, from 1.
     votes : int
     n_rankings : int, optional
-        How many rankings there are in all, for ``"count"``, where some of weight 0 are left out of ``tops``.
+        How many rankings there are in all, for ``"count"``, where ``tops`` lacks some of weight 0.
     n_jobs : int
 
     Returns

@@ -116,12 +116,12 @@ class RankerEstimate:
     def left(self, threshold: float) -> float:
         """The share of weights that reach ``threshold``."""
         total = sum(layer.n_weights for layer in self.layers)
-        kept = sum(
+        left = sum(
             layer.n_weights * float((layer.magnitudes >= threshold).mean())
             for layer in self.layers
             if layer.magnitudes.size
         )
-        return float(kept / total) if total else 1.0
+        return float(left / total) if total else 1.0
 
 
 @dataclass(frozen=True)

@@ -272,7 +272,7 @@ def _solve_cluster(
     folds: Folds,
     reused: dict[str, npt.NDArray[Any]],
 ) -> list[ClusterRows]:
-    """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the kept weights.
+    """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the weights that are left.
 
     Those of all rows, then those without each fold.
     """

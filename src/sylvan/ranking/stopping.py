@@ -71,8 +71,8 @@ class StoppingRule:
         there = top.labels >= 0
         if self.threshold is not None:
             least = self.threshold[top.labels] if isinstance(self.threshold, np.ndarray) else self.threshold
-            kept = there & (top.scores >= least)
-            return keep(top, kept if self.k is None else kept & (np.cumsum(kept, axis=1) <= self.k))
+            chosen = there & (top.scores >= least)
+            return keep(top, chosen if self.k is None else chosen & (np.cumsum(chosen, axis=1) <= self.k))
         lengths = np.full(len(top), top.k if self.k is None else self.k, np.int64)
         filled = np.where(there, top.scores, 0)
         if self.f1:
@@ -105,11 +105,11 @@ def _threshold(value: Any, n_labels: int) -> float | npt.NDArray[np.float32]:
     return array.astype(np.float32)
 
 
-def keep(top: TopK, kept: npt.NDArray[np.bool_]) -> TopK:
+def keep(top: TopK, chosen: npt.NDArray[np.bool_]) -> TopK:
     """The chosen answers alone, in their order, as wide as the longest row asks."""
-    width = int(kept.sum(axis=1).max(initial=0))
-    order = np.argsort(~kept, axis=1, kind="stable")[:, :width]
-    there = np.take_along_axis(kept, order, axis=1)
+    width = int(chosen.sum(axis=1).max(initial=0))
+    order = np.argsort(~chosen, axis=1, kind="stable")[:, :width]
+    there = np.take_along_axis(chosen, order, axis=1)
     labels = np.where(there, np.take_along_axis(top.labels, order, axis=1), np.int32(-1))
     scores = np.where(there, np.take_along_axis(top.scores, order, axis=1), np.float32(-np.inf))
     return TopK(labels, scores)

@@ -63,7 +63,7 @@ def tail_of(own: str | None, asked: Any) -> str | None:
 
 
 def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.NDArray[np.float32]:
-    """What an answer of each label is worth, in (0, 1]; the rarest labels are worth 1.
+    """What each label gains when it is answered rightly, in (0, 1]; the rarest labels gain 1.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.ND
 
     Notes
     -----
-    With a label's probability p the expected gain of naming it is p times its worth, so that the k highest products
+    With a label's probability p the expected gain of answering it is p times its gain, so that the k highest products
     maximise the expected PSP@k (before it is normalised), or macro-averaged recall at k: for a linear utility the best
     k labels of a row are those of highest weighed probability (Schultheis, Wydmuch, Kotłowski, Babbar & Dembczyński
     2024, "Consistent algorithms for multi-label classification with macro-at-k metrics", ICLR; arXiv 2401.16594).
@@ -92,8 +92,8 @@ def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.ND
         chance = np.maximum(counts, 1).astype(np.float64)
     else:
         chance = propensities_of_counts(counts, n_rows, *(_numbers(tail) or ()))
-    worth: npt.NDArray[np.float32] = (chance.min() / chance).astype(np.float32)
-    return worth
+    gains: npt.NDArray[np.float32] = (chance.min() / chance).astype(np.float32)
+    return gains
 
 
 def reweigh(top: TopK, gains: npt.NDArray[np.float32], k: int) -> TopK:

@@ -95,7 +95,7 @@ def exact_neighbors(
 ) -> Nearest:
     """The ``k`` rows of ``base`` nearest to each query, found by looking at every one of them.
 
-    Blocks of queries meet blocks of rows that fit the processor's cache; no distances are kept but the k best. A
+    Blocks of queries meet blocks of rows that fit the processor's cache; only the k best distances are stored. A
     distance has the same bits here and in :func:`nearest_candidates`.
 
     Parameters
@@ -121,7 +121,7 @@ def exact_neighbors(
     Raises
     ------
     DataError
-        When the arrays' shapes don't agree, or a row to leave out is out of range.
+        When the arrays' shapes don't agree, or a row to exclude is out of range.
     ParameterError
         When a parameter is out of its range.
 

@@ -2,7 +2,7 @@
 
 The folder holds model folders, one a part, each written whole or not at all and checksummed (:mod:`sylvan.store`).
 The first of them says of which training they are: the parameters, and checksums of the data. Parts are only ever
-taken for what they are worth: one that is damaged is made again.
+checked first: one that is damaged is made again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Checkpoint:
 
     Notes
     -----
-    A path given to ``fit`` is removed when ``fit`` is done. A Checkpoint is kept until its :meth:`remove` is called,
+    A path given to ``fit`` is removed when ``fit`` is done. A Checkpoint stays until its :meth:`remove` is called,
     so that the model can be saved before.
 
     Examples
@@ -184,7 +184,7 @@ class Checkpoint:
         """Keep a second training out; the lock dies with the process."""
         try:
             import fcntl
-        except ImportError:  # Windows: two trainings with one checkpoint are not kept apart
+        except ImportError:  # Windows: two trainings with one checkpoint are not distinguished
             return
         if self._locked is None:
             self._locked = os.open(self.folder, os.O_RDONLY)

@@ -276,7 +276,7 @@ class Ensemble(Estimator):
         ----------
         X : sparse matrix or array of shape (n, n_features_), or n texts
         Y : their labels, as in ``fit``
-            Labels that no member knows are left out.
+            Labels that no member knows are ignored.
 
         Raises
         ------
@@ -407,24 +407,24 @@ class Ensemble(Estimator):
         name = self.vocabulary_[number]  # type: ignore[index]  # over texts, labels have names
         own = {key: value for key, value in options.items() if key not in ("examples", "n_examples")}
         shown = {key: value for key, value in options.items() if key not in own}
-        told: list[Explanation] = []
+        answers: list[Explanation] = []
         for at in np.flatnonzero(self.weights_ > 0).tolist():
             member = self.members[at]
             if name in vocabulary_of(member):
-                told.append(member.explain(texts, name, top, **shown, **taken(member, own)))
-        if not told:
+                answers.append(member.explain(texts, name, top, **shown, **taken(member, own)))
+        if not answers:
             raise DataError(f"No member of the Ensemble that has a weight knows the label {name!r}.")
         place, score = place_of(self.rank(texts, self.n_labels_, **own), number)
         return replace(
-            told[0], model=type(self).__name__, label=number, place=place, score=score, n_labels=self.n_labels_,
-            n_features=self.n_features_, n_known=sum(found.n_known for found in told),
-            trees=numbered_votes([found.trees for found in told]),
+            answers[0], model=type(self).__name__, label=number, place=place, score=score, n_labels=self.n_labels_,
+            n_features=self.n_features_, n_known=sum(answer.n_known for answer in answers),
+            trees=numbered_votes([answer.trees for answer in answers]),
         )  # fmt: skip
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         asked = [self.members[at] for at in np.flatnonzero(self.weights_ > 0).tolist()]
-        told = [member._explain_trees(row, label, top, names, **taken(member, options)) for member in asked]
-        return numbered_votes(told)
+        votes = [member._explain_trees(row, label, top, names, **taken(member, options)) for member in asked]
+        return numbered_votes(votes)
 
     def to_state(self) -> store.State:
         """The members and their weights, for :func:`sylvan.store.save`."""

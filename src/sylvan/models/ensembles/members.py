@@ -168,7 +168,7 @@ def has_labels(labels: Any) -> bool:
 
 
 def renamed(labels: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:
-    """Labels by other ids; those of -1, or from ``n_labels``, are left out."""
+    """Labels by other ids; those of -1, or from ``n_labels``, are dropped."""
     entries = labels.to_scipy().tocoo()
     column = ids[entries.col]
     known = (column >= 0) & (column < n_labels)

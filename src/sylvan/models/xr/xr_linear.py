@@ -104,7 +104,7 @@ class XRLinear(XRParameters):
     calibration_folds : int, default 1
         How many times rows are held out, others each time.
     tail : {"psp", "psp:A,B", "macro_recall"}, optional
-        Order labels by probability times worth, where rare labels are worth more; see :meth:`rank`.
+        Order labels by probability times gain, where rare labels gain more; see :meth:`rank`.
     n_jobs : int, optional
         Threads; None or -1 for every core. The answer doesn't depend on it.
     seed : int, default 0
@@ -336,7 +336,7 @@ class XRLinear(XRParameters):
         beam : int, optional
             Nodes followed per layer, instead of the model's own.
         tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
-            Instead of the model's own: the best of at least 100 candidates by probability times the label's worth,
+            Instead of the model's own: the best of at least 100 candidates by probability times the label's gain,
             for which see :func:`sylvan.ranking.tail.label_gains`.
         allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
             The only labels to answer with, for every row or row by row, and labels not to answer with; see
@@ -390,7 +390,7 @@ class XRLinear(XRParameters):
     def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The scores of one tree brought into [0, 1].
 
-        A ranker's own scores go by what its loss makes of them: margins that training drives to 1 are told apart by
+        A ranker's own scores go by what its loss makes of them: margins that training drives to 1 are distinguished by
         Eq. 13's measure, while their sigmoids would lie close together, and a mean of several trees would go by the
         labels that are low everywhere.
         """
@@ -402,7 +402,7 @@ class XRLinear(XRParameters):
         return matching.hinge_measure(scores, matching.hinge_power(combines))
 
     def to_state(self) -> store.State:
-        """The fitted model as plain values and arrays; a tree given as a parameter is kept as ``tree_``."""
+        """The fitted model as plain values and arrays; a tree given as a parameter is stored as ``tree_``."""
         self._need_fit("to_state")
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "tree"}
         meta = {"n_features": self.n_features_, "n_rows": self.n_rows_, "n_trees": len(self.rankers_)}
