@@ -39,12 +39,11 @@ class ExtremeClassification(Task):
     Parameters
     ----------
     features : CSR, shape (n, n_features)
-        Each row is scaled to length 1 unless ``normalize`` is off.
     labels : CSR of shape (n, n_classes), lists of label ids, or class ids
         Rows without a label are skipped in training.
     validation, test : pair of features and labels, optional
         Labels beyond the training's last column are dropped, and rows without a label skipped. Without
-        ``validation``, a share ``validation_share`` of the training rows is set apart for it; without ``test`` the
+        ``validation``, a part of the training rows is set apart for it; without ``test`` the
         measures of the test are those of validation.
     n_samples : int, optional
         Negatives for each row, or for a whole batch where ``shared``; no more than there are classes. By default
@@ -53,6 +52,12 @@ class ExtremeClassification(Task):
         Dimensions of queries and classes.
     hidden : int, optional
         Width of a hidden layer with ReLU; none by default. See :class:`~sylvan.neural.BagEncoder`.
+    normalize : bool
+        Whether rows are scaled to length 1.
+    validation_share : float
+        Of the training rows, for validation where none is given.
+    dropout : float
+        On the embedding of a row, in training.
     sampler, loss, shared, codewords, optimizer, sampler_parameters, loss_parameters, refresh, seed, device
         As in :class:`~sylvan.tasks.SequentialRecommendation`.
     batch_size : int
