@@ -1,4 +1,4 @@
-"""BeamTreeClassifier keeps the contract, as far as it is for one class a row; and scikit-learn's for classifiers."""
+"""BeamTreeClassifier fulfils the contract, as far as it is for one class a row; and scikit-learn's for classifiers."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_the_classifier_ranks_by_the_search() -> None:
 def test_the_recommender_has_no_places_without_an_item() -> None:
     job = recommender(loss_parameters={"branching": 2}, n_samples=1)
     train(job, epochs=1)
-    # A beam of one reaches two items, of which one may be left out.
+    # A beam of one reaches two items, of which one may be filtered.
     found = job.recommend([[0, 1], [5]], k=9)
     assert all(len(set(items)) == len(items) and 1 <= len(items) <= 9 for items in found)
 

@@ -107,13 +107,13 @@ def _edge_scores(weights: ClassWeights, row: Csr, bias: float) -> npt.NDArray[np
 
 def _among_siblings(weights: ClassWeights, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The log-probability of every edge among its siblings."""
-    found: npt.NDArray[np.float64] = scores.copy()
+    moves: npt.NDArray[np.float64] = scores.copy()
     for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
         layer, counts = scores[first : first + int(offsets[-1])], np.diff(offsets)
         layer = layer - np.repeat(np.maximum.reduceat(layer, offsets[:-1]), counts)
         sums = np.log(np.add.reduceat(np.exp(layer), offsets[:-1]))
-        found[first : first + len(layer)] = layer - np.repeat(sums, counts)
-    return found
+        moves[first : first + len(layer)] = layer - np.repeat(sums, counts)
+    return moves
 
 
 def _sorted(nodes: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Scored:
@@ -125,16 +125,16 @@ def _sorted(nodes: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Sc
 
 def _search(weights: ClassWeights, moves: npt.NDArray[np.float64], beam: int) -> list[Scored]:
     """The nodes of each layer that a beam search scores, best first, with the sums of their paths."""
-    found: list[Scored] = []
+    layers: list[Scored] = []
     above, sums = np.zeros(1, np.int64), np.zeros(1)
     for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
         counts = offsets[above + 1] - offsets[above]
         nodes = np.concatenate([np.arange(offsets[node], offsets[node + 1]) for node in above.tolist()])
         whole = np.zeros(int(offsets[-1]))
         whole[nodes] = np.repeat(sums, counts) + moves[first + nodes]
-        found.append(_sorted(nodes, whole))
-        above, sums = found[-1][0][:beam], found[-1][1][:beam]
-    return found
+        layers.append(_sorted(nodes, whole))
+        above, sums = layers[-1][0][:beam], layers[-1][1][:beam]
+    return layers
 
 
 def _weighed(weights: ClassWeights, row: Csr, edge: int, top: int, names: Names) -> dict[str, Any]:

@@ -260,7 +260,7 @@ def test_a_matrix_says_what_the_classes_are() -> None:
 
 
 def test_classes_that_grow_are_refused() -> None:
-    with pytest.raises(DataError, match=r"The first call of partial_fit must be told all classes"):
+    with pytest.raises(DataError, match=r"The first call of partial_fit must be given all classes"):
         make().partial_fit(X, y)
     for classes, grown, word in ((range(6), y + 1, "6"), (WOODS, [*WOODS * 19, *["elder"] * 6], "'elder'")):
         model = make()
@@ -313,7 +313,7 @@ def test_the_rate_chosen_suits_the_size_of_the_features(scale: float) -> None:
         assert model.predict(Q * np.float32(scale)).tolist() == list(range(6))
 
 
-def test_the_rate_chosen_is_kept_and_says_so() -> None:
+def test_the_rate_chosen_stays_and_says_so() -> None:
     chosen = BeamTreeClassifier(n_jobs=1).fit(X, y)
     assert chosen.learning_rate == "auto"
     assert same(chosen, BeamTreeClassifier(n_jobs=1, learning_rate=chosen.learning_rate_).fit(X, y))

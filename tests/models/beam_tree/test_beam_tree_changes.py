@@ -95,7 +95,7 @@ def test_losses_without_a_tree_do_not_mind() -> None:
 
 def test_no_classes_at_all() -> None:
     for model in (make(), make().fit(X, y)):
-        with pytest.raises(DataError, match="classes is empty: partial_fit must be told all classes that will ever"):
+        with pytest.raises(DataError, match="classes is empty: partial_fit must be given all classes that will ever"):
             model.partial_fit(X, y, classes=[])
 
 
@@ -135,7 +135,7 @@ def test_a_text_model_weighs_classes_by_name() -> None:
     ).model.weights_.weights.tobytes() == weights({"elm": 5.0}, named)  # type: ignore[attr-defined]
 
 
-def test_names_that_end_in_a_nul_are_told_apart(tmp_path: Path) -> None:
+def test_names_that_end_in_a_nul_are_different(tmp_path: Path) -> None:
     names = ["a", "a\0", "a\0\0", "b", "c", "d"]
     model = make().fit(X, [names[i] for i in y])
     assert model.classes_.tolist() == names and model.predict(np.eye(6)).tolist() == names
@@ -184,12 +184,12 @@ def interrupted(call: Any, after: float = 0.3) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 def test_an_interrupted_fit_leaves_the_model_as_it_was() -> None:
     model = make().fit(X, y)
-    held = (model.weights_, model.history_, model.label_counts_, model.learning_rate_, model.classes_)
+    before = (model.weights_, model.history_, model.label_counts_, model.learning_rate_, model.classes_)
     weights, proba = model.weights_.weights.copy(), model.predict_proba(X).toarray()
     longer = model.set_params(epochs=1_000_000)
     interrupted(lambda: longer.fit(np.c_[X, X], (y + 1) % 3))
-    found = (model.weights_, model.history_, model.label_counts_, model.learning_rate_)
-    assert all(one is other for one, other in zip(held, found, strict=False))
+    after = (model.weights_, model.history_, model.label_counts_, model.learning_rate_)
+    assert all(one is other for one, other in zip(before, after, strict=False))
     assert model.weights_.weights.tobytes() == weights.tobytes() and model.n_features_ == 6
     assert np.array_equal(model.predict_proba(X).toarray(), proba)
     fresh = make(epochs=1_000_000)

@@ -93,7 +93,7 @@ def test_an_interrupted_training_goes_on(
             make(**params).fit(rows, y, checkpoint=tmp_path / "work")
         assert (tmp_path / "work" / "passes").is_dir()
         begun.clear()
-        monkeypatch.setattr(training, "_try_rate", None)  # what was found isn't looked for again
+        monkeypatch.setattr(training, "_try_rate", None)  # rates aren't tried again
         again = make(**{**params, "n_jobs": n_jobs}).fit(rows, y, checkpoint=tmp_path / "work")
         assert begun == [3 * 240, 4 * 240, 5 * 240] and bits(again) == bits(whole)
         assert not (tmp_path / "work").exists()

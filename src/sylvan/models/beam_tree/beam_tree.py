@@ -60,7 +60,7 @@ class BeamTreeClassifier(BeamTreeParameters):
         Classes with near centres, classes at random, or classes of like frequency under one node, in a balanced tree;
         or a tree with each class in one leaf.
     learning_rate : float or "auto", default "auto"
-        "auto" takes the best of five after half a pass over the rows, judged on a tenth that is held out for it.
+        "auto" takes the best of five after half a pass over the rows, judged on a holdout of a tenth.
     optimizer : {"adagrad", "sgd"}, default "adagrad"
     epochs : int, default 10
         Passes over the rows, in an order drawn anew for each.

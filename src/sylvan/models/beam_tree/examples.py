@@ -65,16 +65,16 @@ class Classes:
         DataError
             For anything but one class a row.
         """
-        found, ids = classes_of(y, name=name)
-        if found.vocabulary is None and found.values is None and self.values is None and self.vocabulary is None:
+        given, ids = classes_of(y, name=name)
+        if given.vocabulary is None and given.values is None and self.values is None and self.vocabulary is None:
             numbers_ = ids.astype(np.int64)
         else:
-            numbers_ = self._among(found)[ids]
+            numbers_ = self._among(given)[ids]
         missing = (numbers_ < 0) | (numbers_ >= self.n)
         if owner is not None and missing.any():
             row = int(np.argmax(missing))
             raise DataError(
-                f"{name} holds class {found.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
+                f"{name} holds class {given.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
                 f"{self.n} classes that it was given first: partial_fit adds none. fit learns anew with all of them."
             )
         return np.where(missing, -1, numbers_).astype(np.int32)
@@ -96,8 +96,8 @@ class Classes:
             return self.vocabulary.get(label) if isinstance(label, str) else None
         if isinstance(label, bool) or not isinstance(label, numbers.Integral):
             return None
-        found = np.flatnonzero(self.array == int(label))
-        return int(found[0]) if found.size else None
+        ids = np.flatnonzero(self.array == int(label))
+        return int(ids[0]) if ids.size else None
 
     def values_from(self, state: store.State) -> Classes:
         """These classes with the numbers that :attr:`values` put into a state as "class_values", where it did.
@@ -178,9 +178,9 @@ def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None
         )
     given = None if classes is None else classes_of(classes, name="classes")[0]
     if given is not None and not given.n:
-        raise DataError("classes is empty: partial_fit must be told all classes that will ever come.")
+        raise DataError("classes is empty: partial_fit must be given all classes that will ever come.")
     if given is None and known is None and not (sp.issparse(y) or getattr(y, "ndim", 1) == 2):
-        raise DataError("The first call of partial_fit must be told all classes: partial_fit(X, y, classes=…).")
+        raise DataError("The first call of partial_fit must be given all classes: partial_fit(X, y, classes=…).")
     if given is not None and known is not None and not given.same(known):
         raise DataError(
             f"The classes given, {given.n} of them, are not those of the first call, {known.n}: "

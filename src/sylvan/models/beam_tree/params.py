@@ -126,7 +126,7 @@ class BeamTreeParameters(Estimator):
         )  # fmt: skip
 
     def identity(self, examples: Examples) -> dict[str, JSON]:
-        """What tells this training from others, for its checkpoint."""
+        """What distinguishes this training from others, for its checkpoint."""
         parameters = {name: value for name, value in self.plain_params().items() if name != "n_jobs"}
         data = {"X": examples.X, "y": examples.ids, "the weight of rows": examples.weight}
         return identity_of(type(self).__name__, {**parameters, "tree": self.tree}, **data)

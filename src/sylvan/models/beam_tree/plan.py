@@ -17,7 +17,7 @@ __all__ = ["plan_training"]
 
 _TREE_BYTES = 16  # of a finished tree and the class counts, a class
 
-_SHOWN = 300  # rows at first; as many again and again until the time is enough to tell
+_SHOWN = 300  # rows at first; as many again and again until the time can be measured
 _ENOUGH_SECONDS = 0.2
 _RATE = 1e-3  # any that stays within bounds
 

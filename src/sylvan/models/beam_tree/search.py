@@ -17,7 +17,7 @@ from sylvan.validate import LARGEST_TRAINED
 
 __all__ = ["rank_by_beam", "rank_exactly", "within_bounds"]
 
-_BLOCK_SCORES = 1 << 22  # held at once by one thread
+_BLOCK_SCORES = 1 << 22  # that one thread has at once
 _MOST_ROWS = 4096
 Float32 = npt.NDArray[np.float32]
 
@@ -44,19 +44,19 @@ def rank_by_beam(
     sums = None if raw or log_probabilities else np.empty(X.shape[0], np.float32)
     search = partial(rank_classes, weights, bias=bias, log_probabilities=log_probabilities)
     if labels is None:
-        found = search(X, k, beam, n_jobs, log_sums=sums, description="Ranking")
+        top = search(X, k, beam, n_jobs, log_sums=sums, description="Ranking")
     else:
         tree = weights.tree
-        reach, found = min(tree.n_leaves, beam * int(tree.cluster_sizes.max())), _empty(X.shape[0], k)
+        reach, top = min(tree.n_leaves, beam * int(tree.cluster_sizes.max())), _empty(X.shape[0], k)
 
         def work(rows: tuple[int, int]) -> None:
-            top = search(_part(X, *rows), reach, beam, log_sums=None if sums is None else sums[slice(*rows)])
-            _put(found, rows, top.labels, top.scores, labels)
+            reached = search(_part(X, *rows), reach, beam, log_sums=None if sums is None else sums[slice(*rows)])
+            _put(top, rows, reached.labels, reached.scores, labels)
 
         map_parallel(work, split_ranges(X.shape[0], _block_rows(reach)), n_jobs, description="Ranking")
     if sums is not None:
-        np.subtract(found.scores, sums[:, None], out=found.scores)
-    return found
+        np.subtract(top.scores, sums[:, None], out=top.scores)
+    return top
 
 
 def rank_exactly(
@@ -72,7 +72,7 @@ def rank_exactly(
 ) -> TopK:
     """The ``k`` best of all classes, with the logarithms of their probabilities."""
     n_classes, raw = weights.tree.n_labels, raw or loss == "hsm"
-    found = _empty(X.shape[0], k)
+    top = _empty(X.shape[0], k)
 
     def work(rows: tuple[int, int]) -> None:
         scores = _every_score(weights, _part(X, *rows), bias, loss == "hsm")
@@ -82,14 +82,14 @@ def rank_exactly(
         if labels is not None:
             scores[~_is_open(every, labels, rows[0])] = -np.inf
         columns, best = best_columns(scores, k)
-        _put(found, rows, np.where(best > -np.inf, columns, -1), best, None)
+        _put(top, rows, np.where(best > -np.inf, columns, -1), best, None)
 
     map_parallel(work, split_ranges(X.shape[0], _block_rows(n_classes)), n_jobs, description="Ranking")
-    return found
+    return top
 
 
 def within_bounds(rows: Csr) -> Csr:
-    """Features no larger than can be learned from, where larger ones are worth no more: sums must stay numbers."""
+    """Features no larger than can be learned from, larger ones are cut off: sums must stay numbers."""
     most = np.float32(LARGEST_TRAINED)
     if not rows.data.size or max(float(rows.data.max()), -float(rows.data.min())) <= most:
         return rows
@@ -122,30 +122,30 @@ def _part(X: Csr | Float32, start: int, stop: int) -> Csr | Float32:
 
 
 def _put(
-    found: TopK, rows: tuple[int, int], classes: npt.NDArray[np.int32], scores: Float32, labels: LabelFilter | None
+    top: TopK, rows: tuple[int, int], classes: npt.NDArray[np.int32], scores: Float32, labels: LabelFilter | None
 ) -> None:
     """The first k of a block's classes that are open, best first."""
-    k = found.labels.shape[1]
+    k = top.labels.shape[1]
     if labels is not None:
         closed = ~_is_open(classes, labels, rows[0])
         order = np.argsort(closed, axis=1, kind="stable")[:, :k]
         classes = np.take_along_axis(np.where(closed, np.int32(-1), classes), order, axis=1)
         scores = np.take_along_axis(scores, order, axis=1)
     part, width = slice(*rows), min(k, classes.shape[1])
-    found.labels[part, :width] = classes[:, :width]
-    found.scores[part, :width] = np.where(classes[:, :width] >= 0, scores[:, :width], np.float32(-np.inf))
+    top.labels[part, :width] = classes[:, :width]
+    top.scores[part, :width] = np.where(classes[:, :width] >= 0, scores[:, :width], np.float32(-np.inf))
 
 
 def _is_open(classes: npt.NDArray[np.int32], labels: LabelFilter, first_row: int) -> npt.NDArray[np.bool_]:
     """Which classes of each row may be answered with, where the rows are those from ``first_row`` on."""
     listed = np.zeros(labels.n_labels, bool)
     listed[labels.shared] = True
-    found = listed[np.maximum(classes, 0)]
+    named = listed[np.maximum(classes, 0)]
     if labels.rows is not None:
         stop = first_row + len(classes)
         start, end = labels.rows.indptr[first_row], labels.rows.indptr[stop]
         of_row = np.repeat(np.arange(len(classes), dtype=np.int64), np.diff(labels.rows.indptr[first_row : stop + 1]))
         keys = of_row * labels.n_labels + labels.rows.indices[start:end]
         asked = np.arange(len(classes), dtype=np.int64)[:, None] * labels.n_labels + classes
-        found = found | np.isin(asked, keys)
-    return (found if labels.allows else ~found) & (classes >= 0)
+        named = named | np.isin(asked, keys)
+    return (named if labels.allows else ~named) & (classes >= 0)

@@ -27,7 +27,7 @@ from sylvan.runtime.memory import shown_bytes
 
 __all__ = ["Learned", "Learning", "learn", "learn_on", "new_trainer", "train_pass"]
 
-_FEWEST_HOLDOUT = 50  # rows from which on some are held out to judge a learning rate
+_FEWEST_ROWS = 50  # from which on some are the holdout that judges a learning rate
 _MOST_JUDGED = 2000
 _FEWEST_SHOWN = 1000  # examples, at least, by which a learning rate is judged
 # What a first step may add to a row's score, times the learning rate: of AdaGrad, whose first steps are all of the
@@ -123,7 +123,7 @@ class Learning:
     def rate_jobs(self, tree: LabelTree, n_jobs: int) -> list[Job[npt.NDArray[np.float64]]]:
         """What is reached by each learning rate that is tried, from the lowest to the highest: none unless "auto".
 
-        Half a pass is made over the rows that aren't held out. Where they are too few to hold any out, those that were
+        Half a pass is made over the rows that aren't holdout. Where there are too few for a holdout, the rows that were
         shown judge themselves.
         """
         if not self.auto or self.examples.n_classes == 1:
@@ -132,7 +132,7 @@ class Learning:
         rows = self.examples.weighted()
         order = rows[np.random.default_rng([self.training.seed, 3]).permutation(len(rows))]
         judged = shown = order
-        if len(order) >= _FEWEST_HOLDOUT:
+        if len(order) >= _FEWEST_ROWS:
             n_holdout = len(order) // 10
             judged, shown = order[: min(n_holdout, _MOST_JUDGED)], order[n_holdout:]
         shown = np.resize(shown, max(len(order) // 2, min(_FEWEST_SHOWN, self.epochs * len(order))))
@@ -243,17 +243,17 @@ def _make_tree(
 
 def _best_rate(jobs: list[Job[npt.NDArray[np.float64]]], runner: Runner) -> ClassTraining:
     """The training with the learning rate that ranks holdout rows best (appendix D); of several the middle one."""
-    found: list[tuple[ClassTraining, list[float]]] = []
+    tried: list[tuple[ClassTraining, list[float]]] = []
     for job in jobs:
         reached = runner.one(job).tolist()
         if not math.isfinite(reached[0]):
             break  # as with every higher one
-        found.append((job.inputs["training"], reached))
-    if not found:
+        tried.append((job.inputs["training"], reached))
+    if not tried:
         lowest: ClassTraining = jobs[0].inputs["training"]
         return lowest
-    best = max(reached for _, reached in found)
-    equal = [training for training, reached in found if reached == best]
+    best = max(reached for _, reached in tried)
+    equal = [training for training, reached in tried if reached == best]
     return equal[len(equal) // 2]
 
 
@@ -346,11 +346,11 @@ def _restored(folder: str, weights: ClassWeights) -> list[tuple[float, float]]:
         state = store.load(folder, mmap=False, verify=True)
         store.need_kind(state, _KIND)
         history = store.need_array(state, "history", np.float64, (None, 2))
-        found = store.need_array(state, "weights", np.float32, values.shape)
+        stored = store.need_array(state, "weights", np.float32, values.shape)
         sums = None if squares is None else store.need_array(state, "squares", np.float32, values.shape)
     except ModelError:
         return []
-    values[...] = found
+    values[...] = stored
     if squares is not None:
         squares[...] = sums
     return [(loss, coverage) for loss, coverage in history.tolist()]

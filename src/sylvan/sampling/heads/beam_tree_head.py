@@ -57,7 +57,7 @@ class BeamTreeHead(Parameterized, nn.Module):
     other classes; and the loss is that of :class:`~sylvan.sampling.CANELoss`, whose gradients here are Eqs. (10) and
     (11). The same beam search then ranks. Scores tend to the log-odds of the classes, as with the full softmax.
 
-    Called as ``head(features, targets)``, it gives the loss; :meth:`topk` ranks, :meth:`log_prob` tells probabilities.
+    Called as ``head(features, targets)``, it gives the loss; :meth:`topk` ranks, :meth:`log_prob` gives probabilities.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         In which each class has exactly one leaf: :func:`sylvan.indexing.class_tree` makes it from the mean features of
         the classes, :func:`sylvan.indexing.balanced_tree` from an order, such as falling frequency.
     n_candidates : int
-        :math:`N_c`, which is also how many nodes of a layer the search for them keeps. With as many as there are
+        :math:`N_c`, which is also how many nodes of a layer the search for them follows. With as many as there are
         classes, or more, the loss is the full softmax's.
     n_noises : int
         :math:`N_n`.
@@ -78,9 +78,9 @@ class BeamTreeHead(Parameterized, nn.Module):
     together : bool
         An extension: the noises of a query in one sum, as in :class:`~sylvan.sampling.CANELoss`.
     reduction : {"mean", "sum", "none"}
-        Over the queries that aren't left out.
+        Over the queries that aren't ignored.
     ignore_index : int
-        The target of queries to leave out, and the filling of rows with fewer positives than others.
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Attributes
     ----------
@@ -184,14 +184,14 @@ class BeamTreeHead(Parameterized, nn.Module):
         features : Tensor of float, shape (..., dim)
             Not looked at for NaN, which makes the loss NaN, as in cross-entropy.
         targets : Tensor of int, shape (...), or (..., p) for up to p positives a query
-            ``ignore_index`` marks a query to leave out, or a place without a positive. With several distinct positives,
+            ``ignore_index`` marks a query to ignore, or a place without a positive. With several distinct positives,
             the loss is the mean of the losses that each would have alone.
 
         Returns
         -------
         Tensor of float32 (float64 for float64 inputs)
             A scalar, or for ``reduction="none"`` the shape of ``features`` without its last dimension, with zeros where
-            a query is left out.
+            a query is ignored.
 
         Raises
         ------
@@ -199,9 +199,9 @@ class BeamTreeHead(Parameterized, nn.Module):
             When something isn't a tensor, or shapes, dtypes or devices don't fit, or (looked at on the CPU only) a
             target is neither a class nor ``ignore_index``.
         """
-        rows, labels, kept = self._sorted_out(features, targets)
+        rows, labels, counted = self._sorted_out(features, targets)
         losses = self._losses(rows, labels) if len(rows) else no_losses(rows, self.edge_weights)
-        return reduced(losses, kept, features.shape[:-1], self.reduction)
+        return reduced(losses, counted, features.shape[:-1], self.reduction)
 
     def loss(self, features: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch: what calling the head gives, see :meth:`forward`."""
@@ -209,34 +209,34 @@ class BeamTreeHead(Parameterized, nn.Module):
 
     @eagerly
     def _sorted_out(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """After all checks, the features (batch, dim) and targets (batch, p) not left out, and which aren't, bool."""
+        """After all checks, the features (batch, dim) and targets (batch, p) not ignored, and which these are, bool."""
         self._check_features(features)
         self._check_targets(features, targets)
         return counted_rows(features, targets, self.ignore_index)
 
     def _losses(self, features: Tensor, targets: Tensor) -> Tensor:
-        wanted = positives(targets, self.ignore_index)
-        chosen = self._select(features, wanted)
-        anything = wanted.ids[:, :1]  # what places read that hold nothing: a row that is read anyway
+        targeted = positives(targets, self.ignore_index)
+        chosen = self._select(features, targeted)
+        anything = targeted.ids[:, :1]  # what empty places read: a row that is read anyway
         useful = chosen.is_noise
         if not self.together:
             useful = useful & chosen.covered.any(dim=1, keepdim=True)
         ids = [
             chosen.candidates.where(chosen.is_candidate, anything),
             chosen.noises.where(useful, anything),
-            wanted.ids,
+            targeted.ids,
         ]
         scores = self._paths.chosen(features, self.edge_weights, self.edge_biases, torch.cat(ids, dim=1))
-        self.coverage = chosen.covered[wanted.present].float().mean()
-        return cane_losses(chosen, scores, wanted, together=self.together)
+        self.coverage = chosen.covered[targeted.present].float().mean()
+        return cane_losses(chosen, scores, targeted, together=self.together)
 
     @without_gradient
-    def _select(self, features: Tensor, wanted: Positives) -> Selection:
+    def _select(self, features: Tensor, targeted: Positives) -> Selection:
         n = self.n_candidates
         rows, weights, biases = features.detach(), self.edge_weights.detach(), self.edge_biases
         candidates, _ = self._paths.best(rows, weights, None if biases is None else biases.detach(), n, n)
-        self._noise.observe(wanted.ids[wanted.present])
-        return select(self._noise, self.n_noises, rows.float(), candidates, wanted.ids)
+        self._noise.observe(targeted.ids[targeted.present])
+        return select(self._noise, self.n_noises, rows.float(), candidates, targeted.ids)
 
     # Prediction.
 
@@ -251,8 +251,8 @@ class BeamTreeHead(Parameterized, nn.Module):
         k : int
             How many, in [1, 1,000,000], or up to the number of classes where there are more.
         beam : int, optional
-            Nodes kept in each layer above the classes; ``n_candidates`` or ``k``, whichever is more, when None. With
-            as many as the layer above the classes has, no class is missed.
+            Nodes followed in each layer above the classes; ``n_candidates`` or ``k``, whichever is more, when None.
+            With as many as the layer above the classes has, no class is missed.
 
         Returns
         -------
@@ -286,9 +286,9 @@ class BeamTreeHead(Parameterized, nn.Module):
         classes = torch.full((len(rows), k), -1, dtype=torch.int64, device=rows.device)
         scores = torch.full((len(rows), k), -torch.inf, dtype=wide, device=rows.device)
         for part in slices(len(rows), self._widest(beam)):
-            found = self._paths.best(rows[part], self.edge_weights, self.edge_biases, beam, k)
-            m = found[0].shape[1]
-            classes[part, :m], scores[part, :m] = found
+            best, best_scores = self._paths.best(rows[part], self.edge_weights, self.edge_biases, beam, k)
+            m = best.shape[1]
+            classes[part, :m], scores[part, :m] = best, best_scores
         outer = features.shape[:-1]
         return BestClasses(classes.reshape(*outer, k), scores.reshape(*outer, k))
 
@@ -302,7 +302,7 @@ class BeamTreeHead(Parameterized, nn.Module):
             The softmax over all classes, with gradients (dense ones). Else, without, over the classes that a beam
             search finds; all others get minus infinity.
         beam : int, optional
-            Nodes kept in each layer, and classes in the end, when not exact; ``n_candidates`` when None.
+            Nodes followed in each layer, and classes in the end, when not exact; ``n_candidates`` when None.
 
         Returns
         -------
@@ -320,16 +320,17 @@ class BeamTreeHead(Parameterized, nn.Module):
             raise ParameterError(f"The 'exact' parameter of BeamTreeHead must be True or False. Got {exact!r} instead.")
         rows = features.reshape(-1, self.dim)
         if exact:
-            found = self._paths.all_classes(rows, self.edge_weights, self.edge_biases).log_softmax(dim=1)
+            log_probs = self._paths.all_classes(rows, self.edge_weights, self.edge_biases).log_softmax(dim=1)
         else:
             beam = self.n_candidates if beam is None else beam
             _check_count("beam", beam)
             best = self.topk(rows, min(beam, self.n_classes), beam=beam)
-            found = torch.full((len(rows), self.n_classes + 1), -torch.inf, dtype=best.scores.dtype, device=rows.device)
+            shape, dtype = (len(rows), self.n_classes + 1), best.scores.dtype
+            log_probs = torch.full(shape, -torch.inf, dtype=dtype, device=rows.device)
             # Places without a class write minus infinity into a column that is dropped.
             places = best.classes.where(best.classes >= 0, self.n_classes)
-            found = found.scatter(1, places, best.scores.log_softmax(dim=1))[:, :-1]
-        return found.reshape(*features.shape[:-1], self.n_classes)
+            log_probs = log_probs.scatter(1, places, best.scores.log_softmax(dim=1))[:, :-1]
+        return log_probs.reshape(*features.shape[:-1], self.n_classes)
 
     def class_embeddings(self) -> tuple[Tensor, Tensor | None]:
         """Class embeddings (n_classes, dim) and biases (n_classes,) of a plain output layer with the same scores.
@@ -380,7 +381,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         return {"child_offsets": offsets, "leaf_labels": torch.tensor(self.tree.leaf_labels)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take over the tree that :meth:`get_extra_state` told."""
+        """Take over the tree that :meth:`get_extra_state` gave."""
         if not isinstance(state, dict) or not {"child_offsets", "leaf_labels"} <= state.keys():
             raise DataError("This state isn't that of a BeamTreeHead: it holds no tree.")
         offsets = tuple(layer.cpu().numpy() for layer in state["child_offsets"])

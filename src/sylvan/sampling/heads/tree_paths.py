@@ -19,7 +19,7 @@ _PER_GATHERED = 8
 class TreePaths(nn.Module):
     """A tree's shape as buffers, and the sums over its edges: a class's score is the sum along its path (Eq. 9).
 
-    Edges are numbered layer after layer, as :func:`sylvan.indexing.class_tree.first_edges` tells; the edge weights
+    Edges are numbered layer after layer, as :func:`sylvan.indexing.class_tree.first_edges` says; the edge weights
     ``table`` (n_edges, dim) and biases (n_edges,) are handed to every method.
 
     Parameters
@@ -55,9 +55,9 @@ class TreePaths(nn.Module):
         table : Tensor of float, shape (n_edges, dim)
         bias : Tensor of float, shape (n_edges,), optional
         beam : int
-            Nodes kept in each layer above the classes.
+            Nodes followed in each layer above the classes.
         k : int
-            Classes kept.
+            Classes to find.
 
         Returns
         -------
@@ -79,17 +79,17 @@ class TreePaths(nn.Module):
                     scores, places = scores.topk(min(most, scores.shape[1]), dim=1)
                     nodes = places if nodes is None else nodes.gather(1, places)
             assert nodes is not None
-            return self.labels[nodes].where(scores != -torch.inf, -1), scores  # NaN keeps its class, and is seen
+            return self.labels[nodes].where(scores != -torch.inf, -1), scores  # NaN has its class, and is seen
 
     def chosen(self, queries: Tensor, table: Tensor, bias: Tensor | None, classes: Tensor) -> Tensor:
         """Scores of each query's own classes (batch, m), up to a number for each query, with gradients.
 
-        What lies on the path of all of a query's classes is left out: in a difference of two scores it isn't seen,
+        What lies on the path of all of a query's classes is skipped: in a difference of two scores it isn't seen,
         so that its gradient is zero (Proposition 1), here to the last bit, and its rows of the table aren't read.
         """
         paths = self.edges[classes]  # (batch, m, depth)
         everywhere = (paths == paths[:, -1:]).all(dim=1, keepdim=True)  # (batch, 1, depth)
-        edges = paths.where(~everywhere, paths[:, -1:, -1:])  # a place left out reads a row that is read anyway
+        edges = paths.where(~everywhere, paths[:, -1:, -1:])  # a skipped place reads a row that is read anyway
         scores = class_logits(queries, table, edges.flatten(1), bias)
         return scores.view(paths.shape).masked_fill(everywhere, 0.0).sum(dim=2)
 
