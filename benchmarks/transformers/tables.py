@@ -203,7 +203,7 @@ def _faster(ours: Record | None, others: list[Record]) -> list[str]:
     wanted = f"(as good: at most {CHANCE} points of P@5 lower; wanted 5 times its time"
     if least is None:
         longest = max(timed, key=lambda run: float(run["train_s"]))["train_s"] / ours["train_s"]
-        shown = "" if longest >= 5 else ": not shown, a longer training is missing"
+        shown = "" if longest >= 5 else ": not shown without a longer training"
         return [*lines, f"- X-Transformer isn't as good in {longest:.1f} times the time {wanted}{shown})."]
     return [*lines, f"- X-Transformer is as good in {least:.2f} of the time {wanted}{_missed(least < 5)})."]
 

@@ -71,7 +71,7 @@ def test_goals_compare_what_is_alike() -> None:
     assert "X-Transformer is as good in 6.00 of the time (" in said and "wanted 5 times its time)." in said
     said = "\n".join(tables.goals(runs[:-1], GROUP))
     assert "60 steps, against XR-Transformer: -0.20 points of P@5 and -0.20 of P@1 in 1.00 of its time." in said
-    assert "isn't as good in 1.0 times the time" in said and "not shown, for want of a longer training)." in said
+    assert "isn't as good in 1.0 times the time" in said and "not shown without a longer training)." in said
     near = [*runs[:-2], tuned("x-transformer", 51.95, 18.0)]
     assert (
         "as good in 0.90 of the time" in (said := "\n".join(tables.goals(near, GROUP)))
