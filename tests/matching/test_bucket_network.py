@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from sylvan import validate
 from sylvan.errors import DataError
-from sylvan.matching.bucket_network import BucketNetwork, best_columns
-from sylvan.models.irli import affinity as bucket_affinity
-from sylvan.models.irli.affinity import best_buckets_by_instances, best_buckets_by_vectors, expected_affinity
+from sylvan.matching import bucket_network
+from sylvan.matching.bucket_network import BucketNetwork, best_buckets, best_columns, expected_affinity
 
 
 def network(
@@ -130,18 +129,18 @@ def test_definition_1_is_the_sum_over_instances(monkeypatch: pytest.MonkeyPatch)
     expected = np.argsort(-sums, axis=1, kind="stable")[:, :3]
     expected[4] = -1
     for block in (1 << 24, 100, 1):
-        monkeypatch.setattr(bucket_affinity, "_BLOCK_VALUES", block)
+        monkeypatch.setattr(bucket_network, "_AFFINITIES", block)
         for given_inputs in (X, sp.csr_matrix(X)):
-            assert best_buckets_by_instances(net, given_inputs, sp.csr_matrix(Y), 3).tolist() == expected.tolist()
-    monkeypatch.setattr(bucket_affinity, "_BLOCK_VALUES", 3)
-    everything = best_buckets_by_instances(net, X, sp.csr_matrix(Y), 7)
+            assert best_buckets(net, given_inputs, sp.csr_matrix(Y), 3).tolist() == expected.tolist()
+    monkeypatch.setattr(bucket_network, "_AFFINITIES", 3)
+    everything = best_buckets(net, X, sp.csr_matrix(Y), 7)
     assert (np.sort(everything[:4], axis=1) == np.arange(7)).all()
 
 
 def test_definition_2_is_the_answer_to_the_vector() -> None:
     net, V = network(n_repetitions=1), inputs(30)
     expected = np.argsort(-slow_logits(net, V)[:, 0], axis=1, kind="stable")[:, :4]
-    assert best_buckets_by_vectors(net, V, 4).tolist() == expected.tolist()
+    assert net.top(V, 4)[0][:, 0].tolist() == expected.tolist()
 
 
 def test_expected_affinity_is_a_mean_over_labels_of_inputs() -> None:

@@ -13,15 +13,20 @@ import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.errors import DataError, ModelError
-from sylvan.params import Number, check_value
+from sylvan.params import Number, check_values
 
 __all__ = ["MOST_REPETITIONS", "Buckets", "hash_partition", "least_loaded", "whole_numbers"]
 
 MOST_REPETITIONS = 65535
 _PRIME = 2**31 - 1  # above every label id; products of two numbers below it fit 64 bits
 _MOST = 2**31 - 2
-_SIZE = Number(int, 1, _MOST)
-_REPETITIONS = Number(int, 1, MOST_REPETITIONS)
+_RANGES = {
+    "n_labels": Number(int, 0, _MOST),
+    "n_buckets": Number(int, 1, _MOST),
+    "n_repetitions": Number(int, 1, MOST_REPETITIONS),
+    "seed": Number(int, 0, 2**63 - 1),
+    "room": Number(int, 0, 2**62),
+}
 
 
 def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -58,13 +63,7 @@ def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int 
     >>> hash_partition(6, 3, 2, seed=0).shape
     (2, 6)
     """
-    for name, value, allowed in (
-        ("n_labels", n_labels, Number(int, 0, _MOST)),
-        ("n_buckets", n_buckets, _SIZE),
-        ("n_repetitions", n_repetitions, _REPETITIONS),
-        ("seed", seed, Number(int, 0, 2**63 - 1)),
-    ):
-        check_value(name, value, allowed)
+    check_values(_RANGES, n_labels=n_labels, n_buckets=n_buckets, n_repetitions=n_repetitions, seed=seed)
     factors = np.random.default_rng(seed).integers((1, 0), _PRIME, (n_repetitions, 2), dtype=np.uint64)
     labels = np.arange(n_labels, dtype=np.uint64)
     partition = np.empty((n_repetitions, n_labels), np.int32)
@@ -126,8 +125,7 @@ def least_loaded(
     >>> least_loaded([[0, 1], [0, 1], [-1, -1]], 3, current=[1, 1, 2]).tolist()
     [1, 0, 2]
     """
-    check_value("n_buckets", n_buckets, _SIZE)
-    check_value("room", room, Number(int, 0, 2**62))
+    check_values(_RANGES, n_buckets=n_buckets, room=room)
     wishes = whole_numbers(best, "best", (None, None), -1, n_buckets - 1)
     n_labels = len(wishes)
     places = None if current is None else whole_numbers(current, "current", (n_labels,), -1, n_buckets - 1)
@@ -153,8 +151,8 @@ class Buckets:
     ----------
     assignment : ndarray of int32, shape (R, L)
         Bucket of each label; -1 for a label that was removed, in all repetitions at once.
-    n_buckets : int
-        B.
+    n_buckets, n_repetitions, n_labels : int
+        B, R and L, with the labels that were removed.
     offsets : ndarray of int64, shape (R, B + 1)
         Where each bucket's labels stand in the repetition's row of ``members``.
     members : ndarray of int32, shape (R, L')
@@ -179,6 +177,8 @@ class Buckets:
     n_buckets: int
     offsets: npt.NDArray[np.int64]
     members: npt.NDArray[np.int32]
+    n_repetitions: int = field(init=False)
+    n_labels: int = field(init=False)
     handle: Any = field(init=False, default=None, repr=False)  # the lists as the kernel sees them
     _free: deque[Any] = field(init=False, default_factory=deque, repr=False)  # counters that no thread uses now
 
@@ -196,7 +196,8 @@ class Buckets:
             handle = kernels.BucketLists(self.offsets, self.members, self.assignment.shape[1])
         except (ValueError, TypeError) as error:
             raise DataError(f"Buckets can't be made of these offsets and members: {error}.") from None
-        object.__setattr__(self, "handle", handle)
+        n_repetitions, n_labels = self.assignment.shape
+        self.__dict__.update(handle=handle, n_repetitions=n_repetitions, n_labels=n_labels)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("assignment", "n_buckets", "offsets", "members")}
@@ -204,16 +205,6 @@ class Buckets:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _free=deque())
         self.__post_init__()
-
-    @property
-    def n_repetitions(self) -> int:
-        """R."""
-        return int(self.assignment.shape[0])
-
-    @property
-    def n_labels(self) -> int:
-        """L, with the labels that were removed."""
-        return int(self.assignment.shape[1])
 
     @classmethod
     def from_assignment(cls, assignment: Any, n_buckets: int) -> Buckets:
@@ -230,10 +221,9 @@ class Buckets:
         DataError
             When a bucket is out of range, or a label is removed in some repetitions only.
         """
-        check_value("n_buckets", n_buckets, _SIZE)
+        check_values(_RANGES, n_buckets=n_buckets)
         places = whole_numbers(assignment, "assignment", (None, None), -1, n_buckets - 1)
-        check_value("n_repetitions", len(places), _REPETITIONS)
-        check_value("n_labels", places.shape[1], Number(int, 0, _MOST))
+        check_values(_RANGES, n_repetitions=len(places), n_labels=places.shape[1])
         removed = places[0] < 0
         for repetition, row in enumerate(places):
             if not np.array_equal(row < 0, removed):
@@ -263,13 +253,13 @@ class Buckets:
 
     @contextmanager
     def counters(self) -> Iterator[Any]:
-        """A workspace for counting, of nobody else while the block runs; kept for the next."""
+        """A workspace for counting, which no other thread uses while the block runs; it is used again."""
         try:
-            found = self._free.pop()
+            counters = self._free.pop()
         except IndexError:
-            found = kernels.BucketCounters(self.n_labels, self.n_buckets, self.n_repetitions)
-        yield found
-        self._free.append(found)  # after an error it is forgotten
+            counters = kernels.BucketCounters(self.n_labels, self.n_buckets, self.n_repetitions)
+        yield counters
+        self._free.append(counters)  # not after an error
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays to be saved, by name."""

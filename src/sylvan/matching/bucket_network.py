@@ -13,11 +13,12 @@ from sylvan.canonical import Csr
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel, split_ranges
 
-__all__ = ["BucketNetwork", "Inputs", "rows_of", "sigmoid"]
+__all__ = ["BucketNetwork", "Inputs", "best_buckets", "expected_affinity"]
 
 Float32 = npt.NDArray[np.float32]
 Inputs = Float32 | Csr | sp.csr_matrix
-_BLOCK_VALUES = 1 << 22  # logits held at once by one thread
+_BLOCK_VALUES = 1 << 22  # logits in memory at once, a thread
+_AFFINITIES = 1 << 24  # and probabilities that are summed over a label's inputs
 _MOST_ROWS = 512
 _FEW_ROWS = 8  # rows of which all repetitions are computed in one call
 _FEWEST_ROWS = 2  # a product of one row goes another way through BLAS, to other bits
@@ -33,6 +34,11 @@ class BucketNetwork:
     first_bias : ndarray of float32, shape (n_repetitions * hidden,)
     second : ndarray of float32, shape (n_repetitions, hidden, n_buckets)
     second_bias : ndarray of float32, shape (n_repetitions, n_buckets)
+
+    Attributes
+    ----------
+    n_features, n_repetitions, hidden, n_buckets : int
+        The sizes in the shapes above.
 
     Raises
     ------
@@ -67,26 +73,7 @@ class BucketNetwork:
                 "(n_repetitions * hidden,), (n_repetitions, hidden, n_buckets) and (n_repetitions, n_buckets). Got "
                 f"{', '.join(map(str, shapes))} instead."
             )
-
-    @property
-    def n_features(self) -> int:
-        """Width of an input."""
-        return int(self.first.shape[0])
-
-    @property
-    def n_repetitions(self) -> int:
-        """How many networks there are."""
-        return int(self.second.shape[0])
-
-    @property
-    def hidden(self) -> int:
-        """Width of a hidden layer."""
-        return int(self.second.shape[1])
-
-    @property
-    def n_buckets(self) -> int:
-        """Outputs of one network."""
-        return int(self.second.shape[2])
+        self.n_features, self.n_repetitions, self.hidden, self.n_buckets = len(first), n_repetitions, hidden, n_buckets
 
     @property
     def multiplications(self) -> int:
@@ -131,26 +118,26 @@ class BucketNetwork:
             When X has another width.
         """
         hidden = self.hidden_values(X)
-        found = np.empty((X.shape[0], self.n_repetitions, self.n_buckets), np.float32)
+        logits = np.empty((X.shape[0], self.n_repetitions, self.n_buckets), np.float32)
         for repetition in range(self.n_repetitions):
-            found[:, repetition] = self.bucket_logits(hidden, repetition)
-        return found
+            logits[:, repetition] = self.bucket_logits(hidden, repetition)
+        return logits
 
     def bucket_logits(self, hidden: Float32, repetition: int) -> Float32:
         """The logits of one repetition, (n, n_buckets), from :meth:`hidden_values`."""
         part = hidden[:, repetition * self.hidden : (repetition + 1) * self.hidden]
         with np.errstate(all="ignore"):
-            found: Float32 = _enough_rows(part) @ self.second[repetition]
-            found += self.second_bias[repetition]
-        return found[: len(hidden)]
+            logits: Float32 = _enough_rows(part) @ self.second[repetition]
+            logits += self.second_bias[repetition]
+        return logits[: len(hidden)]
 
     def _all_logits(self, hidden: Float32) -> Float32:
         """The logits of all repetitions, (n_repetitions, n, n_buckets): for a few rows, where calls cost the most."""
         parts = _enough_rows(hidden).reshape(-1, self.n_repetitions, self.hidden).swapaxes(0, 1)
         with np.errstate(all="ignore"):
-            found: Float32 = parts @ self.second  # the same products as those of bucket_logits, to the last bit
-            found += self.second_bias[:, None]
-        return found[:, : len(hidden)]
+            logits: Float32 = parts @ self.second  # the same products as those of bucket_logits, to the last bit
+            logits += self.second_bias[:, None]
+        return logits[:, : len(hidden)]
 
     def top(self, X: Inputs, m: int, n_jobs: int = 1) -> tuple[npt.NDArray[np.int32], Float32]:
         """The ``m`` best buckets of every repetition.
@@ -188,15 +175,19 @@ class BucketNetwork:
             hidden = self.hidden_values(X[part])
             if len(hidden) <= _FEW_ROWS:
                 best = best_columns(self._all_logits(hidden).reshape(-1, self.n_buckets), m)
-                for answer, found in zip((chosen, probabilities), best, strict=True):
-                    answer[part] = found.reshape(self.n_repetitions, -1, m).swapaxes(0, 1)
+                for answer, values in zip((chosen, probabilities), best, strict=True):
+                    answer[part] = values.reshape(self.n_repetitions, -1, m).swapaxes(0, 1)
             else:
                 for repetition in range(self.n_repetitions):
                     best = best_columns(self.bucket_logits(hidden, repetition), m)
                     chosen[part, repetition], probabilities[part, repetition] = best
             probabilities[part] = sigmoid(probabilities[part])
 
-        map_parallel(work, split_ranges(n, self.block_rows()), n_jobs)
+        size = self.block_rows()
+        if 0 < n <= size:
+            work((0, n))
+        else:
+            map_parallel(work, split_ranges(n, size), n_jobs)
         return chosen, probabilities
 
     def block_rows(self) -> int:
@@ -230,24 +221,97 @@ class BucketNetwork:
         )
 
 
+def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices: int) -> npt.NDArray[np.int32]:
+    """The buckets that each label has most affinity to, by the IRLI paper's Definition 1: the sum over its instances.
+
+    Parameters
+    ----------
+    network : BucketNetwork
+        Of one repetition.
+    X : ndarray of float32, or CSR matrix, of shape (n, n_features)
+    truths : csr_matrix of shape (n, n_labels)
+        Whose instance each row is; every stored value counts once.
+    choices : int
+        How many buckets a label; the paper's K.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_labels, choices)
+        Best first, lower bucket first among equals; -1 for labels without an instance.
+
+    Notes
+    -----
+    The sums of all labels to all buckets are never made: some buckets are computed at a time, and of these for some
+    labels at a time, and each label keeps the best so far.
+    """
+    n, n_labels = truths.shape
+    by_label = sp.csr_matrix((np.ones(truths.nnz, np.float32), truths.indices, truths.indptr), truths.shape).T.tocsr()
+    parts = [slice(start, start + network.block_rows()) for start in range(0, n, network.block_rows())]
+    hidden = np.concatenate([network.hidden_values(X[part]) for part in parts])
+    best = np.full((n_labels, choices), -1, np.int32)
+    values = np.full((n_labels, choices), -np.inf, np.float32)
+    width = max(_AFFINITIES // max(n, 1), 16)
+    for start in range(0, network.n_buckets, width):
+        second, second_bias = network.second[:, :, start : start + width], network.second_bias[:, start : start + width]
+        some = BucketNetwork(network.first, network.first_bias, second, second_bias)
+        scores = np.concatenate([sigmoid(some.bucket_logits(hidden[part], 0)) for part in parts])
+        height = max(_AFFINITIES // some.n_buckets, 1)
+        for first in range(0, n_labels, height):
+            here = slice(first, first + height)
+            sums = np.asarray(by_label[here] @ scores)
+            columns, most = best_columns(sums, min(choices, some.n_buckets))
+            together = np.concatenate([values[here], most], axis=1)
+            numbers = np.concatenate([best[here], columns + np.int32(start)], axis=1)
+            places, values[here] = best_columns(together, choices)  # those of lower buckets stand first
+            best[here] = np.take_along_axis(numbers, places, axis=1)
+    best[np.diff(by_label.indptr) == 0] = -1
+    return best
+
+
+def expected_affinity(
+    network: BucketNetwork, X: Any, truths: sp.csr_matrix, assignment: npt.NDArray[np.int32], n_jobs: int = 1
+) -> float:
+    """The mean probability of the bucket that a label is in, over inputs, their labels and repetitions.
+
+    This is what Theorem 1 of the IRLI paper says grows by a re-partition and the training after it.
+
+    Parameters
+    ----------
+    network : BucketNetwork
+    X : ndarray of float32, or CSR matrix, of shape (n, n_features)
+    truths : csr_matrix of shape (n, n_labels)
+    assignment : ndarray of int32, shape (n_repetitions, n_labels)
+    n_jobs : int
+        Threads.
+    """
+
+    def work(part: tuple[int, int]) -> float:
+        here = truths[slice(*part)]
+        rows = np.repeat(np.arange(here.shape[0]), np.diff(here.indptr))
+        hidden = network.hidden_values(X[slice(*part)])
+        total = 0.0
+        for repetition in range(network.n_repetitions):
+            logits = network.bucket_logits(hidden, repetition)
+            total += float(sigmoid(logits[rows, assignment[repetition, here.indices]]).sum(dtype=np.float64))
+        return total
+
+    sums = map_parallel(work, split_ranges(X.shape[0], network.block_rows()), n_jobs)
+    return sum(sums) / max(truths.nnz * network.n_repetitions, 1)
+
+
 def best_columns(values: Float32, m: int) -> tuple[npt.NDArray[np.int32], Float32]:
     """The columns of the ``m`` largest values of each row and these, largest first, lower column among equals."""
     shape = (len(values), min(m, values.shape[1]))
-    columns, found = np.empty(shape, np.int32), np.empty(shape, np.float32)
-    kernels.best_columns(np.ascontiguousarray(values, np.float32), columns, found)
-    return columns, found
+    columns, largest = np.empty(shape, np.int32), np.empty(shape, np.float32)
+    kernels.best_columns(np.ascontiguousarray(values, np.float32), columns, largest)
+    return columns, largest
 
 
 def sigmoid(logits: Float32) -> Float32:
     """Probabilities of logits; of a NaN 0."""
     with np.errstate(all="ignore"):
-        found = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
-    return np.nan_to_num(found.astype(np.float32, copy=False), copy=False)
-
-
-def rows_of(X: Inputs, rows: npt.NDArray[np.int64]) -> Any:
-    """Some rows of dense or sparse inputs."""
-    return (X.to_scipy() if isinstance(X, Csr) else X)[rows]
+        probabilities = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+    return np.nan_to_num(probabilities.astype(np.float32, copy=False), copy=False)
 
 
 def _enough_rows(X: Float32) -> Float32:

@@ -1,4 +1,4 @@
-"""The labels of the buckets that queries look into: counted over the repetitions, and the best of them."""
+"""Candidates: the labels of the buckets that queries look into, counted over the repetitions, the best first."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from sylvan import kernels
 from sylvan.errors import DataError
 from sylvan.indexing.buckets import Buckets, whole_numbers
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params import Choice, Number, check_value
+from sylvan.params import Choice, Number, check_values
 
 __all__ = ["ORDERS", "Candidates", "find_candidates"]
 
 ORDERS = ("votes", "probability")
 ROWS = 64  # queries that a thread takes at a time
+_RANGES = {
+    "min_votes": Number(int, 1, 2**31 - 1),
+    "order": Choice(ORDERS),
+    "limit": Number(int, 1, optional=True),
+}
+_DTYPES = (np.int64, np.int64, np.int32, np.int32, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Labels that queries found; those of query i stand at ``offsets[i]:offsets[i + 1]``.
+    """The candidates of queries; those of query i stand at ``offsets[i]:offsets[i + 1]``.
 
     Attributes
     ----------
@@ -64,8 +70,8 @@ def find_candidates(
 ) -> Candidates:
     """The labels of the chosen buckets of all repetitions, each once, with its votes and its summed probability.
 
-    The cost grows with the labels that stand in the chosen buckets, not with the number of labels: there are counters
-    between calls, and those that a query touched are set back to 0 after it.
+    The cost grows with the labels that stand in the chosen buckets, not with the number of labels: counters are used
+    again by the next call, and those that a query touched are set back to 0 after it.
 
     Parameters
     ----------
@@ -119,9 +125,7 @@ def find_candidates(
     >>> found.labels.tolist(), found.votes.tolist(), found.scores.tolist()
     ([2, 3, 0], [2, 1, 1], [0.75, 0.5, 0.25])
     """
-    check_value("min_votes", min_votes, Number(int, 1, 2**31 - 1))
-    check_value("order", order, Choice(ORDERS))
-    check_value("limit", limit, Number(int, 1, optional=True))
+    check_values(_RANGES, min_votes=min_votes, order=order, limit=limit)
     places, weights = _probes(buckets, chosen, probabilities)
     n = len(places)
     most = buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)
@@ -135,13 +139,12 @@ def find_candidates(
             raise _fault(int(fault), places[fault], weights[fault], buckets.n_buckets)
         return counts, touched, labels, votes, scores
 
-    blocks = map_parallel(find, split_ranges(n, ROWS), n_jobs)
-    if len(blocks) == 1:
-        counts, touched, labels, votes, scores = blocks[0]
+    if 0 < n <= ROWS:
+        counts, touched, labels, votes, scores = find((0, n))
     else:
-        empty = (np.int64, np.int64, np.int32, np.int32, np.float32)
+        blocks = map_parallel(find, split_ranges(n, ROWS), n_jobs)
         counts, touched, labels, votes, scores = (
-            np.concatenate([np.empty(0, dtype), *(block[i] for block in blocks)]) for i, dtype in enumerate(empty)
+            np.concatenate([np.empty(0, dtype), *(block[i] for block in blocks)]) for i, dtype in enumerate(_DTYPES)
         )
     offsets = np.zeros(n + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])

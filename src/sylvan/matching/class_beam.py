@@ -141,7 +141,7 @@ class ClassWeights:
         return cls(tree, weights.T, None if squares is None else squares.T)
 
     def to_arrays(self, *, by_feature: bool) -> dict[str, Float32]:
-        """"weights" and "squares" for a saved model: as they lie in memory, which a mapped file then is too."""
+        """ "weights" and "squares" for a saved model: as they lie in memory, which a mapped file then is too."""
         arrays = {"weights": self.weights} if self.squares is None else {
             "weights": self.weights, "squares": self.squares
         }  # fmt: skip

@@ -95,9 +95,7 @@ def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int,
     return top
 
 
-def fit_weights(
-    tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, n_jobs: int = 1
-) -> _Floats:
+def fit_weights(tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, n_jobs: int = 1) -> _Floats:
     """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest.
 
     Parameters
@@ -147,4 +145,3 @@ def fit_weights(
             if best == before:
                 break
     return weights
-

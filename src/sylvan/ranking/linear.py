@@ -207,9 +207,7 @@ _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
 def _pack(block: Block) -> dict[str, npt.NDArray[Any]]:
     """The rows of all clusters and sets, one behind the other, and where each ends."""
     each = [rows for sets in block for rows in sets]
-    found = {
-        name: np.concatenate([getattr(rows, name) for rows in each]) for name in (*_ROWS, *_ENTRIES, "intercepts")
-    }
+    found = {name: np.concatenate([getattr(rows, name) for rows in each]) for name in (*_ROWS, *_ENTRIES, "intercepts")}
     return {**found, "ends": np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0)}
 
 

@@ -12,12 +12,13 @@ from sylvan.errors import DataError
 from sylvan.indexing.buckets import whole_numbers
 from sylvan.matching.candidates import Candidates
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params import Choice, Number, check_value
+from sylvan.params import Choice, Number, check_values
 
 __all__ = ["METRICS", "Nearest", "exact_neighbors", "nearest_candidates"]
 
 METRICS = ("euclidean", "angular", "inner_product")
 ROWS = 64  # queries that a thread takes at a time
+_RANGES = {"k": Number(int, 1, 2**31 - 1), "metric": Choice(METRICS)}
 
 Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
@@ -148,8 +149,7 @@ def exact_neighbors(
 
 def _checked(k: int, metric: str) -> int:
     """The kernel's number of a metric, after both parameters were looked at."""
-    check_value("k", k, Number(int, 1, 2**31 - 1))
-    check_value("metric", metric, Choice(METRICS))
+    check_values(_RANGES, k=k, metric=metric)
     return METRICS.index(metric)
 
 

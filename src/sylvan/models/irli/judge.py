@@ -81,7 +81,7 @@ class PrecisionJudge:
 
     def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
         top = rank_labels(buckets, network, self.X, 5, self.query, n_jobs=self.n_jobs)
-        rows, width = np.arange(len(top), dtype=np.int64), self.truths.shape[1]
+        rows, width = np.arange(self.X.shape[0], dtype=np.int64), self.truths.shape[1]
         right_keys = np.repeat(rows, np.diff(self.truths.indptr)) * width + self.truths.indices
         right = np.isin(rows[:, None] * width + top.labels, right_keys) & (top.labels >= 0)
         precision = {f"P@{k}": float(right[:, :k].mean()) for k in (1, 3, 5)}

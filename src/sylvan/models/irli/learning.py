@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded
 from sylvan.lazy import need_torch
-from sylvan.matching.bucket_network import BucketNetwork, Float32
-from sylvan.models.irli.affinity import best_buckets_by_instances, best_buckets_by_vectors, expected_affinity
+from sylvan.matching.bucket_network import BucketNetwork, Float32, best_buckets, expected_affinity
 from sylvan.models.irli.judge import Judge, RecallJudge
 from sylvan.models.irli.rounds import PROGRESS, Partitions, Progress, Round
 from sylvan.models.irli.settings import LearningSettings
@@ -332,10 +331,10 @@ def _moved_labels(
 
     def work(repetition: int) -> Int32:
         one = network.only(repetition)
-        if label_vectors is not None:
-            best = best_buckets_by_vectors(one, label_vectors, choices)
+        if label_vectors is None:
+            best = best_buckets(one, X, truths, choices)
         else:
-            best = best_buckets_by_instances(one, X, truths, choices)
+            best = one.top(label_vectors, choices)[0][:, 0]
         return least_loaded(best, network.n_buckets, current=assignment[repetition], room=room)
 
     return np.stack(map_parallel(work, range(len(assignment)), n_jobs, description="Re-partitioning"))

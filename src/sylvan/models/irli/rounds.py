@@ -39,7 +39,7 @@ class Round:
     affinity_before, affinity_after : float
         Theorem 1's quantity before the re-partition and after the training that follows it: the mean probability that
         the networks give the bucket that a label is in, over labels and their inputs; NaN where it wasn't measured. See
-        :func:`~sylvan.models.irli.affinity.expected_affinity`.
+        :func:`~sylvan.matching.bucket_network.expected_affinity`.
     load_deviation : tuple of float
         Standard deviation of the buckets' loads, a repetition each.
     loss : float

@@ -24,7 +24,7 @@ __all__ = ["STATE", "GroupTrainer", "InputScale", "State", "begin_group", "netwo
 
 State = Mapping[str, npt.NDArray[Any]]  # everything that the training of a group goes on from, and its loss
 
-_MEASURED = 10  # the loss is computed on one batch of so many
+_MEASURED = 10  # the loss is computed on one batch of so many, and progress shown
 _EPSILON = 1e-10
 _SPARSE_SIZE = np.float32(0.1)
 _LAYERS = ("first", "first_bias", "second", "second_bias")
@@ -182,15 +182,15 @@ class GroupTrainer:
         for _ in range(epochs):
             self.random = [self._generator(repetition) for repetition in self.repetitions]
             order = np.random.default_rng([self.settings.seed, 2, self.epoch]).permutation(shown)
-            losses = []
-            for number, start in enumerate(range(0, len(order), self.settings.batch_size)):
+            losses, starts = [], range(0, len(order), self.settings.batch_size)
+            for number, start in enumerate(starts):
                 rate = 1 - done / total if fade else 1.0
                 batch = np.sort(order[start : start + self.settings.batch_size])
                 loss = self._step(batch, assignment, rate, measure=number % _MEASURED == 0)
                 if loss is not None:
                     losses.append(loss)
+                    advance(min(_MEASURED, len(starts) - number))
                 done += 1
-                advance()
             self.epoch += 1
         return float(np.mean(losses))
 
