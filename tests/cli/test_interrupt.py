@@ -163,3 +163,28 @@ def test_an_interrupted_classifier_writes_nothing(tmp_path: Path) -> None:
     assert process.poll() is None, "the training that was to be interrupted has ended"
     assert interrupted(process) == "Interrupted; nothing was written."
     assert [entry.name for entry in tmp_path.iterdir()] == ["train.jsonl"]
+
+
+_STRUCK = {
+    "a string": "exec('import os, signal; os.kill(os.getpid(), signal.SIGINT); list(range(10**7))')",
+    "a module in C": """
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        list(range(10**7))
+    except KeyboardInterrupt as error:
+        raise ImportError("initialization failed") from error""",
+}
+
+
+@posix
+@pytest.mark.parametrize("where", list(_STRUCK))
+def test_an_interrupt_in_an_import_is_answered_as_everywhere(where: str, tmp_path: Path) -> None:
+    """PyTorch makes classes from strings while it is imported; the interpreter would end by the signal itself."""
+    (tmp_path / "struck.py").write_text(
+        f"import os, signal, sys\nfrom sylvan.cli import app, main\n"
+        f"def invoke(ctx):\n    {_STRUCK[where].strip()}\n"
+        "app.cli.invoke = invoke\nsys.exit(main(['inspect', 'model']))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.fspath(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "struck"], capture_output=True, env=environment, timeout=60)
+    assert (done.returncode, done.stderr) == (1, b"Interrupted; nothing was written.\n")

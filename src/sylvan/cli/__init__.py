@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -26,8 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["predict", "no-such-folder", "-"])
     2
     """
+    sentence = b"Interrupted; nothing was written.\n"
     try:
         from sylvan.cli.app import run
+
+        sentence = b"Interrupted.\n"  # once more, while the command was answering the first time
+        return run(arguments)
     except KeyboardInterrupt:
+        exec("")  # for the reason in app.py
+        os.write(2, sentence)
         return 1
-    return run(arguments)

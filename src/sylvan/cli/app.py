@@ -99,9 +99,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _discard_stdout()  # the reader of our output has had enough: no fault of anybody's
         return 0
     except (KeyboardInterrupt, click.Abort):
-        _say(f"{_below_the_cursor()}{session.interrupted()}")
-        return INTERRUPTED
+        return _interrupted(session)
     except Exception as error:
+        if _follows_interrupt(error):
+            return _interrupted(session)
         if session.debug:
             traceback.print_exc()
         code, sentence = _explain(error)
@@ -110,6 +111,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _say(f"Error: {sentence}" + (f" But {remains}." if remains else ""))
         return code
     return 0
+
+
+def _interrupted(session: Session) -> int:
+    # Where Ctrl-C came while Python executed code from a string, as it does for each dataclass of a module that it
+    # imports, the interpreter remembers it and ends by the signal, whatever exit code it is given. The next string
+    # makes it forget.
+    exec("")
+    _say(f"{_below_the_cursor()}{session.interrupted()}")
+    return INTERRUPTED
+
+
+def _follows_interrupt(error: BaseException | None) -> bool:
+    """Whether an error came of Ctrl-C: modules in C make another one of it while they are imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _explain(error: Exception) -> tuple[int, str]:
