@@ -13,10 +13,10 @@ need_torch("sylvan.neural")
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.checkpoint import load_best as load_best
-    from sylvan.neural.loop.convergence import draw_convergence as draw_convergence
     from sylvan.neural.loop.engine import Engine as Engine
     from sylvan.neural.loop.gradients import clip_gradients as clip_gradients
     from sylvan.neural.loop.history import History as History
+    from sylvan.neural.loop.history import draw_convergence as draw_convergence
     from sylvan.neural.loop.schedule import RefreshSchedule as RefreshSchedule
     from sylvan.neural.loop.schedule import WarmupSchedule as WarmupSchedule
     from sylvan.neural.loop.state_tree import load_tree as load_tree
@@ -43,7 +43,7 @@ _PLACES = {
     "BagTextEncoder": "text.bag_text_encoder",
     "CausalTransformer": "sequence.causal_transformer",
     "clip_gradients": "loop.gradients",
-    "draw_convergence": "loop.convergence",
+    "draw_convergence": "loop.history",
     "embed": "text.embedding",
     "Engine": "loop.engine",
     "GRU4Rec": "sequence.gru4rec",

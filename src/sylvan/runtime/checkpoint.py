@@ -100,7 +100,7 @@ class Checkpoint:
     def read_only(self) -> Checkpoint:
         """The same folder for a process beside the one that opens and writes it."""
         reader = Checkpoint(self.folder)
-        reader.writes, reader._begun = False, reader.exists()
+        reader.writes = False
         return reader
 
     def _is_ours(self) -> bool:
@@ -110,7 +110,7 @@ class Checkpoint:
     @property
     def begun(self) -> bool:
         """Whether anything is on the disk."""
-        return self._begun
+        return self._begun if self.writes else self.exists()
 
     def begin(self) -> None:
         """Make the folder, unless that has been done.
@@ -149,7 +149,7 @@ class Checkpoint:
 
     def read(self, name: str) -> store.State | None:
         """A part, every byte compared with its checksum; None when there is none, or none that is whole."""
-        if not self._begun or not (self.folder / name).is_dir():
+        if not self.begun or not (self.folder / name).is_dir():
             return None
         try:
             return store.load(self.folder / name, mmap=False, verify=True)
@@ -158,11 +158,12 @@ class Checkpoint:
 
     def drop(self, name: str) -> None:
         """Delete a part; when that is interrupted, what remains is not whole and counts as none."""
-        shutil.rmtree(self.folder / name, ignore_errors=True)
+        if self.writes:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def names(self, prefix: str) -> list[str]:
         """The parts whose names begin so, in order of their names."""
-        return sorted(name for name in os.listdir(self.folder) if name.startswith(prefix)) if self._begun else []
+        return sorted(name for name in os.listdir(self.folder) if name.startswith(prefix)) if self.begun else []
 
     def close(self) -> None:
         """Let another process have the folder."""

@@ -59,12 +59,15 @@ class Checkpointed(Wrapper):
         self._bytes, self._due = 0, time.monotonic() + SECONDS
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._number = 0
-        blocks = checkpoint.names(_BLOCK)
-        for block in blocks:
+        self._drop_unused(self._look_for_blocks())
+
+    def _look_for_blocks(self) -> list[str]:
+        """Take note of the names in blocks that were not looked into yet, of what was stored twice the later."""
+        new = [block for block in self._checkpoint.names(_BLOCK) if int(block.removeprefix(_BLOCK)) >= self._number]
+        for block in new:
             self._number = int(block.removeprefix(_BLOCK)) + 1
-            for name in self._names_in(block):
-                self._block_of[name] = block  # of what was stored twice the later
-        self._drop_unused(blocks)
+            self._block_of.update((name, block) for name in self._names_in(block))
+        return new
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
         results: Results[_Result] = _Stored(self, jobs) if self._spill else Results([None] * len(jobs))  # type: ignore[list-item]
@@ -171,6 +174,8 @@ class Checkpointed(Wrapper):
 
     def stored(self, jobs: Sequence[Job[_Result]]) -> Iterator[tuple[int, _Result]]:
         """The results that are stored or wait, with their jobs' numbers, block by block."""
+        if not self._checkpoint.writes:  # another process may have written more
+            self._look_for_blocks()
         numbers = {job.name: number for number, job in enumerate(jobs) if job.packing is not None}
         wanted = numbers.keys()
         blocks = dict.fromkeys(self._block_of[name] for name in wanted if name in self._block_of)

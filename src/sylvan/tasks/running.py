@@ -7,8 +7,7 @@ from typing import Any
 
 from sylvan.errors import DataError
 from sylvan.neural.loop.checkpoint import results_of
-from sylvan.neural.loop.convergence import draw_convergence
-from sylvan.neural.loop.history import to_json, write_json
+from sylvan.neural.loop.history import draw_convergence, to_json, write_json
 from sylvan.neural.loop.training import Job, train
 
 __all__ = ["run_task"]

@@ -16,10 +16,9 @@ from sylvan import XRLinear, metrics, validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.transformer import layer_job as deep_layer_job
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
-from sylvan.models.transformer.label_layer import LabelLayer, dense_table
+from sylvan.models.transformer.label_layer import LabelLayer, dense_rows, dense_table, upper_tree
 from sylvan.models.transformer.layer_candidates import LayerCandidates
 from sylvan.models.transformer.layer_job import LayerData, LayerJob
-from sylvan.models.transformer.start import dense_rows, upper_tree
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural import BagTextEncoder, Engine, embed
 
@@ -90,8 +89,8 @@ def test_every_positive_is_a_candidate_and_the_beam_adds_others(monkeypatch: pyt
             labels = given.Y.indices[given.Y.indptr[row] : given.Y.indptr[row + 1]]
             wanted = {given.tree.path(int(leaf_of[label]))[layer] for label in labels}
             assert set(nodes[positive[at]].tolist()) == wanted
-        taught = batch["candidate_weights"].numpy() > 0
-        assert (taught & ~positive).sum() > positive.sum()
+        candidates = batch["candidate_weights"].numpy() > 0
+        assert (candidates & ~positive).sum() > positive.sum()
 
 
 def test_the_matcher_alone_finds_more_positives_with_a_wider_beam() -> None:

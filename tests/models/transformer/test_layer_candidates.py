@@ -30,25 +30,25 @@ class Made:
         self.beam = np.array([random.permutation(self.n_parents)[:width] for _ in range(n_rows)], np.int32)
         self.beam[random.random(self.beam.shape) < 0.3] = -1
 
-    def opened(self, row: int, taught: bool, looking: bool) -> set[int]:
+    def opened(self, row: int, forced: bool, looking: bool) -> set[int]:
         found: set[int] = set()
-        if taught:
+        if forced:
             found |= {int(self.parent[node]) for node in np.flatnonzero(self.costs_of[row])}
         if looking:
             found |= {int(node) for node in self.beam[row] if node >= 0}
         return found
 
 
-@given(seed=st.integers(0, 10_000), taught=st.booleans(), looking=st.booleans())
-def test_candidates_are_those_of_slow_sets(seed: int, taught: bool, looking: bool) -> None:
+@given(seed=st.integers(0, 10_000), forced=st.booleans(), looking=st.booleans())
+def test_candidates_are_those_of_slow_sets(seed: int, forced: bool, looking: bool) -> None:
     made = Made(seed)
     candidates = LayerCandidates(
-        made.offsets, made.costs, made.parents if taught else None, made.beam if looking else None, 0.25
+        made.offsets, made.costs, made.parents if forced else None, made.beam if looking else None, 0.25
     )
     rows = np.random.default_rng(seed).permutation(9)[:5]
     batch = candidates.take(rows)
-    everything = not taught and not looking
-    all_open = [made.opened(int(row), taught, looking) for row in rows]
+    everything = not forced and not looking
+    all_open = [made.opened(int(row), forced, looking) for row in rows]
     union = {n for n in range(made.n_nodes) if everything or any(made.parent[n] in opened for opened in all_open)}
     assert batch.nodes.tolist() == sorted(union)
     for at, row in enumerate(rows):
@@ -57,7 +57,7 @@ def test_candidates_are_those_of_slow_sets(seed: int, taught: bool, looking: boo
             cost = float(made.costs_of[row, node])
             assert batch.positive[at, place] == (here and cost > 0)
             assert batch.weights[at, place] == np.float32((cost or 0.25) if here else 0)
-    counts = [made.n_nodes if everything else sum(int(made.parent[n]) in made.opened(row, taught, looking)
+    counts = [made.n_nodes if everything else sum(int(made.parent[n]) in made.opened(row, forced, looking)
               for n in range(made.n_nodes)) for row in range(9)]  # fmt: skip
     assert candidates.mean_number() == pytest.approx(np.mean(counts))
 

@@ -1,4 +1,4 @@
-"""Two processes that fine-tune one small BERT; ``test_deep_processes`` starts them. Called with a folder.
+"""Two processes that fine-tune one small BERT; ``test_tuning_processes`` starts them. Called with a folder.
 
 What each found goes to ``folder/<process>.npz``.
 """

@@ -14,12 +14,10 @@ import numpy.typing as npt
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
-from sylvan.models.transformer.cost_weights import cost_weights, relevance_layers
-from sylvan.models.transformer.label_layer import LabelLayer, dense_table, table_weights
-from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
+from sylvan.models.transformer.label_layer import LabelLayer, LinearStart, dense_table, table_weights
+from sylvan.models.transformer.layer_candidates import LayerCandidates, cost_weights, coverage, relevance_layers
 from sylvan.models.transformer.layer_job import LayerData, LayerJob
 from sylvan.models.transformer.presets import kind_of
-from sylvan.models.transformer.start import LinearStart
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural.loop.checkpoint import has_checkpoint
 from sylvan.neural.loop.engine import AsItIs, Engine
@@ -182,6 +180,7 @@ class _Training:
         self.matcher, self.row_weight, self.seed = matcher.suited(kind_of(self.encoder)), row_weight, seed
         self.engine = AsItIs(self.encoder) if engine is None else engine
         self.engine.place(self.encoder)
+        self.depth = tree.depth
         self.layers = self._checked_layers(layers)
         matcher.check_layers(len(self.layers))
         self._check_data()
@@ -201,11 +200,11 @@ class _Training:
 
     def _checked_layers(self, layers: Sequence[int]) -> list[int]:
         numbers = [int(layer) for layer in layers]
-        inside = all(0 <= layer < self.tree.depth for layer in numbers)
+        inside = all(0 <= layer < self.depth for layer in numbers)
         if not numbers or not inside or sorted(set(numbers)) != numbers:
             raise ParameterError(
                 f"The 'layers' parameter of fine_tune must name layers of the tree, rising, each in "
-                f"[0, {self.tree.depth - 1}]. Got {list(layers)} instead."
+                f"[0, {self.depth - 1}]. Got {list(layers)} instead."
             )
         return numbers
 
@@ -222,14 +221,14 @@ class _Training:
     def run(self) -> FineTuned:
         done = []
         for at, t in enumerate(self.layers):
-            title = f"fine-tuning on layer {t + 1} of {self.tree.depth}"
-            job = Job(f"layer{t}", _tune_layer, {"training": self, "at": at}, packing=_AFTER_LAYER, title=title)
+            title, folder = f"fine-tuning on layer {t + 1} of {self.depth}", self.runner.folder(f"training{t}")
+            inputs = {"training": self, "at": at, "folder": folder}
+            job = Job(f"layer{t}", _tune_layer, inputs, packing=_AFTER_LAYER, title=title)
             tuned, encoder, engine = self.runner.one(job, self._agree)
             self.runner.flush()  # before the weights that wait to be written are trained further
             self.encoder.load_state_dict(encoder)
             self.engine.load_state(engine)  # the loss's scale goes from layer to layer
             done.append(tuned)
-            folder = self.runner.folder(_folder_of(t))
             if folder is not None and self.engine.is_main:
                 shutil.rmtree(folder, ignore_errors=True)
             self.engine.wait()
@@ -243,10 +242,9 @@ class _Training:
             raise ModelError("Not every process sees the checkpoint's finished layers: they must share a folder.")
         return stored
 
-    def train_layer(self, at: int) -> TunedLayer:
+    def train_layer(self, at: int, folder: str | None) -> TunedLayer:
         """Train the encoder on the layer that is number ``at`` of those to be trained."""
         matcher, t = self.matcher, self.layers[at]
-        folder = self.runner.folder(_folder_of(t))
         layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
@@ -258,7 +256,7 @@ class _Training:
         job = LayerJob(
             self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t)) if t else None,
             engine=self.engine, record=record, seed=self.seed,
-            title=f"Fine-tuning on layer {t + 1} of {self.tree.depth}",
+            title=f"Fine-tuning on layer {t + 1} of {self.depth}",
         )  # fmt: skip
         epochs = -(-n_steps // -(-job.steps_per_epoch() // accumulate))
         history = train(
@@ -317,7 +315,7 @@ class _Training:
         *others, last_one = (f"{name} ({getattr(matcher, name):g})" for name in names)
         rates = f"{', '.join(others)} or {last_one}"
         return (
-            f"The training of layer {t + 1} of {self.tree.depth} ({self.tree.layer_sizes[t]:,} nodes) diverged: in "
+            f"The training of layer {t + 1} of {self.depth} ({self.tree.layer_sizes[t]:,} nodes) diverged: in "
             f"epoch {last['epoch']}, by step {last['step']:,}, {what}. Lower {rates}{precision}."
         )
 
@@ -325,11 +323,6 @@ class _Training:
         costs = cost_weights(self.relevance[t], self.matcher.relevance)
         parents = self.positives[t - 1] if t else None
         return LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, self.matcher.negative_cost)
-
-
-def _folder_of(layer: int) -> str:
-    """What the folder is called in which the training of a layer stores how far it is."""
-    return f"training{layer}"
 
 
 class _AfterLayer(NamedTuple):
@@ -340,8 +333,8 @@ class _AfterLayer(NamedTuple):
     engine: dict[str, Any]
 
 
-def _tune_layer(training: _Training, at: int) -> _AfterLayer:
-    return _AfterLayer(training.train_layer(at), training.encoder.state_dict(), training.engine.state())
+def _tune_layer(training: _Training, at: int, folder: str | None) -> _AfterLayer:
+    return _AfterLayer(training.train_layer(at, folder), training.encoder.state_dict(), training.engine.state())
 
 
 def _pack(after: _AfterLayer) -> Arrays:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
 __all__ = ["LayerData", "LayerJob"]
 
 _POOL = 64  # batches within which texts are sorted by length
-_JUDGED = 64  # rows scored at once
-_AT = 5  # places that are looked at, where there are more than twice as many to fill them from
+_SCORED_ROWS = 64  # rows scored at once
+_PLACES = 5  # places that are looked at, where there are more than twice as many to fill them from
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class LayerData:
     learned, holdout : ndarray of int64
         Which of them are trained and measured on.
     candidates : LayerCandidates
-        Of all texts, those of the teacher among them.
+        Of all texts, those by teacher forcing among them.
     row_weight : ndarray of float32, shape (n,), optional
     """
 
@@ -76,7 +76,7 @@ class LayerJob(Job):
     """
 
     larger_is_better = True
-    later_of_equals = True  # a few held-out rows often can't tell two states apart, and the later has learned more
+    later_of_equals = True  # a small holdout often can't tell two states apart, and the later has learned more
 
     def __init__(
         self,
@@ -113,29 +113,29 @@ class LayerJob(Job):
         known before anything is searched.
         """
         sizes = np.sort(np.diff(self.data.candidates.child_offsets))[::-1]
-        return _AT if int(sizes[: self.matcher.beam].sum()) >= 2 * _AT else 1
+        return _PLACES if int(sizes[: self.matcher.beam].sum()) >= 2 * _PLACES else 1
 
     def _optimizers(self) -> list[torch.optim.Optimizer]:
         matcher = self.matcher
         assert matcher.learning_rate is not None, "rates are those that suit the encoder"
         inner, tables = self.encoder.inner_parameters(), self.encoder.tables()
-        found: list[torch.optim.Optimizer] = []
+        optimizers: list[torch.optim.Optimizer] = []
         if inner:
             groups = [
                 {"params": [p for p in inner if p.dim() > 1], "weight_decay": matcher.weight_decay},
                 {"params": [p for p in inner if p.dim() <= 1], "weight_decay": 0.0},
             ]
-            found.append(torch.optim.AdamW([g for g in groups if g["params"]], lr=matcher.learning_rate))
+            optimizers.append(torch.optim.AdamW([g for g in groups if g["params"]], lr=matcher.learning_rate))
         groups = [
             {"params": list(self.layer.parameters()), "lr": matcher.label_learning_rate},
             {"params": tables, "lr": matcher.row_learning_rate},
         ]
         groups = [g for g in groups if g["params"]]
         if matcher.optimizer == "sparse-adam":
-            found.append(torch.optim.SparseAdam(groups))
+            optimizers.append(torch.optim.SparseAdam(groups))
         else:
-            found.append(RowwiseAdagrad(groups))
-        return found
+            optimizers.append(RowwiseAdagrad(groups))
+        return optimizers
 
     # What the training loop asks.
 
@@ -148,23 +148,23 @@ class LayerJob(Job):
         random = np.random.default_rng((self.seed, epoch))
         order = random.permutation(self.data.learned)
         lengths = self.data.rows.lengths
+        batches: list[npt.NDArray[np.int64]] = []
         for begin in range(0, len(order), _POOL * size):
             pool = order[begin : begin + _POOL * size]
             pool = pool[np.argsort(lengths[pool], kind="stable")]
-            batches = [pool[at : at + size] for at in range(0, len(pool), size)]
-            for at in random.permutation(len(batches)):
-                yield batches[at]
+            starts = random.permutation(len(range(0, len(pool), size))) * size
+            batches += [pool[start : start + size] for start in starts.tolist()]
+        return iter(batches)
 
     def _batch(self, rows: npt.NDArray[np.int64]) -> dict[str, Tensor]:
-        found = self.candidates.take(rows)
-        weights = found.weights
+        nodes, positive, weights = self.candidates.take(rows)
         if self.data.row_weight is not None:
             weights = weights * self.data.row_weight[rows][:, None]
         batch = self.encoder.collate(self.data.rows.take(rows))
         return {
             **batch,
-            "candidate_nodes": torch.from_numpy(found.nodes),
-            "candidate_positive": torch.from_numpy(found.positive),
+            "candidate_nodes": torch.from_numpy(nodes),
+            "candidate_positive": torch.from_numpy(positive),
             "candidate_weights": torch.from_numpy(weights),
         }
 
@@ -175,45 +175,45 @@ class LayerJob(Job):
 
     def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
         batch = self.engine.batch(self._batch(rows))
-        nodes, positive, weights = (batch.pop(f"candidate_{name}") for name in ("nodes", "positive", "weights"))
+        nodes, positive = batch.pop("candidate_nodes"), batch.pop("candidate_positive")
+        weights = batch.pop("candidate_weights")
         embeddings = F.normalize(self.encoder(batch).float(), dim=1)
         return squared_hinge(self.layer(embeddings, nodes), positive, weights)
 
     def evaluate(self, split: str) -> dict[str, float]:
-        """P@k of the layer's nodes on held-out rows, of those that the beam of the layer above leads to."""
-        held = self.data.holdout
-        if split == "test" or not len(held):
+        """P@k of the layer's nodes on the holdout, of those that the beam of the layer above leads to."""
+        holdout = self.data.holdout
+        if split == "test" or not len(holdout):
             return {self.metric: float("nan")}
         embeddings = torch.from_numpy(
-            embed(self.encoder, self.data.rows.take(held), engine=self.engine, normalize=True)
+            embed(self.encoder, self.data.rows.take(holdout), engine=self.engine, normalize=True)
         )
-        free = self._untaught()
+        searched = self._without_teacher()
         right, k = 0, self.measured_at
         device = self.layer.table.device
-        for begin in range(0, len(held), _JUDGED):
-            rows = held[begin : begin + _JUDGED]
-            found, true = free.take(rows), self._true(rows)
-            if not len(found.nodes):
+        for begin in range(0, len(holdout), _SCORED_ROWS):
+            rows = holdout[begin : begin + _SCORED_ROWS]
+            nodes, _, weights = searched.take(rows)
+            if not len(nodes):
                 continue
             scores = self.layer(
-                embeddings[begin : begin + _JUDGED].to(device), torch.from_numpy(found.nodes).to(device)
+                embeddings[begin : begin + _SCORED_ROWS].to(device), torch.from_numpy(nodes).to(device)
             ).cpu()
             if not bool(torch.isfinite(scores).all()):  # of which some would still be the best
                 return {self.metric: float("nan")}
-            scores = scores.masked_fill(torch.from_numpy(found.weights == 0), -torch.inf)
+            scores = scores.masked_fill(torch.from_numpy(weights == 0), -torch.inf)
             best = scores.topk(min(k, scores.shape[1])).indices.numpy()
-            reached = np.take_along_axis(found.weights, best, axis=1) != 0  # a row may have fewer candidates than k
+            reached = np.take_along_axis(weights, best, axis=1) != 0  # a row may have fewer candidates than k
             right += sum(
-                len(set(found.nodes[places[there]].tolist()) & wanted)
-                for places, there, wanted in zip(best, reached, true, strict=True)
+                len(set(nodes[places[there]].tolist()) & wanted)
+                for places, there, wanted in zip(best, reached, self._true(rows), strict=True)
             )
-        return {self.metric: right / (k * len(held))}
+        return {self.metric: right / (k * len(holdout))}
 
-    def _untaught(self) -> LayerCandidates:
-        """The candidates without the teacher's."""
+    def _without_teacher(self) -> LayerCandidates:
+        """The candidates that the beam alone leads to."""
         parents = None if self.candidates.beam is not None else self.candidates.parents
-        held = self.candidates
-        return LayerCandidates(held.child_offsets, held.costs, parents, held.beam, held.negative)
+        return replace(self.candidates, parents=parents)
 
     def _true(self, rows: npt.NDArray[np.int64]) -> list[set[int]]:
         costs = self.candidates.costs

@@ -233,8 +233,8 @@ class TransformerTraining:
 
     def _fine_tune(self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, runner: Runner) -> FineTuned:
         from sylvan.models.transformer.fine_tuning import fine_tune
+        from sylvan.neural.loop.engine import untouched_randomness
         from sylvan.neural.loop.memory import memory_sentences
-        from sylvan.neural.loop.randomness import untouched_randomness
 
         model, layers = self.model, self.tuned_layers(tree)
         most = "beam" if layers[-1] > 0 else "max_nodes"  # what decides how many candidates a step has

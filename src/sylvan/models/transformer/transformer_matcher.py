@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from sylvan.errors import ParameterError
-from sylvan.models.transformer.cost_weights import COSTS
+from sylvan.models.transformer.layer_candidates import COSTS
 from sylvan.params import Choice, Constraint, Number, Parameterized, Range, parameterized
 
 __all__ = ["KINDS", "EachLayer", "TransformerMatcher"]
@@ -89,7 +89,7 @@ class TransformerMatcher(Parameterized):
         Nodes of the layer above whose children are candidates, beside those with a positive below them.
     relevance : {"l1", "l2", "max", "none"}, default "l1"
         The norm of costs by recursive label counts; ``"none"`` for no costs. See
-        :func:`~sylvan.models.transformer.cost_weights.cost_weights`.
+        :func:`~sylvan.models.transformer.layer_candidates.cost_weights`.
     negative_cost : float, default 0.1
         Factor of a negative's loss.
     bootstrap : bool, default True

@@ -1,10 +1,11 @@
-"""Where and how a training computes: device, precision, accumulated gradients, several processes."""
+"""Where and how a training computes: device, precision, accumulated gradients, several processes, random numbers."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -13,10 +14,10 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
 from sylvan.neural.loop.gradients import clip_gradients
-from sylvan.neural.loop.processes import Alone, find_processes
+from sylvan.neural.loop.processes import Together, find_processes
 from sylvan.params import Choice, Parameterized, Range, parameterized
 
-__all__ = ["AsItIs", "Engine"]
+__all__ = ["AsItIs", "Engine", "own_seed", "random_state", "set_random_state", "untouched_randomness"]
 
 _Module = TypeVar("_Module", bound=nn.Module)
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -80,8 +81,8 @@ class Engine(Parameterized):
     def __post_init__(self) -> None:
         self.check_params()
         wanted = _wanted(self.device)
-        self._processes = find_processes("auto" if wanted is None else wanted.type, self.timeout)
-        self.device = _own_device(wanted, self._processes)
+        self._together = find_processes("auto" if wanted is None else wanted.type, self.timeout)
+        self.device = _own_device(wanted, self._together)
         self.precision = _precision(self.precision, self.device)
         self._scaler = torch.amp.GradScaler(self.device.type) if self.precision == "fp16" else None
 
@@ -93,12 +94,12 @@ class Engine(Parameterized):
     @property
     def n_processes(self) -> int:
         """How many processes train together."""
-        return self._processes.n
+        return 1 if self._together is None else self._together.n
 
     @property
     def process(self) -> int:
         """Which of them this is, from 0."""
-        return self._processes.index
+        return 0 if self._together is None else self._together.index
 
     @property
     def is_main(self) -> bool:
@@ -114,8 +115,8 @@ class Engine(Parameterized):
     def place(self, module: _Module) -> _Module:
         """Move a module to the device, in every process with the main one's values."""
         module.to(self.device)
-        if self.n_processes > 1:
-            self._processes.broadcast([*module.parameters(), *module.buffers()])
+        if self._together is not None:
+            self._together.broadcast([*module.parameters(), *module.buffers()])
         return module
 
     def batch(self, batch: Any) -> Any:
@@ -167,8 +168,8 @@ class Engine(Parameterized):
 
     def reduce_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Replace gradients, dense and sparse, by their mean over the processes; the same bits in all of them."""
-        if self.n_processes > 1:
-            self._processes.average(list({id(parameter): parameter for parameter in parameters}.values()))
+        if self._together is not None:
+            self._together.average(list({id(parameter): parameter for parameter in parameters}.values()))
 
     def update(self, optimizers: Sequence[torch.optim.Optimizer], clip_norm: float | None = None) -> bool:
         """Let the optimisers make their step; False where it was skipped because a scaled loss overflowed."""
@@ -233,19 +234,19 @@ class Engine(Parameterized):
 
     def gather(self, array: Any) -> Any:
         """Every process's rows, a Tensor's or an ndarray's, one after the other: what :meth:`share` cut, whole."""
-        if self.n_processes == 1:
+        if self._together is None:
             return array
         if isinstance(array, np.ndarray):
-            return self._processes.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
-        return self._processes.gather(array)
+            return self._together.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
+        return self._together.gather(array)
 
     def agree(self, value: Any) -> Any:
         """The main process's value, a plain one, in every process."""
-        return self._processes.agree(value)
+        return value if self._together is None else self._together.agree(value)
 
     def everyone(self, value: Any) -> list[Any]:
         """Each process's value, a plain one, in the order of their numbers."""
-        return self._processes.everyone(value)
+        return [value] if self._together is None else self._together.everyone(value)
 
     def wait(self) -> None:
         """Go on when every process is here.
@@ -255,7 +256,8 @@ class Engine(Parameterized):
         SylvanError
             When one doesn't come within ``timeout`` seconds, or has ended.
         """
-        self._processes.wait()
+        if self._together is not None:
+            self._together.wait()
 
 
 class AsItIs(Engine):
@@ -264,7 +266,7 @@ class AsItIs(Engine):
     def __init__(self, module: nn.Module) -> None:
         self.device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
         self.precision, self.accumulate, self.timeout = "no", 1, 3600.0
-        self._processes, self._scaler = Alone(), None
+        self._together, self._scaler = None, None
 
     def settings(self) -> dict[str, Any]:
         return {}
@@ -297,9 +299,9 @@ def _wanted(device: object) -> torch.device | None:
     return wanted
 
 
-def _own_device(wanted: torch.device | None, processes: Alone) -> torch.device:
-    own = processes.device
-    if own is not None:
+def _own_device(wanted: torch.device | None, processes: Together | None) -> torch.device:
+    if processes is not None:
+        own = processes.device
         if wanted is not None and (wanted.type != own.type or wanted.index not in (None, own.index)):
             raise ParameterError(
                 f"The 'device' parameter of Engine is {str(wanted)!r}, but this is process {processes.index} of "
@@ -337,3 +339,31 @@ def _cut(rows: Any, first: int, last: int) -> Any:
     if isinstance(rows, Tensor | np.ndarray):
         return rows if rows.ndim == 0 else rows[first:last]
     return rows.take(np.arange(first, last)) if hasattr(rows, "take") else rows[first:last]
+
+
+def own_seed(seed: int, process: int) -> int:
+    """What a process's generator begins with: the seed itself in the first, and others that differ in the rest."""
+    return seed if process == 0 else (seed + process * 0x9E3779B97F4A7C15) % 2**63
+
+
+def random_state() -> dict[str, Any]:
+    """The states of the CPU's generator and of every CUDA device's."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {"cpu": torch.get_rng_state(), "cuda": list(cuda)}
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """What :func:`random_state` gave, put back; states of devices that aren't there are skipped."""
+    torch.set_rng_state(state["cpu"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
+
+
+@contextmanager
+def untouched_randomness() -> Iterator[None]:
+    """Whatever the block draws, the generators stand afterwards where they stood before."""
+    before = random_state()
+    try:
+        yield
+    finally:
+        set_random_state(before)

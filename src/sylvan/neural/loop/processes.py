@@ -19,41 +19,12 @@ from torch import Tensor
 from sylvan.errors import ParameterError, SylvanError
 from sylvan.neural.loop.gradients import average_gradients
 
-__all__ = ["Alone", "Together", "find_processes"]
+__all__ = ["Together", "find_processes"]
 
 _control: Any = None  # the group for small messages; there is one for the whole life of a process
 
 
-class Alone:
-    """The one process of a training that has no others."""
-
-    n = 1
-    index = 0
-    device: torch.device | None = None
-
-    def agree(self, value: Any) -> Any:
-        """The main process's value, in every process."""
-        return value
-
-    def everyone(self, value: Any) -> list[Any]:
-        """Each process's value, in the order of their numbers."""
-        return [value]
-
-    def wait(self) -> None:
-        """Go on when every process is here."""
-
-    def gather(self, rows: Tensor) -> Tensor:
-        """Every process's rows, one after the other."""
-        return rows
-
-    def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Put the main process's values into every process's tensors."""
-
-    def average(self, parameters: Sequence[Tensor]) -> None:
-        """Give every parameter the mean of the processes' gradients."""
-
-
-class Together(Alone):
+class Together:
     """One of several processes.
 
     Parameters
@@ -87,22 +58,26 @@ class Together(Alone):
             ) from error
 
     def agree(self, value: Any) -> Any:
+        """The main process's value, in every process."""
         message = [value]
         with self._together():
             self._dist.broadcast_object_list(message, src=0, group=_control)
         return message[0]
 
     def everyone(self, value: Any) -> list[Any]:
+        """Each process's value, in the order of their numbers."""
         values: list[Any] = [None] * self.n
         with self._together():
             self._dist.all_gather_object(values, value, group=_control)
         return values
 
     def wait(self) -> None:
+        """Go on when every process is here."""
         with self._together():
             self._dist.monitored_barrier(group=_control, timeout=datetime.timedelta(seconds=self._timeout))
 
     def gather(self, rows: Tensor) -> Tensor:
+        """Every process's rows, one after the other."""
         shapes = self.everyone(tuple(rows.shape))
         if len({shape[1:] for shape in shapes}) > 1:
             raise ParameterError(f"Processes can only gather rows of the same width. Got the shapes {shapes}.")
@@ -120,6 +95,7 @@ class Together(Alone):
         return whole.view(rows.dtype).reshape(sum(counts), *rows.shape[1:])
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Put the main process's values into every process's tensors."""
         with self._together(), torch.no_grad():
             for tensor in tensors:
                 plain = tensor.detach().contiguous()
@@ -128,6 +104,7 @@ class Together(Alone):
                     tensor.copy_(plain)
 
     def average(self, parameters: Sequence[Tensor]) -> None:
+        """Give every parameter the mean of the processes' gradients."""
         with self._together():
             average_gradients(parameters, self.n, _control)
 
@@ -136,8 +113,8 @@ class Together(Alone):
         return _control if tensor.device.type == "cpu" else None
 
 
-def find_processes(device: str, timeout: float) -> Alone:
-    """The processes that were launched, or this one alone.
+def find_processes(device: str, timeout: float) -> Together | None:
+    """The processes that were launched, or None where this one is alone.
 
     Parameters
     ----------
@@ -155,9 +132,9 @@ def find_processes(device: str, timeout: float) -> Alone:
     available = torch.distributed.is_available()
     launched = _number("WORLD_SIZE") > 1 and "RANK" in os.environ
     if not available or not (launched or torch.distributed.is_initialized()):
-        return Alone()
+        return None
     if launched and torch.distributed.is_initialized() is False and "LOCAL_RANK" not in os.environ:
-        return Alone()  # another framework's variables, not a launcher's
+        return None  # another framework's variables, not a launcher's
     try:
         PartialState = importlib.import_module("accelerate.state").PartialState
     except ImportError as error:
@@ -176,7 +153,7 @@ def find_processes(device: str, timeout: float) -> Alone:
             f"seconds ({reason})."
         ) from error
     own = torch.device(state.device)
-    return Together(torch.device("cpu") if own.type == "cpu" else own, timeout) if state.num_processes > 1 else Alone()
+    return Together(torch.device("cpu") if own.type == "cpu" else own, timeout) if state.num_processes > 1 else None
 
 
 def _number(name: str) -> int:

@@ -17,11 +17,10 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from sylvan.errors import DataError, ModelError
 from sylvan.neural.loop.checkpoint import TrainingFolder
-from sylvan.neural.loop.engine import AsItIs, Engine
+from sylvan.neural.loop.engine import AsItIs, Engine, own_seed, random_state, set_random_state, untouched_randomness
 from sylvan.neural.loop.gradients import finite
 from sylvan.neural.loop.history import History
 from sylvan.neural.loop.memory import memory_sentences
-from sylvan.neural.loop.randomness import own_seed, random_state, set_random_state, untouched_randomness
 from sylvan.parallel import Progress, progress, quiet
 from sylvan.params import Parameterized, Range
 
@@ -221,8 +220,6 @@ def train(
     """
     limits = _Limits(epochs, patience, seed, max_steps, time_limit, clip_norm, checkpoint_every, evaluate_every)
     limits.check_params()
-    if job.steps_per_epoch() < 1:
-        raise DataError("There is nothing to train on: not even one batch. Give more data, or smaller batches.")
     engine = AsItIs(job.module) if engine is None else engine
     with memory_sentences("Training", str(engine.device), _REMEDY), quiet(not engine.is_main):
         engine.place(job.module)
@@ -247,6 +244,9 @@ class _Run:
         on_entry: Callable[[dict[str, Any]], None] | None,
     ) -> None:
         self.job, self.limits, self.files, self.engine, self.on_entry = job, limits, files, engine, on_entry
+        self.n_batches = job.steps_per_epoch()  # in an epoch
+        if self.n_batches < 1:
+            raise DataError("There is nothing to train on: not even one batch. Give more data, or smaller batches.")
         self.history = History(job.metric, job.larger_is_better)
         self.epoch = self.within = self.step = self.stale = self.n_losses = 0
         self.loss: Tensor = torch.zeros((), dtype=torch.float64)  # sum since the last entry, on the losses' device
@@ -270,14 +270,15 @@ class _Run:
         if self.job.measures_start and not self.step:
             self._evaluate()
         self.history.stopped = self._reason()
-        per_epoch = -(-self.job.steps_per_epoch() // self.engine.accumulate)
+        per_epoch = -(-self.n_batches // self.engine.accumulate)
         total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)
         with progress(self.job.title, max(total - self.step, 0), "step") as bar:
             while not self.history.stopped:
                 self._run_epoch(bar)
                 self.history.stopped = self.history.stopped or self._reason()
-                self.history.seconds = self._seconds()
-                if self.history.stopped != "diverged":
+                if self.history.stopped == "diverged":
+                    self.history.seconds = self._seconds()
+                else:
                     self._save()
         self._finish()
         return self.history
@@ -294,7 +295,10 @@ class _Run:
         return "time" if limits.time_limit is not None and self._seconds() >= limits.time_limit else ""
 
     def _seconds(self) -> float:
-        return self.seconds_before + float(self.engine.agree(time.monotonic() - self.started))
+        return float(self.engine.agree(self._own_seconds()))
+
+    def _own_seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.started
 
     def _run_epoch(self, bar: Progress) -> None:
         """The rest of an epoch, or a part of it where a limit or the patience ends the training."""
@@ -305,11 +309,12 @@ class _Run:
         while group := list(islice(batches, self.engine.accumulate)):
             self._learn(group)
             bar.update()
-            if limits.evaluate_every is not None and self.step % limits.evaluate_every == 0:
+            measured = limits.evaluate_every is not None and self.step % limits.evaluate_every == 0
+            if measured:
                 self._evaluate()
-            due = self.engine.agree(time.monotonic() - self.saved) >= limits.checkpoint_every
-            whole = self.within >= job.steps_per_epoch()
-            if not self._sound(due or whole):
+            due = self.files.folder is not None and self._due()
+            whole = self.within >= self.n_batches
+            if not measured and not self._sound(due or whole):
                 self.history.stopped = "diverged"
             reason = self.history.stopped or self._reason()
             if reason and (reason == "diverged" or not whole):
@@ -321,6 +326,10 @@ class _Run:
         self.epoch, self.within = self.epoch + 1, 0
         if limits.evaluate_every is None or self.epoch == limits.epochs:
             self._evaluate()
+
+    def _due(self) -> bool:
+        """Whether it is time for a checkpoint within the epoch."""
+        return bool(self.engine.agree(time.monotonic() - self.saved) >= self.limits.checkpoint_every)
 
     def _sound(self, saving: bool) -> bool:
         """Whether losses, and weights that are to be saved, are finite numbers.
@@ -370,24 +379,25 @@ class _Run:
         history = self.history
         if history.epochs and history.epochs[-1]["step"] == self.step:
             return
-        losses = self.engine.everyone(float(self.loss))
-        mean = sum(losses) / len(losses) / self.n_losses if self.n_losses else math.nan  # before the first step
+        loss, module = float(self.loss), self.job.module
         with untouched_randomness(), torch.no_grad():
-            self.job.module.eval()
-            measures = self.engine.agree(self.job.evaluate("validation"))
-            self.job.module.train()
+            module.eval()
+            measures = self.job.evaluate("validation")
+            module.train()
+        mine = (loss, finite(module), self._own_seconds(), measures)
+        losses, finite_, seconds, measured = zip(*self.engine.everyone(mine), strict=True)
+        mean = sum(losses) / len(losses) / self.n_losses if self.n_losses else math.nan  # before the first step
         epoch = self.epoch + (1 if self.within else 0)
-        entry = {"epoch": epoch, "step": self.step, "seconds": self._seconds(), "loss": mean, **measures}
+        entry = {"epoch": epoch, "step": self.step, "seconds": seconds[0], "loss": mean, **measured[0]}
         self.loss, self.n_losses = torch.zeros((), dtype=torch.float64), 0
         history.epochs.append(entry)
-        value = measures[history.metric]
-        better = history.better(value)
-        if (self.step and not math.isfinite(mean)) or not self.engine.agree(finite(self.job.module)):
-            better, history.stopped = False, "diverged"  # whatever it measures, it isn't a model any more
-        elif better or (self.job.later_of_equals and history.as_good(value)):
+        order = history.compare(entry[history.metric])
+        if (self.step and not math.isfinite(mean)) or not all(finite_):
+            order, history.stopped = -1, "diverged"  # whatever it measures, it isn't a model any more
+        elif order > 0 or (order == 0 and self.job.later_of_equals):
             history.best = entry
-            self.files.save_best(self.job.module, entry)
-        if better:
+            self.files.save_best(module, entry)
+        if order > 0:
             self.stale = 0
         elif counts:
             self.stale += 1
