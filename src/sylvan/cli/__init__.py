@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 
@@ -32,8 +33,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from sylvan.cli.app import run
 
         sentence = b"Interrupted.\n"  # once more, while the command was answering the first time
-        return run(arguments)
+        code = run(arguments)
     except KeyboardInterrupt:
-        exec("")  # for the reason in app.py
         os.write(2, sentence)
-        return 1
+        code = 1
+    if code:
+        _forget_interrupts()
+    return code
+
+
+def _forget_interrupts() -> None:
+    """Make the interpreter end with the exit code that it is given.
+
+    Where Ctrl-C came while it ran code from a string, as it does for each dataclass of a module that it imports, it
+    remembers that and ends by the signal, although the interrupt was answered. The next string makes it forget.
+    """
+    import ctypes
+
+    with contextlib.suppress(AttributeError):  # another interpreter than CPython
+        ctypes.pythonapi.PyRun_SimpleString(b"")

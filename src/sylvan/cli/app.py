@@ -114,10 +114,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _interrupted(session: Session) -> int:
-    # Where Ctrl-C came while Python executed code from a string, as it does for each dataclass of a module that it
-    # imports, the interpreter remembers it and ends by the signal, whatever exit code it is given. The next string
-    # makes it forget.
-    exec("")
     _say(f"{_below_the_cursor()}{session.interrupted()}")
     return INTERRUPTED
 
