@@ -13,21 +13,8 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 
 __all__ = [
-    "Label",
-    "Row",
-    "TextData",
-    "collect",
-    "complete_rows",
-    "encoded",
-    "field_names",
-    "in_blocks",
-    "on_one_line",
-    "one_kind",
-    "paired",
-    "quoted",
-    "sound_weight",
-    "text_lines",
-    "unweighted",
+    "Label", "Row", "TextData", "collect", "complete_rows", "encoded", "field_names", "in_blocks", "on_one_line",
+    "one_kind", "paired", "quoted", "sound_weight", "text_lines", "unweighted",
 ]  # fmt: skip
 
 _T = TypeVar("_T")

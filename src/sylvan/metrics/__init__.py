@@ -32,26 +32,7 @@ from sylvan.metrics.slices import Slices, slice_labels, slices
 from sylvan.metrics.thresholds import fit_thresholds
 
 __all__ = [
-    "Evaluator",
-    "Reliability",
-    "Slices",
-    "calibration_error",
-    "coverage",
-    "evaluate",
-    "filter_answers",
-    "fit_thresholds",
-    "intervals",
-    "macro_f1",
-    "macro_precision",
-    "macro_recall",
-    "ndcg",
-    "precision",
-    "propensities",
-    "propensities_of_counts",
-    "psndcg",
-    "psp",
-    "recall",
-    "reliability",
-    "slice_labels",
-    "slices",
-]
+    "Evaluator", "Reliability", "Slices", "calibration_error", "coverage", "evaluate", "filter_answers",
+    "fit_thresholds", "intervals", "macro_f1", "macro_precision", "macro_recall", "ndcg", "precision", "propensities",
+    "propensities_of_counts", "psndcg", "psp", "recall", "reliability", "slice_labels", "slices",
+]  # fmt: skip

@@ -12,19 +12,9 @@ from sylvan.errors import DataError
 from sylvan.metrics.rows import Block
 
 __all__ = [
-    "Coverage",
-    "MacroF1",
-    "MacroPrecision",
-    "MacroRecall",
-    "Ndcg",
-    "Precision",
-    "Psndcg",
-    "Psp",
-    "Recall",
-    "RowTally",
-    "Tally",
-    "discounts",
-]
+    "Coverage", "MacroF1", "MacroPrecision", "MacroRecall", "Ndcg", "Precision", "Psndcg", "Psp", "Recall",
+    "RowTally", "Tally", "discounts",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,17 +12,9 @@ from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers
 
 __all__ = [
-    "ABSENT",
-    "LOWEST_LOG_Q",
-    "ClassLoss",
-    "Positives",
-    "check_range",
-    "check_targets",
-    "counted_rows",
-    "no_losses",
-    "positives",
-    "reduced",
-]
+    "ABSENT", "LOWEST_LOG_Q", "ClassLoss", "Positives", "check_range", "check_targets", "counted_rows", "no_losses",
+    "positives", "reduced",
+]  # fmt: skip
 
 # A logit that takes no part; finite, so that differences of two of them aren't NaN.
 ABSENT = -1e30
