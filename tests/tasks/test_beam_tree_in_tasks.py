@@ -16,7 +16,7 @@ from sylvan.indexing import balanced_tree
 from sylvan.neural import load_best, train
 from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, make_head, make_loss
 from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
-from sylvan.tasks.contexts import context_centers
+from sylvan.tasks.base import context_centers
 from sylvan.tasks.corpus import END
 
 TREE: dict[str, Any] = {"loss": "beam-tree", "sampler": "unigram", "n_samples": 4}

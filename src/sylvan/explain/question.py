@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,14 +15,15 @@ from sylvan.data.vocabulary import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.examples import nearest_examples
 from sylvan.explain.explanation import Explanation
-from sylvan.explain.records import Example, Names, TreeVote
+from sylvan.explain.records import Example, LeafPath, Names, Step, TreeVote, WeighedFeature
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.tail import tail_of
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["Question", "check_count", "find_label", "place_of"]
+__all__ = ["MEANING", "Question", "check_count", "find_label", "gathered", "place_of"]
 
+MEANING = "the text's meaning (encoder)"
 _EASILY_COMPARED = 20_000  # names among which every one is compared with a misspelled one
 
 
@@ -189,3 +190,47 @@ def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int
                 raise DataError(f"{what} has {len(names)} names, but the model has {n} {word}s.")
             found.append(lambda i, listed=names: str(listed[i]))  # type: ignore[misc]  # one list a function
     return Names(found[0], found[1], counts)
+
+
+def gathered(found: Explanation, top: int, n_terms: int) -> Explanation:
+    """An explanation that lists the ``top`` strongest features a sign, with those from ``n_terms`` on added up.
+
+    Parameters
+    ----------
+    found : Explanation
+        With all features listed.
+    top : int
+    n_terms : int
+        Features before the encoder's.
+
+    Raises
+    ------
+    ParameterError
+        When ``top`` is no number from 1.
+    """
+    top = check_count(top, "top")
+    trees = tuple(
+        replace(tree, paths=tuple(
+            LeafPath(path.leaf, tuple(_gathered_step(step, top, n_terms) for step in path.steps))
+            for path in tree.paths
+        ))
+        for tree in found.trees
+    )  # fmt: skip
+    examples = tuple(replace(each, shared=tuple(dict.fromkeys(each.shared))) for each in found.examples)
+    return replace(found, trees=trees, examples=examples)
+
+
+def _gathered_step(step: Step, top: int, n_terms: int) -> Step:
+    listed = [*step.positive, *step.negative]
+    words = [feature for feature in listed if feature.feature < n_terms]
+    dense = [feature for feature in listed if feature.feature >= n_terms]
+    if dense:
+        together = sum(feature.contribution for feature in dense)
+        words.append(WeighedFeature(n_terms, MEANING, 1.0, together))
+    strongest = sorted(words, key=lambda feature: (-abs(feature.contribution), feature.feature))
+    positive = tuple([feature for feature in strongest if feature.contribution > 0][:top])
+    negative = tuple([feature for feature in strongest if feature.contribution < 0][:top])
+    shown = sum(feature.contribution for feature in (*positive, *negative))
+    rest = step.rest + sum(feature.contribution for feature in listed) - shown
+    n_weighed = step.n_weighed - len(dense) + bool(dense)
+    return replace(step, positive=positive, negative=negative, rest=rest, n_weighed=n_weighed)

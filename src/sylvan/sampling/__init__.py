@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from sylvan.sampling.losses.cane import CANELoss as CANELoss
     from sylvan.sampling.losses.frequency_subsets import FrequencySubsets as FrequencySubsets
     from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
+    from sylvan.sampling.losses.logistic import NCELoss as NCELoss
+    from sylvan.sampling.losses.logistic import NegativeSamplingLoss as NegativeSamplingLoss
+    from sylvan.sampling.losses.logistic import OneVsEachLoss as OneVsEachLoss
     from sylvan.sampling.losses.loss import ClassLoss as ClassLoss
-    from sylvan.sampling.losses.nce import NCELoss as NCELoss
-    from sylvan.sampling.losses.negative_sampling import NegativeSamplingLoss as NegativeSamplingLoss
-    from sylvan.sampling.losses.one_vs_each import OneVsEachLoss as OneVsEachLoss
     from sylvan.sampling.losses.sampled_softmax import SampledSoftmaxLoss as SampledSoftmaxLoss
     from sylvan.sampling.midx.exact_midx import ExactMIDX as ExactMIDX
     from sylvan.sampling.midx.midx import MIDX as MIDX

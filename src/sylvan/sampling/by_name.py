@@ -66,12 +66,12 @@ _LOSSES = {
     "sampled-softmax": _Known(
         "losses.sampled_softmax", "SampledSoftmaxLoss", "softmax over the target and sampled classes, corrected"
     ),
-    "nce": _Known("losses.nce", "NCELoss", "noise contrastive estimation: the target against noise"),
+    "nce": _Known("losses.logistic", "NCELoss", "noise contrastive estimation: the target against noise"),
     "negative-sampling": _Known(
-        "losses.negative_sampling", "NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"
+        "losses.logistic", "NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"
     ),
     "blackout": _Known("losses.black_out", "BlackOutLoss", "discriminative loss over a weighted sample"),
-    "one-vs-each": _Known("losses.one_vs_each", "OneVsEachLoss", "a product of pairwise bounds on the softmax"),
+    "one-vs-each": _Known("losses.logistic", "OneVsEachLoss", "a product of pairwise bounds on the softmax"),
     "cane": _Known("losses.cane", "CANELoss", "candidates against noises"),
 }
 _HEADS = {

@@ -13,6 +13,8 @@ import os
 import stat
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
@@ -21,7 +23,7 @@ import numpy.typing as npt
 
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
 from sylvan.store import manifest
-from sylvan.store.foreign import FileEntry, check_file
+from sylvan.store.foreign import check_file
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import State, folder_path
 from sylvan.version import __version__
@@ -116,38 +118,33 @@ def _reason(error: Exception) -> str:
 def _build(node: manifest.Node, path: str, mmap: bool, checked: bool) -> State:
     arrays, files = {}, {}
     for name, entry in node.arrays.items():
-        file = os.path.join(path, entry.file)
-        try:
-            with _open_regular(file) as stream:
-                arrays[name] = _read_array(stream, file, entry, mmap, checked)
-        except FileNotFoundError:
-            raise ModelError(f"{file!r} is missing: the manifest names it.") from None
-        except MemoryError as error:
-            size = f"{entry.size:,} bytes"
-            raise MemoryLimitError(f"{file!r} holds {size}, which do not fit into memory.") from error
-        except ModelError:
-            raise
-        except (OSError, ValueError, OverflowError) as error:
-            raise ModelError(f"{file!r} cannot be read: {_reason(error)}.") from error
-        files[name] = file
+        files[name] = os.path.join(path, entry.file)
+        with _opened(files[name], entry.size) as stream:
+            arrays[name] = _read_array(stream, files[name], entry, mmap, checked)
     foreign: dict[str, bytes | str | os.PathLike[str]] = {}
     for name, described in node.files.items():
-        foreign[name] = _foreign(os.path.join(path, described.file), described, checked)
+        file = os.path.join(path, described.file)
+        with _opened(file, described.size) as stream:
+            check_file(stream, file, described, checked)
+        foreign[name] = Path(file)
     parts = {name: _build(part, path, mmap, checked) for name, part in node.parts.items()}
     return State(node.kind, node.version, node.params, node.meta, arrays, parts, foreign, path, files, node.files)
 
 
-def _foreign(file: str, entry: FileEntry, checked: bool) -> Path:
+@contextmanager
+def _opened(file: str, size: int) -> Iterator[BufferedReader]:
+    """A file that the manifest names, open; whatever fails with it is a sentence."""
     try:
         with _open_regular(file) as stream:
-            check_file(stream, file, entry, checked)
+            yield stream
     except FileNotFoundError:
         raise ModelError(f"{file!r} is missing: the manifest names it.") from None
+    except MemoryError as error:
+        raise MemoryLimitError(f"{file!r} holds {size:,} bytes, which do not fit into memory.") from error
     except ModelError:
         raise
     except (OSError, ValueError, OverflowError) as error:
         raise ModelError(f"{file!r} cannot be read: {_reason(error)}.") from error
-    return Path(file)
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import nn
 
@@ -15,9 +17,59 @@ from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
 from sylvan.sampling import BeamTreeHead, ClassLoss, RowwiseAdagrad, Sampler, check_optimizer
 from sylvan.tasks.objective import ClassObjective, negatives
 
-__all__ = ["TABLE_OPTIMIZERS", "Task", "objective_optimizers", "table_optimizer"]
+__all__ = ["TABLE_OPTIMIZERS", "Task", "context_centers", "objective_optimizers", "table_optimizer"]
 
 TABLE_OPTIMIZERS = ("adagrad", "rowwise-adagrad", "sgd", "adam")
+
+
+def context_centers(
+    before: npt.NDArray[Any], targets: npt.NDArray[Any], n_classes: int, dim: int = 64
+) -> npt.NDArray[np.float32]:
+    """Classes with like vectors follow on like things.
+
+    For every class it is counted what came before it; the roots of the shares of each, seen from the directions in
+    which classes differ most, are its vector.
+
+    Parameters
+    ----------
+    before : ndarray of int, shape (n, m)
+        The ids in [0, n_classes) at m places before each target, or negative ones where nothing is; places count each
+        by itself.
+    targets : ndarray of int, shape (n,)
+    n_classes : int
+    dim : int
+        The most numbers of a vector.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_classes, dim or fewer)
+        Zeros for a class that is no target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.tasks.base import context_centers
+    >>> centers = context_centers(np.array([[0], [0], [1], [1]]), np.array([2, 3, 4, 4]), n_classes=5)
+    >>> bool(np.allclose(centers[2], centers[3])), bool(np.allclose(centers[2], centers[4]))
+    (True, False)
+    """
+    places = before.shape[1]
+    real = before >= 0
+    columns = (before.astype(np.int64) + n_classes * np.arange(places))[real]
+    rows = np.broadcast_to(targets[:, None], before.shape)[real]
+    counts = sp.csr_matrix(
+        (np.ones(len(rows), np.float64), (rows, columns)), shape=(n_classes, places * n_classes)
+    )  # repeated ones are summed
+    sums = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1.0)
+    shares = (sp.diags(1 / sums) @ counts).sqrt().tocsr()
+    dim = min(dim, n_classes)
+    # A randomised look at the rows' space and two steps towards its main directions: the same bits every time.
+    basis = shares @ np.random.default_rng(0).standard_normal((shares.shape[1], dim))
+    for _ in range(2):
+        basis = shares @ (shares.T @ np.linalg.qr(basis)[0])
+    directions = np.linalg.qr(shares.T @ np.linalg.qr(basis)[0])[0]
+    found: npt.NDArray[np.float32] = (shares @ directions).astype(np.float32)
+    return found
 
 
 def table_optimizer(
@@ -95,6 +147,26 @@ class Task(Parameterized, Job):
             sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters, shared=self.shared,
             codewords=self.codewords, refresh=self.refresh, centers=centers,
         )  # fmt: skip
+
+    def make_module(
+        self, encoder: nn.Module, objective: ClassObjective, name: str, table: nn.Parameter
+    ) -> nn.Parameter:
+        """Put together what is trained; the class table, which is called ``name``, or the head's weights instead."""
+        self.module = nn.ModuleDict({"encoder": encoder, "objective": objective})
+        if objective.head is None:
+            self.module.register_parameter(name, table)
+        self.module.to(self.device)
+        return table if objective.head is None else objective.head.edge_weights
+
+    def class_optimizers(
+        self, objective: ClassObjective, table: nn.Parameter, sampled: bool
+    ) -> list[torch.optim.Optimizer]:
+        """The optimisers of the class table, or of what stands for it; ``sampled`` where its gradients are sparse."""
+        rate = self.table_learning_rate
+        own = [] if objective.head is not None else [
+            table_optimizer(self.optimizer, [table], rate, sparse=sampled, warn=sampled)
+        ]  # fmt: skip
+        return [*own, *objective_optimizers(self.optimizer, objective, rate)]
 
     def plain_settings(self) -> dict[str, Any]:
         """The parameters that decide what is trained, as plain values."""

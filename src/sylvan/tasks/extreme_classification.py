@@ -16,7 +16,7 @@ from sylvan.indexing import pifa
 from sylvan.neural.text.bag_encoder import BagEncoder
 from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
-from sylvan.tasks.base import Task, objective_optimizers, table_optimizer
+from sylvan.tasks.base import Task, table_optimizer
 from sylvan.topk import TopK
 
 __all__ = ["ExtremeClassification", "checksum_of_matrices"]
@@ -167,27 +167,14 @@ class ExtremeClassification(Task):
             self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
             self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
             counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
-            self._objective = self.make_objective(
-                self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y)
-            )
-        self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective})
-        if self._objective.head is None:
-            self.module.register_parameter("classes", self.classes_)
-        else:
-            self.classes_ = self._objective.head.edge_weights
-        self.module.to(self.device)
-        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
+            self._objective = self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
+        self.classes_ = self.make_module(self.encoder_, self._objective, "classes", self.classes_)
         self.optimizers = [
             torch.optim.Adam(
                 [*self.encoder_.inner_parameters(), *self._objective.inner_parameters()], lr=self.learning_rate
             ),
-            table_optimizer(self.optimizer, self.encoder_.tables(), rate, sparse=True),
-            *(
-                table_optimizer(self.optimizer, [table], rate, sparse=sampled, warn=sampled)
-                for name, table in self.module.named_parameters()
-                if name == "classes"
-            ),
-            *objective_optimizers(self.optimizer, self._objective, rate),
+            table_optimizer(self.optimizer, self.encoder_.tables(), self.table_learning_rate, sparse=True),
+            *self.class_optimizers(self._objective, self.classes_, self._objective.sampler is not None),
         ]
 
     # What the training loop asks.
@@ -213,12 +200,8 @@ class ExtremeClassification(Task):
 
     def settings(self) -> dict[str, Any]:
         size = f"{self._X.shape[0]:,} rows, {self._X.shape[1]:,} features, {self.n_classes_:,} classes"
-        return {
-            "task": "extreme-classification",
-            "data": size,
-            "data_checksum": self._checksums,
-            **self.plain_settings(),
-        }
+        data = {"data": size, "data_checksum": self._checksums}
+        return {"task": "extreme-classification", **data, **self.plain_settings()}
 
     # Evaluation and use.
 

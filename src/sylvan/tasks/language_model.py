@@ -15,8 +15,7 @@ from sylvan.errors import DataError
 from sylvan.neural.sequence.causal_transformer import CausalTransformer
 from sylvan.neural.sequence.lstm import LSTMEncoder
 from sylvan.params import KW_ONLY, Choice, Range, parameterized
-from sylvan.tasks.base import Task, objective_optimizers, table_optimizer
-from sylvan.tasks.contexts import context_centers
+from sylvan.tasks.base import Task, context_centers, table_optimizer
 from sylvan.tasks.corpus import END, Corpus
 
 __all__ = ["LanguageModel"]
@@ -136,29 +135,16 @@ class LanguageModel(Task):
             dim = self.encoder_.dim_out
             self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
             self._objective = self.make_objective(n_words, dim, self.corpus.counts(), self._contexts)
-        self.module = nn.Module()
-        self.module.add_module("encoder", self.encoder_)
-        self.module.add_module("objective", self._objective)
-        if self._objective.head is None:
-            self.module.register_parameter("table", self.table_)
-        else:
-            self.table_ = self._objective.head.edge_weights
-        self.module.to(self.device)
+        self.table_ = self.make_module(self.encoder_, self._objective, "table", self.table_)
         words = cast(nn.Parameter, self.encoder_.inputs.weight)
         trained = [*self.encoder_.parameters(), *self._objective.inner_parameters()]
-        sampled = self._objective.sparse
         self.optimizers = [
             torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
             table_optimizer(self.optimizer, [words], self.embedding_learning_rate, sparse=True),
-            *(
-                table_optimizer(self.optimizer, [table], self.table_learning_rate, sparse=sampled, warn=sampled)
-                for name, table in self.module.named_parameters()
-                if name == "table"
-            ),
-            *objective_optimizers(self.optimizer, self._objective, self.table_learning_rate),
+            *self.class_optimizers(self._objective, self.table_, self._objective.sparse),
         ]
         first = np.int32(self.corpus.words.index(END))
-        stream = np.concatenate([[first], self.corpus.train])  # every word is foretold from the one before
+        stream = np.concatenate([[first], self.corpus.train])  # every word is predicted from the one before
         self._stream = torch.from_numpy(stream.astype(np.int64)).to(self.device)
         self._state: tuple[Tensor, Tensor] | None = None
 
@@ -173,15 +159,9 @@ class LanguageModel(Task):
         if self.model == "lstm":
             return LSTMEncoder(n_words, self.embedding, self.hidden, self.n_layers, self.dropout, sparse=True)
         return CausalTransformer(
-            n_words,
-            self.embedding,
-            self.n_heads,
-            self.n_layers,
-            self.feed_forward,
-            self.length,
-            self.dropout,
+            n_words, self.embedding, self.n_heads, self.n_layers, self.feed_forward, self.length, self.dropout,
             sparse=True,
-        )
+        )  # fmt: skip
 
     # What the training loop asks.
 

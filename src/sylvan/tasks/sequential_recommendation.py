@@ -17,8 +17,7 @@ from sylvan.neural.sequence.sasrec import SASRec
 from sylvan.neural.sequence.sequence_encoder import PADDING, SequenceEncoder
 from sylvan.params import KW_ONLY, Choice, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
-from sylvan.tasks.base import Task, objective_optimizers, table_optimizer
-from sylvan.tasks.contexts import context_centers
+from sylvan.tasks.base import Task, context_centers, objective_optimizers, table_optimizer
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks
 from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
 

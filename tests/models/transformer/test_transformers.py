@@ -14,7 +14,7 @@ from encoded_texts import LABELS, TEXTS, small
 import sylvan
 from sylvan import Ensemble, LabelTree, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
-from sylvan.explain.dense import MEANING
+from sylvan.explain.question import MEANING
 from sylvan.models.transformer.x_transformer import cluster_tree
 
 pytest.importorskip("torch")

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.errors import ModelError, ParameterError
-from sylvan.explain.dense import MEANING, gathered
 from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
 from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble

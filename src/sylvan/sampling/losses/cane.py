@@ -18,6 +18,7 @@ from sylvan.sampling.tensors import need_floats, without_gradient
 
 __all__ = ["CANELoss", "CandidateModel"]
 
+
 class CandidateModel(Parameterized, nn.Module):
     """Base of selectors with parameters of their own. A selector without any may be a plain function instead.
 

@@ -17,6 +17,7 @@ from sylvan.sampling.tensors import without_gradient
 
 __all__ = ["Contrast", "MaskedNoiseLoss", "NoiseLoss", "SampledLoss", "accidental_hits"]
 
+
 @parameterized
 class SampledLoss(ClassLoss):
     """Base of losses with a sampler: its parameters, whether it fits the class table, and the draw."""

@@ -17,6 +17,7 @@ from sylvan.sampling.tensors import product
 
 __all__ = ["MultiIndex", "MultiIndexSampler"]
 
+
 class MultiIndex(nn.Module):
     """Classes sorted by cell, a cell being one codeword of each codebook; all in buffers of fixed shapes.
 

@@ -15,6 +15,7 @@ from sylvan.sampling.samplers.counts import class_counts
 
 __all__ = ["LogUniform", "Uniform", "Unigram"]
 
+
 class Uniform(Sampler):
     """Draws every class with probability 1 / n_classes.
 
