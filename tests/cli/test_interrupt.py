@@ -19,18 +19,22 @@ from sylvan import data
 posix = pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 
 
-@pytest.fixture(scope="module")
-def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Enough text to train on for a while: made-up books of many words and labels."""
+def books(path: Path, n: int) -> Path:
+    """Made-up books of many words and labels."""
     import numpy as np
 
     rng = np.random.default_rng(0)
     words = np.array([f"w{i}" for i in range(30_000)])
-    path = tmp_path_factory.mktemp("much") / "train.jsonl"
-    ids = rng.zipf(1.2, size=(20_000, 60)) % len(words)
-    labels = [[f"l{j}" for j in row] for row in (rng.zipf(1.3, size=(20_000, 4)) % 5_000).tolist()]
+    ids = rng.zipf(1.2, size=(n, 60)) % len(words)
+    labels = [[f"l{j}" for j in row] for row in (rng.zipf(1.3, size=(n, 4)) % 5_000).tolist()]
     data.write_jsonl(path, (" ".join(words[row]) for row in ids), labels)
     return path
+
+
+@pytest.fixture(scope="module")
+def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Enough text to train on for a while."""
+    return books(tmp_path_factory.mktemp("much") / "train.jsonl", 20_000)
 
 
 def used_seconds(process: subprocess.Popen[bytes]) -> float:
@@ -124,17 +128,19 @@ def test_a_full_disk_is_a_sentence(files: Any) -> None:
 
 
 @posix
-def test_progress_is_drawn_on_a_terminal_alone(much: Path, tmp_path: Path) -> None:
+def test_progress_is_drawn_on_a_terminal_alone(tmp_path: Path) -> None:
     import fcntl
     import pty
     import struct
     import termios
 
+    some = books(tmp_path / "train.jsonl", 4_000)
+
     def errors(*more: str) -> bytes:
         outer, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
         slow = ("--threads", "1", "--set", "loss=logistic", "--set", "tolerance=1e-9", "--set", "max_iterations=100")
-        process = start("train", "xr-linear", str(much), "--model", str(tmp_path / "m"), *slow, *more, stderr=inner)
+        process = start("train", "xr-linear", str(some), "--model", str(tmp_path / "m"), *slow, *more, stderr=inner)
         os.close(inner)
         seen = b""
         try:

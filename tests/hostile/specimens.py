@@ -106,15 +106,16 @@ def known(n: int = 60, n_features: int = 40, n_labels: int = 23) -> tuple[sp.csr
     return X, Y
 
 
-def xr_linear(folder: Path, **params: Any) -> None:
+def xr_linear(folder: Path, branching: int = 3, **params: Any) -> None:
+    """Of three layers; what is made of such models has two, or most of its files would be those of one more layer."""
     from sylvan import XRLinear
 
     X, Y = known()
-    XRLinear(branching=3, max_leaf=5, **params).fit(X, Y).save(folder)
+    XRLinear(branching=branching, max_leaf=5, **params).fit(X, Y).save(folder)
 
 
 def two_trees(folder: Path) -> None:
-    xr_linear(folder, n_trees=2)
+    xr_linear(folder, branching=5, n_trees=2)
 
 
 def calibrator(folder: Path, method: str = "isotonic") -> None:
@@ -138,7 +139,7 @@ def named_labels(folder: Path) -> None:
 
     X, Y = known()
     names = [[f"label {label}" for label in row.indices] for row in Y]
-    model = XRLinear(branching=3, max_leaf=5).fit(X, names)
+    model = XRLinear(branching=5, max_leaf=5).fit(X, names)
     model.feature_names_in_ = np.array([f"column {column}" for column in range(X.shape[1])], object)
     model.save(folder)
 
@@ -162,7 +163,7 @@ def neighbors(folder: Path) -> None:
 def text_model(folder: Path) -> None:
     from sylvan import TextModel, TfidfVectorizer, XRLinear
 
-    TextModel(TfidfVectorizer(), XRLinear(branching=2, max_leaf=2)).fit(SENTENCES, HEADINGS).save(folder)
+    TextModel(TfidfVectorizer(), XRLinear(branching=3, max_leaf=2)).fit(SENTENCES, HEADINGS).save(folder)
 
 
 def ensemble(folder: Path) -> None:
@@ -256,7 +257,7 @@ def xr_transformer(folder: Path) -> None:
     from sylvan.neural import BagTextEncoder
 
     encoder = BagTextEncoder(dim=3, n_buckets=8)
-    ranker = XRLinear(branching=2, max_leaf=2)
+    ranker = XRLinear(branching=3, max_leaf=2)
     model = XRTransformer(encoder, preset="tiny", frozen=True, ranker=ranker, device="cpu", n_jobs=1)
     model.fit(SENTENCES, HEADINGS).set_params(encoder="bag").save(folder)
 
