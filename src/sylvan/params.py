@@ -137,7 +137,8 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
         late = late or not required
         kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         default = inspect.Parameter.empty if required else field.default
-        annotation = _plain_type(cls, field.type)
+        holder = next(base for base in cls.__mro__ if field.name in inspect.get_annotations(base))
+        annotation = _plain_type(holder, field.type)
         parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=annotation))
     signature = inspect.Signature(parameters, return_annotation="None")
     factories = {field.name: field.metadata["fresh"] for field in fields if "fresh" in field.metadata}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import signal
 import threading
@@ -105,6 +106,11 @@ def test_what_a_damaged_folder_says_of_the_tree() -> None:
         state.meta[name] = wrong
         with pytest.raises(ModelError, match=name):
             BeamTreeClassifier.from_state(state)
+
+
+def test_the_signature_says_plain_types() -> None:
+    types = {name: each.annotation for name, each in inspect.signature(BeamTreeClassifier).parameters.items()}
+    assert (types["n_candidates"], types["loss"], types["l2"], types["seed"]) == ("int", "str", "float", "int")
 
 
 # ---------------------------------------- names
