@@ -1,4 +1,4 @@
-"""Which labels a model may answer with: ``allowed`` and ``denied``, checked and brought into one form."""
+"""Which labels a model may answer with: ``allowed`` and ``denied``, checked and converted to one form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NONE = np.empty(0, np.int32)
 
 @dataclass(frozen=True, eq=False)
 class LabelFilter:
-    """The labels that rows may, or may not, be answered with.
+    """The labels that may, or may not, be answered.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class LabelFilter:
     shared : ndarray of int32
         Labels listed for every row, each once.
     rows : Csr of shape (n, n_labels), or None
-        Labels listed for single rows besides; never beside ``shared`` ones that are allowed.
+        Labels listed for single rows in addition; never together with allowed labels in ``shared``.
     n_labels : int
 
     Examples
@@ -51,7 +51,7 @@ class LabelFilter:
 
     @classmethod
     def of(cls, allowed: Any, denied: Any, *, n_rows: int, n_labels: int) -> LabelFilter | None:
-        """What a caller's ``allowed`` and ``denied`` mean together; None when both are None.
+        """The filter for a caller's ``allowed`` and ``denied``; None when both are None.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class LabelFilter:
         return cls(False, _others(yes, n_labels), None, n_labels)  # the shorter list
 
     def to_kernel(self) -> kernels.ListedLabels:
-        """The same as the kernels take it."""
+        """The filter in the form that kernels take."""
         if self.rows is None:
             return kernels.ListedLabels(self.allows, self.shared, None, _NONE)
         return kernels.ListedLabels(self.allows, self.shared, self.rows.indptr, self.rows.indices)

@@ -1,4 +1,4 @@
-"""TopK: what every model answers with."""
+"""TopK: the result of every ranking."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TopK:
     labels : ndarray of int32, shape (n, k)
         Label ids; a row with fewer than k answers ends in -1.
     scores : ndarray of float32, shape (n, k)
-        Their scores, falling; -inf where the label is -1.
+        Their scores, in decreasing order; -inf where the label is -1.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class TopK:
 
     @property
     def k(self) -> int:
-        """How many answers a row may hold."""
+        """Number of answers per row."""
         return int(self.labels.shape[1])
 
     def to_csr(self, n_labels: int) -> sp.csr_matrix:

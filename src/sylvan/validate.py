@@ -1,7 +1,7 @@
-"""The only place where a user's arrays are checked and converted; what passes here every kernel may trust.
+"""The only place where a user's arrays are checked and converted; kernels rely on these checks.
 
-Nothing here changes a user's object, and nothing is copied that is canonical already. scipy's own flags, such
-as ``has_sorted_indices``, are never trusted: they go stale when somebody writes into ``indices``.
+A user's object is never changed, and copied only if it isn't canonical. scipy's own flags, such as
+``has_sorted_indices``, aren't used: they become wrong when somebody writes into ``indices``.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def features(
     n_features : int, optional
         Number of columns that ``owner`` was fitted on.
     name : str
-        What the errors call the matrix.
+        Name of the matrix in errors.
     min_rows : int
-        Fewest rows allowed.
+        Minimum number of rows.
     owner : str
-        Who expects ``n_features``, for the error.
+        The class that expects ``n_features``, for the error.
 
     Raises
     ------
@@ -104,10 +104,10 @@ def features(
 
 
 def dense_features(X: Any, n_features: int | None = None) -> npt.NDArray[np.float32] | None:
-    """A dense array of sound numbers as float32 in C order; None for whatever :func:`features` must look at first.
+    """A dense array of valid numbers as float32 in C order; None for anything that :func:`features` must check.
 
-    For models that take dense rows as they are: what isn't an array of floats, is of another width, or holds a value
-    that is no number or too large to be learned from, is left to :func:`features`, which says what is wrong.
+    For models that use dense rows as they are. Anything else (not an array of floats, another width, NaN, too large
+    values) is left to :func:`features`, which says what is wrong.
 
     Examples
     --------
@@ -143,14 +143,14 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
     Parameters
     ----------
     Y : sparse matrix, array-like of shape (n, L), sequence of sequences of int, or 1-d array of int
-        A matrix of relevances (a stored zero is no label), or each row's label ids (an id named twice counts
-        once), or one class id a row.
+        A matrix of relevances (a stored zero is no label), or each row's label ids (repeated ids count once), or one
+        class id per row.
     n_rows : int, optional
-        Number of rows that there must be.
+        Required number of rows.
     n_labels : int, optional
         Number of labels; by default the matrix's columns, or one more than the highest id.
     name : str
-        What the errors call it.
+        Its name in errors.
 
     Raises
     ------
@@ -185,13 +185,13 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
 
 
 def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
-    """What ``fit`` is given: features and labels with the same number of rows, at least one of each.
+    """The arguments of ``fit``: features and labels with the same number of rows, at least one of each.
 
     Raises
     ------
     DataError
-        As :func:`features` and :func:`labels`; with both shapes, when their rows differ in number; and for
-        features so large that their squares leave float32.
+        As :func:`features` and :func:`labels`; when the numbers of rows differ; and for features whose squares overflow
+        float32.
     """
     x = features(X, min_rows=1, owner=owner)
     y = labels(Y)
@@ -207,7 +207,7 @@ def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
 
 
 def learnable(x: Csr) -> None:
-    """Refuse features so large that their squares leave float32.
+    """Refuse features whose squares overflow float32.
 
     Raises
     ------
@@ -223,12 +223,12 @@ def learnable(x: Csr) -> None:
 
 
 def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
-    """One weight a row as float32, or None without weights.
+    """One weight per row as float32, or None without weights.
 
     Raises
     ------
     DataError
-        When it isn't one finite number in [0, inf) a row.
+        When it isn't one finite number in [0, inf) per row.
     """
     if weight is None:
         return None
@@ -249,7 +249,7 @@ def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
 def vectors(
     X: Any, *, n_dimensions: int | None = None, name: str = "vectors", min_rows: int = 0, owner: str = "the index"
 ) -> npt.NDArray[np.float32]:
-    """Dense vectors, a row each, as float32 in C order; copied only where they aren't that already.
+    """Dense vectors, one per row, as float32 in C order; copied only if necessary.
 
     Parameters
     ----------
@@ -257,17 +257,17 @@ def vectors(
     n_dimensions : int, optional
         Number of columns that ``owner`` has.
     name : str
-        What the errors call the array.
+        Name of the array in errors.
     min_rows : int
-        Fewest rows allowed.
+        Minimum number of rows.
     owner : str
-        Who has ``n_dimensions``, for the error.
+        The class that has ``n_dimensions``, for the error.
 
     Raises
     ------
     DataError
-        For sparse matrices, text, NaN or infinity, another number of dimensions, another width than
-        ``n_dimensions``, and values so large that their squares leave float32.
+        For sparse matrices, text, NaN or infinity, another number of dimensions, another width than ``n_dimensions``,
+        and values whose squares overflow float32.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: st
     Raises
     ------
     DataError
-        For fractions, text and numbers out of range, with the place of the first.
+        For fractions, text and numbers out of range, with the position of the first.
 
     Examples
     --------
@@ -339,7 +339,7 @@ def count(value: Any, name: str, *, owner: str = "rank", high: int = MAX_COLUMNS
     Raises
     ------
     ParameterError
-        For anything else, numbers with a fraction and truth values among it.
+        For anything else, including fractions and booleans.
     """
     if type(value) is not int:  # exact ints, the usual case, skip the slow isinstance of an abstract class
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):

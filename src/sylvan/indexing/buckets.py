@@ -30,7 +30,7 @@ _RANGES = {
 
 
 def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> npt.NDArray[np.int32]:
-    """Labels hashed into buckets, each repetition with a function of its own.
+    """Labels hashed into buckets, with a different function for each repetition.
 
     A repetition draws a from 1 to p - 1 and b from 0 to p - 1, where p is the prime 2^31 - 1, and puts label x into
     bucket ((a x + b) mod p) mod B: two labels share a bucket with a probability of at most about 1 / B.
@@ -80,24 +80,24 @@ def least_loaded(
     loads: Any = None,
     room: int = 0,
 ) -> npt.NDArray[np.int32]:
-    """Each label in turn to the least loaded of its best buckets.
+    """Place each label in turn into the least loaded of its best buckets.
 
-    Loads are counted while labels are placed. Among buckets of equal load a label stays where it is, if that is one
-    of them, and goes to the best of them otherwise.
+    Loads are counted while labels are placed. Among buckets with equal loads, a label stays where it is if that is one
+    of them, and otherwise goes to the best of them.
 
     Parameters
     ----------
     best : array of int, shape (L, K)
-        The buckets that each label has most affinity with, best first. A place of -1 is no bucket; a row of nothing
-        else is a label without affinity, which stays where it is.
+        The buckets with which each label has the highest affinity, best first. -1 is no bucket; a label whose row has
+        only -1 has no affinity and stays where it is.
     n_buckets : int
         B; buckets are 0 to B - 1.
     current : array of int, shape (L,), optional
         Where each label is now; -1 for nowhere. A label without affinity that is nowhere stays there.
     loads : array of int, shape (B,), optional
-        What stands in the buckets already; 0 each when None. The array isn't changed.
+        Number of labels already in each bucket; 0 each when None. The array isn't changed.
     room : int
-        A bucket of a smaller load takes the labels that like it best at once, whatever the loads of the others: a soft
+        A bucket with a smaller load takes the labels that prefer it at once, whatever the loads of the others: a soft
         capacity. With 0, as the paper has it, the least loaded bucket is always chosen.
 
     Returns
@@ -154,7 +154,7 @@ class Buckets:
     n_buckets, n_repetitions, n_labels : int
         B, R and L, with the labels that were removed.
     offsets : ndarray of int64, shape (R, B + 1)
-        Where each bucket's labels stand in the repetition's row of ``members``.
+        Where each bucket's labels are in the repetition's row of ``members``.
     members : ndarray of int32, shape (R, L')
         The L' labels that are not removed, bucket by bucket, rising within a bucket.
 
@@ -244,7 +244,7 @@ class Buckets:
         return self.members[repetition, first:last]
 
     def loads(self) -> npt.NDArray[np.int64]:
-        """How many labels stand in each bucket, shape (R, B)."""
+        """Number of labels in each bucket, shape (R, B)."""
         return np.diff(self.offsets, axis=1)
 
     def load_deviation(self) -> npt.NDArray[np.float64]:

@@ -74,7 +74,7 @@ def class_tree(centers: Embeddings, branching: int = 10, *, seed: int = 0, n_job
     centers : sparse matrix or array of shape (n_classes, dimensions)
         A row for each class, such as :func:`class_centers` gives.
     branching : int
-        Most children of a node (the paper's b).
+        Maximum number of children of a node (the paper's b).
     seed : int
         Seed of the first centres. The same seed gives the same tree, whatever ``n_jobs``.
     n_jobs : int, optional

@@ -1,4 +1,4 @@
-"""Codebooks: few codewords whose combinations stand for many vectors, found by k-means on PyTorch.
+"""Codebooks: few codewords whose combinations approximate many vectors, fitted by k-means in PyTorch.
 
 Not imported with :mod:`sylvan.indexing`, because it needs PyTorch (``pip install "sylvan[neural]"``).
 """
@@ -20,12 +20,12 @@ QUANTIZERS = ("pq", "rq")
 
 
 class Codebooks(NamedTuple):
-    """Codewords, and which of them stand for each vector.
+    """Codewords, and which of them approximate each vector.
 
     Attributes
     ----------
     codewords : tuple of Tensor of float32, shape (n_codewords, size)
-        One tensor a codebook; ``size`` is the codebook's part of the dimensions for ``"pq"`` and all for ``"rq"``.
+        One tensor per codebook; ``size`` is the codebook's part of the dimensions for ``"pq"`` and all for ``"rq"``.
     codes : Tensor of int64, shape (n, n_codebooks)
         Row of each codebook that stands for each vector.
     """
@@ -145,7 +145,7 @@ def assign_codes(vectors: Tensor, codewords: Sequence[Tensor], quantizer: str) -
 
 
 def reconstruct(codewords: Sequence[Tensor], codes: Tensor, quantizer: str) -> Tensor:
-    """The vectors that codes stand for, (n, dim): codewords side by side for ``"pq"``, added for ``"rq"``."""
+    """The vectors that codes represent, (n, dim): codewords concatenated for ``"pq"``, added for ``"rq"``."""
     parts = [words[codes[:, book]] for book, words in enumerate(codewords)]
     if quantizer == "pq":
         return torch.cat(parts, dim=1)

@@ -1,4 +1,4 @@
-"""Label embeddings: one vector a label, made from the instances that carry it (PECOS, section 2.1.1)."""
+"""Label embeddings: one vector per label, computed from the rows with this label (PECOS, section 2.1.1)."""
 
 from __future__ import annotations
 
@@ -63,12 +63,11 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
     ----------
     X : feature matrix of shape (n, d), or Csr
     Y : label matrix of shape (n, L), lists of label ids, or Csr
-        Its relevances weigh the instances.
+        Its relevances weight the instances.
     max_features_per_label : int, optional
-        Keep only so many values of each label, those of largest size; None keeps all. Labels of many instances
-        touch most features, and the tail of their values says little about where they belong: trees made from 1024
-        are as good as trees made from all, in less time and memory. Fewer lose precision where the labels of a
-        topic share many features.
+        Keep only this many values of each label, the largest; None keeps all. Labels with many instances have most
+        features, and their small values say little about where they belong, but cost time and memory. Too few values
+        lose precision if the labels of a topic share many features.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
 
@@ -181,8 +180,8 @@ def pifa_lf(
     label_features : feature matrix of shape (L, d)
         In the same feature space as X.
     alpha : float or array of shape (L,)
-        Weight of PIFA in [0, 1], one for all or one a label; the label's own features weigh ``1 - alpha``. A
-        label without instances has its own features alone, whatever its alpha.
+        Weight of PIFA in [0, 1], one for all or one per label; the label's own features have weight ``1 - alpha``. A
+        label without instances has only its own features.
 
     Returns
     -------
@@ -194,7 +193,7 @@ def pifa_lf(
     DataError
         When a matrix is malformed or the shapes do not fit each other.
     ParameterError
-        When ``alpha`` is out of its range or not one number a label.
+        When ``alpha`` is out of range or not one number per label.
 
     Notes
     -----
@@ -232,7 +231,7 @@ def spectral(Y: Any, k: int = 64, *, seed: int = 0) -> npt.NDArray[np.float32]:
     ----------
     Y : label matrix of shape (n, L), lists of label ids, or Csr
     k : int
-        Number of dimensions; fewer are returned where the graph has fewer.
+        Number of dimensions; fewer are returned if the graph has fewer.
     seed : int
         Seed of the start vector of the eigenvalue solver.
 

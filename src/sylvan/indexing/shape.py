@@ -34,9 +34,9 @@ def layer_plan(n_labels: int, branching: int, max_leaf: int) -> tuple[int, ...]:
     n_labels : int
         Number of labels to place.
     branching : int
-        Most children of an inner node.
+        Maximum number of children of an inner node.
     max_leaf : int
-        Most labels of a cluster.
+        Maximum number of labels in a cluster.
     """
     if n_labels <= max_leaf:
         return (n_labels,)

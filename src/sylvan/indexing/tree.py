@@ -1,4 +1,4 @@
-"""LabelTree: how the labels are organised, the index that matching descends."""
+"""LabelTree: the index of the labels that matching searches."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _KIND = "label-tree"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelTree:
-    """A tree over the labels; every leaf holds one label, a leaf's parent is a cluster of labels.
+    """A tree over the labels: every leaf is one label, and the parent of leaves is a cluster of labels.
 
-    Layer 0 splits the root, the last layer splits the clusters into labels. The nodes of a layer are numbered
-    so that siblings are contiguous, hence one array of offsets describes a layer whole. A label may stand in
-    several leaves (overlapping clusters), never twice in one cluster, and no label is missing.
+    Layer 0 splits the root, the last layer splits the clusters into labels. The nodes of a layer are numbered so that
+    siblings are contiguous, so one array of offsets describes a whole layer. A label may be in several leaves
+    (overlapping clusters), but not twice in one cluster, and no label is missing.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class LabelTree:
 
     @cached_property
     def most_copies(self) -> int:
-        """The most leaves that one label stands in: 1 unless clusters overlap."""
+        """The largest number of leaves of one label: 1 unless clusters overlap."""
         if self.n_leaves == self.n_labels:
             return 1
         return int(np.bincount(self.leaf_labels).max())
@@ -112,7 +112,7 @@ class LabelTree:
         return np.diff(self.child_offsets[-1])
 
     def path(self, leaf: int) -> list[int]:
-        """The nodes from the root's child down to a leaf, one a layer.
+        """The nodes from the root's child down to a leaf, one per layer.
 
         Examples
         --------
@@ -192,28 +192,28 @@ class LabelTree:
     ) -> LabelTree:
         """Cluster the labels recursively into balanced parts.
 
-        A node's labels are split into its children's shares by balanced two-means halvings: labels are sorted by
-        how much nearer they are to one of two centres and cut where the share ends, until nothing moves. The
-        shape of the tree depends on the number of labels alone; siblings differ by at most one child, clusters by
-        at most one label. Within a cluster, similar labels stand side by side in groups of 16.
+        A node's labels are divided among its children by balanced 2-means: labels are sorted by how much nearer they
+        are to one of two centres and divided at the required size, until nothing changes. The shape of the tree depends
+        only on the number of labels; siblings differ by at most one child, clusters by at most one label. Within a
+        cluster, similar labels are next to each other, in groups of 16.
 
         Parameters
         ----------
         embeddings : sparse matrix or array of shape (L, dimensions)
-            A row for each label; an empty row is placed where there is room.
+            A row for each label; labels with empty rows are put where there is room.
         branching : int
-            Most children of an inner node (the papers' B).
+            Maximum number of children of an inner node (the papers' B).
         max_leaf : int
-            Most labels of a cluster.
+            Maximum number of labels in a cluster.
         clustering : {"spherical", "kmeans", "random"}
-            Angle to the centres, Euclidean distance to them, or none (the ablation). Of the first two either may be
-            better by half a point: distance keeps dense groups together and puts the rest into one, which suits
-            labels of which most were seen once; angle treats all groups alike and never lost much.
+            By angle to the centres, by Euclidean distance to them, or at random (for ablations). Distance keeps dense
+            groups together and puts the rest into one, which suits data with mostly rare labels; angle treats all
+            groups alike.
         overlap : int
-            Most clusters of a label. Above 1, clusters are made of ``max_leaf // overlap`` labels at most, and
-            filled up to ``max_leaf`` with labels of other clusters that are nearest to them.
+            Maximum number of clusters of a label. Above 1, clusters are built with at most ``max_leaf // overlap``
+            labels, and filled up to ``max_leaf`` with the nearest labels of other clusters.
         max_iterations : int
-            Most iterations of one split.
+            Maximum number of iterations of one split.
         seed : int
             Seed of the first centres. The same seed gives the same tree, whatever ``n_jobs``.
         n_jobs : int, optional
@@ -248,14 +248,14 @@ class LabelTree:
 
     @classmethod
     def random(cls, n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
-        """A balanced tree with the labels dealt out at random (for ablations).
+        """A balanced tree with randomly placed labels (for ablations).
 
         Parameters
         ----------
         n_labels, branching, max_leaf : int
             Number of labels, most children of an inner node, most labels of a cluster.
         seed : int
-            The same seed deals the same tree.
+            The same seed gives the same tree.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class LabelTree:
         Raises
         ------
         DataError
-            When shapes do not chain or a label stands in no cluster.
+            When shapes don't match or a label is in no cluster.
 
         Examples
         --------
@@ -316,17 +316,17 @@ class LabelTree:
         names : sequence of str
             Name of each label, in the order of the label ids.
         parents : mapping of str to str, sequence of str or None
-            The broader term of each name; the terms above need not be labels. A label with several broader terms
-            stands under each (overlapping clusters); a term that is only passed through goes by its first. A name
-            that is not in the mapping, or whose entry is None or empty, stands at the top.
+            The broader term of each name; broader terms need not be labels. A label with several broader terms is
+            placed below each (overlapping clusters); a term that isn't a label is placed below its first broader term
+            only. A name that isn't in the mapping, or whose entry is None or empty, is at the top.
         max_depth : int, optional
-            Most layers; whatever lies deeper is gathered in the deepest cluster above it.
+            Maximum number of layers; deeper labels are put into the deepest cluster above them.
 
         Returns
         -------
         LabelTree
-            A label that has narrower terms stands in one cluster with those of them that are labels. Short branches
-            are continued by nodes of one child, so that all leaves lie in the last layer.
+            A label that has narrower terms is in one cluster with those of them that are labels. Short branches are
+            extended by nodes with one child, so that all leaves are in the last layer.
 
         Raises
         ------

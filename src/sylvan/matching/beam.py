@@ -129,12 +129,12 @@ def rank(
     n_jobs: int = 1,
     description: str | None = None,
 ) -> TopK:
-    """The ``k`` best labels of each row among those that a beam of ``beam`` clusters a layer reaches.
+    """The ``k`` best labels of each row among those that a beam of ``beam`` clusters per layer reaches.
 
-    ``combines`` says for each layer how its scores join those above; ``n_copies`` is the most leaves of any label.
-    The scores of the product rules are exponentiated, those of ``"ranker"`` are the last ranker's own.
-    With a filter of ``labels``, which needs the tree's ``paths``, a cluster is opened, and takes a place in the beam,
-    only when it has a label below it that may be answered.
+    ``combines`` says for each layer how its scores are combined with those above; ``n_copies`` is the largest number of
+    leaves of a label. The scores of the product rules are exponentiated, those of ``"ranker"`` are the last ranker's
+    own. With a filter of ``labels``, which needs the tree's ``paths``, a cluster is opened, and takes a place in the
+    beam, only when it has a label below it that may be answered.
     """
     n_rows = features.shape[0]
     found, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)

@@ -57,16 +57,16 @@ class Estimator(SklearnMixin, Fitted):
     def predict_proba(self, X: Any, k: int = 100, **options: Any) -> sp.csr_matrix:
         """Probabilities of the ``k`` best labels of each row.
 
-        Where ``calibration`` was set and there were rows enough to hold out, they are calibrated: of the answers
-        given a probability of 0.7, about 70 in 100 are right. Otherwise they are scores brought into [0, 1]. Sorted
-        by them, a row's labels stand in the order of :meth:`rank`; calibrated ones are all different within a row.
+        With ``calibration``, and enough rows for a holdout, they are calibrated: of the answers with a probability of
+        0.7, about 70 in 100 are right. Otherwise they are scores mapped into [0, 1]. Their order is that of
+        :meth:`rank`; calibrated probabilities are all different within a row.
 
         Parameters
         ----------
         X : as in :meth:`rank`
         k : int, default 100
         **options
-            Handed to :meth:`rank`, such as ``beam=20``.
+            Passed to :meth:`rank`, such as ``beam=20``.
 
         Returns
         -------
@@ -77,18 +77,18 @@ class Estimator(SklearnMixin, Fitted):
         return self.probabilities(top).to_csr(self.n_labels_)
 
     def probabilities(self, top: TopK) -> TopK:
-        """What :meth:`rank` answered, with probabilities for scores, as :meth:`predict_proba` gives them."""
+        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")
         bounded = self.bounded(top)
         return bounded if self.calibrator_ is None else self.calibrator_(bounded)
 
     def bounded(self, top: TopK) -> TopK:
-        """What :meth:`rank` answered, with scores brought into [0, 1] but not calibrated."""
+        """The result of :meth:`rank` with scores mapped into [0, 1], not calibrated."""
         self._need_fit("bounded")
         return TopK(top.labels, np.where(top.labels >= 0, self._probabilities(top), np.float32(-np.inf)))
 
     def _probabilities(self, top: TopK) -> Any:
-        """The scores of ``top`` brought into [0, 1], without calibration."""
+        """The scores of ``top`` mapped into [0, 1], without calibration."""
         return np.clip(top.scores, 0, 1)
 
     def choose(
@@ -101,22 +101,22 @@ class Estimator(SklearnMixin, Fitted):
         precision: float | None = None,
         **options: Any,
     ) -> TopK:
-        """The labels that a stopping rule picks for each row, best first, with their probabilities.
+        """The labels that a stopping rule selects for each row, best first, with their probabilities.
 
         Parameters
         ----------
         X : as in :meth:`rank`
         k : int, optional
-            At most so many labels a row; alone, exactly the ``k`` best.
+            At most this many labels per row; without another rule, exactly the ``k`` best.
         threshold : float or array of shape (n_labels_,), optional
-            Labels of at least this probability, or each of at least its own; 0.5 where no rule is given.
-            See :func:`sylvan.metrics.fit_thresholds`.
+            Labels with at least this probability, or a threshold for each label; 0.5 if no rule is given. See
+            :func:`sylvan.metrics.fit_thresholds`.
         expected : {"f1"}, optional
-            As many labels as make the row's expected F1 greatest, at least one.
+            The number of labels with the highest expected F1 of the row, at least one.
         precision : float in (0, 1], optional
             The longest list whose expected precision, its mean probability, is at least this.
         **options
-            Handed to :meth:`rank`, such as ``beam=20``.
+            Passed to :meth:`rank`, such as ``beam=20``.
 
         Returns
         -------
@@ -130,8 +130,8 @@ class Estimator(SklearnMixin, Fitted):
 
         Notes
         -----
-        Rules look at the 100 best labels, or at ``k`` if that is more. What they promise holds as far as
-        probabilities are calibrated. Expected F1 takes labels as independent of each other; see
+        Rules look at the 100 best labels, or at ``k`` if that is more. Their results are as good as the probabilities
+        are calibrated. Expected F1 assumes that labels are independent; see
         :func:`sylvan.ranking.stopping.expected_f1`.
         """
         self._need_fit("predict")
@@ -139,11 +139,11 @@ class Estimator(SklearnMixin, Fitted):
         return self._named(rule(self.probabilities(self.rank_plainly(X, rule.depth, **options))))
 
     def _thresholds(self, threshold: Any) -> Any:
-        """``threshold`` as a number or one number a label; text models know names."""
+        """``threshold`` as a number or one number per label; text models accept names."""
         return threshold
 
     def rank_plainly(self, X: Any, k: Any, **options: Any) -> TopK:
-        """What :meth:`rank` answers without any ``tail``: probabilities are made of such scores."""
+        """:meth:`rank` without any ``tail``: probabilities are computed from these scores."""
         if options.get("tail") is not None:
             raise ParameterError(
                 f"Probabilities are the same with any 'tail': only rank takes one. Got {options['tail']!r} instead."
@@ -194,7 +194,7 @@ class Estimator(SklearnMixin, Fitted):
         precision: float | None = None,
         **options: Any,
     ) -> sp.csr_matrix:
-        """The labels of :meth:`choose` as a sparse indicator; by default those of a probability of at least one half.
+        """The labels of :meth:`choose` as a sparse indicator; by default those with a probability of at least 0.5.
 
         Parameters and errors as in :meth:`choose`.
 
@@ -224,18 +224,17 @@ class Estimator(SklearnMixin, Fitted):
         ----------
         x : sparse matrix or array of shape (1, n_features_)
         label : int or str
-            Its id, or its name where ``label_names`` are given.
+            Its id, or its name if ``label_names`` are given.
         top : int
-            Most features listed for, and most against, each node on the label's path.
+            Maximum number of features listed for, and against, each node on the label's path.
         examples : pair (X, Y) or NeighborRanker, optional
-            Training rows and their labels, or a ranker fitted on them; the nearest of those that have the label are
-            added.
+            Training rows and their labels, or a ranker fitted on them; the nearest rows with the label are added.
         n_examples : int
             How many of them.
         feature_names, label_names : sequence of str, optional
-            What columns of X and label ids are called, where ``fit`` wasn't given their names.
+            Names of the columns of X and of the labels, if ``fit`` didn't get them.
         **options
-            What ``rank`` takes too, such as ``beam=20``.
+            Options of ``rank``, such as ``beam=20``.
 
         Returns
         -------
@@ -249,7 +248,7 @@ class Estimator(SklearnMixin, Fitted):
         DataError
             When ``x`` is not one row of the model's features, or there is no such label.
         ParameterError
-            For ``allowed`` and ``denied``: what is explained is the ranking of all labels.
+            For ``allowed`` and ``denied``: only the ranking of all labels is explained.
         """
         self._need_fit("explain")
         self._need_options(options)

@@ -30,14 +30,14 @@ class Fitted(Parameterized):
         raise TypeError(f"{type(self).__name__} is abstract: it has no to_state.")
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write it into ``folder``, whole or not at all; an older Sylvan model there is replaced.
+        """Write it into ``folder``, completely or not at all; an older Sylvan model there is replaced.
 
         Raises
         ------
         NotFittedError
             Before ``fit``.
         SylvanError
-            When the folder can't be written or holds something else than a Sylvan model.
+            When the folder can't be written, or contains something other than a Sylvan model.
         """
         self._need_fit("save")
         store.save(folder, self.to_state())

@@ -28,21 +28,21 @@ KIND = "neighbor-ranker"
 
 @parameterized
 class NeighborRanker(Estimator):
-    """Ranks labels by the votes of the most similar training rows; keeps these rows, and needs no training.
+    """Ranks labels by the votes of the most similar training rows. It stores these rows and needs no training.
 
-    Similarity is the cosine of the angle between two rows. A label's score is the share of the neighbours' votes that
-    it gets, where a neighbour's vote weighs ``similarity ** power``: a number in [0, 1].
+    Similarity is the cosine of the angle between two rows. A label's score is its share of the neighbours' votes, where
+    the weight of a vote is ``similarity ** power``: a number in [0, 1].
 
     Parameters
     ----------
     n_neighbors : int, default 30
-        Training rows that vote; fewer where fewer have any feature in common with the input.
+        Number of training rows that vote; fewer if fewer share a feature with the input.
     power : float, default 5.0
-        How much more the nearer of them count; 0 for one vote each.
+        How much more nearer rows count; 0 for one vote each.
     tail : {"psp", "psp:A,B", "macro_recall"}, optional
         Order labels by probability times gain, where rare labels gain more; see :meth:`XRLinear.rank`.
     n_jobs : int, optional
-        Threads for ranking; None or -1 for every core. The answer doesn't depend on it.
+        Number of threads for ranking; None or -1 for every core. The result doesn't depend on it.
 
     Attributes
     ----------
@@ -58,14 +58,14 @@ class NeighborRanker(Estimator):
     Notes
     -----
     The neighbours are exact: nothing is skipped for speed. Features that few training rows have are looked up in an
-    inverted file, whose cost is the number of postings read. What the other features, each in more than a fifth of the
+    inverted index, whose cost is the number of postings read. What the other features, each in more than a fifth of the
     rows, can add to a similarity is at most the product of the lengths of the two rows' parts of such features, so it
     is computed for those rows alone whose bound reaches the best found so far; Bayardo, Ma & Srikant (2007), "Scaling
     Up All Pairs Similarity Search", leave features out of an index by such a bound, and Anastasiu & Karypis (2014),
     "L2AP", take the lengths.
 
-    Labels that no neighbour has aren't ranked at all: in an ensemble with a model that ranks every label, neighbours
-    add what linear models lack, a memory of single rows.
+    Labels that no neighbour has aren't ranked. In an ensemble with a model that ranks every label, neighbours add what
+    linear models lack: a memory of single rows.
 
     Examples
     --------
@@ -86,15 +86,15 @@ class NeighborRanker(Estimator):
     row_labels_: LabelRows = attribute()
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> NeighborRanker:
-        """Keep the rows and their labels.
+        """Store the rows and their labels.
 
         Parameters
         ----------
         X : sparse matrix or array of shape (n, d)
-        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name a row
-            Values are relevances: shares of a row's vote, beside the largest of all.
+        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name per row
+            Values are relevances: shares of a row's vote, relative to the largest relevance.
         sample_weight : array of shape (n,), optional
-            Factor of each row's vote; a row of weight 0 is nobody's neighbour.
+            Factor of each row's vote; a row with weight 0 is never a neighbour.
 
         Raises
         ------
@@ -119,24 +119,23 @@ class NeighborRanker(Estimator):
     def rank(
         self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None
     ) -> TopK:
-        """The ``k`` labels that the neighbours of each row have most.
+        """The ``k`` labels with the most votes of each row's neighbours.
 
         Parameters
         ----------
         X : sparse matrix or array of shape (n, n_features_)
         k : int
-            Labels a row; where the neighbours have fewer, the row ends in label -1.
+            Number of labels per row; if the neighbours have fewer, the row ends in label -1.
         tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
             Instead of the model's own; see :meth:`XRLinear.rank`.
         allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
-            The only labels to answer with, for every row or row by row, and labels not to answer with; see
-            :class:`~sylvan.label_filter.LabelFilter` for the forms. The neighbours and the scores are the same with
-            and without.
+            The only labels that may be answered, and labels that may not, for all rows or for each row; see
+            :class:`~sylvan.label_filter.LabelFilter` for the forms. The neighbours and the scores don't depend on them.
 
         Returns
         -------
         TopK
-            Labels and scores in [0, 1] of shape (n, k), best first, lower label first among equals.
+            Labels and scores in [0, 1] of shape (n, k), best first; among equal scores the lower label comes first.
 
         Raises
         ------
@@ -238,7 +237,7 @@ class NeighborRanker(Estimator):
 
     @classmethod
     def from_state(cls, state: store.State) -> NeighborRanker:
-        """A model from what :meth:`to_state` gave.
+        """A model from the result of :meth:`to_state`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What scikit-learn's tools expect of an estimator beside ``fit`` and ``predict``; scikit-learn isn't needed for it."""
+"""What scikit-learn's tools expect of an estimator besides ``fit`` and ``predict``; doesn't need scikit-learn."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SklearnMixin(Parameterized):
 
     @property
     def partial_fit(self) -> Any:
-        """There is none: to scikit-learn's tools, which ask with ``hasattr``, as to everybody else.
+        """Not available: ``hasattr`` is False, for scikit-learn's tools too.
 
         Raises
         ------
@@ -65,16 +65,16 @@ class SklearnMixin(Parameterized):
         raise UnsupportedError(f"{name} has no partial_fit: it can't learn from further rows. Call fit with all rows.")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """P@1: the share of rows whose best label is among the true ones.
+        """P@1: the share of rows whose best label is correct.
 
-        scikit-learn's classifiers report for several labels a row how many rows have all of them right, and no other;
-        with labels by the thousand that is nearly always 0.
+        For several labels per row, scikit-learn's own classifiers report the share of rows with exactly the right
+        labels; with thousands of labels that is nearly always 0.
 
         Parameters
         ----------
         X : as in :meth:`rank`
         y : as in ``fit``
-            Names that the model doesn't know are labels that it can't find.
+            Labels that the model doesn't know count as missed.
         sample_weight : array of shape (n,), optional
 
         Raises

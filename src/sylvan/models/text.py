@@ -1,4 +1,4 @@
-"""TextModel: from strings to strings, a vectoriser and a model in one folder."""
+"""TextModel: from texts to label names, a vectoriser and a model in one folder."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ _KIND = "text-model"
 
 @parameterized
 class TextModel(TextEstimator):
-    """A vectoriser and a model that together go from strings to strings.
+    """A vectoriser and a model that together go from texts to label names.
 
     Parameters
     ----------
     vectorizer : TfidfVectorizer, optional
         Turns texts into sparse features; a ``TfidfVectorizer()`` by default.
     model : Estimator, optional
-        Any model over matrices; an ``XRLinear()`` by default.
+        Any model of matrices; an ``XRLinear()`` by default.
 
     Attributes
     ----------
     vocabulary_ : Vocabulary
         The label names; ``vocabulary_[label]`` is the name of a label id.
     text_fields_ : tuple of str
-        The fields of JSON lines whose texts, joined, the model was trained on, so that the command line reads other
-        files alike; may be set, and is ``("text",)`` unless it was.
+        The fields of JSON lines whose joined texts the model was trained on. The command line reads other files in the
+        same way. You may set it; ``("text",)`` by default.
     labels_field_ : str
-        The field of their labels, likewise; "labels" unless it was set.
+        The field of their labels, in the same way; "labels" by default.
 
     Notes
     -----
-    ``fit`` fits the two objects that were given, as a scikit-learn pipeline does. Parameters of either are
-    reached with two underscores: ``set_params(model__beam=20)``.
+    ``fit`` fits the two given objects, as a scikit-learn pipeline does. Their parameters are set with two underscores:
+    ``set_params(model__beam=20)``.
 
     Examples
     --------
@@ -77,19 +77,19 @@ class TextModel(TextEstimator):
         return self.vectorizer.term(column)
 
     def fit(self, X: Iterable[str], Y: Any, sample_weight: Any = None, **options: Any) -> TextModel:
-        """Learn from texts and their labels.
+        """Train on texts and their labels.
 
         Parameters
         ----------
         X : iterable of str, length n
             The texts.
         Y : sequence of length n
-            Each text's labels: a list of strings, or of pairs (name, relevance above 0). One string a text is
-            allowed too. A matrix of shape (n, L) or lists of ints are label ids, named by their numbers.
+            Each text's labels: a list of strings, or of pairs (name, relevance above 0), or one string. A matrix of
+            shape (n, L) and lists of ints are label ids; their names are these numbers.
         sample_weight : array-like of shape (n,), optional
             The weight of each text.
         **options
-            Handed to the model's ``fit``.
+            Passed to the model's ``fit``.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class TextModel(TextEstimator):
         Raises
         ------
         DataError
-            For texts or labels of another type, or not as many of the one as of the other.
+            For texts or labels of another type, or different numbers of texts and labels.
         """
         self.check_params()
         listed = [check_texts(X, "TextModel")]
@@ -113,10 +113,10 @@ class TextModel(TextEstimator):
         )
 
     def plan(self, X: Iterable[str], Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
-        """What ``fit`` with the same arguments would take: time, memory and the size of the model.
+        """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
 
-        The texts are turned into features for it as ``fit`` would do; the rest is the model's own plan. Nothing of
-        this object changes. Parameters and errors as in :meth:`fit`.
+        The texts are turned into features as in ``fit``; the rest is the model's own plan. This object doesn't change.
+        Parameters and errors as in :meth:`fit`.
 
         Returns
         -------
@@ -140,16 +140,16 @@ class TextModel(TextEstimator):
         return text_plan(self.vectorizer, self.model, texts, vocabulary, labels, options)
 
     def fit_blocks(self, blocks: Iterable[Any], sample_weight: Any = None, **options: Any) -> TextModel:
-        """As :meth:`fit`, from texts that come block by block and are never all there: the same model, to the bit.
+        """As :meth:`fit`, from texts that come in blocks and are never all in memory: the same model, to the bit.
 
         Parameters
         ----------
         blocks : iterable of (texts, label lists) or TextData
-            Such as :func:`sylvan.data.stream_jsonl` gives: some thousands of texts at a time, each with a list of names
-            or ints, and their relevances as a third item where there are any.
+            As from :func:`sylvan.data.stream_jsonl`: some thousands of texts at a time, each with a list of names or
+            ints, and optionally their relevances as a third item.
         sample_weight : array-like of shape (n,), optional
         **options
-            Handed to the model's ``fit``. With ``memory_limit`` the features lie in files.
+            Passed to the model's ``fit``. With ``memory_limit`` the features are in files.
 
         Raises
         ------
@@ -228,14 +228,14 @@ class TextModel(TextEstimator):
 
     @classmethod
     def from_parts(cls, vectorizer: TfidfVectorizer, model: Estimator, vocabulary: Vocabulary) -> TextModel:
-        """Join a vectoriser and a model that were fitted one after the other.
+        """Combine a vectoriser and a model that were fitted separately.
 
         Parameters
         ----------
         vectorizer : TfidfVectorizer
             Fitted.
         model : Estimator
-            Fitted on what the vectoriser gives.
+            Fitted on features from the vectoriser.
         vocabulary : Vocabulary
             The name of each of the model's labels.
 

@@ -33,10 +33,10 @@ class TextEstimator(Estimator):
     vocabulary_ : Vocabulary
         The label names; ``vocabulary_[label]`` is the name of a label id.
     text_fields_ : tuple of str
-        The fields of JSON lines whose texts, joined, the model was trained on, so that the command line reads other
-        files alike; may be set, and is ``("text",)`` unless it was.
+        The fields of JSON lines whose joined texts the model was trained on. The command line reads other files in the
+        same way. You may set it; ``("text",)`` by default.
     labels_field_ : str
-        The field of their labels, likewise; "labels" unless it was set.
+        The field of their labels, in the same way; "labels" by default.
     """
 
     vocabulary_: Vocabulary
@@ -75,12 +75,12 @@ class TextEstimator(Estimator):
         ----------
         X : iterable of str, length n
         k : int
-            Labels a text; there may be fewer.
+            Number of labels per text; there may be fewer.
         allowed, denied : list of str or int, list of such lists, or mask of shape (n, n_labels_), optional
-            The only labels to answer with, for every text or text by text, and labels not to answer with. Strings
-            are names, ints label ids.
+            The only labels that may be answered, and labels that may not, for all texts or for each text. Strings are
+            names, ints label ids.
         **options
-            Handed to the model's ``rank``, such as ``beam=20``.
+            Passed to the model's ``rank``, such as ``beam=20``.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class TextEstimator(Estimator):
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
 
     def probabilities(self, top: TopK) -> TopK:
-        """What :meth:`rank` answered, with probabilities for scores, as :meth:`predict_proba` gives them."""
+        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")
         found = self.inner().probabilities(top)
         return NamedTopK(found.labels, found.scores, self.vocabulary_)

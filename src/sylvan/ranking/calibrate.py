@@ -1,4 +1,4 @@
-"""From ranking scores to probabilities: isotonic and Platt's calibration, by place in the ranking."""
+"""From ranking scores to probabilities: isotonic and Platt's calibration, by position in the ranking."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Calibrator:
-    """What a score means, one curve for each group of places.
+    """Curves from scores to probabilities, one for each group of positions.
 
-    The first answer of a row with a score of 0.6 is right more often than the tenth with the same score, so places
-    have curves of their own, in groups: the first, the second, ... and wider ones further down. No curve falls, and
-    within a row no probability exceeds the one before it: labels stay in the order in which they were ranked.
+    The first answer of a row with a score of 0.6 is right more often than the tenth with the same score. So there is a
+    curve for each group of positions: the first, the second, ... and wider groups further down. Curves never decrease,
+    and within a row no probability exceeds the one before it: labels stay in the order of the ranking.
 
     Attributes
     ----------
     method : {"isotonic", "platt"}
     places : ndarray of int64, shape (n_groups,)
-        The place, from 0, at which each group begins; rising from 0.
+        The position at which each group begins, increasing from 0.
     offsets : ndarray of int64, shape (n_groups + 1,)
-        Isotonic: the knots of group g are ``offsets[g]`` to ``offsets[g + 1] - 1``. Platt: one pair a group.
+        Isotonic: the knots of group g are ``offsets[g]`` to ``offsets[g + 1] - 1``. Platt: one pair per group.
     inputs, outputs : ndarray of float64
         Isotonic: knots, scores to probabilities, straight lines between them. Platt: slope a and intercept b of
         ``1 / (1 + exp(-(a logit(score) + b)))``.
@@ -55,7 +55,7 @@ class Calibrator:
     def fit(
         cls, method: str, top: TopK, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
     ) -> Calibrator | None:
-        """Learn from answers to rows that the model was not trained on.
+        """Fit to answers for rows that the model was not trained on.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Calibrator:
         return cls(method, np.array(places, np.int64), offsets, np.concatenate(inputs), np.concatenate(outputs))
 
     def __call__(self, top: TopK) -> TopK:
-        """The same answers with probabilities for scores, strictly falling within a row.
+        """The same answers with probabilities instead of scores, strictly decreasing within a row.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Calibrator:
 
     @classmethod
     def from_state(cls, state: store.State) -> Calibrator:
-        """What :meth:`to_state` gave, verified.
+        """From :meth:`to_state`'s result, verified.
 
         Raises
         ------

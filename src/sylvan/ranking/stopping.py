@@ -1,4 +1,4 @@
-"""When to stop: how many of a row's ranked labels to answer with, given their probabilities."""
+"""Stopping rules: how many of a row's ranked labels to answer, given their probabilities."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BLOCK_VALUES = 1 << 20  # doubles of the table of one block of rows
 
 @dataclass(frozen=True, eq=False)
 class StoppingRule:
-    """Which of a row's ranked labels to answer with.
+    """Which of a row's ranked labels to answer.
 
     Attributes
     ----------
     depth : int
-        How many answers it wants to see.
+        Number of answers that it looks at.
     k : int or None
         Most answers.
     threshold : float, ndarray of float32 of shape (n_labels,), or None

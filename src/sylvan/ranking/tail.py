@@ -1,4 +1,4 @@
-"""Rankings that do justice to rare labels: scores weighed label by label."""
+"""Rankings that give rare labels more weight: scores times a gain for each label."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Tail", "label_gains", "reweigh", "tail_of"]
 
 @dataclass(frozen=True)
 class Tail(Constraint):
-    """A way to weigh labels: ``"psp"``, ``"psp:A,B"``, ``"macro_recall"``, or ``"none"`` for none."""
+    """How labels are weighted: ``"psp"``, ``"psp:A,B"``, ``"macro_recall"``, or ``"none"``."""
 
     optional: bool = True
 
@@ -63,14 +63,14 @@ def tail_of(own: str | None, asked: Any) -> str | None:
 
 
 def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.NDArray[np.float32]:
-    """What each label gains when it is answered rightly, in (0, 1]; the rarest labels gain 1.
+    """The gain of each label when it is answered correctly, in (0, 1]; that of the rarest labels is 1.
 
     Parameters
     ----------
     tail : {"psp", "psp:A,B", "macro_recall"}
         The inverse of a label's propensity (Jain, Prabhu & Varma 2016), or of its frequency.
     counts : ndarray of int64, shape (L,)
-        Training rows of each label; for ``"macro_recall"`` one that was never seen is taken as seen once.
+        Training rows of each label; for ``"macro_recall"`` a label without rows counts as if it had one.
     n_rows : int
         Training rows.
 
@@ -97,7 +97,7 @@ def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.ND
 
 
 def reweigh(top: TopK, gains: npt.NDArray[np.float32], k: int) -> TopK:
-    """The ``k`` answers of highest score times gain, best first, lower label first among equals.
+    """The ``k`` answers of highest score times gain, best first; among equal scores the lower label comes first.
 
     Examples
     --------

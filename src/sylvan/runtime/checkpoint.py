@@ -1,8 +1,8 @@
-"""A training's finished parts in a folder, from which the same training goes on after it was interrupted.
+"""A training's finished parts in a folder, from which the same training resumes after an interruption.
 
-The folder holds model folders, one a part, each written whole or not at all and checksummed (:mod:`sylvan.store`).
-The first of them says of which training they are: the parameters, and checksums of the data. Parts are only ever
-checked first: one that is damaged is made again.
+The folder contains one model folder per part, each written completely or not at all and checksummed
+(:mod:`sylvan.store`). The first one identifies the training: its parameters, and checksums of the data. A part is
+checked before it is used; a damaged one is computed again.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Checkpoint:
     Parameters
     ----------
     folder : path
-        Made when the first part is finished; what lies there of the same training is used.
+        Created when the first part is finished; existing parts of the same training are used.
 
     Notes
     -----
-    A path given to ``fit`` is removed when ``fit`` is done. A Checkpoint stays until its :meth:`remove` is called,
-    so that the model can be saved before.
+    A path given to ``fit`` is removed when ``fit`` is done. A Checkpoint remains until its :meth:`remove` is called, so
+    that you can save the model first.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def checksum(*arrays: npt.NDArray[Any] | None, any_integer: bool = False) -> str
 
 
 def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> dict[str, JSON]:
-    """What tells a training from others: release, estimator, parameters, and checksums of the data.
+    """What identifies a training: release, estimator, parameters, and checksums of the data.
 
     ``data`` are matrices in any form that ``fit`` takes, vectors, or None; a model among the parameters, such as
     a LabelTree, counts by its arrays.
@@ -301,9 +301,9 @@ def opened(
     Raises
     ------
     ParameterError
-        When ``checkpoint`` is something else.
+        When ``checkpoint`` is of another type.
     ModelError
-        When it is another training's.
+        When it belongs to another training.
     """
     if checkpoint is None:
         yield None

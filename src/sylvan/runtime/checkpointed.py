@@ -1,4 +1,4 @@
-"""The runner that stores finished results in a checkpoint and skips the jobs that it has results of."""
+"""The runner that stores finished results in a checkpoint and skips jobs that already have one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 
 
 class Checkpointed(Wrapper):
-    """Stores finished results and skips the jobs that it has results of.
+    """Stores finished results and skips jobs that already have one.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class Checkpointed(Wrapper):
     checkpoint : Checkpoint
         Open.
     block_bytes : int
-        Results of about so many bytes are written together.
+        Results are written together when they have about this many bytes.
     spill : bool
-        Let results lie in the checkpoint until they are asked for, instead of in memory.
+        Leave results in the checkpoint, not in memory, until they are needed.
 
     Notes
     -----

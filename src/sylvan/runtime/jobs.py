@@ -1,4 +1,4 @@
-"""Jobs, the independent pieces of work that every training is a list of, and the runners that run them.
+"""Jobs, the independent pieces of work of every training, and the runners that run them.
 
 Algorithms don't know which runner they have; runners compose.
 """
@@ -25,7 +25,7 @@ Deliver = Callable[[int, Any], None]
 
 @dataclass(frozen=True)
 class Packing(Generic[_Result]):
-    """How a job's result becomes named arrays, for a file or another machine, and a result again.
+    """How a job's result is converted to named arrays, for a file or another machine, and back.
 
     Attributes
     ----------
@@ -41,29 +41,29 @@ class Packing(Generic[_Result]):
 
 @dataclass(frozen=True)
 class Job(Generic[_Result]):
-    """A piece of work: a pure function, what it is given by name, and what is known of it beforehand.
+    """A piece of work: a pure function, its inputs by name, and what is known about it in advance.
 
     Calling a job runs it. It may run twice, in any process: its result depends on its inputs alone.
 
     Attributes
     ----------
     name : str
-        Unlike that of any other job of its training: its result is found under it.
+        Unique among the jobs of the training: its result is stored under this name.
     work : callable
-        A function of a module, called with ``inputs``; threads gain from it where its kernels release the GIL.
+        A function of a module, called with ``inputs``; threads run in parallel where its kernels release the GIL.
     inputs : mapping of str to object
         Arrays in memory or mapped from files, and plain values; what many jobs read is the same object in each. A
         :class:`Once` stands for what is only made when a job needs it.
     cost : float
         In any unit that is the same for all jobs of a list: the most expensive are started first.
     peak_bytes : int
-        Most memory that the work takes beside its inputs.
+        Peak memory of the work, besides its inputs.
     packing : Packing, optional
-        How the result is stored; without one it is made anew by every training.
+        How the result is stored; without it, every training computes the result again.
     title : str
-        What a sentence calls the work.
+        Name of the work in messages.
     shared : bool
-        Whether many other jobs read the result, which is then put where all of them can reach it.
+        Whether many other jobs read the result, which is then stored where all of them can read it.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class Runner:
     Parameters
     ----------
     n_jobs : int, optional
-        Threads; None or -1 for every core. Results don't depend on it.
+        Number of threads; None or -1 for every core. Results don't depend on it.
     """
 
     def __init__(self, n_jobs: int | None = 1) -> None:
@@ -228,7 +228,7 @@ class Runner:
 
 
 class Wrapper(Runner):
-    """A runner over another one, which does what this one doesn't."""
+    """Base of runners that add something to another runner."""
 
     def __init__(self, inner: Runner) -> None:
         self.inner, self.n_jobs = inner, inner.n_jobs
@@ -263,7 +263,7 @@ class Wrapper(Runner):
 
 
 class Within(Wrapper):
-    """Puts a name before those of all jobs, so that the parts of a training have names of their own."""
+    """Adds a prefix to the names of all jobs, so that the parts of a training have different names."""
 
     def __init__(self, inner: Runner, name: str) -> None:
         super().__init__(inner)

@@ -28,14 +28,14 @@ _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
 def parse_bytes(value: Any, name: str = "memory_limit") -> int:
-    """An amount of memory as a number of bytes.
+    """An amount of memory in bytes.
 
     Parameters
     ----------
     value : int or str
         Bytes, or a number with a unit: kB, MB, GB and TB are powers of 1000, KiB, MiB and GiB of 1024.
     name : str
-        What the error calls it.
+        Its name in the error.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def return_freed_memory() -> None:
 
 
 class Gate:
-    """Lets pieces of work begin while there is memory for them; one alone always may.
+    """Starts pieces of work while there is memory for them; a single one may always start.
 
     Parameters
     ----------
@@ -143,17 +143,17 @@ WORK_SHARE, ARRAY_SHARE = 5 / 8, 1 / 8
 
 
 class WithinMemory(Wrapper):
-    """Admits jobs while there is memory for them, and puts large arrays into files.
+    """Starts jobs while there is memory for them, and puts large arrays into files.
 
     Parameters
     ----------
     inner : Runner
     limit : int
-        Bytes that the process may hold.
+        Maximum memory of the process in bytes.
     taken : int
         Bytes that it holds already.
     folder : str
-        Where the files lie, which have no names and go with the process.
+        Folder of the files, which have no names and disappear with the process.
     """
 
     def __init__(self, inner: Runner, limit: int, taken: int, folder: str) -> None:

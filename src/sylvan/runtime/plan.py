@@ -1,4 +1,4 @@
-"""A plan before work: how long a training will take, how much memory, how large the model; and what would fit."""
+"""Plans: how long a training will take, how much memory, how large the model will be; and what would fit."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training is expected to take.
+    """What a training is expected to need.
 
     Attributes
     ----------
     seconds : float
-        Until the model is trained, from features in memory (from texts in memory for a text model).
+        Time until the model is trained, from features in memory (from texts in memory for a text model).
     peak_bytes : int
-        Most memory that the process will hold, the data and what it holds already included.
+        Peak memory of the process, including the data and its current memory.
     model_bytes : int
         Size of the saved model.
     available_bytes : int or None
-        Memory that the process could hold on this machine now; None where the system doesn't tell.
+        Memory that this machine has for the process now; None if the system doesn't say.
     phases : tuple of Phase
     offers : tuple of str
-        What would take less memory, and how much less; the most harmless first.
+        What would need less memory, and how much less; least harmful first.
     """
 
     seconds: float
@@ -107,7 +107,7 @@ def state_bytes(state: State) -> int:
 
 
 def shown_seconds(seconds: float) -> str:
-    """A time as people say it: ``"4.2 s"``, ``"12 min"``, ``"3.5 h"``."""
+    """A time for people: ``"4.2 s"``, ``"12 min"``, ``"3.5 h"``."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     if seconds < 5400:

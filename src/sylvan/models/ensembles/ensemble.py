@@ -56,36 +56,35 @@ class Ensemble(Estimator):
     Parameters
     ----------
     members : list of Estimator
-        All over matrices, or all over texts (as :class:`TextModel`, each with a vectoriser of its own).
+        All over matrices, or all over texts (such as :class:`TextModel`, each with its own vectoriser).
     how : {"score", "count", "rank"}, default "score"
-        What a label gains from a member, times the member's weight: its probability there, as the member's
-        ``predict_proba`` gives it; a vote where it is among the member's first ``votes``, with probabilities deciding
-        between labels of equal votes; or 1 / its place.
+        What a label gets from a member, times the member's weight: its probability from ``predict_proba``; a vote if it
+        is among the member's first ``votes`` (equal votes are decided by probabilities); or 1 / its position.
     weights : list of float or "fit", optional
-        One a member, in any unit; None for equal ones. ``"fit"`` holds a share of the rows out, trains the members on
-        the rest, chooses the weights for the held-out rows, and trains the members again on all rows: about twice the
-        time. Where there are too few rows to hold any out, weights are equal.
+        One per member, in any unit; None for equal weights. ``"fit"`` trains the members without some holdout rows,
+        chooses the weights on these, and trains the members again on all rows, which takes about twice the time. With
+        too few rows for a holdout, weights are equal.
     candidates : int, default 100
-        Labels that each member puts forward; what no member puts forward isn't ranked.
+        Number of labels that each member proposes; other labels aren't ranked.
     votes : int, default 10
-        Places that count as a vote, with ``how="count"``.
+        Number of positions that count as a vote, with ``how="count"``.
     n_jobs : int, optional
-        Threads that join the answers; members have their own. The answer doesn't depend on it.
+        Number of threads that combine the results; members have their own. The result doesn't depend on it.
 
     Attributes
     ----------
     weights_ : ndarray of float64, shape (n_members,)
-        The members' weights, of sum 1; members of weight 0 aren't asked.
+        The members' weights, with sum 1; members with weight 0 aren't used.
     vocabulary_ : Vocabulary or None
-        All names that the members know, where labels have names. The members' labels are joined by name.
+        All names that the members know, if labels have names. The members' labels are matched by name.
     n_features_, n_labels_ : int
         Over texts, the members' features together.
 
     Notes
     -----
-    ``fit`` leaves the models it was given as they are, and ``members`` holds fitted copies afterwards. Parameters of
-    a member are reached by its number: ``set_params(member0__beam=20)``. Means of scores of several trees are what
-    PECOS's ensembles are (Yu et al. 2022, Section 6).
+    ``fit`` doesn't change the given models; afterwards ``members`` are fitted copies. Parameters of a member are named
+    by its number: ``set_params(member0__beam=20)``. PECOS's ensembles are means of scores of several trees (Yu et al.
+    2022, Section 6).
 
     Examples
     --------
@@ -112,14 +111,14 @@ class Ensemble(Estimator):
 
     @classmethod
     def of_fitted(cls, members: Sequence[Estimator], weights: Sequence[float] | None = None, **params: Any) -> Ensemble:
-        """Join models that are fitted already; nothing is trained or copied.
+        """Combine models that are already fitted; nothing is trained or copied.
 
         Parameters
         ----------
         members : list of Estimator
             Fitted, on the same features and labels; models over texts may know different labels.
         weights : list of float, optional
-            One a member; None for equal ones. :meth:`fit_weights` chooses them.
+            One per member; None for equal weights. :meth:`fit_weights` chooses them.
         **params
             Others of :class:`Ensemble`.
 
@@ -186,7 +185,7 @@ class Ensemble(Estimator):
         Y : labels, as the members' ``fit`` takes them
         sample_weight : array of shape (n,), optional
         **options
-            Handed to every member's ``fit``; each has its own folder in the ``checkpoint``.
+            Passed to every member's ``fit``; each has its own folder in the ``checkpoint``.
 
         Raises
         ------
@@ -248,7 +247,7 @@ class Ensemble(Estimator):
     def _weights_by_holdout(
         self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], checkpoint: Checkpoint | None
     ) -> _Weights:
-        """Weights that suit rows which the members haven't seen."""
+        """Weights that are best on rows that the members haven't seen."""
         equal = np.full(len(self.members), 1 / len(self.members))
         weight = options.get("sample_weight")
         folds = holdout_folds(n_rows, 1, weight) if len(self.members) > 1 else []
@@ -267,9 +266,9 @@ class Ensemble(Estimator):
         return joined.weights_
 
     def fit_weights(self, X: Any, Y: Any) -> Ensemble:
-        """Choose the members' weights for rows that none of them learned from; nothing else changes.
+        """Choose the members' weights on rows that none of them was trained on; nothing else changes.
 
-        The weights make the mean of P@1, P@3 and P@5 greatest that a search from equal ones finds; see
+        A search from equal weights maximises the mean of P@1, P@3 and P@5; see
         :func:`sylvan.ranking.ensemble.fit_weights`.
 
         Parameters
@@ -336,16 +335,16 @@ class Ensemble(Estimator):
         ----------
         X : sparse matrix or array of shape (n, n_features_), or n texts
         k : int
-            Labels a row; a row for which the members put fewer forward ends in label -1.
+            Number of labels per row; a row for which the members propose fewer ends in label -1.
         allowed, denied : label ids, names (over texts), or a mask of shape (n, n_labels_), optional
-            The only labels to answer with, for every row or row by row, and labels not to answer with.
+            The only labels that may be answered, and labels that may not, for all rows or for each row.
         **options
-            Handed to the members whose ``rank`` takes them, such as ``beam=20``.
+            Passed to the members whose ``rank`` accepts them, such as ``beam=20``.
 
         Returns
         -------
         TopK, or NamedTopK for texts
-            Labels and scores in [0, 1] of shape (n, k), best first, lower label first among equals.
+            Labels and scores in [0, 1] of shape (n, k), best first; among equal scores the lower label comes first.
 
         Raises
         ------
@@ -382,12 +381,12 @@ class Ensemble(Estimator):
         return TopK(labels, top.scores)
 
     def probabilities(self, top: TopK) -> TopK:
-        """What :meth:`rank` answered, with probabilities for scores, as :meth:`predict_proba` gives them."""
+        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         found = super().probabilities(top)
         return self._named(found)
 
     def choose(self, X: Any, **options: Any) -> TopK:
-        """The labels that a stopping rule picks for each row, as :meth:`XRLinear.choose` gives them."""
+        """The labels that a stopping rule selects for each row, as in :meth:`XRLinear.choose`."""
         top = super().choose(X, **options)
         return self._named(top)
 
@@ -395,7 +394,7 @@ class Ensemble(Estimator):
         return threshold if self.vocabulary_ is None else thresholds_by_name(threshold, self.vocabulary_)
 
     def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
-        """Why the members give ``label`` to a row or a text: the trees of all of them, one after the other.
+        """Why the members give ``label`` to a row or a text: the trees of all members.
 
         Parameters, result and errors as in :meth:`XRLinear.explain`, or over texts as in :meth:`TextModel.explain`.
         """
@@ -438,7 +437,7 @@ class Ensemble(Estimator):
 
     @classmethod
     def from_state(cls, state: store.State) -> Ensemble:
-        """An ensemble from what :meth:`to_state` gave.
+        """An ensemble from the result of :meth:`to_state`.
 
         Raises
         ------

@@ -161,7 +161,7 @@ class IRLIClassifier(Estimator):
         Parameters
         ----------
         X : sparse matrix or array of shape (n, d)
-        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name a row
+        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name per row
             A label is there or not; by how much is not asked.
         sample_weight : array of shape (n,), optional
             Factor of each row's loss; rows of weight 0 are ignored.

@@ -47,66 +47,66 @@ LARGE = 1 / 16
 class XRLinear(XRParameters):
     """Extreme multilabel ranking with a tree of linear models.
 
-    Labels are clustered into a balanced tree; a linear model for each node, trained on the rows that reach its
-    parent, says whether to go on there; ``rank`` follows the best few nodes of each layer down to the labels.
+    Labels are clustered into a balanced tree. Each node has a linear model, trained on the rows that reach its parent.
+    ``rank`` follows the best few nodes of each layer down to the labels.
 
     Parameters
     ----------
     branching : int, default 16
-        Most children of an inner node.
+        Maximum number of children of an inner node.
     max_leaf : int, default 100
-        Most labels of a cluster, the nodes above the labels. With at least as many as there are labels the tree
-        has one layer: plain one-versus-rest.
+        Maximum number of labels in a cluster (a node just above the labels). If it is at least the number of labels,
+        the tree has one layer: plain one-versus-rest.
     beam : int, default 10
         Nodes followed per layer when ranking (and for ``"man"`` negatives).
     negatives : {"tfn", "man", "tfn+man", "paper"} or list of them, default "tfn"
-        Which rows a cluster's models see: those with a label below it (teacher forcing), those whose beam reached
-        it (matcher-aware), or both; one word for all layers or one a layer. ``"paper"`` takes both in the last
-        layer and ``"tfn"`` above it: slower to train, and better where rows have several labels that were seen
-        often; the default is the fastest and never far behind (docs/results.md has the figures).
+        Which rows a cluster is trained on: rows with a label in it (teacher forcing), rows whose beam search reached it
+        (matcher-aware), or both; one for all layers, or a list with one per layer. ``"paper"`` takes both in the last
+        layer and ``"tfn"`` above. It is slower to train, and better if rows have several frequent labels. The default
+        is the fastest (docs/results.md has the figures).
     loss : {"squared_hinge", "hinge", "logistic"}, default "squared_hinge"
     cost, positive_cost, negative_cost : float, default 1.0
-        Factor of the losses beside half the squared norm of the weights, and of the positive and negative ones.
+        Weight of the losses against half the squared norm of the weights, and of the positive and negative losses.
     bias : float, default 1.0
         Value of a constant feature; 0 for none.
     normalize : bool, default False
         Scale each row to unit length first, in training and in ranking.
     tolerance : float, default 0.1
-        A model is done when its largest violation of optimality falls below it.
+        The solver stops when the largest violation of optimality is below it.
     max_iterations : int, default 10
-        Most passes over a cluster's rows.
+        Maximum number of passes over a cluster's rows.
     threshold : float, default 0.1
-        Weights smaller in magnitude are dropped.
+        Weights with a smaller magnitude are dropped.
     max_weights_per_label : int, optional
-        Keep only so many weights of each node, the largest.
+        Keep only this many weights of each node, the largest.
     weight_dtype : {"uint8", "float16", "float32"}, default "uint8"
-        How weights are stored; ``"uint8"`` rounds a weight to the nearest of 128 magnitudes of equal ratio.
+        How weights are stored; ``"uint8"`` rounds to the nearest of 128 magnitudes in a geometric series.
     combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper"} or list, default "l3_hinge"
-        How a node's score joins those above it: times exp(-max(0, 1 - s)^3) (Eq. 13; other powers likewise), the
-        node's own score alone (Eq. 12), or times its sigmoid; ``"paper"`` takes Eq. 13 in all layers but the last, and
-        Eq. 12 there. A score of a ranker alone has no bounds: where one in [0, 1] is needed, for the mean of several
-        trees or models and for :meth:`predict_proba`, it is put into Eq. 13, or the sigmoid with the logistic loss.
+        How a node's score s is combined with those above it: product with exp(-max(0, 1 - s)^3) (Eq. 13; or with other
+        powers), the node's own score alone (Eq. 12), or product with its sigmoid. ``"paper"`` uses Eq. 13 in all layers
+        except the last, and Eq. 12 there. A ranker's own score isn't bounded. Where a score in [0, 1] is needed, for
+        means over trees or models and for :meth:`predict_proba`, Eq. 13 is applied, or the sigmoid with the logistic
+        loss.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
-        What labels are clustered by; see :mod:`sylvan.indexing`.
+        The embeddings by which labels are clustered; see :mod:`sylvan.indexing`.
     clustering : {"spherical", "kmeans", "random"}, default "spherical"
     overlap : int, default 1
-        Most clusters that a label may stand in; the best of its places counts when ranking.
+        Maximum number of clusters that contain a label; ranking uses the best of them.
     alpha : float in [0, 1], default 0.5
-        Share of the instances' features beside the label's own, with ``embedding="pifa_lf"``.
+        With ``embedding="pifa_lf"``, the weight of the instances' features against the label's own.
     n_trees : int, default 1
-        Trees with rankers of their own, each clustered and trained from a seed of its own; a label's score is the mean
-        of theirs.
+        Number of trees, each with its own seed and rankers; a label's score is the mean over the trees.
     tree : LabelTree, optional
-        A tree made beforehand; the parameters of the index are then not used.
+        An existing tree; the indexing parameters are then ignored.
     calibration : {"isotonic", "platt"}, optional
-        How scores become the probabilities of :meth:`predict_proba`: curves fitted to answers for rows that were
-        held out of training for that alone. None, the default, brings scores into [0, 1] as they are.
+        How scores become the probabilities of :meth:`predict_proba`: by curves fitted to answers on a holdout. By
+        default (None), scores are only mapped into [0, 1].
     calibration_folds : int, default 1
-        How many times rows are held out, others each time.
+        Number of holdouts, each with other rows.
     tail : {"psp", "psp:A,B", "macro_recall"}, optional
         Order labels by probability times gain, where rare labels gain more; see :meth:`rank`.
     n_jobs : int, optional
-        Threads; None or -1 for every core. The answer doesn't depend on it.
+        Number of threads; None or -1 for every core. The result doesn't depend on it.
     seed : int, default 0
 
     Attributes
@@ -122,9 +122,9 @@ class XRLinear(XRParameters):
 
     Notes
     -----
-    Yu, Zhong, Zhang, Chang & Dhillon (2022), "PECOS: Prediction for Enormous and Correlated Output Spaces",
-    Sections 2.1-2.5 and Algorithm 2. Training costs about rows x entries a row x children / 16 x passes for each
-    cluster; ranking one row about beam x entries of the row x layers lookups.
+    Yu, Zhong, Zhang, Chang & Dhillon (2022), "PECOS: Prediction for Enormous and Correlated Output Spaces", Sections
+    2.1-2.5 and Algorithm 2. Training costs about rows x entries per row x children / 16 x passes for each cluster;
+    ranking one row about beam x entries of the row x layers lookups.
 
     Examples
     --------
@@ -157,8 +157,8 @@ class XRLinear(XRParameters):
         Parameters
         ----------
         X : sparse matrix or array of shape (n, d)
-        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name a row
-            Values other than 1 are relevances: the cost of the positive.
+        Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name per row
+            Values other than 1 are relevances: they weight the cost of the positive label.
         sample_weight : array of shape (n,), optional
             Factor of each row's costs.
         label_features : sparse matrix or array of shape (L, d), optional
@@ -166,17 +166,17 @@ class XRLinear(XRParameters):
         label_embeddings : sparse matrix or array of shape (L, m), optional
             Embeddings to cluster the labels by, instead of ``embedding``.
         layers : mapping of int to ClusterWeights, optional
-            Weights of layers of a given ``tree`` that were learned elsewhere and are taken as they are.
+            Weights of layers of a given ``tree`` that were trained elsewhere; they are used as they are.
         memory_limit : int or str, optional
-            Bytes that the process may take, X and Y included, or text such as ``"4GB"``: training then works in parts
-            and puts what is finished into files, to the same bits. Pages of mapped files don't count.
+            Maximum memory of the process in bytes, including X and Y, or text such as ``"4GB"``. Training then works in
+            parts and writes finished parts to files; the result has the same bits. Pages of mapped files don't count.
         checkpoint : path or Checkpoint, optional
-            A folder for what is finished, from which the same call goes on after an interruption, to the same bits.
-            Nothing is written in the first minute; a path is removed when ``fit`` is done.
+            A folder for finished parts. After an interruption, the same call resumes from it, with the same bits as a
+            result. Nothing is written in the first minute. A path is removed when ``fit`` is done.
         force : bool, default False
-            Train even where :meth:`plan` says that the machine hasn't got the memory.
+            Train even if :meth:`plan` says that the machine doesn't have enough memory.
         runner : Runner, optional
-            Who runs the training's jobs, instead of threads of this process; see :mod:`sylvan.runtime`.
+            Runs the jobs of the training, instead of threads of this process; see :mod:`sylvan.runtime`.
 
         Raises
         ------
@@ -185,10 +185,10 @@ class XRLinear(XRParameters):
         ParameterError
             When a parameter is out of its range.
         MemoryLimitError
-            When ``memory_limit`` leaves no room for what can't be done in parts; without a limit, when the machine
-            clearly has too little memory.
+            When ``memory_limit`` is too low for the work that can't be split; without a limit, when the machine clearly
+            has too little memory.
         ModelError
-            When ``checkpoint`` is another training's, or can't be written.
+            When ``checkpoint`` belongs to another training, or can't be written.
         """
         features, labels, vocabulary, weight = self._training_set(X, Y, sample_weight)
         about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
@@ -226,7 +226,7 @@ class XRLinear(XRParameters):
     def index(
         self, X: Any, Y: Any, *, label_features: Any = None, label_embeddings: Any = None, runner: Runner | None = None
     ) -> list[LabelTree]:
-        """Phase 1 alone: the trees that :meth:`fit` would train rankers for, one for each of ``n_trees``.
+        """Phase 1 alone: the ``n_trees`` trees for which :meth:`fit` would train rankers.
 
         Parameters and errors as in :meth:`fit`.
         """
@@ -244,13 +244,13 @@ class XRLinear(XRParameters):
         label_embeddings: Any = None,
         trees: Sequence[LabelTree] | None = None,
     ) -> Plan:
-        """What ``fit`` with the same arguments would take: time, memory and the size of the model.
+        """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
 
-        The trees are built as ``fit`` would build them; of the rankers a few clusters a layer are solved, from which
-        the rest is estimated. This takes a quarter of the training's time where that is a second, and a few hundredths
-        where it is hours. Nothing of the model changes.
+        The trees are built as in ``fit``. A few clusters of each layer are solved, and the rest is estimated from them.
+        This takes a quarter of the training time if that is a second, and a few hundredths if it is hours. The model
+        doesn't change.
 
-        Parameters and errors as in :meth:`fit`; ``trees`` are taken, where given, instead of building them.
+        Parameters and errors as in :meth:`fit`; ``trees``, if given, are used instead of building them.
 
         Returns
         -------
@@ -298,7 +298,7 @@ class XRLinear(XRParameters):
         return rankers_plan(self, features, labels, trees, training, weight, jobs, before, folds)
 
     def _refuse_beyond_memory(self, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any) -> None:
-        """Raise a MemoryLimitError before hours of work rather than be killed after them."""
+        """Raise a MemoryLimitError now instead of being killed after hours of work."""
         available = available_bytes()
         if available is not None and features.nbytes + labels.nbytes > LARGE * available:
             self._plan(features, labels, trees, weight).check()
@@ -332,20 +332,20 @@ class XRLinear(XRParameters):
         ----------
         X : sparse matrix or array of shape (n, n_features_)
         k : int
-            Labels a row; a row for which the beam reaches fewer ends in label -1.
+            Number of labels per row; a row for which the beam reaches fewer ends in label -1.
         beam : int, optional
             Nodes followed per layer, instead of the model's own.
         tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
             Instead of the model's own: the best of at least 100 candidates by probability times the label's gain,
             for which see :func:`sylvan.ranking.tail.label_gains`.
         allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
-            The only labels to answer with, for every row or row by row, and labels not to answer with; see
+            The only labels that may be answered, and labels that may not, for all rows or for each row; see
             :class:`~sylvan.label_filter.LabelFilter` for the forms. The beam follows only nodes with such a label.
 
         Returns
         -------
         TopK
-            Labels and scores of shape (n, k), best first, lower label first among equals.
+            Labels and scores of shape (n, k), best first; among equal scores the lower label comes first.
 
         Raises
         ------
@@ -388,11 +388,10 @@ class XRLinear(XRParameters):
         return falling(bounded) if self.per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
 
     def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The scores of one tree brought into [0, 1].
+        """The scores of one tree mapped into [0, 1].
 
-        A ranker's own scores go by what its loss makes of them: margins that training drives to 1 are distinguished by
-        Eq. 13's measure, while their sigmoids would lie close together, and a mean of several trees would go by the
-        labels that are low everywhere.
+        For rankers' own scores this depends on the loss. Margins that training drives to 1 are distinguished by Eq. 13.
+        Their sigmoids would be close together, so that a mean over several trees would hardly distinguish good labels.
         """
         combines = self.per_layer("combine", self.tree_.depth)
         if combines[-1] != "ranker":
@@ -413,7 +412,7 @@ class XRLinear(XRParameters):
 
     @classmethod
     def from_state(cls, state: store.State) -> XRLinear:
-        """A model from what :meth:`to_state` gave.
+        """A model from the result of :meth:`to_state`.
 
         Raises
         ------
