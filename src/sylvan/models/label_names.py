@@ -62,7 +62,7 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
     Examples
     --------
     >>> from sylvan import validate
-from sylvan.data import Vocabulary
+    >>> from sylvan.data import Vocabulary
     >>> from sylvan.models.label_names import ids_of_names
     >>> ids_of_names(["sea", 0], Vocabulary(["whaling", "sea"]), "allowed")
     [1, 0]
