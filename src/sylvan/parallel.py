@@ -135,6 +135,7 @@ class _Meter:
 
     def __init__(self, bar: Progress | None, lock: threading.Lock, stop: threading.Event) -> None:
         self._bar, self._lock, self._stop = bar, lock, stop
+        self.drawn = bar is not None and bar.drawn
         self._done = 0.0  # of the cost of the piece at hand
 
     def advance(self, amount: float) -> None:
@@ -149,7 +150,7 @@ class _Meter:
         self._done = 0.0
 
     def _update(self, amount: float) -> None:
-        if self._bar is not None and self._bar.drawn:
+        if self._bar is not None and self.drawn:
             with self._lock:
                 self._bar.update(amount)
 
@@ -202,7 +203,8 @@ def map_parallel(
             with _working(bar, threading.Lock(), threading.Event()) as meter:
                 for i in order:
                     results[i] = work(items[i])
-                    meter.finish(costs[i] if costs is not None else 1)
+                    if meter.drawn:
+                        meter.finish(costs[i] if costs is not None else 1)
         else:
             _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
     return results
@@ -276,7 +278,8 @@ def _run_threads(
                     if i is None:
                         return
                     results[i] = work(items[i])
-                    meter.finish(costs[i] if costs is not None else 1)
+                    if meter.drawn:
+                        meter.finish(costs[i] if costs is not None else 1)
         except BaseException as error:  # the first error of any kind ends the work and is raised below
             errors.append(error)
             stop.set()
