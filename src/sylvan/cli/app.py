@@ -87,10 +87,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         if COMPLETE in os.environ:
             return answer(cli)
-        with (
-            exit_on_interrupt(session.interrupted, INTERRUPTED),
-            cli.make_context("sylvan", words, obj=session) as ctx,
-        ):
+        with exit_on_interrupt(session.interrupted, INTERRUPTED), cli.make_context("sylvan", words, obj=session) as ctx:
             cli.invoke(ctx)
             sys.stdout.flush()
     except click.exceptions.Exit as leaving:

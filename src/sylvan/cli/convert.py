@@ -66,16 +66,13 @@ def command(input_: str, output: str, **given: Any) -> None:
     target = given["to"] or _target(output, source)
     text = isinstance(source, TextInput)
     if text != (target in TEXT_FORMATS):
-        raise DataError(f"{source.name} is {source.words}, and {_words(target)} holds {_REFUSED[text]}")
+        words = FORMATS.get(target, "a pair of matrices in .npz")
+        raise DataError(f"{source.name} is {source.words}, and {words} holds {_REFUSED[text]}")
     with quiet(given["quiet"] or output == "-"):
         if isinstance(source, TextInput):
             _convert_texts(source, output, target, given)
         else:
             _convert_matrix(source, output, target, given)
-
-
-def _words(target: str) -> str:
-    return FORMATS.get(target, "a pair of matrices in .npz")
 
 
 def _target(output: str, source: Any) -> str:

@@ -46,9 +46,7 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     from sylvan.errors import DataError
 
     names = None if label_names is None else Vocabulary(read_names(label_names))
-    card = read_card(
-        model, levels=given["levels"], branches=given["branches"], n_labels=given["n_labels"], names=names
-    )
+    card = read_card(model, levels=given["levels"], branches=given["branches"], n_labels=given["n_labels"], names=names)
     tops = [tree.top for tree in card.trees]
     for form, draw in (("dot", as_dot), ("svg", as_svg)):
         if given[form] is not None:

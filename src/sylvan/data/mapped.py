@@ -142,9 +142,7 @@ def _numbers(row: Any) -> bool:
 def _write(place: Path, blocks: Iterable[Any]) -> None:
     n_rows, n_entries, n_columns = 0, 0, None
     with ExitStack() as stack:
-        files: dict[str, BinaryIO] = {
-            name: stack.enter_context(open(place / f"{name}.npy", "wb")) for name in _DTYPES
-        }
+        files: dict[str, BinaryIO] = {name: stack.enter_context(open(place / f"{name}.npy", "wb")) for name in _DTYPES}
         for name, file in files.items():
             file.write(_header(name, 0))
         files["indptr"].write(np.zeros(1, np.int64).tobytes())

@@ -145,12 +145,7 @@ class Vocabulary(Sequence[str]):
         return f"Vocabulary({len(self)} names: {names}{', …' if len(self) > 3 else ''})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_ids": None,
-            "_bytes": np.array(self._bytes),
-            "_offsets": np.array(self._offsets),
-        }
+        return {**self.__dict__, "_ids": None, "_bytes": np.array(self._bytes), "_offsets": np.array(self._offsets)}
 
     def id(self, name: str | int) -> int:
         """The id of ``name``.
@@ -248,10 +243,7 @@ class Vocabulary(Sequence[str]):
 
     def to_state(self) -> State:
         """What :func:`sylvan.store.save` writes."""
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "names": np.asarray(self._bytes),
-            "offsets": np.asarray(self._offsets),
-        }
+        arrays: dict[str, npt.NDArray[Any]] = {"names": np.asarray(self._bytes), "offsets": np.asarray(self._offsets)}
         return State(kind=_KIND, version=1, arrays=arrays)
 
     @classmethod

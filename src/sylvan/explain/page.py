@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape as _escape
 
-from sylvan.explain.records import Findings, Step, TreeVote, WeighedFeature
+from sylvan.explain.records import Findings, Step, TreeVote
 from sylvan.explain.text import example_words, number, printable, remarks, step_words, tree_words, verdict
 
 __all__ = ["as_page"]
@@ -93,15 +93,11 @@ def _step(step: Step) -> Iterator[str]:
     listed = (*step.positive, *step.negative)
     widest = max([abs(step.intercept), abs(step.rest), *(abs(feature.contribution) for feature in listed)])
     for feature in listed:
-        yield _row(feature.contribution, feature.name, _product(feature), widest)
+        yield _row(feature.contribution, feature.name, f"{number(feature.value)} × {number(feature.weight)}", widest)
     if step.n_weighed > len(listed):
         yield _row(step.rest, f"{step.n_weighed - len(listed):,} more", "", widest)
     yield _row(step.intercept, "intercept", "", widest)
     yield "</table>\n</li>\n"
-
-
-def _product(feature: WeighedFeature) -> str:
-    return f"{number(feature.value)} × {number(feature.weight)}"
 
 
 def _row(value: float, name: str, product: str, widest: float) -> str:

@@ -91,7 +91,5 @@ class Cursor:
         """The next value, an int within bounds."""
         value = int(self.take(dtype, 1, what)[0])
         if not low <= value <= high:
-            raise ModelError(
-                f"{str(self.path)!r} is damaged: {what} must be in [{low}, {high}]. Got {value} instead."
-            )
+            raise ModelError(f"{str(self.path)!r} is damaged: {what} must be in [{low}, {high}]. Got {value} instead.")
         return value

@@ -46,11 +46,11 @@ def filter_answers(top: TopK, pairs: Any) -> TopK:
     [[0, 1, -1]]
     """
     if not sp.issparse(pairs):
-        raise DataError(f"The pairs to leave out must be a sparse matrix. Got {type(pairs).__name__} instead.")
+        raise DataError(f"The pairs to filter must be a sparse matrix. Got {type(pairs).__name__} instead.")
     given: Any = pairs
     matrix = given.tocsr()
     if matrix.shape[0] != len(top):
-        raise DataError(f"The pairs to leave out have {matrix.shape[0]} rows, but the answers {len(top)}.")
+        raise DataError(f"The pairs to filter have {matrix.shape[0]} rows, but the answers {len(top)}.")
     width = np.int64(max(matrix.shape[1], int(top.labels.max(initial=0)) + 1))
     rows = np.arange(len(top), dtype=np.int64)
     keys = np.repeat(rows, np.diff(matrix.indptr)) * width + matrix.indices

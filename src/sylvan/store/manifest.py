@@ -226,10 +226,6 @@ def _check_values(value: Any, depth: int) -> None:
             raise ValueError("it holds half of a surrogate pair") from None
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -308,7 +304,7 @@ def _entry(value: Any, path: str, at: str) -> Entry:
     if dtype not in DTYPES:
         raise ModelError(f"{path!r} is damaged: {at}.dtype is {_short(dtype)}, not one of {', '.join(DTYPES)}.")
     shape = _field(value, "shape", list, path, at)
-    if len(shape) > 8 or not all(_is_int(size) and size >= 0 for size in shape):
+    if len(shape) > 8 or not all(type(size) is int and size >= 0 for size in shape):
         raise ModelError(f"{path!r} is damaged: {at}.shape is {_short(shape)}, not a list of ints from 0.")
     size = _field(value, "bytes", int, path, at)
     return Entry(file, dtype, tuple(shape), size, _sum(value, path, at))

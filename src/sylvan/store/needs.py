@@ -59,10 +59,7 @@ def need_kind(state: State, kind: str, version: int = 1) -> None:
 
 
 def need_array(
-    state: State,
-    name: str,
-    dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...],
-    shape: Sequence[int | None],
+    state: State, name: str, dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...], shape: Sequence[int | None]
 ) -> npt.NDArray[Any]:
     """The array ``name``, of this dtype (or one of several) and shape (``None`` for any size).
 

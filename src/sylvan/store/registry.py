@@ -58,7 +58,6 @@ def rebuild(state: store.State) -> Any:
     loader = store.loader_of(state.kind)
     where = state.where or "the model"
     if loader is None:
-
         known = ", ".join(store.known_kinds()) or "none"
         raise ModelError(
             f"{where!r} holds a model of kind {state.kind!r}, which Sylvan {__version__} does not know. "

@@ -177,7 +177,7 @@ class ClassObjective(nn.Module):
         return loss
 
     def _has_target(self, queries: Tensor, targets: Tensor) -> Tensor:
-        """Which queries the loss doesn't leave out, bool of the queries' shape without the last dimension."""
+        """Which queries the loss doesn't ignore, bool of the queries' shape without the last dimension."""
         found = targets != self.loss.ignore_index
         return found.any(dim=-1) if targets.dim() == queries.dim() else found
 

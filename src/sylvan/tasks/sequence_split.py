@@ -20,7 +20,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 class Questions(NamedTuple):
-    """Places of the items to be foretold: each is asked for from what its user did before it.
+    """Places of the items to be predicted: each is asked for from what its user did before it.
 
     Attributes
     ----------

@@ -67,10 +67,7 @@ def stacked_rows(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
     indices = np.empty(starts[-1], dtype=np.int32)
     data = np.empty(starts[-1], dtype=np.float32)
     indptr = np.concatenate(
-        [
-            np.zeros(1, dtype=np.int64),
-            *(part[0][1:] + start for part, start in zip(parts, starts, strict=False)),
-        ]
+        [np.zeros(1, dtype=np.int64), *(part[0][1:] + start for part, start in zip(parts, starts, strict=False))]
     )
     for i, (start, stop) in enumerate(pairwise(starts)):
         indices[start:stop], data[start:stop] = parts[i][1], parts[i][2]

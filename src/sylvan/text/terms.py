@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,9 +86,7 @@ class Terms:
         )
         fault = kernels.tfidf_check_terms(terms.data, terms.offsets, terms.slots)
         if fault:
-            _refuse(state, *_FAULTS[fault])
+            name, words = _FAULTS[fault]
+            file = state.array_files.get(name, name)
+            raise ModelError(f"{file!r} is damaged: array {name!r} of the {state.kind} {words}.")
         return terms
-
-
-def _refuse(state: store.State, name: str, fault: str) -> NoReturn:
-    raise ModelError(f"{state.array_files.get(name, name)!r} is damaged: array {name!r} of the {state.kind} {fault}.")

@@ -72,8 +72,8 @@ def detect(path: str, given: str | None) -> str:
     found = given or _named(path, head) or _sniff(head)
     if found in ("npz", "npy") and path == "-":
         raise DataError(f"stdin carries text formats only, not {found}: give the path of a file.")
-    if found in ("npz", "npy"):
-        _check_magic(path, head, found)
+    if found in ("npz", "npy") and not head.startswith(b"PK" if found == "npz" else b"\x93NUMPY"):
+        raise DataError(f"{path}: this is no .{found} file.")
     return found
 
 
@@ -122,11 +122,6 @@ def _all(form: re.Pattern[bytes], lines: list[bytes]) -> bool:
 def has_header(path: str) -> bool:
     """Whether the first line of a sparse matrix in text is three bare numbers: its rows, features and labels."""
     return bool(_HEADER.match(_first_line(_head(path))))
-
-
-def _check_magic(path: str, head: bytes, found: str) -> None:
-    if not head.startswith(b"PK" if found == "npz" else b"\x93NUMPY"):
-        raise DataError(f"{path}: this is no .{found} file.")
 
 
 def _unpacked_name(path: str) -> str:

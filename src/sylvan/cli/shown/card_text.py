@@ -34,7 +34,7 @@ def _lines(card: Card) -> Iterator[str]:
         for name, value, changed in each.values:
             yield f"  {'*' if changed else ' '} {name} = {value!r}"
     for tree in card.trees:
-        yield f"\n{_title(tree)}{tree.words}"
+        yield f"\n{f'{tree.path}: ' if tree.path else ''}{tree.words}"
         yield from (f"  {line}" for line in _table(_layer_rows(tree)))
         yield ""
         yield from (f"  {line}" for line in as_lines(tree.top))
@@ -55,10 +55,6 @@ def _facts(card: Card) -> str:
 
 def _called(each: Parameters) -> str:
     return f"{each.owner} ({each.path})" if each.path else each.owner
-
-
-def _title(tree: Tree) -> str:
-    return f"{tree.path}: " if tree.path else ""
 
 
 def _layer_rows(tree: Tree) -> list[list[str]]:

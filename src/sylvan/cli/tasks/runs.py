@@ -56,7 +56,7 @@ def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> N
             if not found:  # what is of all seeds: refused before anything is trained, written once
                 if given["resume"]:
                     _check_checkpoints(job, seeds, folders)
-                on_start = partial(getattr(module, "save_beside", _save_nothing), given)
+                on_start = partial(getattr(module, "save_beside", lambda _: None), given)
             found.append(_train(job, folder, seed, given, on_start))
     if several:
         _summarise(found, seeds, given)
@@ -142,10 +142,6 @@ def _check_checkpoints(job: Job, seeds: Sequence[int], folders: Sequence[str]) -
     """Refuse to go on with another training, in whichever folder it lies."""
     for seed, folder in zip(seeds, folders, strict=True):
         TrainingFolder(folder).check({**job.settings(), "seed": seed})
-
-
-def _save_nothing(given: dict[str, Any]) -> None:
-    pass
 
 
 def _train(

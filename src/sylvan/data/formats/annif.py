@@ -155,8 +155,8 @@ def write_annif_jsonl(
     '{"text": "Moby Dick", "subjects": [{"uri": "http://example.org/whaling"}]}\\n'
     """
     rows = unweighted(paired(texts, labels, weights), "Annif's JSON lines")
-    write_records(path, ({"text": text, "subjects": [_subject(label) for label in row]} for _, text, row in rows))
-
-
-def _subject(label: Label) -> dict[str, Label]:
-    return {"uri" if looks_like_uri(str(label)) else "label": label}
+    records = (
+        {"text": text, "subjects": [{"uri" if looks_like_uri(str(label)) else "label": label} for label in row]}
+        for _, text, row in rows
+    )
+    write_records(path, records)

@@ -75,11 +75,7 @@ def read_annif_folder(
 
 
 def stream_annif_folder(
-    folder: PathLike,
-    *,
-    vocabulary: SubjectVocabulary | None = None,
-    require_labels: bool = True,
-    rows: int = 256,
+    folder: PathLike, *, vocabulary: SubjectVocabulary | None = None, require_labels: bool = True, rows: int = 256
 ) -> Iterator[TextData]:
     """Read what :func:`read_annif_folder` reads, ``rows`` texts at a time; other parameters and errors as there."""
     return in_blocks(_documents(folder, vocabulary, require_labels), rows)
@@ -91,7 +87,8 @@ def _documents(folder: PathLike, vocabulary: SubjectVocabulary | None, required:
         files = set(os.listdir(folder))
     except OSError as error:
         raise DataError(f"{name!r} is no folder that can be read ({error.strerror}).") from error
-    found = sorted(file for file in files if file.endswith(".txt") or _json_text(file, files))
+    apart = {file for file in files if file.endswith(".json") and f"{file[:-5]}.txt" not in files}
+    found = sorted(apart.union(file for file in files if file.endswith(".txt")))
     if not found:
         raise DataError(f"{name}: the folder holds no texts, which are files named .txt or .json.")
     kind: str | None = None
@@ -116,10 +113,6 @@ def _documents(folder: PathLike, vocabulary: SubjectVocabulary | None, required:
                     )
             yield text, labels, None
             bar.update(1)
-
-
-def _json_text(file: str, files: set[str]) -> bool:
-    return file.endswith(".json") and file[:-5] + ".txt" not in files
 
 
 def _content(path: Path) -> str:

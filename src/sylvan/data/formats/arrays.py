@@ -341,10 +341,7 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
         kind = sp.csr_matrix if layout == "csr" else sp.csc_matrix
         # Not the constructor's own choice of index type, which may differ between the two arrays.
         wide = np.int32 if len(ids) < 2**31 else np.int64
-        return kind(
-            (values, ids.astype(wide, copy=False), offsets.astype(wide, copy=False)),
-            shape=(n_rows, n_columns),
-        )
+        return kind((values, ids.astype(wide, copy=False), offsets.astype(wide, copy=False)), shape=(n_rows, n_columns))
     if layout == "coo":
         rows, columns = _vector(name, arrays, "row", "iu"), _vector(name, arrays, "col", "iu")
         if not len(rows) == len(columns) == len(values):

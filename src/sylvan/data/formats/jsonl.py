@@ -124,11 +124,7 @@ def stream_jsonl(
 
 
 def _rows(
-    path: PathLike,
-    text_fields: str | Sequence[str],
-    labels_field: str | None,
-    require_labels: bool,
-    separator: str,
+    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, require_labels: bool, separator: str
 ) -> Iterator[Row]:
     """Text, labels and their weights of every object of a file."""
     fields = field_names(text_fields)

@@ -300,17 +300,7 @@ def _save(path: PathLike, X: Any, Y: Any, *, header: bool, lowest: int, weighted
         for first, last in zip(cuts.tolist(), chain(cuts[1:].tolist(), [n]), strict=True):
             out = np.empty(_BYTES_AN_ENTRY * int(work[last] - work[first]), np.uint8)
             size = kernels.format_lines(
-                first,
-                last,
-                x_offsets,
-                x.indices,
-                x.data,
-                y_offsets,
-                y.indices,
-                y.data,
-                weighted_labels,
-                lowest,
-                out,
+                first, last, x_offsets, x.indices, x.data, y_offsets, y.indices, y.data, weighted_labels, lowest, out
             )
             stream.write(out[:size].data)
             bar.update(last - first)

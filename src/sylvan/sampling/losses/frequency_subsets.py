@@ -117,9 +117,7 @@ class FrequencySubsets(CandidateModel):
             )
         order = torch.argsort(weights, descending=True, stable=True)
         by_mass = self.split == "mass"
-        starts = (
-            _starts_by_mass(weights[order], self.n_subsets) if by_mass else _starts_by_count(order, self.n_subsets)
-        )
+        starts = _starts_by_mass(weights[order], self.n_subsets) if by_mass else _starts_by_count(order, self.n_subsets)
         subset_of = torch.empty_like(order)
         subset_of[order] = torch.repeat_interleave(torch.arange(self.n_subsets, device=order.device), starts.diff())
         self.register_buffer("order", order)

@@ -49,7 +49,7 @@ class NCELoss(MaskedNoiseLoss):
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
-        The target of queries to leave out, and the filling of rows with fewer positives than others.
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Raises
     ------
@@ -130,7 +130,7 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
-        The target of queries to leave out, and the filling of rows with fewer positives than others.
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class OneVsEachLoss(NoiseLoss):
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
-        The target of queries to leave out, and the filling of rows with fewer positives than others.
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Raises
     ------

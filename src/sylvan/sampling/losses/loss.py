@@ -86,7 +86,7 @@ class ClassLoss(Parameterized, nn.Module):
         class_embeddings : Tensor of float, shape (n_classes, dim)
             The table itself, as ``nn.Embedding`` and ``nn.Linear`` have it in ``weight``.
         targets : Tensor of int, shape (...), or (..., p) for up to p positives a query
-            ``ignore_index`` marks a query to leave out, or a place without a positive. None is refused: it stands
+            ``ignore_index`` marks a query to ignore, or a place without a positive. None is refused: it stands
             here for those who call with two arguments, as ``CrossEntropyLoss`` is called.
         bias : Tensor of float, shape (n_classes,), optional
 

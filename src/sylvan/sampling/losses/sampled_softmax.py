@@ -57,7 +57,7 @@ class SampledSoftmaxLoss(SampledLoss):
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
-        The target of queries to leave out, and the filling of rows with fewer positives than others.
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Notes
     -----

@@ -304,7 +304,7 @@ class MIDX(MultiIndexSampler):
         return first + scores[1].gather(1, cells % self.n_codewords)
 
     def _log_q(self, of_cells: Tensor, ids: Tensor) -> Tensor:
-        """Log-probabilities of classes from those of their cells, which leave out what is the classes' own."""
+        """Log-probabilities of classes from those of their cells, without what is the classes' own."""
         return (of_cells + self.index.own_scores[ids] if self.index.weighted else of_cells).float()
 
     # Probabilities.
