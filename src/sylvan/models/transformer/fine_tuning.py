@@ -219,28 +219,35 @@ class _Training:
             raise DataError(f"'row_weight' must have shape ({n},). Got {self.row_weight.shape} instead.")
 
     def run(self) -> FineTuned:
-        done = []
-        for at, t in enumerate(self.layers):
+        state = self._stored_state()
+        for at in range(len(state.layers), len(self.layers)):
+            t, before = self.layers[at], [f"layer{layer.layer}" for layer in state.layers[-1:]]
             title, folder = f"fine-tuning on layer {t + 1} of {self.depth}", self.runner.folder(f"training{t}")
-            inputs = {"training": self, "at": at, "folder": folder}
-            job = Job(f"layer{t}", _tune_layer, inputs, packing=_AFTER_LAYER, title=title)
-            tuned, encoder, engine = self.runner.one(job, self._agree)
+            inputs = {"training": self, "before": state, "folder": folder}
+            job = Job(f"layer{t}", _tune_layer, inputs, packing=_STATE, title=title)
+            state = self.runner.one(job, lambda stored: False)
             self.runner.flush()  # before the weights that wait to be written are trained further
-            self.encoder.load_state_dict(encoder)
-            self.engine.load_state(engine)  # the loss's scale goes from layer to layer
-            done.append(tuned)
+            self.runner.forget(before)
             if folder is not None and self.engine.is_main:
                 shutil.rmtree(folder, ignore_errors=True)
             self.engine.wait()
         self.encoder.eval()  # nobody who asks it, from several threads perhaps, is to meet dropout
         self.encoder.fold()
-        return FineTuned(self.encoder, done)
+        return FineTuned(self.encoder, list(state.layers))
 
-    def _agree(self, stored: bool) -> bool:
-        """Whether a layer is taken from the checkpoint, in which all processes see it or none."""
-        if len(set(self.engine.everyone(stored))) > 1:
+    def _stored_state(self) -> _State:
+        """Where the training that the checkpoint is of has come to; encoder and engine are then as it left them."""
+        state = _State((), {}, {})
+        for t in reversed(self.layers):
+            stored = self.runner.load([f"layer{t}"], _STATE)
+            if stored is not None:
+                (state,) = stored
+                self.encoder.load_state_dict(state.encoder)
+                self.engine.load_state(state.engine)  # the loss's scale goes from layer to layer
+                break
+        if len(set(self.engine.everyone(len(state.layers)))) > 1:
             raise ModelError("Not every process sees the checkpoint's finished layers: they must share a folder.")
-        return stored
+        return state
 
     def train_layer(self, at: int, folder: str | None) -> TunedLayer:
         """Train the encoder on the layer that is number ``at`` of those to be trained."""
@@ -325,28 +332,31 @@ class _Training:
         return LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, self.matcher.negative_cost)
 
 
-class _AfterLayer(NamedTuple):
-    """What is there when a layer is trained: the layer, the encoder's weights, and the engine's state."""
+class _State(NamedTuple):
+    """How far a training is: the finished layers, and the encoder and the engine as the last of them left these."""
 
-    layer: TunedLayer
+    layers: tuple[TunedLayer, ...]
     encoder: dict[str, Any]
     engine: dict[str, Any]
 
 
-def _tune_layer(training: _Training, at: int, folder: str | None) -> _AfterLayer:
-    return _AfterLayer(training.train_layer(at, folder), training.encoder.state_dict(), training.engine.state())
+def _tune_layer(training: _Training, before: _State, folder: str | None) -> _State:
+    layer = training.train_layer(len(before.layers), folder)
+    return _State((*before.layers, layer), training.encoder.state_dict(), training.engine.state())
 
 
-def _pack(after: _AfterLayer) -> Arrays:
-    return NESTED.pack({"layer": vars(after.layer), "encoder": dict(after.encoder), "engine": after.engine})
+def _pack(state: _State) -> Arrays:
+    layers = [vars(layer) for layer in state.layers]
+    return NESTED.pack({"layers": layers, "encoder": dict(state.encoder), "engine": state.engine})
 
 
-def _unpack(arrays: Arrays) -> _AfterLayer:
+def _unpack(arrays: Arrays) -> _State:
     nested = NESTED.unpack(arrays)
     try:
-        return _AfterLayer(TunedLayer(**nested["layer"]), nested["encoder"], nested["engine"])
+        layers = tuple(TunedLayer(**layer) for layer in nested["layers"])
+        return _State(layers, nested["encoder"], nested["engine"])
     except (KeyError, TypeError) as error:
-        raise ModelError(f"A finished layer in the checkpoint is damaged: {error}.") from error
+        raise ModelError(f"The finished layers in the checkpoint are damaged: {error}.") from error
 
 
-_AFTER_LAYER: Packing[_AfterLayer] = Packing(_pack, _unpack)
+_STATE: Packing[_State] = Packing(_pack, _unpack)
