@@ -47,7 +47,7 @@ def work_options(function: Any) -> Any:
 
 
 def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The checkpoint of this command, or None for a model that has none, and what the model's ``fit`` is told.
+    """The checkpoint of this command, or None for a model that has none, and options for the model's ``fit``.
 
     Raises
     ------

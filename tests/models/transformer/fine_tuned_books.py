@@ -36,8 +36,8 @@ class Set:
 
     def _part(self, texts: Sequence[str], labels: Sequence[Any], ids: dict[str, int]) -> tuple[list[str], Csr]:
         lists = [[ids[name] for name in names if name in ids] for names in labels]
-        kept = [i for i, found in enumerate(lists) if found]
-        return [texts[i] for i in kept], validate.labels([lists[i] for i in kept], n_labels=len(ids))
+        labelled = [i for i, found in enumerate(lists) if found]
+        return [texts[i] for i in labelled], validate.labels([lists[i] for i in labelled], n_labels=len(ids))
 
 
 @cache

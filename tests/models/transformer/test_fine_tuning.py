@@ -128,7 +128,7 @@ def test_training_makes_the_matcher_find_more_by_itself() -> None:
 
 
 def test_several_resolutions_beat_one_at_equal_steps() -> None:
-    """Coarse layers are learned in a few steps, and lead the finer ones to candidates that are worth telling apart."""
+    """Coarse layers are learned in a few steps, and lead the finer ones to candidates that are hard to distinguish."""
     several, one = [], []
     for seed in range(3):
         encoder = bag(seed)

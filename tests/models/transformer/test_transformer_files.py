@@ -178,7 +178,7 @@ def test_the_saved_encoder_is_a_folder_of_its_own(tuned: Any, tmp_path: Path) ->
     np.testing.assert_array_equal(found, tuned.embed(TEXTS))
 
 
-def test_files_that_were_altered_are_told_when_they_are_opened(tuned: Any, tmp_path: Path) -> None:
+def test_files_that_were_altered_are_reported_when_they_are_opened(tuned: Any, tmp_path: Path) -> None:
     tuned.save(tmp_path / "model")
     (weights,) = (tmp_path / "model").rglob("model.safetensors")
     content = bytearray(weights.read_bytes())
@@ -190,7 +190,7 @@ def test_files_that_were_altered_are_told_when_they_are_opened(tuned: Any, tmp_p
         model.rank(TEXTS, k=1)
 
 
-def test_an_encoder_of_other_dimensions_is_told_when_it_is_opened(tuned: Any, tmp_path: Path) -> None:
+def test_an_encoder_of_other_dimensions_is_reported_when_it_is_opened(tuned: Any, tmp_path: Path) -> None:
     from sylvan.neural import BagTextEncoder
 
     other = small(encoder=BagTextEncoder(dim=5, n_buckets=64), frozen=True).fit(TEXTS, LABELS).to_state()
@@ -242,7 +242,7 @@ def test_without_warnings_when_nothing_is_wrong() -> None:
 def test_an_ensemble_goes_on_where_it_was_interrupted(weights: Any, tmp_path: Path) -> None:
     """Members that are done aren't trained again, and none takes another's checkpoint for its own."""
     from sylvan.models.transformer import fine_tuning
-    texts, labels = TEXTS * 3, LABELS * 3  # of fewer, none are held out to fit weights by
+    texts, labels = TEXTS * 3, LABELS * 3  # of fewer, there is no holdout to fit weights by
 
     def ensemble() -> Ensemble:
         return Ensemble([small(), small(seed=1)], weights=weights)

@@ -16,7 +16,7 @@ from sylvan.models.transformer.presets import encoder_of
 pytest.importorskip("torch")
 
 
-def test_too_little_memory_is_told_beforehand_with_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_reported_beforehand_with_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
     from sylvan.models.transformer import memory
     from sylvan.neural import BagTextEncoder
 
@@ -77,17 +77,17 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
     from sylvan.neural.text import embedding
     seen: list[int] = []
     embed = embedding.embed
-    told: list[Any] = []
+    seen_by_plan: list[Any] = []
     texts_seen = transformer_plan._texts_seen
-    monkeypatch.setattr(transformer_plan, "_texts_seen", lambda *given: told.append(texts_seen(*given)) or told[-1])
+    monkeypatch.setattr(transformer_plan, "_texts_seen", lambda *given: seen_by_plan.append(texts_seen(*given)) or seen_by_plan[-1])
     for module in (deep_layer_job, fine_tuning, embedding):
         monkeypatch.setattr(module, "embed", lambda e, t, **k: seen.append(len(t)) or embed(e, t, **k))
     model = small(matcher__epochs=1.0, matcher__batch_size=8, matcher__refresh=2, matcher__holdout=4)
     model.plan(TEXTS, LABELS)
     seen.clear()
     model.fit(TEXTS, LABELS)
-    assert told[0][1] == sum(seen) > 48 * 4
-    assert model.set_params(frozen=True, matcher__holdout=0).plan(TEXTS, LABELS) and told[-1] == (0, 48)
+    assert seen_by_plan[0][1] == sum(seen) > 48 * 4
+    assert model.set_params(frozen=True, matcher__holdout=0).plan(TEXTS, LABELS) and seen_by_plan[-1] == (0, 48)
 
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +129,8 @@ def test_the_memory_of_670_000_labels() -> None:
     entries = 70 * rows + vectors
     assert found["rankers"] == 8 * (rows + 1) + 8 * entries + 4 * entries + 148 * rows + (64 + 20 + 4) * 384
     assert sizes.training == sum(found.values()) - found["rankers"]
-    kept = found["TF-IDF"] + found["encoder"] + 4 * vectors + 4 * rows * 128 + 4 * 384 * (16 + 256 + 6701 + 670_091)
-    assert sizes.ranking == kept + found["rankers"] and sizes.total == max(sizes.training, sizes.ranking)
+    others = found["TF-IDF"] + found["encoder"] + 4 * vectors + 4 * rows * 128 + 4 * 384 * (16 + 256 + 6701 + 670_091)
+    assert sizes.ranking == others + found["rankers"] and sizes.total == max(sizes.training, sizes.ranking)
     assert sizes.gpu == 5 * 90_800_000 + 16 * 384 * 670_091
     words = memory_words(sizes)
     assert (
@@ -151,7 +151,7 @@ def test_values_of_tf_idf_are_estimated_from_a_few_texts(monkeypatch: pytest.Mon
     assert nothing.estimate(encoder_of(nothing.model)).n_terms == 0
 
 
-def test_too_little_memory_of_a_gpu_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_of_a_gpu_is_reported_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked of CUDA, and what follows from its answer; nothing is trained."""
     import torch
 

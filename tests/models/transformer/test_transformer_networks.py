@@ -77,12 +77,12 @@ def test_a_training_leaves_the_encoder_as_it_is_asked(tmp_path: Path) -> None:
 def test_a_model_that_recomputes_activations_is_pickled(lora_rank: int | None, bert: Path) -> None:
     if lora_rank is not None:
         pytest.importorskip("peft")
-    told = {"max_length": 16, "matcher__lora_rank": lora_rank, "matcher__learning_rate": 1e-2}
-    told["matcher__gradient_checkpointing"] = True
-    model = small(encoder=str(bert), **told).fit(TEXTS, LABELS)
+    params = {"max_length": 16, "matcher__lora_rank": lora_rank, "matcher__learning_rate": 1e-2}
+    params["matcher__gradient_checkpointing"] = True
+    model = small(encoder=str(bert), **params).fit(TEXTS, LABELS)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
-    plain = small(encoder=str(bert), **{**told, "matcher__gradient_checkpointing": False}).fit(TEXTS, LABELS)
+    plain = small(encoder=str(bert), **{**params, "matcher__gradient_checkpointing": False}).fit(TEXTS, LABELS)
     np.testing.assert_allclose(model.embed(TEXTS), plain.embed(TEXTS), atol=1e-4)
     frozen = small(encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
     assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
@@ -91,8 +91,8 @@ def test_a_model_that_recomputes_activations_is_pickled(lora_rank: int | None, b
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 def test_a_model_with_lora_is_its_files_to_the_bit_and_learns_on(kind: Any, bert: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft")
-    told = {"max_length": 16, "matcher__learning_rate": 1e-2}
-    model = small(kind, encoder=str(bert), matcher__lora_rank=2, **told).fit(TEXTS, LABELS)
+    params = {"max_length": 16, "matcher__learning_rate": 1e-2}
+    model = small(kind, encoder=str(bert), matcher__lora_rank=2, **params).fit(TEXTS, LABELS)
     frozen = small(kind, encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
     assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
     before, ranked = model.embed(TEXTS), model.rank(TEXTS, k=3)
@@ -106,8 +106,8 @@ def test_a_model_with_lora_is_its_files_to_the_bit_and_learns_on(kind: Any, bert
     assert np.abs(further.embed(TEXTS) - before).max() > 1e-3
     np.testing.assert_array_equal(model.embed(TEXTS), before)
     changed = dict(further.encoder_.named_parameters())
-    kept = [name for name, weight in model.encoder_.named_parameters() if weight.equal(changed[name])]
-    assert any("embeddings" in name for name in kept), "only LoRA's layers learn"
+    unchanged = [name for name, weight in model.encoder_.named_parameters() if weight.equal(changed[name])]
+    assert any("embeddings" in name for name in unchanged), "only LoRA's layers learn"
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
@@ -123,12 +123,12 @@ def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
     settings = {"encoder": str(bert), "max_length": 16, "cache": tmp_path}
     settings |= {"matcher__precision": "bf16", "matcher__epochs": 1.0}
     model = small(kind, **settings).fit(TEXTS, LABELS)
-    kept = sorted(path.name for path in tmp_path.iterdir())
-    assert kept
+    stored = sorted(path.name for path in tmp_path.iterdir())
+    assert stored
     asked = model._text_features(TEXTS)
     for name in ("indptr", "indices", "data"):
         np.testing.assert_array_equal(getattr(asked, name), getattr(learned[0], name))
-    assert sorted(path.name for path in tmp_path.iterdir()) == kept, "vectors of training are found again"
+    assert sorted(path.name for path in tmp_path.iterdir()) == stored, "vectors of training are read again"
     rounded = embed(model.encoder_, TEXTS, engine=Engine("cpu", "bf16"), normalize=True)
     assert np.abs(rounded - model.embed(TEXTS)).max() > 1e-3
     model.cache = None

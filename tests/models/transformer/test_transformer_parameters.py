@@ -268,6 +268,6 @@ def test_clones_and_searches_reach_the_parts() -> None:
 def test_numpy_numbers_are_numbers(kind: Any, integer: Any, tmp_path: Path) -> None:
     plain = small(kind, seed=3, matcher__batch_size=16, matcher__epochs=1.0).fit(TEXTS, LABELS)
     model = small(kind, seed=integer(3), matcher__batch_size=integer(16), matcher__epochs=np.float32(1))
-    model.fit(TEXTS, LABELS, checkpoint=tmp_path / "kept").save(tmp_path / "model")
+    model.fit(TEXTS, LABELS, checkpoint=tmp_path / "work").save(tmp_path / "model")
     for each in (model, sylvan.load(tmp_path / "model")):
         assert each.rank(TEXTS, k=3).scores.tobytes() == plain.rank(TEXTS, k=3).scores.tobytes()

@@ -43,13 +43,13 @@ def test_empty_texts(frozen: Any) -> None:
         small().fit([""] * 48, LABELS)
 
 
-def test_texts_past_the_length_limit_are_told_once() -> None:
+def test_texts_past_the_length_limit_are_reported_once() -> None:
     from sylvan.neural import BagTextEncoder
 
     texts = ["whale " * 40, "sea " * 30, *TEXTS[2:]]
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning) as caught:
         small(frozen=True, encoder=BagTextEncoder(dim=8, n_buckets=64, max_length=20)).fit(texts, LABELS)
-    words = [str(warning.message) for warning in told]
+    words = [str(warning.message) for warning in caught]
     assert words == [
         "2 of 48 texts are longer than max_length=20 tokens: the encoder sees their beginnings only (TF-IDF sees them "
         "whole)."

@@ -16,7 +16,7 @@ from sylvan.models.transformer import fine_tuning
 pytest.importorskip("torch")
 
 
-def _told(ask: Any, *given: Any) -> str:
+def _sentence_of(ask: Any, *given: Any) -> str:
     with pytest.raises(ParameterError) as error:
         ask(*given)
     return str(error.value)
@@ -39,10 +39,10 @@ def test_as_many_values_as_layers_before_anything_is_learned(
     trained = {XTransformer: "1 is", XRTransformer: f"{plain.tree_.depth} are"}[kind]
     expected = f"The '{name.partition('__')[2]}' parameter {words.format(trained=trained, depth=plain.tree_.depth)}"
     monkeypatch.setattr(fine_tuning, "fine_tune", None)  # a call would fail otherwise
-    assert _told(small(kind, **{name: value}).plan, TEXTS, LABELS) == expected
+    assert _sentence_of(small(kind, **{name: value}).plan, TEXTS, LABELS) == expected
     model = small(kind, **{name: value})
-    assert _told(lambda: model.fit(TEXTS, LABELS, checkpoint=tmp_path / "kept")) == expected
-    assert not (tmp_path / "kept").exists(), "nothing to go on from"
+    assert _sentence_of(lambda: model.fit(TEXTS, LABELS, checkpoint=tmp_path / "work")) == expected
+    assert not (tmp_path / "work").exists(), "nothing to go on from"
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
@@ -54,7 +54,7 @@ def test_as_many_values_as_layers_before_anything_is_learned(
     ],
 )
 def test_where_it_is_trained(kind: Any, params: dict[str, Any], words: str) -> None:
-    assert _told(small(kind, **params).fit, TEXTS, LABELS).startswith(words)
+    assert _sentence_of(small(kind, **params).fit, TEXTS, LABELS).startswith(words)
 
 
 def test_what_a_network_cannot_take(tmp_path: Path) -> None:
@@ -64,11 +64,11 @@ def test_what_a_network_cannot_take(tmp_path: Path) -> None:
     from sylvan.neural import TransformerEncoder
 
     folder = tiny_bert(tmp_path / "bert")
-    long = _told(small(encoder=folder, max_length=10**5).fit, TEXTS, LABELS)
+    long = _sentence_of(small(encoder=folder, max_length=10**5).fit, TEXTS, LABELS)
     assert long.startswith("The 'max_length' parameter of TransformerEncoder must")
-    lora = _told(small(XTransformer, encoder=folder, matcher__lora_rank=2, frozen=True).fit, TEXTS, LABELS)
+    lora = _sentence_of(small(XTransformer, encoder=folder, matcher__lora_rank=2, frozen=True).fit, TEXTS, LABELS)
     assert lora.startswith("The 'lora_rank' parameter of TransformerEncoder must be None where 'frozen' is True")
-    own = _told(small(encoder=TransformerEncoder(folder, max_length=10**5)).fit, TEXTS, LABELS)
+    own = _sentence_of(small(encoder=TransformerEncoder(folder, max_length=10**5)).fit, TEXTS, LABELS)
     assert own.startswith("The 'max_length' parameter of TransformerEncoder must")
 
 
@@ -82,7 +82,7 @@ def test_what_a_network_cannot_take(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_where_it_stands(kind: Any, params: dict[str, Any], owner: str) -> None:
     (part,) = {name.partition("__")[0] for name in params}
-    said = _told(small(kind, **params).fit, TEXTS, LABELS)
+    said = _sentence_of(small(kind, **params).fit, TEXTS, LABELS)
     assert said.startswith(f"The 'beam' parameter of {owner} must be an int in [1, ")
     assert said.endswith(f"Got 0 instead. This {owner} is the '{part}' of {kind.__name__}.")
 
@@ -90,12 +90,12 @@ def test_where_it_stands(kind: Any, params: dict[str, Any], owner: str) -> None:
 @pytest.mark.parametrize(("name", "value"), [("beam", 0), ("combine", "sum"), ("tail", "head")])
 def test_what_is_set_after_the_training(name: str, value: Any, frozen: Any) -> None:
     model = copy.deepcopy(frozen).set_params(**{f"ranker__{name}": value})
-    assert _told(model.rank, TEXTS, 2).startswith(f"The '{name}' parameter of XRLinear must be")
+    assert _sentence_of(model.rank, TEXTS, 2).startswith(f"The '{name}' parameter of XRLinear must be")
 
 
 def test_progress_says_which_layer_is_fine_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     from sylvan.neural.loop import training
-    plain, told = training.progress, []
-    monkeypatch.setattr(training, "progress", lambda title, *given: told.append(title) or plain(title, *given))
+    plain, titles = training.progress, []
+    monkeypatch.setattr(training, "progress", lambda title, *given: titles.append(title) or plain(title, *given))
     depth = small().fit(TEXTS, LABELS).tree_.depth
-    assert told == [f"Fine-tuning on layer {t + 1} of {depth}" for t in range(depth)] and depth > 1
+    assert titles == [f"Fine-tuning on layer {t + 1} of {depth}" for t in range(depth)] and depth > 1

@@ -1,4 +1,4 @@
-"""The deep matcher's layers measured on held-out rows: which state is kept, and what is said when there is none."""
+"""The deep matcher's layers measured on a holdout: which state is taken, and what is said when there is none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sylvan.neural import Engine, load_tree
 from sylvan.validate import Csr
 
 
-def test_the_best_model_on_held_out_rows_is_kept() -> None:
+def test_the_best_model_on_the_holdout_is_taken() -> None:
     wild = replace(QUICK, row_learning_rate=30.0, label_learning_rate=30.0, epochs=2, holdout=100, evaluations=8)
     record = tuned(bag(), [1], matcher=wild).history()[0]
     entries = record["history"]["epochs"]
@@ -65,10 +65,10 @@ def test_a_layer_that_only_gets_worse_keeps_its_beginning() -> None:
     assert torch.equal(encoder.bag.features, still.bag.features)
 
 
-@pytest.mark.parametrize("held_out", [0, 100])
+@pytest.mark.parametrize("n_holdout", [0, 100])
 @pytest.mark.parametrize("what", ["loss", "weights"])
 def test_a_training_that_diverges_says_where_and_what_to_lower(
-    what: str, held_out: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: str, n_holdout: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At step 7 of the second layer, of which 6 are good."""
     step = LayerJob.step
@@ -82,7 +82,7 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
         return loss
 
     monkeypatch.setattr(LayerJob, "step", spoilt)
-    settings = replace(QUICK, max_steps=12, evaluations=12, holdout=held_out)
+    settings = replace(QUICK, max_steps=12, evaluations=12, holdout=n_holdout)
     words = (
         r"training of layer 2 of 3 \(\d+ nodes\) diverged: in epoch 1, by step 7, "
         r"(its mean loss is (inf|nan)|its weights are no finite numbers)\. Lower learning_rate \(0.0001\), "
@@ -92,12 +92,12 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
         with pytest.raises(ParameterError, match=words):
             tuned(bag(), [0, 1], matcher=settings, engine=engine, checkpoint=folder)
     assert not (tmp_path / "training1" / "checkpoint").exists(), "there was no good one to make"
-    if held_out:
+    if n_holdout:
         best = load_tree(tmp_path / "training1" / "best", kind="neural-model")
         assert best and all(bool(torch.isfinite(tensor).all()) for tensor in best.values())
 
 
-def test_only_an_encoder_with_tables_is_told_of_their_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_encoder_with_tables_reads_of_their_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, step = bag(), LayerJob.step
     encoder.load().bag.features.requires_grad_(False)
     monkeypatch.setattr(LayerJob, "step", lambda self, rows, at: step(self, rows, at) * float("nan"))
@@ -130,7 +130,7 @@ def test_an_encoder_whose_vectors_are_no_numbers() -> None:
         tuned(encoder, [0])
 
 
-def test_held_out_rows_count_only_what_their_beam_reaches() -> None:
+def test_rows_of_the_holdout_count_only_what_their_beam_reaches() -> None:
     """The rows' candidates make one table, in which a row has places for those of others."""
     encoder = bag()
     rows = encoder.tokenize(["red apple", "blue car"])

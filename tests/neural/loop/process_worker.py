@@ -91,22 +91,22 @@ def gradients(engine: Engine) -> dict[str, Any]:
         return torch.sparse_coo_tensor(torch.tensor([rows], dtype=torch.int64), values, (6, 2))
 
     names = ("dense", "half", "only_first", "nowhere", "sparse", "sparse_only_second", "mixed", "scalar")
-    held = {name: torch.zeros(6, 2, requires_grad=True) for name in names}
-    held["half"] = torch.zeros(3, dtype=torch.bfloat16, requires_grad=True)
-    held["scalar"] = torch.zeros((), requires_grad=True)
-    held["dense"].grad = torch.full((6, 2), mine)
-    held["half"].grad = torch.full((3,), mine, dtype=torch.bfloat16)
-    held["scalar"].grad = torch.tensor(mine)
-    held["sparse"].grad = sparse([[1, 1, 4], [4]][engine.process])
+    tensors = {name: torch.zeros(6, 2, requires_grad=True) for name in names}
+    tensors["half"] = torch.zeros(3, dtype=torch.bfloat16, requires_grad=True)
+    tensors["scalar"] = torch.zeros((), requires_grad=True)
+    tensors["dense"].grad = torch.full((6, 2), mine)
+    tensors["half"].grad = torch.full((3,), mine, dtype=torch.bfloat16)
+    tensors["scalar"].grad = torch.tensor(mine)
+    tensors["sparse"].grad = sparse([[1, 1, 4], [4]][engine.process])
     if engine.is_main:
-        held["only_first"].grad = torch.full((6, 2), mine)
-        held["mixed"].grad = torch.full((6, 2), mine)
+        tensors["only_first"].grad = torch.full((6, 2), mine)
+        tensors["mixed"].grad = torch.full((6, 2), mine)
     else:
-        held["sparse_only_second"].grad = sparse([5, 0])
-        held["mixed"].grad = sparse([2])
-    engine.reduce_gradients(held.values())
-    kinds = {name: None if p.grad is None else p.grad.is_sparse for name, p in held.items()}
-    dense = {name: None if p.grad is None else p.grad.to_dense().tolist() for name, p in held.items()}
+        tensors["sparse_only_second"].grad = sparse([5, 0])
+        tensors["mixed"].grad = sparse([2])
+    engine.reduce_gradients(tensors.values())
+    kinds = {name: None if p.grad is None else p.grad.is_sparse for name, p in tensors.items()}
+    dense = {name: None if p.grad is None else p.grad.to_dense().tolist() for name, p in tensors.items()}
     return {"kinds": kinds, "values": dense}
 
 

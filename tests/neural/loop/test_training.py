@@ -69,12 +69,12 @@ def test_patience_counts_evaluations_without_a_better_one() -> None:
 
 
 class Beginning(Points):
-    """Measured before the first step, and the later of equal models kept."""
+    """Measured before the first step, and the later of equal models taken."""
 
     measures_start = later_of_equals = True
 
 
-def test_the_later_of_equal_models_is_kept_and_patience_goes_on_waiting() -> None:
+def test_the_later_of_equal_models_is_taken_and_patience_goes_on_waiting() -> None:
     given = [0.3, 0.5, 0.4, 0.5, 0.2, 0.6]
     first, later = Points(metrics=[*given]), Points(metrics=[*given])
     later.later_of_equals = True
@@ -293,7 +293,7 @@ def test_nothing_to_train_on() -> None:
         train(job, epochs=1)
 
 
-def test_entries_are_told_as_they_come() -> None:
-    told: list[dict[str, Any]] = []
-    history = train(Points(), epochs=2, on_entry=told.append)
-    assert told == history.epochs
+def test_entries_are_reported_as_they_come() -> None:
+    entries: list[dict[str, Any]] = []
+    history = train(Points(), epochs=2, on_entry=entries.append)
+    assert entries == history.epochs

@@ -1,4 +1,4 @@
-"""Embedding many texts: order, batches, and vectors kept on disk."""
+"""Embedding many texts: order, batches, and vectors stored on disk."""
 
 from __future__ import annotations
 

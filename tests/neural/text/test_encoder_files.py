@@ -458,7 +458,7 @@ def test_a_folder_that_says_no_step(folder: Path) -> None:
         ({"surprise": 1}, "unexpected keyword argument 'surprise'"),
         ({"format": 2}, "no BagTextEncoder that this release of Sylvan reads"),
         ({"hidden": 8}, "Missing key"),
-        ({"hidden": 8, "dim": 2**33}, "Missing key"),  # told before a layer of that size is made
+        ({"hidden": 8, "dim": 2**33}, "Missing key"),  # said before a layer of that size is made
     ],
 )
 def test_spoiled_bags(change_config: dict[str, Any], sentence: str, tmp_path: Path) -> None:

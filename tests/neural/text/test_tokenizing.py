@@ -78,7 +78,7 @@ def test_only_beginnings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     long = "whales in the south seas " * 10_000
     tokenizer.truncation_side = "left"
     left, _ = hugging_face.token_ids(tokenizer, [long], 20)
-    assert read == [len(long)]  # what is kept of it is the end
+    assert read == [len(long)]  # only its end is used
     tokenizer.truncation_side = "right"
     right, n_truncated = hugging_face.token_ids(tokenizer, [long, "whales"], 20)
     assert sum(read[1:]) < 500 and n_truncated == 1 and right[0] != left[0]

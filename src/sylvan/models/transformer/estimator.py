@@ -205,7 +205,7 @@ class TransformerEstimator(TextEstimator):
         force : bool, default False
             Train even where the machine hasn't got the memory.
         report : callable, optional
-            Told, before anything is learned, what memory the encoder will take, as one line; ``print`` will do.
+            Called with one line on the memory that the encoder will take, before anything is learned: ``print``, say.
 
         Raises
         ------
@@ -244,8 +244,8 @@ class TransformerEstimator(TextEstimator):
         Returns
         -------
         Plan
-            Its phases name the encoder, its training (with the vectors of the largest layer's nodes and what the
-            optimiser keeps of them), the embeddings and the rankers. What a GPU holds counts as the machine's memory
+            Its phases name the encoder, its training (with the vectors of the largest layer's nodes and their
+            state in the optimiser), the embeddings and the rankers. What a GPU holds counts as the machine's memory
             where there is none.
         """
         return plan_of(self.training(self, texts, label_lists, sample_weight))

@@ -232,23 +232,23 @@ class LinearStart:
 
     def _labels(self, layer: int) -> Csr:
         """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""
-        found = self.positives[layer]
-        found = found._replace(data=np.ones_like(found.data))
+        labels = self.positives[layer]
+        labels = labels._replace(data=np.ones_like(labels.data))
         if layer < self.tree.depth - 1:
-            return found
-        ids = self.tree.leaf_labels[found.indices].astype(np.int64)
-        rows = np.repeat(np.arange(found.shape[0], dtype=np.int64), np.diff(found.indptr))
+            return labels
+        ids = self.tree.leaf_labels[labels.indices].astype(np.int64)
+        rows = np.repeat(np.arange(labels.shape[0], dtype=np.int64), np.diff(labels.indptr))
         keys = np.unique(rows * self.tree.n_labels + ids)
-        indptr = np.searchsorted(keys, np.arange(found.shape[0] + 1, dtype=np.int64) * self.tree.n_labels)
+        indptr = np.searchsorted(keys, np.arange(labels.shape[0] + 1, dtype=np.int64) * self.tree.n_labels)
         columns = (keys % self.tree.n_labels).astype(np.int32)
         return Csr(
-            indptr.astype(np.int64), columns, np.ones(len(columns), np.float32), (found.shape[0], self.tree.n_labels)
+            indptr.astype(np.int64), columns, np.ones(len(columns), np.float32), (labels.shape[0], self.tree.n_labels)
         )
 
     def search(self, embeddings: Float32, layers: list[ClusterWeights]) -> npt.NDArray[np.int32]:
         """The best nodes of the last of ``layers`` for every row, shape (n, beam or fewer), -1 for none."""
         features = dense_rows(embeddings)
-        found = matching.root_beam(len(embeddings))
+        beam = matching.root_beam(len(embeddings))
         for weights in layers:
-            found = matching.next_beam(features, weights, found, self.beam, _COMBINE, self.n_jobs)
-        return found[0]
+            beam = matching.next_beam(features, weights, beam, self.beam, _COMBINE, self.n_jobs)
+        return beam[0]

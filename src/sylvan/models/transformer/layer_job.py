@@ -76,7 +76,7 @@ class LayerJob(Job):
     """
 
     larger_is_better = True
-    later_of_equals = True  # a small holdout often can't tell two states apart, and the later has learned more
+    later_of_equals = True  # a small holdout often can't distinguish two states, and the later has learned more
 
     def __init__(
         self,

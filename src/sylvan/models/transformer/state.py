@@ -100,10 +100,12 @@ def need_dense_scale(state: store.State) -> float:
 
 def need_history(state: store.State) -> list[dict[str, Any]]:
     """What the training of each layer went like."""
-    found = state.meta.get("history")
-    if not isinstance(found, list) or not all(isinstance(layer, dict) for layer in found):
-        raise ModelError(f"{state.where!r} is damaged: 'history' must be a list of layers. Got {found!r:.60} instead.")
-    return found
+    history = state.meta.get("history")
+    if not isinstance(history, list) or not all(isinstance(layer, dict) for layer in history):
+        raise ModelError(
+            f"{state.where!r} is damaged: 'history' must be a list of layers. Got {history!r:.60} instead."
+        )
+    return history
 
 
 # ---------------------------------------- files
@@ -128,14 +130,14 @@ class _TemporaryFolder:
 
     def files(self) -> dict[str, Any]:
         """The files in it by what a model calls them."""
-        found = {}
+        files = {}
         for place, folders, names in os.walk(self.path):
             folders.sort()
             for name in sorted(names):
                 path = os.path.join(place, name)
                 relative = os.path.relpath(path, self.path).replace(os.sep, "/")
-                found[f"{_FOLDER}/{relative}"] = _TemporaryFile(path, self)
-        return found
+                files[f"{_FOLDER}/{relative}"] = _TemporaryFile(path, self)
+        return files
 
 
 def encoder_files(encoder: TextEncoder) -> dict[str, Any]:
@@ -148,7 +150,7 @@ def encoder_files(encoder: TextEncoder) -> dict[str, Any]:
 class SavedEncoder:
     """The files of a loaded model's encoder.
 
-    They are mapped at once, which takes no time and keeps their contents although a save replaces them, and looked at
+    They are mapped at once, which takes no time and preserves their contents although a save replaces them, and read
     when the encoder is first asked for: only that loads PyTorch.
 
     Parameters

@@ -260,7 +260,7 @@ class TransformerTraining:
         return sizes_of(encoder, self.texts, self.suited_matcher(encoder), layers, n_terms)
 
     def _identity(self, encoder: TextEncoder) -> dict[str, Any]:
-        """What tells this training from others, for its checkpoint."""
+        """What distinguishes this training from others, for its checkpoint."""
         parts = (*presets.PARTS, "encoder", "n_jobs", "device", "cache")
         parameters = {name: v for name, v in self.model.get_params(deep=False).items() if name not in parts}
         return {

@@ -101,7 +101,7 @@ class TransformerMatcher(Parameterized):
         when a layer begins.
     holdout : int, default 0
         Texts that aren't trained on (a tenth of all at most), on which a layer is measured by P@5 (P@1 where a text has
-        fewer than 10 candidates) to keep the best model, the last of equal ones; 0 for none.
+        fewer than 10 candidates) and the best model taken, the last of equal ones; 0 for none.
     evaluations : int, default 4
         Measurements a layer, the last at its end. With a holdout there is one more before it begins: a layer that only
         gets worse stays as it was.
@@ -186,10 +186,10 @@ class TransformerMatcher(Parameterized):
         rates : mapping of str to float
             What goes before the kind's own, by the name of the parameter; other names aren't looked at.
         """
-        found = self.get_params(deep=False)
+        params = self.get_params(deep=False)
         for name, rate in KINDS[kind].items():
-            found[name] = rates.get(name, rate) if found[name] is None else found[name]
-        plain = {name: v.item() if isinstance(v, np.generic) else v for name, v in found.items()}
+            params[name] = rates.get(name, rate) if params[name] is None else params[name]
+        plain = {name: v.item() if isinstance(v, np.generic) else v for name, v in params.items()}
         return TransformerMatcher(**plain)  # plain, as NumPy's small integers overflow
 
     def steps(self, n_rows: int, at: int, accumulate: int) -> int:

@@ -190,9 +190,9 @@ def _last_small_enough(sizes: Sequence[int], max_clusters: int) -> int:
 def _once_each(offsets: _Ints, labels: npt.NDArray[np.int32], n_labels: int) -> tuple[_Ints, npt.NDArray[np.int32]]:
     """Clusters in which no label stands twice, as those of overlapping trees do when they are joined."""
     cluster = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
-    kept = np.sort(np.unique(cluster * n_labels + labels, return_index=True)[1])
-    sizes = np.bincount(cluster[kept], minlength=len(offsets) - 1)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels[kept]
+    first = np.sort(np.unique(cluster * n_labels + labels, return_index=True)[1])
+    sizes = np.bincount(cluster[first], minlength=len(offsets) - 1)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels[first]
 
 
 store.register(KIND, XTransformer.from_state)

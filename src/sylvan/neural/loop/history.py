@@ -87,7 +87,7 @@ def write_json(path: str, value: Any) -> None:
         raise
 
 
-# Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
+# Distinguished by people who see few colours, on paper too (Okabe and Ito's palette).
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#767676"
 
 

@@ -1,4 +1,4 @@
-"""Whether config.json asks for the network whose weights lie beside it: found out before anything is allocated."""
+"""Whether config.json asks for the network whose weights lie beside it: checked before anything is allocated."""
 
 from __future__ import annotations
 
