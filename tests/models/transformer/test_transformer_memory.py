@@ -77,17 +77,17 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
     from sylvan.neural.text import embedding
     seen: list[int] = []
     embed = embedding.embed
-    seen_by_plan: list[Any] = []
+    plans: list[Any] = []
     texts_seen = transformer_plan._texts_seen
-    monkeypatch.setattr(transformer_plan, "_texts_seen", lambda *given: seen_by_plan.append(texts_seen(*given)) or seen_by_plan[-1])
+    monkeypatch.setattr(transformer_plan, "_texts_seen", lambda *given: plans.append(texts_seen(*given)) or plans[-1])
     for module in (deep_layer_job, fine_tuning, embedding):
         monkeypatch.setattr(module, "embed", lambda e, t, **k: seen.append(len(t)) or embed(e, t, **k))
     model = small(matcher__epochs=1.0, matcher__batch_size=8, matcher__refresh=2, matcher__holdout=4)
     model.plan(TEXTS, LABELS)
     seen.clear()
     model.fit(TEXTS, LABELS)
-    assert seen_by_plan[0][1] == sum(seen) > 48 * 4
-    assert model.set_params(frozen=True, matcher__holdout=0).plan(TEXTS, LABELS) and seen_by_plan[-1] == (0, 48)
+    assert plans[0][1] == sum(seen) > 48 * 4
+    assert model.set_params(frozen=True, matcher__holdout=0).plan(TEXTS, LABELS) and plans[-1] == (0, 48)
 
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
