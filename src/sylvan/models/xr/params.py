@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated, Any
 
 import numpy as np
@@ -32,22 +33,22 @@ PAPER = {"negatives": ("tfn", "tfn+man"), "combine": ("l3_hinge", "ranker")}
 
 @parameterized
 class XRParameters(Estimator):
-    """Base of XRLinear, whose documentation describes each parameter."""
+    """Base of XRLinear, whose documentation describes each parameter; those of the solver have its own defaults."""
 
     branching: Annotated[int, Range(2)] = 16
     max_leaf: Annotated[int, Range(1)] = 100
     beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
     negatives: Annotated[str | list[str], PerLayer((*NEGATIVES, "paper"))] = "tfn"
-    loss: Annotated[str, Choice(tuple(LOSSES))] = "squared_hinge"
-    cost: Annotated[float, Range(0, open_low=True)] = 1.0
-    positive_cost: Annotated[float, Range(0, open_low=True)] = 1.0
-    negative_cost: Annotated[float, Range(0, open_low=True)] = 1.0
-    bias: Annotated[float, Range(0)] = 1.0
+    loss: Annotated[str, Choice(tuple(LOSSES))] = LinearOptions.loss
+    cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.cost
+    positive_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.positive_cost
+    negative_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.negative_cost
+    bias: Annotated[float, Range(0)] = LinearOptions.bias
     normalize: bool = False
-    tolerance: Annotated[float, Range(0, open_low=True)] = 0.1
-    max_iterations: Annotated[int, Range(1, 2**31 - 1)] = 10
-    threshold: Annotated[float, Range(0)] = 0.1
-    max_weights_per_label: Annotated[int | None, Range(1)] = None
+    tolerance: Annotated[float, Range(0, open_low=True)] = LinearOptions.tolerance
+    max_iterations: Annotated[int, Range(1, 2**31 - 1)] = LinearOptions.max_iterations
+    threshold: Annotated[float, Range(0)] = LinearOptions.threshold
+    max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
     weight_dtype: Annotated[str, Choice(WEIGHT_DTYPES)] = "uint8"
     combine: Annotated[str | list[str], PerLayer((*matching.COMBINES, "paper"))] = "l3_hinge"
     embedding: Annotated[str, Choice(EMBEDDINGS)] = "pifa"
@@ -64,10 +65,7 @@ class XRParameters(Estimator):
 
     def tree_training(self, depth: int, seed: int) -> TreeTraining:
         """How the rankers of one tree are trained."""
-        names = (
-            "loss", "cost", "positive_cost", "negative_cost", "bias", "tolerance", "max_iterations", "threshold",
-            "max_weights_per_label",
-        )  # fmt: skip
+        names = [field.name for field in dataclasses.fields(LinearOptions) if field.name != "seed"]
         linear = LinearOptions(**{name: getattr(self, name) for name in names}, seed=seed)
         return TreeTraining(
             self.per_layer("negatives", depth), self.per_layer("combine", depth), self.beam, linear,
