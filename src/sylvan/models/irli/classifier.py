@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.canonical import Csr, take_rows
+from sylvan.canonical import take_rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.irli.judge import PrecisionJudge
-from sylvan.models.irli.learning import learn_partitions
+from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.report import BucketReport
 from sylvan.models.irli.rounds import Rounds
 from sylvan.models.irli.settings import (
@@ -27,7 +26,6 @@ from sylvan.models.irli.settings import (
     Epochs,
     FinalEpochs,
     Hidden,
-    LearningSettings,
     NBucketsOrAuto,
     NumberOfRounds,
     Rate,
@@ -37,8 +35,7 @@ from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
 from sylvan.ranking.tail import Tail, tail_of
-from sylvan.runtime import Checkpoint, Runner, opened_runner
-from sylvan.runtime.checkpoint import identity_of
+from sylvan.runtime import Checkpoint, Runner
 from sylvan.topk import TopK
 
 __all__ = ["IRLIClassifier"]
@@ -199,17 +196,19 @@ class IRLIClassifier(Estimator):
         if holdout is not None:
             judge = PrecisionJudge(inputs[holdout], truths[holdout], self._query(None, None, None), n_jobs=jobs)
         n_buckets = buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else int(self.n_buckets)
-        identity = partial(self._identity, features, labels, weight)
-        with opened_runner(jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
-            learned = learn_partitions(
-                inputs,
-                truths,
-                LearningSettings.of(self.get_params(deep=False), n_buckets),
-                judge=judge,
-                holdout=holdout,
-                row_weights=None if weight is None else weight[rows],
-                runner=run,
-            )
+        learned = fit_partitions(
+            type(self).__name__,
+            {**self.get_params(deep=False), "n_buckets": n_buckets},
+            {"X": features, "Y": labels, "sample_weight": weight},
+            inputs,
+            truths,
+            n_jobs=jobs,
+            checkpoint=checkpoint,
+            runner=runner,
+            judge=judge,
+            holdout=holdout,
+            row_weights=None if weight is None else weight[rows],
+        )
         self.buckets_, self.network_ = learned.buckets, learned.network
         self._rounds, self._dense = Rounds(learned.rounds, learned.best_round), bool(dense)
         self.n_rows_, self.n_features_ = features.shape
@@ -217,11 +216,6 @@ class IRLIClassifier(Estimator):
         self._keep_names(X, vocabulary)
         self.n_labels_ = labels.shape[1]
         return self
-
-    def _identity(self, features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None) -> dict[str, Any]:
-        """What tells this training from others, for its checkpoint."""
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
-        return identity_of(type(self).__name__, parameters, X=features, Y=labels, sample_weight=weight)
 
     def _holdout(self, n_rows: int) -> npt.NDArray[np.int64] | None:
         """The rows by which the round is chosen; None where there is nothing to choose, or too little to choose by."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,12 +15,11 @@ from sylvan.indexing.buckets import Buckets
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import ORDERS
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.fitted import Fitted
 from sylvan.models.irli.judge import RecallJudge
-from sylvan.models.irli.learning import learn_partitions
+from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.report import BucketReport
 from sylvan.models.irli.rounds import Rounds
-from sylvan.models.irli.search import BucketedVectors, SearchSettings, check_removable
+from sylvan.models.irli.search import BucketedVectors, SearchSettings
 from sylvan.models.irli.settings import (
     MOST_BUCKETS,
     Batch,
@@ -29,7 +27,6 @@ from sylvan.models.irli.settings import (
     Epochs,
     FinalEpochs,
     Hidden,
-    LearningSettings,
     NBucketsOrAuto,
     NumberOfRounds,
     Rate,
@@ -37,12 +34,11 @@ from sylvan.models.irli.settings import (
     Room,
 )  # fmt: skip
 from sylvan.models.irli.tuning import Tuning, choose_settings
-from sylvan.models.irli.vectors import Vectors, check_metric, comparable, owned, training_queries
+from sylvan.models.irli.vectors import Answers, VectorIndex, Vectors, check_metric, comparable, owned, training_queries
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.vectors import METRICS
-from sylvan.runtime import Checkpoint, Runner, opened_runner
-from sylvan.runtime.checkpoint import identity_of
+from sylvan.runtime import Checkpoint, Runner
 
 __all__ = ["IRLIIndex"]
 
@@ -51,7 +47,7 @@ _SAMPLE = 1000  # queries that a setting or a report is measured on where none a
 
 
 @parameterized
-class IRLIIndex(Fitted):
+class IRLIIndex(VectorIndex):
     """An index of vectors whose buckets are learned: similar vectors come to share them, and all are as full.
 
     The vectors are parted into buckets several times over, at first at random. For each of these repetitions a
@@ -207,28 +203,22 @@ class IRLIIndex(Fitted):
             seed=self.seed, n_jobs=n_jobs,
         )  # fmt: skip
         n_buckets = buckets_for(len(vectors)) if isinstance(self.n_buckets, str) else int(self.n_buckets)
-        identity = partial(self._identity, metric, vectors, queries, neighbors)
-        with opened_runner(n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
-            learned = learn_partitions(
-                sample.queries,
-                sample.truths,
-                LearningSettings.of(self.get_params(deep=False), n_buckets),
-                label_vectors=vectors,
-                judge=None if sample.holdout is None else RecallJudge(*sample.holdout, n_jobs=n_jobs),
-                runner=run,
-            )
+        learned = fit_partitions(
+            type(self).__name__,
+            {**self.get_params(deep=False), "n_buckets": n_buckets, "metric": metric},
+            {"base": vectors, "queries": _array(queries), "neighbors": _array(neighbors)},
+            sample.queries,
+            sample.truths,
+            n_jobs=n_jobs,
+            checkpoint=checkpoint,
+            runner=runner,
+            label_vectors=vectors,
+            judge=None if sample.holdout is None else RecallJudge(*sample.holdout, n_jobs=n_jobs),
+        )
         self._rounds = Rounds(learned.rounds, learned.best_round)
         self.metric = metric
         self._vectors = BucketedVectors(vectors, metric, learned.buckets, learned.network)
         return self
-
-    def _identity(self, metric: str, vectors: Any, queries: Any, neighbors: Any) -> dict[str, Any]:
-        """What tells this training from others, for its checkpoint."""
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
-        given = [None if value is None else np.asarray(value) for value in (queries, neighbors)]
-        return identity_of(
-            type(self).__name__, {**parameters, "metric": metric}, base=vectors, queries=given[0], neighbors=given[1]
-        )
 
     def add(self, vectors: Any) -> npt.NDArray[np.int32]:
         """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
@@ -258,82 +248,22 @@ class IRLIIndex(Fitted):
         >>> index.add(base[:1] * 2).tolist(), index.search(base[:1] * 2, k=1)[0].tolist()
         ([300], [[300]])
         """
-        new = self._comparable(vectors, "add", "vectors")
-        n_before = len(self._vectors.base)
+        new, ids = self._numbered(vectors)
         if len(new):
             self._vectors = self._vectors.grown(new, self.choices, resolve_jobs(self.n_jobs))
-        return np.arange(n_before, n_before + len(new), dtype=np.int32)
-
-    def remove(self, ids: Any) -> None:
-        """Remove vectors: no search finds them any more, and they are overwritten with zeros.
-
-        The ids of all others stay as they are, and removed ids aren't given to new vectors. Searches that run at the
-        same time go on with the index as it was. The arrays are copied: many at once are better than one by one.
-
-        Parameters
-        ----------
-        ids : array of int
-            Each once.
-
-        Raises
-        ------
-        DataError
-            For an id that the index hasn't got, or hasn't got any more; nothing is removed then.
-        NotFittedError
-        """
-        self._need_fit("remove")
-        wanted = validate.row_numbers(ids, len(self._vectors.base), name="ids", what="the index's vectors").ravel()
-        if wanted.size:
-            check_removable(wanted, self._vectors.gone(wanted))
-            self._vectors = self._vectors.without(wanted)
+        return ids.astype(np.int32)
 
     def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Those of ``ids``, each below the number of ids there are, that were removed."""
         self._need_fit("removed")
-        return self._vectors.gone(ids)
+        return self._vectors.removed(ids)
+
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+        self._vectors = self._vectors.without(ids)
 
     # ---------------------------------------- searching
 
-    def search(
-        self,
-        queries: Any,
-        k: int = 10,
-        probes: int | None = None,
-        min_votes: int | None = None,
-        order: str | None = None,
-        candidates: int | str | None = None,
-        return_counts: bool = False,
-    ) -> tuple[npt.NDArray[Any], ...]:
-        """The ``k`` nearest vectors to each query among its candidates.
-
-        Parameters
-        ----------
-        queries : array of shape (n, n_dimensions_)
-        k : int
-            Vectors a query; where there are fewer candidates, or fewer vectors, the row ends in id -1.
-        probes, min_votes, order, candidates
-            Instead of the index's own parameters; ``candidates="all"`` keeps all that are found.
-        return_counts : bool
-            Also give how many vectors were compared with each query.
-
-        Returns
-        -------
-        ids : ndarray of int32, shape (n, k)
-        distances : ndarray of float32, shape (n, k)
-            Nearest first, lower id first among equals: Euclidean distances, 1 - cosines, or inner products, of which
-            the largest come first. Infinite where the id is -1 (-inf for inner products).
-        counts : ndarray of int64, shape (n,)
-            Only with ``return_counts``.
-
-        Raises
-        ------
-        NotFittedError, DataError, ParameterError
-        """
-        vectors = self._comparable(queries, "search", "queries")
-        k = validate.count(k, "k", owner="search", high=max(len(self._vectors.base), MOST_ANSWERS))
-        settings = self._settings("search", probes=probes, min_votes=min_votes, order=order, candidates=candidates)
-        found = self._vectors.search(vectors, k, settings, resolve_jobs(self.n_jobs))
-        return found if return_counts else found[:2]
+    def _search(self, queries: Vectors, k: int, options: dict[str, Any]) -> Answers:
+        return self._vectors.search(queries, k, self._settings("search", **options), resolve_jobs(self.n_jobs))
 
     def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> Tuning:
         """Set ``probes``, ``min_votes`` and ``candidates`` to what finds enough of the nearest at least cost.
@@ -405,9 +335,8 @@ class IRLIIndex(Fitted):
         counts = self._vectors.count(vectors, self._settings("report"), resolve_jobs(self.n_jobs))
         return BucketReport.of(self._vectors.buckets, self._rounds, *counts)
 
-    def _comparable(self, vectors: Any, action: str, name: str) -> Vectors:
-        self._need_fit(action)
-        return comparable(vectors, self._vectors.metric, n_dimensions=self._vectors.base.shape[1], name=name)
+    def _space(self) -> tuple[str, int, int]:
+        return self._vectors.metric, int(self._vectors.base.shape[1]), len(self._vectors.base)
 
     def _queries(self, queries: Any, action: str) -> tuple[Vectors, npt.NDArray[np.int32] | None]:
         """Queries, or a sample of the index's own vectors with their ids."""
@@ -483,6 +412,10 @@ class IRLIIndex(Fitted):
         index._vectors = BucketedVectors.from_state(state)
         index._settings("search")
         return index
+
+
+def _array(values: Any) -> npt.NDArray[Any] | None:
+    return None if values is None else np.asarray(values)
 
 
 def buckets_for(n_vectors: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,13 @@ from sylvan.models.irli.judge import Judge, RecallJudge
 from sylvan.models.irli.rounds import PROGRESS, Partitions, Progress, Round
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.parallel import map_parallel
-from sylvan.runtime import ARRAY, Job, Runner
+from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner
+from sylvan.runtime.checkpoint import identity_of
 
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale, State
 
-__all__ = ["LearnedPartitions", "learn_partitions"]
+__all__ = ["LearnedPartitions", "fit_partitions", "learn_partitions"]
 
 _MOST_ROUNDS = 10  # of rounds="auto"
 _GROUP_WIDTH = 512  # hidden values that are trained together, at least one repetition's
@@ -127,6 +129,41 @@ def learn_partitions(
         while not learning.is_over(progress):
             progress = learning.round(progress)
         return learning.finish(progress)
+
+
+def fit_partitions(
+    estimator: str,
+    parameters: Mapping[str, Any],
+    data: Mapping[str, Any],
+    X: Float32 | sp.csr_matrix,
+    truths: sp.csr_matrix,
+    *,
+    n_jobs: int,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None,
+    runner: Runner | None,
+    **options: Any,
+) -> LearnedPartitions:
+    """What an estimator's ``fit`` learns, on the runner that it was given.
+
+    Parameters
+    ----------
+    estimator : str
+        The name of its class.
+    parameters : mapping
+        Its parameters, of which some are settings of learning; ``n_buckets`` is a number.
+    data : mapping
+        What ``fit`` was given, which identifies the training in its checkpoint.
+    X, truths, **options
+        As :func:`learn_partitions` takes them.
+    n_jobs, checkpoint, runner
+        As :func:`~sylvan.runtime.opened_runner` takes them.
+    """
+
+    def identity() -> dict[str, Any]:
+        return identity_of(estimator, {name: parameters[name] for name in parameters if name != "n_jobs"}, **data)
+
+    with opened_runner(n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as opened:
+        return learn_partitions(X, truths, LearningSettings.of(parameters), runner=opened, **options)
 
 
 @dataclass(frozen=True, eq=False)

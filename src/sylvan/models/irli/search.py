@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.indexing.buckets import Buckets, least_loaded
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import ORDERS, Candidates, find_candidates
 from sylvan.models.irli.settings import MOST_BUCKETS
-from sylvan.models.irli.vectors import FARTHEST, Vectors
+from sylvan.models.irli.vectors import FARTHEST, Answers, Vectors
 from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
 
-__all__ = ["ALL", "BucketedVectors", "SearchSettings", "candidate_blocks", "check_removable"]
+__all__ = ["ALL", "BucketedVectors", "SearchSettings", "candidate_blocks"]
 
 ALL = "all"  # of the candidates
 _COUNTED = 1 << 24  # candidates of a block of queries, about
@@ -93,20 +93,6 @@ def candidate_blocks(n_queries: int, buckets: Buckets, settings: SearchSettings)
     return [(start, min(start + step, n_queries)) for start in range(0, n_queries, step)]
 
 
-def check_removable(ids: Counts, gone: Counts) -> None:
-    """Refuse to remove what isn't there any more, and anything twice.
-
-    Raises
-    ------
-    DataError
-    """
-    if gone.size:
-        raise DataError(f"ids holds {int(gone[0])}, but that vector was removed before.")
-    numbers, times = np.unique(ids, return_counts=True)
-    if (times > 1).any():
-        raise DataError(f"ids holds {int(numbers[times.argmax()])} more than once.")
-
-
 @dataclass(frozen=True, eq=False)
 class BucketedVectors:
     """What a search needs. Nothing here is ever changed: adding and removing make another one.
@@ -131,9 +117,7 @@ class BucketedVectors:
         """Ids of the vectors that weren't removed."""
         return np.flatnonzero(self.buckets.assignment[0] >= 0).astype(np.int32)
 
-    def search(
-        self, queries: Vectors, k: int, settings: SearchSettings, n_jobs: int
-    ) -> tuple[Ids, npt.NDArray[np.float32], Counts]:
+    def search(self, queries: Vectors, k: int, settings: SearchSettings, n_jobs: int) -> Answers:
         """Ids and distances of the ``k`` nearest candidates, and how many candidates there were."""
         shape = (len(queries), k)
         ids, distances = np.full(shape, -1, np.int32), np.full(shape, FARTHEST[self.metric], np.float32)
@@ -186,8 +170,6 @@ class BucketedVectors:
     def grown(self, vectors: Vectors, choices: int, n_jobs: int) -> BucketedVectors:
         """With vectors added, each to the least full of its ``choices`` best buckets."""
         n_buckets = self.buckets.n_buckets
-        if len(self.base) + len(vectors) > validate.MAX_COLUMNS:
-            raise DataError(f"An index can't hold more than {validate.MAX_COLUMNS} vectors.")
         chosen, _ = self.network.top(vectors, min(choices, n_buckets), n_jobs=n_jobs)
         loads = self.buckets.loads()
         new = [
@@ -201,10 +183,10 @@ class BucketedVectors:
             buckets=Buckets.from_assignment(assignment, n_buckets),
         )
 
-    def gone(self, ids: Counts) -> Counts:
+    def removed(self, ids: Counts) -> Counts:
         """Those of ``ids`` that were removed."""
-        missing: Counts = ids[self.buckets.assignment[0, ids] < 0]
-        return missing
+        removed: Counts = ids[self.buckets.assignment[0, ids] < 0]
+        return removed
 
     def without(self, ids: Counts) -> BucketedVectors:
         """With vectors removed, and overwritten with zeros."""

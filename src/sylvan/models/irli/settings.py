@@ -83,7 +83,6 @@ class LearningSettings(Parameterized):
         self.check_params()
 
     @classmethod
-    def of(cls, params: Mapping[str, Any], n_buckets: int) -> LearningSettings:
-        """Those of an estimator's parameters that are settings of learning, with the number of buckets made out."""
-        known = {name: params[name] for name in cls.parameter_names() if name in params}
-        return cls(**{**known, "n_buckets": n_buckets})
+    def of(cls, params: Mapping[str, Any]) -> LearningSettings:
+        """Those of an estimator's parameters that are settings of learning."""
+        return cls(**{name: params[name] for name in cls.parameter_names() if name in params})

@@ -12,14 +12,11 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import DataError, NotFittedError
-from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.fitted import Fitted
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.search import check_removable
 from sylvan.models.irli.shard_workers import EXECUTORS, ShardCall, ShardExecutor
 from sylvan.models.irli.tuning import Tuning
-from sylvan.models.irli.vectors import check_metric, comparable, need_directions
+from sylvan.models.irli.vectors import Answers, VectorIndex, check_metric, checked_neighbors, need_directions
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint, Range, parameterized
 
@@ -45,7 +42,7 @@ class _Executor(Constraint):
 
 
 @parameterized
-class ShardedIRLIIndex(Fitted):
+class ShardedIRLIIndex(VectorIndex):
     """Several :class:`IRLIIndex` over disjoint parts of the vectors, each in a process of its own.
 
     Vector i is in shard i modulo ``n_shards``. Every shard learns buckets and networks for its own vectors and answers
@@ -119,12 +116,7 @@ class ShardedIRLIIndex(Fitted):
         need_directions(vectors, metric, "base")
         if len(vectors) < self.n_shards:
             raise DataError(f"base has {len(vectors)} rows, which are too few for {self.n_shards} shards.")
-        if neighbors is not None:
-            if queries is None:
-                raise DataError("neighbors were given without the queries that they are the neighbours of.")
-            neighbors = validate.row_numbers(
-                neighbors, len(vectors), name="neighbors", least=-1, what="rows of the base"
-            )
+        neighbors = checked_neighbors(queries, neighbors, len(vectors))
         calls = []
         for shard in range(self.n_shards):
             arguments = {"base": vectors[shard :: self.n_shards], "queries": queries, "metric": metric}
@@ -209,10 +201,7 @@ class ShardedIRLIIndex(Fitted):
         ------
         NotFittedError, DataError
         """
-        new = self._vectors(vectors, "add", "vectors")
-        ids = np.arange(self._n_ids, self._n_ids + len(new), dtype=np.int64)
-        if self._n_ids + len(new) > validate.MAX_COLUMNS:
-            raise DataError(f"An index can't hold more than {validate.MAX_COLUMNS} vectors.")
+        new, ids = self._numbered(vectors)
         shards = ids % self.n_shards_
         self._ask(
             [
@@ -223,79 +212,31 @@ class ShardedIRLIIndex(Fitted):
         self._n_ids, self.n_vectors_, self._source = self._n_ids + len(new), self.n_vectors_ + len(new), None
         return ids.astype(np.int32)
 
-    def remove(self, ids: Any) -> None:
-        """Remove vectors; as :meth:`IRLIIndex.remove`.
+    def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        self._need_fit("removed")
+        found = self._ask([ShardCall("removed", {"ids": own}) for own in self._parted(ids)])
+        return np.concatenate([own * self.n_shards_ + shard for shard, own in enumerate(found)])
 
-        Parameters
-        ----------
-        ids : array of int
-            Each once.
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+        self._ask([ShardCall("remove", {"ids": own}) if own.size else None for own in self._parted(ids)])
+        self.n_vectors_, self._source = self.n_vectors_ - ids.size, None
 
-        Raises
-        ------
-        DataError
-            For an id that the index hasn't got, or hasn't got any more; nothing is removed then.
-        NotFittedError
-        """
-        self._need_fit("remove")
-        wanted = validate.row_numbers(ids, self._n_ids, name="ids", what="the index's vectors").ravel()
-        if wanted.size:
-            own = [wanted[wanted % self.n_shards_ == shard] // self.n_shards_ for shard in range(self.n_shards_)]
-            gone = self._ask([ShardCall("removed", {"ids": ids}) for ids in own])
-            check_removable(wanted, np.concatenate([ids * self.n_shards_ + shard for shard, ids in enumerate(gone)]))
-            self._ask([ShardCall("remove", {"ids": ids}) if ids.size else None for ids in own])
-            self.n_vectors_, self._source = self.n_vectors_ - wanted.size, None
+    def _parted(self, ids: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+        """The ids of each shard's vectors, as the shard counts them."""
+        return [ids[ids % self.n_shards_ == shard] // self.n_shards_ for shard in range(self.n_shards_)]
 
     # ---------------------------------------- searching
 
-    def search(
-        self,
-        queries: Any,
-        k: int = 10,
-        probes: int | None = None,
-        min_votes: int | None = None,
-        order: str | None = None,
-        candidates: int | str | None = None,
-        return_counts: bool = False,
-    ) -> tuple[npt.NDArray[Any], ...]:
-        """The ``k`` nearest vectors to each query among the candidates of all shards.
-
-        Parameters
-        ----------
-        queries : array of shape (n, n_dimensions_)
-        k : int
-        probes, min_votes, order, candidates
-            For each shard, instead of its own parameters; see :meth:`IRLIIndex.search`.
-        return_counts : bool
-            Also give how many vectors were compared with each query, in all shards together.
-
-        Returns
-        -------
-        ids : ndarray of int32, shape (n, k)
-        distances : ndarray of float32, shape (n, k)
-        counts : ndarray of int64, shape (n,)
-            Only with ``return_counts``.
-
-        Raises
-        ------
-        NotFittedError, DataError, ParameterError
-        """
-        vectors = self._vectors(queries, "search", "queries")
-        k = validate.count(k, "k", owner="search", high=max(self._n_ids, MOST_ANSWERS))
-        found = self._all(
-            "search", queries=vectors, k=k, probes=probes, min_votes=min_votes, order=order, candidates=candidates
-        )
+    def _search(self, queries: npt.NDArray[np.float32], k: int, options: dict[str, Any]) -> Answers:
+        answers = self._all("search", queries=queries, k=k, **options)
         ids = np.concatenate(
-            [np.where(own >= 0, own * self.n_shards_ + shard, -1) for shard, (own, _, _) in enumerate(found)], axis=1
+            [np.where(own >= 0, own * self.n_shards_ + shard, -1) for shard, (own, _, _) in enumerate(answers)], axis=1
         )
-        distances = np.concatenate([one[1] for one in found], axis=1)
+        distances = np.concatenate([one[1] for one in answers], axis=1)
         nearness = -distances if self._metric == "inner_product" else distances
         best = np.lexsort((ids, nearness), axis=-1)[:, :k]
-        answer = (
-            np.take_along_axis(ids, best, axis=1).astype(np.int32),
-            np.take_along_axis(distances, best, axis=1),
-        )
-        return (*answer, sum(one[2] for one in found)) if return_counts else answer
+        nearest = np.take_along_axis(ids, best, axis=1).astype(np.int32), np.take_along_axis(distances, best, axis=1)
+        return *nearest, np.sum([one[2] for one in answers], axis=0)
 
     def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> list[Tuning]:
         """Set each shard to what finds enough of the nearest in its own part; see :meth:`IRLIIndex.tune`.
@@ -316,7 +257,7 @@ class ShardedIRLIIndex(Fitted):
         ------
         NotFittedError, DataError, ParameterError
         """
-        asked = None if queries is None else self._vectors(queries, "tune", "queries")
+        asked = None if queries is None else self._comparable(queries, "tune", "queries")
         self._need_fit("tune")
         tunings = self._all("tune", queries=asked, recall=recall, k=k, order=order)
         self._source = None
@@ -329,13 +270,12 @@ class ShardedIRLIIndex(Fitted):
         ------
         NotFittedError, DataError
         """
-        asked = None if queries is None else self._vectors(queries, "report", "queries")
+        asked = None if queries is None else self._comparable(queries, "report", "queries")
         self._need_fit("report")
         return self._all("report", queries=asked)
 
-    def _vectors(self, vectors: Any, action: str, name: str) -> npt.NDArray[np.float32]:
-        self._need_fit(action)
-        return comparable(vectors, self._metric, n_dimensions=self.n_dimensions_, name=name)
+    def _space(self) -> tuple[str, int, int]:
+        return self._metric, self.n_dimensions_, self._n_ids
 
     # ---------------------------------------- processes and folders
 

@@ -1,4 +1,4 @@
-"""Vectors of an index, verified, of unit length where only angles count; and the queries that it is trained on."""
+"""Vectors as an index takes them, verified, of unit length where only angles count; queries that it is trained on."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
+from sylvan.models.base import MOST_ANSWERS
+from sylvan.models.fitted import Fitted
 from sylvan.ranking.vectors import METRICS, exact_neighbors
 
 __all__ = [
-    "FARTHEST",
-    "TrainingQueries",
-    "Vectors",
-    "check_metric",
-    "comparable",
-    "need_directions",
-    "owned",
-    "training_queries",
-]
+    "FARTHEST", "Answers", "TrainingQueries", "VectorIndex", "Vectors", "check_metric", "checked_neighbors",
+    "comparable", "need_directions", "owned", "training_queries",
+]  # fmt: skip
 
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
@@ -32,6 +28,7 @@ _SHARE, _MOST = 10, 1000  # one query in so many is held out, and no more than s
 
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.integer[Any]]
+Answers = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.int64]]  # ids, distances, counts
 
 
 def comparable(vectors: Any, metric: str, **checks: Any) -> Vectors:
@@ -99,6 +96,130 @@ def owned(rows: Vectors, given: Any) -> Vectors:
     return plain
 
 
+def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
+    """The neighbours that a user gave beside queries, or None.
+
+    Raises
+    ------
+    DataError
+        When they aren't rows of the base, or there are no queries.
+    """
+    if neighbors is None:
+        return None
+    if queries is None:
+        raise DataError("neighbors were given without the queries that they are the neighbours of.")
+    return validate.row_numbers(neighbors, n_base, name="neighbors", least=-1, what="rows of the base")
+
+
+class VectorIndex(Fitted):
+    """What an index of vectors and one in shards have in common: what they are asked, and how it is checked."""
+
+    def _space(self) -> tuple[str, int, int]:
+        """The metric, the width of a vector, and the number of ids."""
+        raise TypeError(f"{type(self).__name__} is abstract: it has no vectors.")
+
+    def _comparable(self, vectors: Any, action: str, name: str) -> Vectors:
+        self._need_fit(action)
+        metric, n_dimensions, _ = self._space()
+        return comparable(vectors, metric, n_dimensions=n_dimensions, name=name)
+
+    def _numbered(self, vectors: Any) -> tuple[Vectors, npt.NDArray[np.int64]]:
+        """Vectors to be added, and their ids."""
+        new, n_before = self._comparable(vectors, "add", "vectors"), self._space()[2]
+        if n_before + len(new) > validate.MAX_COLUMNS:
+            raise DataError(f"An index can't hold more than {validate.MAX_COLUMNS} vectors.")
+        return new, np.arange(n_before, n_before + len(new), dtype=np.int64)
+
+    def remove(self, ids: Any) -> None:
+        """Remove vectors: no search finds them any more, and they are overwritten with zeros.
+
+        The ids of all others stay as they are, and removed ids aren't given to new vectors. Searches that run at the
+        same time go on with the index as it was. The arrays are copied: many at once are better than one by one.
+
+        Parameters
+        ----------
+        ids : array of int
+            Each once.
+
+        Raises
+        ------
+        DataError
+            For an id that the index hasn't got, or hasn't got any more; nothing is removed then.
+        NotFittedError
+        """
+        self._need_fit("remove")
+        wanted = validate.row_numbers(ids, self._space()[2], name="ids", what="the index's vectors").ravel()
+        if wanted.size:
+            _check_removable(wanted, self.removed(wanted))
+            self._remove(wanted)
+
+    def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of ``ids``, each below the number of ids there are, that were removed."""
+        raise TypeError(f"{type(self).__name__} is abstract: it has no vectors.")
+
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+        raise TypeError(f"{type(self).__name__} is abstract: it has no vectors.")
+
+    def search(
+        self,
+        queries: Any,
+        k: int = 10,
+        probes: int | None = None,
+        min_votes: int | None = None,
+        order: str | None = None,
+        candidates: int | str | None = None,
+        return_counts: bool = False,
+    ) -> tuple[npt.NDArray[Any], ...]:
+        """The ``k`` nearest vectors to each query among its candidates.
+
+        Parameters
+        ----------
+        queries : array of shape (n, n_dimensions_)
+        k : int
+            Vectors a query; where there are fewer candidates, or fewer vectors, the row ends in id -1.
+        probes, min_votes, order, candidates
+            Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all that
+            are found.
+        return_counts : bool
+            Also give how many vectors were compared with each query, in all shards together.
+
+        Returns
+        -------
+        ids : ndarray of int32, shape (n, k)
+        distances : ndarray of float32, shape (n, k)
+            Nearest first, lower id first among equals: Euclidean distances, 1 - cosines, or inner products, of which
+            the largest come first. Infinite where the id is -1 (-inf for inner products).
+        counts : ndarray of int64, shape (n,)
+            Only with ``return_counts``.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        vectors = self._comparable(queries, "search", "queries")
+        k = validate.count(k, "k", owner="search", high=max(self._space()[2], MOST_ANSWERS))
+        options = {"probes": probes, "min_votes": min_votes, "order": order, "candidates": candidates}
+        answers = self._search(vectors, k, options)
+        return answers if return_counts else answers[:2]
+
+    def _search(self, queries: Vectors, k: int, options: dict[str, Any]) -> Answers:
+        raise TypeError(f"{type(self).__name__} is abstract: it has no search.")
+
+
+def _check_removable(ids: Ids, removed: Ids) -> None:
+    """Refuse to remove what isn't there any more, and anything twice.
+
+    Raises
+    ------
+    DataError
+    """
+    if removed.size:
+        raise DataError(f"ids holds {int(removed[0])}, but that vector was removed before.")
+    numbers, times = np.unique(ids, return_counts=True)
+    if (times > 1).any():
+        raise DataError(f"ids holds {int(numbers[times.argmax()])} more than once.")
+
+
 @dataclass(frozen=True)
 class TrainingQueries:
     """Queries with their nearest base vectors as an indicator, and the same of queries that are held out.
@@ -135,14 +256,13 @@ def training_queries(
         When an array is malformed, the two differ in length, or a neighbour isn't a row of the base.
     """
     if queries is None:
-        if neighbors is not None:
-            raise DataError("neighbors were given without the queries that they are the neighbours of.")
+        checked_neighbors(queries, neighbors, len(base))
         return _sampled_queries(base, metric, n_queries, n_neighbors, seed, n_jobs)
     vectors = comparable(queries, metric, n_dimensions=base.shape[1], name="queries", min_rows=1, owner="the base")
-    if neighbors is None:
-        ids: Ids = _nearest(vectors, base, min(n_neighbors, len(base)), metric, n_jobs)
+    ids = checked_neighbors(queries, neighbors, len(base))
+    if ids is None:
+        ids = _nearest(vectors, base, min(n_neighbors, len(base)), metric, n_jobs)
     else:
-        ids = validate.row_numbers(neighbors, len(base), name="neighbors", least=-1, what="rows of the base")
         if ids.ndim != 2 or len(ids) != len(vectors) or not ids.shape[1]:
             raise DataError(
                 f"neighbors must have a row for each of the {len(vectors)} queries. Got shape {ids.shape} instead."
