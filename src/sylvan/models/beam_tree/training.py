@@ -65,8 +65,8 @@ class Learning:
     ----------
     examples : Examples
     training : ClassTraining
-        Its learning rate stands for nothing where ``auto`` says that one is to be chosen.
     auto : bool
+        Whether learning rates are tried, of which the best takes the place of the training's own.
     noise : ClassNoise or None
     tree : LabelTree or {"kmeans", "random", "frequency"}
     branching, beam, epochs : int
