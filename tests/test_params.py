@@ -161,3 +161,13 @@ def test_misuse_says_what_to_write() -> None:
 
     with pytest.raises(TypeError, match=r"@parameterized is for subclasses of Parameterized"):
         parameterized(dict)  # type: ignore[type-var]
+
+
+def test_a_subclass_may_have_a_constructor_of_its_own() -> None:
+    class Own(Base):
+        def __init__(self, scale: float) -> None:
+            super().__init__(int(3 * scale))
+
+    Own(1.0).check_params()
+    with pytest.raises(ParameterError, match="'width' parameter of Own"):
+        Own(-1.0).check_params(["width"])

@@ -303,7 +303,9 @@ class Parameterized:
         ParameterError
             For the first parameter out of its range, with the range and the value received.
         """
-        values = {name: getattr(self, name) for name in (self.parameter_names() if names is None else names)}
+        names = self.parameter_names() if names is None else names
+        # A subclass with a constructor of its own needn't have what it takes as attributes.
+        values = {name: getattr(self, name) for name in names if name in self.constraints or hasattr(self, name)}
         check_values(self.constraints, type(self).__name__, **values)
         for name, part in values.items():
             if isinstance(part, Parameterized):
