@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 
+import pytest
 from hypothesis import settings
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -36,6 +37,14 @@ if "TMPDIR" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os.environ and 
 # A suite that was started in the background ignores Ctrl-C, and so would the commands whose Ctrl-C is tested.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Each of several processes begins with a stretch of the tests, so that what a file makes is made once."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "worksteal"
+
 
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True)

@@ -14,6 +14,8 @@ from sylvan import XRLinear
 class TestXRLinear(MatrixContract):
     """A tree of three layers."""
 
+    anew = "spawn"
+
     def make(self, **params: Any) -> XRLinear:
         return XRLinear(**{"branching": 2, "max_leaf": 3, "n_jobs": 1, **params})
 

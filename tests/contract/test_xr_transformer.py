@@ -44,6 +44,8 @@ class _Encoded(RankingContract):
 class TestFrozen(_Encoded):
     """Vectors that nothing was learned of, beside TF-IDF."""
 
+    anew = "spawn"
+
     def make(self, **params: Any) -> Any:
         return self.made(XRTransformer, frozen=True, **params)
 
@@ -52,11 +54,11 @@ class TestXRTransformer(_Encoded):
     """Fine-tuned down the tree."""
 
     def make(self, **params: Any) -> Any:
-        return self.made(XRTransformer, matcher=TransformerMatcher(epochs=3.0), **params)
+        return self.made(XRTransformer, matcher=TransformerMatcher(epochs=2.0), **params)
 
 
 class TestXTransformer(_Encoded):
     """Fine-tuned to find clusters."""
 
     def make(self, **params: Any) -> Any:
-        return self.made(XTransformer, matcher=TransformerMatcher(epochs=6.0), **params)
+        return self.made(XTransformer, matcher=TransformerMatcher(epochs=4.0), **params)
