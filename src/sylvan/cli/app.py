@@ -22,19 +22,19 @@ __all__ = ["cli", "run"]
 
 VERBS = {
     "train": "Train a model on text or matrices and save it in a folder.",
-    "ensemble": "Join saved models into one that answers with all of them.",
+    "ensemble": "Combine saved models into an ensemble.",
     "predict": "Rank the labels of each row of a file with a saved model.",
     "evaluate": "Measure a saved model on a file with known labels.",
-    "index": "Index vectors, to search for the nearest of them.",
-    "search": "Find the nearest vectors to each of a file's in a saved index.",
-    "inspect": "Show what a saved model is made of.",
-    "explain": "Say why a saved model gives a label to a row, or doesn't.",
-    "convert": "Turn a file of texts or a matrix into another format.",
-    "import": "Bring a model of libpecos, omikuji or napkinXC over.",
-    "plan": "Say what time, memory and disk a training would take.",
+    "index": "Index vectors for nearest-neighbour search.",
+    "search": "Find the nearest vectors in a saved index.",
+    "inspect": "Show what a saved model contains.",
+    "explain": "Explain why a saved model gives a label to a row, or doesn't.",
+    "convert": "Convert a file of texts or a matrix to another format.",
+    "import": "Import a model of libpecos, omikuji or napkinXC.",
+    "plan": "Estimate the time, memory and disk space of a training.",
     "task": "Train a network with a softmax over many classes (PyTorch).",
-    "demo": "Train, measure and try a model on the bundled real sample.",
-    "completion": "Print what makes a shell complete sylvan's commands.",
+    "demo": "Train, measure and try a model on the bundled sample.",
+    "completion": "Print the shell completion script.",
 }
 # Verbs that aren't called as their modules: Python keeps one name for itself, and a plan is the same command as a
 # training.
@@ -65,7 +65,7 @@ class _Verbs(LazyGroup):
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """Picks the few right answers out of an enormous set of possible ones.
+    """Picks the few right labels out of very many.
 
     \b
     Examples:

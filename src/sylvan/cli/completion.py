@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(self.lines.items()))
 
 
-@click.command("completion", short_help="Print what makes a shell complete sylvan's commands.")
+@click.command("completion", short_help="Print the shell completion script.")
 @click.argument("shell", metavar="SHELL", type=click.Choice(tuple(_START)))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

@@ -47,7 +47,7 @@ def config_option(command: Any) -> Any:
     """``--config FILE``, read before every other option, which are its to preset."""
     return click.option(
         "--config", metavar="FILE", is_eager=True, expose_value=False, callback=_preset,
-        help="Options and parameters from a TOML file; the command line goes before it.",
+        help="Options and parameters from a TOML file; the command line overrides it.",
     )(command)  # fmt: skip
 
 

@@ -25,7 +25,7 @@ _REFUSED = {
 }
 
 
-@click.command("convert", short_help="Turn a file of texts or a matrix into another format.")
+@click.command("convert", short_help="Convert a file of texts or a matrix to another format.")
 @click.argument("input_", metavar="IN")
 @click.argument("output", metavar="OUT")
 @click.option("--to", type=click.Choice((*_TARGETS, _PAIR)),
@@ -33,7 +33,7 @@ _REFUSED = {
 @click.option("--from", "from_", type=click.Choice(tuple(FORMATS)), help="The same as --format.")
 @click.option("--output-labels", metavar="Y.npz", help="Where to write the labels of an .npz, .npy or csr.")
 @click.option("--output-items", metavar="FILE", help="Where to write the labels' names of PECOS's text files.")
-@click.option("--output-separator", metavar="TEXT", help="What parts the labels in a cell of OUT. [default: ;]")
+@click.option("--output-separator", metavar="TEXT", help="Separator of the labels in a cell of OUT. [default: ;]")
 @click.option("--split", default="trn", show_default=True, help="Which part of a pair: X.trn.npz, X.tst.npz.")
 @click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS) that turn labels into URIs.")
 @click.option("--one-line", is_flag=True, help="Write blanks for line breaks in texts, where the format has none.")

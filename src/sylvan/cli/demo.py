@@ -19,7 +19,7 @@ _AT = (1, 3, 5)
 _EXAMPLES = 5
 
 
-@click.command("demo", short_help="Train, measure and try a model on the bundled real sample.")
+@click.command("demo", short_help="Train, measure and try a model on the bundled sample.")
 @click.option("--model", "folder", default="sylvan-demo", show_default=True, metavar="DIR", help="Where to save it.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
 @shared_options

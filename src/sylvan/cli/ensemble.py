@@ -11,11 +11,11 @@ from sylvan.cli.options import input_options, shared_options
 __all__ = ["command"]
 
 
-@click.command("ensemble", short_help="Join saved models into one that answers with all of them.")
+@click.command("ensemble", short_help="Combine saved models into an ensemble.")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--model", "target", required=True, metavar="FOLDER", help="Where to save the ensemble.")
 @click.option("--weights", metavar="W,W,...", help="A weight for each model; equal ones by default.")
-@click.option("--fit-weights", "holdout", metavar="FILE", help="Choose the weights for rows no model was trained on.")
+@click.option("--fit-weights", "holdout", metavar="FILE", help="Choose the weights on rows not used for training.")
 @click.option("--how", type=click.Choice(("score", "count", "rank")), default="score", show_default=True,
               help="Mean score, votes, or mean of 1 / place.")  # fmt: skip
 @input_options
@@ -23,7 +23,7 @@ __all__ = ["command"]
 def command(
     models: tuple[str, ...], target: str, weights: str | None, holdout: str | None, how: str, **given: Any
 ) -> None:
-    """Join the models in the folders MODEL into one; nothing is trained.
+    """Combine the models in the folders MODEL into an ensemble; nothing is trained.
 
     All take text, or all take matrices of the same features.
 

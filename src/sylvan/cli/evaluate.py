@@ -17,18 +17,17 @@ __all__ = ["command"]
 @click.argument("model", metavar="MODEL")
 @click.argument("test", metavar="TEST")
 @click.option("-k", "at", multiple=True, default=("1", "3", "5"), callback=cutoffs, metavar="K",
-              help="Cut-offs, as in -k 1,3,5 or -k 1 -k 10. [default: 1,3,5]")  # fmt: skip
+              help="Cut-offs, such as -k 1,3,5 or -k 1 -k 10. [default: 1,3,5]")  # fmt: skip
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
 @click.option("--figure", "figures", multiple=True, metavar="FILE",
-              help="Draw precision and recall against k, and how far the probabilities hold (.png, .svg, "
-              ".pdf).")  # fmt: skip
+              help="Draw precision and recall against k, and reliability (.png, .svg, .pdf).")  # fmt: skip
 @click.option("--propensity-a", type=click.FloatRange(min=0), default=0.55, show_default=True, metavar="A",
               help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")  # fmt: skip
 @click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
               help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.")  # fmt: skip
 @ranking_option
-@click.option("--filter-labels", metavar="FILE", help="Answers that don't count, a row and a label a line (the XMC "
-              "repository's filter_labels_test.txt).")  # fmt: skip
+@click.option("--filter-labels", metavar="FILE", help="Answers that don't count, one row and label per line (the XMC "
+                                                      "repository's filter_labels_test.txt).")  # fmt: skip
 @device_option
 @input_options
 @shared_options
@@ -45,11 +44,11 @@ def command(
     filter_labels: str | None,
     **given: Any,
 ) -> None:
-    """Measure the model in the folder MODEL on TEST (- for stdin), which holds the right labels too.
+    """Measure the model in the folder MODEL on TEST (- for stdin), which also contains the correct labels.
 
-    Rows count when the model knows at least one of their labels. PSP weighs a label by how rare it was
-    in training. ECE is how far probabilities are from the share that is right (raw: before calibration); the
-    second table is recall of labels by how often they were in training, cut into thirds of all its labels.
+    Rows count if the model knows at least one of their labels. PSP gives labels that are rare in training more weight.
+    ECE is the difference between probabilities and the share that is correct (raw: before calibration). The second
+    table is recall by the labels' frequency in training, in three groups with a third of all its labels each.
 
     \b
     Examples:

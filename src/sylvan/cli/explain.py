@@ -18,7 +18,7 @@ __all__ = ["command"]
 _WIDTH = 100
 
 
-@click.command("explain", short_help="Say why a saved model gives a label to a row, or doesn't.")
+@click.command("explain", short_help="Explain why a saved model gives a label to a row, or doesn't.")
 @click.argument("model", metavar="MODEL")
 @click.argument("input_", metavar="[INPUT]", required=False)
 @click.option("--text", metavar="TEXT", help="The text to explain, instead of a row of INPUT.")
@@ -33,8 +33,8 @@ _WIDTH = 100
               ".npz, the labels with --labels); or a saved model of neighbors.")  # fmt: skip
 @click.option("--neighbors", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="N",
               help="How many of them.")  # fmt: skip
-@click.option("--feature-names", metavar="FILE", help="For matrices: what columns are called, a line each.")
-@click.option("--label-names", metavar="FILE", help="For matrices: what labels are called, a line each.")
+@click.option("--feature-names", metavar="FILE", help="For matrices: names of the columns, one per line.")
+@click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per line.")
 @click.option("--html", metavar="FILE", help="Write a page for the browser.")
 @click.option("--json", "json_", metavar="FILE", help="Write the data (- for stdout alone).")
 @ranking_option

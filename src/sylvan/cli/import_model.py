@@ -18,24 +18,24 @@ _LIBRARIES = ("libpecos", "omikuji", "napkinxc")
 _TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
 
 
-@click.command("import", short_help="Bring a model of libpecos, omikuji or napkinXC over.")
+@click.command("import", short_help="Import a model of libpecos, omikuji or napkinXC.")
 @click.argument("source", metavar="FOLDER")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
-@click.option("--from", "library", type=click.Choice(_LIBRARIES), help="Its library; the files say it by default.")
+@click.option("--from", "library", type=click.Choice(_LIBRARIES), help="The library; by default recognised.")
 @click.option("--weight-dtype", type=click.Choice(tuple(reversed(WEIGHT_DTYPES))), default="float32", show_default=True,
-              help="How weights are stored; uint8 rounds them, and makes the model half as large.")  # fmt: skip
+              help="How weights are stored; uint8 rounds them and halves the size of the model.")  # fmt: skip
 @click.option("--beam", type=click.IntRange(min=1), metavar="N", help="Nodes followed per layer, instead of its own.")
 @click.option("--labels", metavar="FILE",
-              help="Names of the labels, one a line from label 0 on; together with --vectorizer.")  # fmt: skip
+              help="Names of the labels, one per line from label 0 on; together with --vectorizer.")  # fmt: skip
 @click.option("--vectorizer", metavar="DIR", help="A saved TfidfVectorizer that makes the model's features from "
               "text; together with --labels.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="No summary.")
 @click.pass_context
 def command(ctx: click.Context, /, source: str, folder: str, labels: str | None, quiet: bool, **given: Any) -> None:
-    """Read the model that another library saved in FOLDER, and save it as one of Sylvan's in DIR.
+    """Read a model of another library from FOLDER, and save it as a Sylvan model in DIR.
 
-    It ranks as it did there. FOLDER is what libpecos's XLinearModel.save or omikuji's Model.save wrote, or the output
-    folder of a PLT, BR or OVR model of napkinXC. With --labels and --vectorizer it becomes a model over text.
+    It ranks as before. FOLDER was written by libpecos's XLinearModel.save or omikuji's Model.save, or is the output
+    folder of a PLT, BR or OVR model of napkinXC. With --labels and --vectorizer it becomes a model of texts.
 
     \b
     Examples:

@@ -26,28 +26,28 @@ class _IndexCommand(click.Command):
             formatter.write_dl(describe_parameters(IRLIIndex))
 
 
-@click.command("index", cls=_IndexCommand, short_help="Index vectors, to search for the nearest of them.")
+@click.command("index", cls=_IndexCommand, short_help="Index vectors for nearest-neighbour search.")
 @click.argument("base", metavar="BASE")
 @click.option("--index", "folder", required=True, metavar="DIR", help="Where to save the index.")
 @click.option("--metric", metavar="NAME", help="The same as --set metric=NAME: euclidean, angular or inner_product.")
-@click.option("--queries", metavar="FILE", help="Vectors to train on, such as will be asked; rows of BASE by default.")
+@click.option("--queries", metavar="FILE", help="Typical queries to train on; rows of BASE by default.")
 @click.option("--neighbors", metavar="FILE",
               help="The nearest rows of BASE to each of --queries, as an array of row numbers.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="A parameter of the index (below); give it again for several.")  # fmt: skip
+              help="A parameter of the index (below); repeat it for several.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
 @click.option("--shards", type=click.IntRange(min=1), metavar="N",
-              help="Part the vectors into so many, each with a process.")  # fmt: skip
-@click.option("--recall", type=float, metavar="R", help="Set probes, min_votes and candidates to what finds this "
-              "share of the 10 nearest at least cost.")  # fmt: skip
-@click.option("--tune-on", metavar="FILE", help="Vectors to choose them with, none of --queries; BASE's by default.")
+              help="Divide the vectors into this many shards, each with its own process.")  # fmt: skip
+@click.option("--recall", type=float, metavar="R", help="Set probes, min_votes and candidates for this recall of the "
+                                                        "10 nearest at the lowest cost.")  # fmt: skip
+@click.option("--tune-on", metavar="FILE", help="Vectors for choosing them, none of --queries; default: BASE.")
 @click.option("--figure", "figures", multiple=True, metavar="FILE", help="Draw the report (PNG, SVG or PDF).")
 @resume_options
 @shared_options
 @config_option
 @click.pass_context
 def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None:
-    """Index the vectors in the file BASE, to find the nearest of them to other vectors.
+    """Index the vectors in the file BASE for nearest-neighbour search.
 
     Vectors are the rows of a .npy file, or of the one array in an .npz file. A vector's id is the number of its row,
     from 0. Training needs PyTorch: pip install "sylvan[neural]".

@@ -12,14 +12,14 @@ from sylvan.cli.options import shared_options
 __all__ = ["command"]
 
 
-@click.command("inspect", short_help="Show what a saved model is made of.")
+@click.command("inspect", short_help="Show what a saved model contains.")
 @click.argument("model", metavar="MODEL")
 @click.option("--labels", "n_labels", type=click.IntRange(0), default=0, metavar="N", help="List the N most frequent.")
 @click.option("--levels", type=click.IntRange(0, 64), default=2, show_default=True, metavar="N",
               help="Layers of a tree drawn.")  # fmt: skip
 @click.option("--branches", type=click.IntRange(1, 10_000), default=6, show_default=True, metavar="N",
               help="Children drawn of a node: those that training saw most often.")  # fmt: skip
-@click.option("--label-names", metavar="FILE", help="For matrices: what labels are called, a line each.")
+@click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per line.")
 @click.option("--json", "json_", metavar="FILE", help="Write the card as data (- for stdout alone).")
 @click.option("--dot", metavar="FILE", help="Write the drawing for Graphviz (- for stdout alone).")
 @click.option("--svg", metavar="FILE", help="Write the drawing as a picture (- for stdout alone).")

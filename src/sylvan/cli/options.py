@@ -44,7 +44,7 @@ shared_options = together(
     click.option("--debug", is_flag=True, expose_value=False, callback=_remember_debug, hidden=True),
     click.option("--quiet", "-q", is_flag=True, help="No progress bars and no summary."),
     click.option("--threads", type=click.IntRange(min=1), metavar="N",
-                 help="Number of threads; every core this process may use by default."),
+                 help="Number of threads; by default every core that this process may use."),
 )  # fmt: skip
 device_option = click.option(
     "--device", metavar="NAME", help="Where the text encoder computes, for models with one: auto, cpu or cuda."
@@ -56,22 +56,22 @@ ranking_option = click.option(
 # How an input file is to be read: its format, its fields and where its labels are.
 input_options = together(
     click.option("--first-feature", type=click.Choice(("0", "1")),
-                 help="Number of the first feature in svmlight; the file decides by default."),
+                 help="Number of the first feature in svmlight; by default found from the file."),
     click.option("--weighted-labels", is_flag=True, default=None,
                  help="Labels of XMC text or svmlight are written as label:weight."),
-    click.option("--labels", metavar="Y.npz", help="Labels of a matrix whose file holds none (CSR .npz)."),
+    click.option("--labels", metavar="Y.npz", help="Labels of a matrix file without labels (CSR .npz)."),
     click.option("--items", metavar="FILE", help="Names of the labels of PECOS's text files, the first for id 0."),
-    click.option("--header/--no-header", default=None, help="Whether a table's first row names its columns; it "
-                 "does by default, unless they are given by number."),
-    click.option("--label-separator", metavar="TEXT", help="What parts the labels in a cell of a table. "
+    click.option("--header/--no-header", default=None, help="Whether a table's first row has column names; by default "
+                                                            "it has, unless columns are given by number."),
+    click.option("--label-separator", metavar="TEXT", help="Separator of the labels in a cell of a table. "
                  "[default: ;, or blanks in Annif's CSV]"),
     click.option("--labels-field", metavar="NAME", help="Field or column of labels, or its number from 1. "
                  "[default: labels, or the model's]"),
     click.option("--text-field", "text_fields", multiple=True, metavar="NAME",
-                 help="Field or column of text, or its number from 1; give it again to join several. "
+                 help="Field or column of text, or its number from 1; repeat it to join several. "
                  "[default: text, or the model's]"),
     click.option("--format", "format_", type=click.Choice(tuple(FORMATS)),
-                 help="Format of the input; guessed from its name and its content by default."),
+                 help="Format of the input; by default recognised by name and content."),
 )  # fmt: skip
 
 

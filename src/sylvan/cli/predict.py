@@ -17,20 +17,20 @@ __all__ = ["command"]
 @click.argument("model", metavar="MODEL")
 @click.argument("input_", metavar="INPUT", default="-")
 @click.option("-k", "k", type=click.IntRange(min=1),
-              help="Labels a row, at most. [default: 10; beside a rule, what it picks]")  # fmt: skip
-@click.option("--proba", is_flag=True, help="Write probabilities in place of scores.")
-@click.option("--threshold", type=float, metavar="P", help="Rule: labels of at least this probability.")
-@click.option("--expected", metavar="f1", help="Rule: as many labels as make a row's expected F1 greatest.")
+              help="Maximum number of labels per row. [default: 10; with a rule, what it selects]")  # fmt: skip
+@click.option("--proba", is_flag=True, help="Write probabilities instead of scores.")
+@click.option("--threshold", type=float, metavar="P", help="Rule: labels with at least this probability.")
+@click.option("--expected", metavar="f1", help="Rule: the number of labels with the highest expected F1.")
 @click.option("--precision", type=float, metavar="P",
-              help="Rule: as many labels as keep the expected precision, such as 0.9.")  # fmt: skip
+              help="Rule: the longest list with this expected precision, such as 0.9.")  # fmt: skip
 @click.option("--output", "-o", default="-", metavar="FILE",
               help="Where to write: JSONL, or a CSR matrix when it ends in .npz; stdout by default.")  # fmt: skip
 @click.option("--allowed", metavar="FILE",
-              help="Answer with these labels alone: names (ids for a matrix model), one a line.")  # fmt: skip
+              help="Answer only with these labels: names (ids for a matrix model), one per line.")  # fmt: skip
 @click.option("--denied", metavar="FILE", help="Don't answer with these labels; the same form.")
 @ranking_option
-@click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS) whose labels are written for URIs, "
-              "which stand beside them as uris.")  # fmt: skip
+@click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS): write their labels for URIs, and the "
+                                                   "URIs as uris.")  # fmt: skip
 @click.option("--language", metavar="CODE", help="Language of those labels, such as en.")
 @device_option
 @input_options
@@ -52,10 +52,10 @@ def command(
 ) -> None:
     """Rank the labels of each row of INPUT (- for stdin) with the model in the folder MODEL.
 
-    For a model trained on text, INPUT is JSONL, plain text (one text a line), CSV, TSV,
+    For a model trained on text, INPUT is JSONL, plain text (one text per line), CSV, TSV,
     fastText's or PECOS's lines, one of Annif's corpora or Parquet; otherwise a matrix.
-    Each line of the output is {"labels": [...], "scores": [...]}, best first; with --proba or
-    one of the rules for when to stop (--threshold, --expected, --precision) {"labels": [...],
+    Each line of the output is {"labels": [...], "scores": [...]}, best first; with --proba or one of the stopping rules
+    (--threshold, --expected, --precision) {"labels": [...],
     "probabilities": [...]}, where a list may be empty.
 
     \b
@@ -85,7 +85,7 @@ def command(
     source = open_input(input_, given, loaded)
     check_kind(loaded, model, source)
     if input_ == "-" and sys.stdin.isatty() and not given["quiet"]:
-        click.echo("Reading from the terminal, one row a line, until Ctrl-D.", err=True)
+        click.echo("Reading from the terminal, one row per line, until Ctrl-D.", err=True)
     with (
         quiet(given["quiet"]),
         open_predictions(output, loaded.n_labels_, subjects, "scores" if rule is None else "probabilities") as writer,

@@ -19,12 +19,12 @@ def resume_options(function: Any) -> Any:
         click.option(
             "--resume/--no-resume",
             default=None,
-            help="Go on from where an interrupted training stopped, or begin anew although there is one.",
+            help="Resume an interrupted training, or start again although there is one.",
         ),
         click.option(
             "--checkpoint",
             metavar="DIR",
-            help="Where finished parts lie until the model is saved. [default: the model's folder with .training]",
+            help="Folder for finished parts until the model is saved. [default: the model's folder with .training]",
         ),
     ):
         function = option(function)
@@ -35,11 +35,11 @@ def work_options(function: Any) -> Any:
     """``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``."""
     function = resume_options(function)
     for option in (
-        click.option("--force", is_flag=True, help="Train even where the plan says that there is too little memory."),
+        click.option("--force", is_flag=True, help="Train even if the plan says that there is too little memory."),
         click.option(
             "--memory-limit",
             metavar="SIZE",
-            help="Train within so much memory, as in 2GB or 500MB; what is finished then lies in files.",
+            help="Memory limit for training, such as 2GB or 500MB; finished parts are written to files.",
         ),
     ):
         function = option(function)

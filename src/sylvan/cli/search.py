@@ -15,15 +15,15 @@ __all__ = ["command"]
 _ROWS = 4096  # queries between two movements of the progress bar
 
 
-@click.command("search", short_help="Find the nearest vectors to each of a file's in a saved index.")
+@click.command("search", short_help="Find the nearest vectors in a saved index.")
 @click.argument("index", metavar="INDEX")
 @click.argument("queries", metavar="QUERIES")
-@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Vectors a query.")
-@click.option("--probes", type=int, metavar="N", help="Buckets looked into, a repetition.")
+@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Vectors per query.")
+@click.option("--probes", type=int, metavar="N", help="Buckets opened per repetition.")
 @click.option("--min-votes", type=int, metavar="N", help="Repetitions that must agree on a vector.")
 @click.option("--order", type=click.Choice(("votes", "probability")),
-              help="By what vectors are ordered before the first are compared.")  # fmt: skip
-@click.option("--candidates", metavar="N", help="How many are compared with a query, or all.")
+              help="Order of vectors before the first are compared.")  # fmt: skip
+@click.option("--candidates", metavar="N", help="Number of vectors compared with a query, or all.")
 @click.option("--counts", is_flag=True, help="Also write how many were compared.")
 @click.option("--output", "-o", default="-", metavar="FILE", help="Where to write: JSONL; ids alone as an array when "
               "it ends in .npy; ids and distances as arrays when it ends in .npz; JSONL to stdout by "
@@ -32,9 +32,9 @@ _ROWS = 4096  # queries between two movements of the progress bar
 def command(index: str, queries: str, output: str, **given: Any) -> None:
     """Find the nearest vectors to each of QUERIES in the index in the folder INDEX.
 
-    QUERIES is a .npy file of vectors, a row each, or an .npz file of one such array. Each line of the output is
-    {"ids": [...], "distances": [...]}, nearest first; an id is a row's number in the file that was indexed. What isn't
-    given is as the index was built, or tuned.
+    QUERIES is a .npy file of vectors, one per row, or an .npz file of one such array. Each line of the output is
+    {"ids": [...], "distances": [...]}, nearest first; an id is a row number in the indexed file. Options that aren't
+    given are as the index was built or tuned.
 
     \b
     Examples:

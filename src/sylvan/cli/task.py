@@ -121,29 +121,29 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 
 _training_options = together(
     click.option("--resume/--no-resume", default=None,
-                 help="Go on from the checkpoint in --out, or begin anew although there is one."),
+                 help="Resume from the checkpoint in --out, or start again although there is one."),
     click.option("--device", default="auto", show_default=True, metavar="NAME",
-                 help="cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."),
-    click.option("--clip-norm", type=float, metavar="X", help="The most that the gradients' norm may be."),
-    click.option("--evaluate-every", type=int, metavar="N", help="Evaluate every N steps, not once an epoch."),
-    click.option("--time-limit", type=float, metavar="SECONDS", help="Stop after so long."),
+                 help="cpu, cuda, cuda:1, ...; auto takes CUDA if there is one."),
+    click.option("--clip-norm", type=float, metavar="X", help="Maximum norm of the gradients."),
+    click.option("--evaluate-every", type=int, metavar="N", help="Evaluate every N steps instead of once per epoch."),
+    click.option("--time-limit", type=float, metavar="SECONDS", help="Stop after this many seconds."),
     click.option("--max-steps", type=int, metavar="N", help="Stop after N steps."),
-    click.option("--patience", type=int, metavar="N", help="Stop after N evaluations without a better one."),
-    click.option("--epochs", type=int, default=10, show_default=True, metavar="N", help="The most epochs."),
+    click.option("--patience", type=int, metavar="N", help="Stop after N evaluations without improvement."),
+    click.option("--epochs", type=int, default=10, show_default=True, metavar="N", help="Maximum number of epochs."),
     click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, metavar="N",
-                 help="Decides all that is drawn; give it again to train once with each. [default: 0]"),
+                 help="Seed of all random numbers; repeat it to train once with each. [default: 0]"),
 )  # fmt: skip
 
 
 _model_options = together(
     click.option("--refresh-every", type=int, metavar="N",
-                 cls=_RefreshEvery, help="Steps between two builds of the sampler's index."),
+                 cls=_RefreshEvery, help="Steps between two refreshes of the sampler's index."),
     click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
-                 help="A parameter of the loss; give it again for several."),
+                 help="A parameter of the loss; repeat it for several."),
     click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
-                 help="A parameter of the sampler; give it again for several."),
+                 help="A parameter of the sampler; repeat it for several."),
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=_complete,
-                 help="A parameter of the task (below); give it again for several."),
+                 help="A parameter of the task (below); repeat it for several."),
     click.option("--samples", type=int, metavar="N", help="Negatives: the same as --set n_samples=N. [default: "
                  "the task's number, or half of the classes where that is less]"),
     click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
@@ -160,8 +160,7 @@ def _task_command(task: str) -> click.Command:
     @click.command(task, cls=_TaskCommand, short_help=TASKS[task], help=module.HELP)
     @click.argument("data", metavar="DATA...", nargs=-1, required=True)
     @click.option("--out", "folder", required=True, metavar="FOLDER",
-                  help="Where results.json, convergence.png and .svg, the checkpoint and the best model "
-                  "go.")  # fmt: skip
+                  help="Folder for results.json, convergence.png and .svg, checkpoint and best model.")  # fmt: skip
     @_model_options
     @_training_options
     @own_options

@@ -52,7 +52,7 @@ MODELS = {
     ),
     "beam-tree": _Model(
         "sylvan.models.beam_tree.beam_tree", "BeamTreeClassifier",
-        "One class a row out of very many, at a cost that hardly grows with them (CANE).", "epochs=20",
+        "One class per row out of very many, at a cost that hardly grows with them (CANE).", "epochs=20",
     ),
     "xr-transformer": _Model(
         "sylvan.models.transformer.xr_transformer", "XRTransformer",
@@ -121,7 +121,7 @@ class _Plans(_Models):
 @click.group("plan", cls=_Plans, invoke_without_command=True)
 @click.pass_context
 def plan_command(ctx: click.Context) -> None:
-    """Say how long a training would take, how much memory, and how large the model would be.
+    """Estimate the time and memory of a training, and the size of the model.
 
     \b
     Example:
@@ -132,13 +132,13 @@ def plan_command(ctx: click.Context) -> None:
 
 _text_options = together(
     click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
-                 help="A parameter of the text vectorizer (below); give it again for several."),
+                 help="A parameter of the text vectorizer (below); repeat it for several."),
     click.option("--sublinear-tf/--no-sublinear-tf", default=None, help="Count a word as 1 + log(occurrences)."),
-    click.option("--max-features", metavar="N", help="Keep the N most frequent words or n-grams only."),
-    click.option("--max-df", metavar="DF", help="Leave out what occurs in more texts than this."),
-    click.option("--min-df", metavar="DF", help="Leave out what occurs in fewer texts than this."),
+    click.option("--max-features", metavar="N", help="Keep only the N most frequent words or n-grams."),
+    click.option("--max-df", metavar="DF", help="Ignore terms in more texts than this."),
+    click.option("--min-df", metavar="DF", help="Ignore terms in fewer texts than this."),
     click.option("--analyzer", metavar="NAME", help="What is counted: word, char or char_wb n-grams."),
-    click.option("--ngrams", metavar="LOW,HIGH", help="Lengths of n-grams, as in 1,2."),
+    click.option("--ngrams", metavar="LOW,HIGH", help="Lengths of n-grams, such as 1,2."),
 )  # fmt: skip
 
 
@@ -149,18 +149,17 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.argument("train", metavar="TRAIN", required=False)
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-                  help="A parameter of the model (below); give it again for several.")  # fmt: skip
+                  help="A parameter of the model (below); repeat it for several.")  # fmt: skip
     @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
     @click.option("--device", metavar="NAME", help="The same as --set device=NAME: auto, cpu or cuda, for encoders.")
     @click.option("--label-features", metavar="Z.npz",
-                  help="Features of the labels, a row each, to cluster them by (embedding=pifa_lf).")  # fmt: skip
+                  help="Features of the labels, one row each, for clustering (embedding=pifa_lf).")  # fmt: skip
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
-    @click.option("--test", metavar="FILE", help="Measure on these rows after training, and keep the figures.")
-    @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz).")
+    @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
+    @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")
     @work_options
     @click.option("--plan", is_flag=True, default=planning, hidden=planning,
-                  help="Only say how long it would take, how much memory, and how large the model would "
-                  "be.")  # fmt: skip
+                  help="Only estimate time, memory and the size of the model.")  # fmt: skip
     @_text_options
     @input_options
     @shared_options
@@ -185,7 +184,7 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
 def _help(name: str) -> str:
     """What ``train NAME --help`` says first."""
     texts = (
-        "TRAIN holds texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's "
+        "TRAIN contains texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's "
         "corpora, Parquet)"
     )
     matrices = (
@@ -205,7 +204,7 @@ def _help(name: str) -> str:
     examples = "\n".join(f"  sylvan train {name} {line}" for line in lines)
     return (
         f"Train {MODELS[name].name} on the file TRAIN (- for stdin) and save it in a folder.\n\n"
-        f"{texts}{'' if alone else matrices}. Text files may be packed as .gz or .xz.\n\n"
+        f"{texts}{'' if alone else matrices}. Text files may be compressed as .gz or .xz.\n\n"
         f"\b\nExamples:\n{examples}"
     )
 

@@ -38,7 +38,7 @@ def _midx(line: str, **fixed: Any) -> _Known:
 _JOINT = {"learnable": "joint", "class_weights": None}  # as the paper has it; weights only did harm here
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
-    "uniform": _Known("samplers.static", "Uniform", "every class alike"),
+    "uniform": _Known("samplers.static", "Uniform", "all classes with the same probability"),
     "log-uniform": _Known("samplers.static", "LogUniform", "Zipf's law, for ids sorted by falling frequency"),
     "unigram": _Known("samplers.static", "Unigram", "classes as often as they occur (needs counts)"),
     "in-batch": _Known("samplers.in_batch", "InBatch", "the other targets of the batch"),
@@ -72,11 +72,11 @@ _LOSSES = {
     ),
     "blackout": _Known("losses.black_out", "BlackOutLoss", "discriminative loss over a weighted sample"),
     "one-vs-each": _Known("losses.logistic", "OneVsEachLoss", "a product of pairwise bounds on the softmax"),
-    "cane": _Known("losses.cane", "CANELoss", "candidates against noises"),
+    "cane": _Known("losses.cane", "CANELoss", "candidates versus noises"),
 }
 _HEADS = {
     "beam-tree": _Known(
-        "heads.beam_tree_head", "BeamTreeHead", "candidates against noises in a tree, with weights of its own"
+        "heads.beam_tree_head", "BeamTreeHead", "candidates versus noises in a tree, with its own weights"
     )
 }
 _TREES = ("frequency", "kmeans", "random")

@@ -38,8 +38,8 @@ _PARTS = ("validation", "test")
 # The options of this task alone: the holdout files, and how files are read.
 options = together(
     click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
-                 help="A parameter of the TfidfVectorizer, such as ngrams=1,2; give it again for several."),
-    click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file that holds none (CSR .npz)."),
+                 help="A parameter of the TfidfVectorizer, such as ngrams=1,2; repeat it for several."),
+    click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz)."),
     click.option("--test", metavar="FILE", help="Rows to measure the best model on."),
     click.option("--validation-labels", metavar="Y.npz", help="Labels of a --validation file that holds none."),
     click.option("--validation", metavar="FILE", help="Rows that decide which model is the best."),

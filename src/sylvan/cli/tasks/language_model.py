@@ -17,8 +17,8 @@ __all__ = ["HELP", "OWNER", "make_job", "options"]
 OWNER = ("sylvan.tasks.language_model", "LanguageModel")
 HELP = """Train a language model and measure its perplexity over the whole vocabulary.
 
-DATA is a folder with train.txt, valid.txt and test.txt, or three such files: plain text, a sentence a line, words
-parted by blanks, packed as .xz or .gz or not.
+DATA is a folder with train.txt, valid.txt and test.txt, or three such files: plain text, one sentence per line, words
+separated by blanks, compressed as .xz or .gz or not.
 
 \b
 Examples:
@@ -33,7 +33,7 @@ Examples:
 def options(command: Any) -> Any:
     """The options of this task alone."""
     return click.option(
-        "--vocabulary", metavar="FILE", help="The words to know; by default those of the training text."
+        "--vocabulary", metavar="FILE", help="The words to use; by default those of the training text."
     )(command)
 
 

@@ -42,9 +42,9 @@ options = together(
                  help="Order of a user's items: by timestamp where there are timestamps, or by line."),
     click.option("--header", is_flag=True, help="Pass over the first line, which names columns."),
     click.option("--separator", type=click.Choice(tuple(_SEPARATORS)),
-                 help="What parts fields; the first line decides by default."),
+                 help="Separator of fields; by default found from the first line."),
     click.option("--layout", type=click.Choice(("interactions", "users")),
-                 help="What stands on a line; the first 1,000 lines decide by default."),
+                 help="Contents of a line; by default found from the first 1,000 lines."),
 )  # fmt: skip
 
 
