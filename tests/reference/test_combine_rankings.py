@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import TopK, kernels, validate
-from sylvan.ranking.ensemble import WAYS, fit_weights, join, mean_score
+from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights, mean_score
 
 
-def slow_join(
+def slow_combine(
     tops: list[TopK], weights: list[float], k: int, how: str, votes: int
 ) -> tuple[list[list[int]], list[list[float]]]:
     """The same with dicts."""
@@ -50,14 +50,14 @@ def ranking(random: np.random.Generator, n: int, width: int, n_labels: int) -> T
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9), st.sampled_from(WAYS), st.integers(1, 12))
-def test_join_equals_its_reference(seed: int, n_tops: int, width: int, how: str, k: int) -> None:
+def test_combine_rankings_equals_its_reference(seed: int, n_tops: int, width: int, how: str, k: int) -> None:
     random = np.random.default_rng(seed)
     n_labels = int(random.integers(width, 40))
     tops = [ranking(random, 5, width, n_labels) for _ in range(n_tops)]
     weights = (2.0 ** -np.arange(1, n_tops + 1)).tolist()
     weights[-1] = 1 - sum(weights[:-1])  # of sum 1, and exact
-    found = join(tops, np.array(weights), k, how=how, votes=3)
-    labels, scores = slow_join(tops, weights, k, how, 3)
+    found = combine_rankings(tops, np.array(weights), k, how=how, votes=3)
+    labels, scores = slow_combine(tops, weights, k, how, 3)
     np.testing.assert_allclose(found.scores, np.array(scores, np.float32), rtol=1e-6)
     if how == "score":  # sums of the other ways are rounded, and ties need not stay ties
         assert found.labels.tolist() == labels
@@ -72,19 +72,19 @@ def test_many_rows_and_labels_beyond_any_table(n_jobs: int) -> None:
     alone = [mean_score([TopK(top.labels[[i]], top.scores[[i]]) for top in tops], 7) for i in range(1300)]
     assert found.labels.tobytes() == b"".join(top.labels.tobytes() for top in alone)
     assert found.scores.tobytes() == b"".join(top.scores.tobytes() for top in alone)
-    labels, _ = slow_join(tops, [1 / 3] * 3, 7, "score", 1)
+    labels, _ = slow_combine(tops, [1 / 3] * 3, 7, "score", 1)
     assert found.labels[0].tolist() == labels[0]
 
 
 def test_a_vote_outweighs_scores_and_scores_decide_between_equal_votes() -> None:
     one = TopK(np.array([[0, 1, 2]], np.int32), np.array([[1.0, 0.2, 0.1]], np.float32))
     two = TopK(np.array([[1, 3, 2]], np.int32), np.array([[0.3, 0.3, 0.1]], np.float32))
-    found = join([one, two], np.array([0.5, 0.5]), 4, how="count", votes=2)
+    found = combine_rankings([one, two], np.array([0.5, 0.5]), 4, how="count", votes=2)
     assert found.labels.tolist() == [[1, 0, 3, 2]]
 
 
 def precision(tops: list[TopK], truth: validate.Csr, weights: np.ndarray) -> float:
-    labels = join(tops, weights, 5).labels
+    labels = combine_rankings(tops, weights, 5).labels
     rows = [set(truth.indices[a:b].tolist()) for a, b in itertools.pairwise(truth.indptr)]
     hits = np.array([[label in row for label in found] for found, row in zip(labels.tolist(), rows, strict=True)])
     return float(sum(hits[:, :k].mean() for k in (1, 3, 5)))
