@@ -3,47 +3,62 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
+from sylvan.cli.options import together
 from sylvan.cli.session import Session
 from sylvan.errors import ModelError, ParameterError
 
-__all__ = ["resume_options", "work_options", "working"]
+__all__ = ["resume_options", "resumes", "work_options", "working"]
+
+# ``--checkpoint`` and ``--resume``.
+resume_options = together(
+    click.option("--resume/--no-resume", default=None,
+                 help="Go on from where an interrupted training stopped, or begin anew although there is one."),
+    click.option("--checkpoint", metavar="DIR", help="Where finished parts lie until the model is saved. "
+                 "[default: the model's folder with .training]"),
+)  # fmt: skip
+# ``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``.
+work_options = together(
+    resume_options,
+    click.option("--force", is_flag=True, help="Train even where the plan says that there is too little memory."),
+    click.option("--memory-limit", metavar="SIZE",
+                 help="Train within so much memory, as in 2GB or 500MB; what is finished then lies in files."),
+)  # fmt: skip
 
 
-def resume_options(function: Any) -> Any:
-    """``--checkpoint`` and ``--resume``."""
-    for option in (
-        click.option(
-            "--resume/--no-resume",
-            default=None,
-            help="Resume an interrupted training, or start again although there is one.",
-        ),
-        click.option(
-            "--checkpoint",
-            metavar="DIR",
-            help="Folder for finished parts until the model is saved. [default: the model's folder with .training]",
-        ),
-    ):
-        function = option(function)
-    return function
+def resumes(
+    session: Session, given: Mapping[str, Any], folder: str, before: str | None, remains: Callable[[], bool]
+) -> bool:
+    """Whether to go on with an earlier training; an interruption then says what remains of this one.
 
+    Parameters
+    ----------
+    session : Session
+    given : mapping
+        "resume" and "quiet" as the command line has them.
+    folder : str
+        Of this command's trainings.
+    before : str, optional
+        Where the earlier one lies, "An interrupted training lies in 'folder'"; None where there is none.
+    remains : callable
+        Says whether anything is there to go on from.
 
-def work_options(function: Any) -> Any:
-    """``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``."""
-    function = resume_options(function)
-    for option in (
-        click.option("--force", is_flag=True, help="Train even if the plan says that there is too little memory."),
-        click.option(
-            "--memory-limit",
-            metavar="SIZE",
-            help="Memory limit for training, such as 2GB or 500MB; finished parts are written to files.",
-        ),
-    ):
-        function = option(function)
-    return function
+    Raises
+    ------
+    ModelError
+        When there is an earlier training and nothing was said of it.
+    """
+    if before is not None and given["resume"] is None:
+        raise ModelError(f"{before}: --resume goes on with it, --no-resume begins anew.")
+    if before is None and given["resume"] and not given["quiet"]:
+        click.echo(f"There is nothing to resume in {folder}: training from the beginning.")
+    sentence = f"what is trained so far lies in {folder!r}: the same command with --resume goes on from there"
+    session.remains = lambda: sentence if remains() else None
+    return before is not None and bool(given["resume"])
 
 
 def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -74,17 +89,7 @@ def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, d
         options["memory_limit"] = parse_bytes(given["memory_limit"], "--memory-limit")
     folder = given["checkpoint"] or given["folder"].rstrip("/\\") + ".training"
     checkpoint = Checkpoint(folder)
-    if checkpoint.exists():
-        if given["resume"] is None:
-            raise ModelError(
-                f"An interrupted training lies in {folder!r}: --resume goes on with it, --no-resume begins anew."
-            )
-        if not given["resume"]:
-            checkpoint.remove()
-    elif given["resume"] and not given["quiet"]:
-        click.echo(f"There is nothing to resume in {folder}: training from the beginning.")
-    session.remains = lambda: (
-        f"what is trained so far lies in {folder!r}: the same command with --resume goes on from there"
-        if checkpoint.exists() else None
-    )  # fmt: skip
+    before = f"An interrupted training lies in {folder!r}" if checkpoint.exists() else None
+    if not resumes(session, given, folder, before, checkpoint.exists):
+        checkpoint.remove()
     return checkpoint, {**options, "checkpoint": checkpoint}

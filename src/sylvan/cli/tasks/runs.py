@@ -12,8 +12,9 @@ import click
 import torch
 
 from sylvan.cli.options import complain, read_settings
+from sylvan.cli.resume import resumes
 from sylvan.cli.session import Session, spoken_warnings
-from sylvan.errors import ModelError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint
 from sylvan.neural.loop.history import write_json
@@ -122,20 +123,9 @@ def _device(name: str) -> str:
 def _guard(session: Session, folders: Sequence[str], given: dict[str, Any]) -> None:
     """Refuse to go over an earlier training unasked; let an interruption say what remains."""
     left = [folder for folder in folders if has_checkpoint(folder)]
-    if left and given["resume"] is None:
-        raise ModelError(f"A training lies in {left[0]!r}: --resume goes on with it, --no-resume begins anew.")
-    if given["resume"] and not left and not given["quiet"]:
-        click.echo(f"There is nothing to resume in {given['folder']}: training from the beginning.")
-    if given["resume"] is False:
-        left = []
-    already = bool(left)
-
-    def remains() -> str | None:
-        if not already and not any(has_checkpoint(folder) for folder in folders):
-            return None
-        return f"what is trained so far lies in {given['folder']!r}: the same command with --resume goes on from there"
-
-    session.remains = remains
+    before = f"A training lies in {left[0]!r}" if left else None
+    goes_on = bool(left and given["resume"])
+    resumes(session, given, given["folder"], before, lambda: goes_on or any(map(has_checkpoint, folders)))
 
 
 def _check_checkpoints(job: Job, seeds: Sequence[int], folders: Sequence[str]) -> None:

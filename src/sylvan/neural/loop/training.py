@@ -51,6 +51,28 @@ class Job(ABC):
         All of them step after every step of the optimisers; :class:`~sylvan.neural.WarmupSchedule` makes some.
     title : str, default "Training"
         What the progress bar is called.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.neural import Job, train
+    >>> class Line(Job):
+    ...     metric, larger_is_better = "error", False
+    ...     def __init__(self):
+    ...         self.module = torch.nn.Linear(1, 1)
+    ...         self.optimizers = [torch.optim.SGD(self.module.parameters(), lr=0.5)]
+    ...         self.x = torch.linspace(-1, 1, 20).unsqueeze(1)
+    ...     def steps_per_epoch(self):
+    ...         return 4
+    ...     def batches(self, epoch):
+    ...         return iter(self.x.split(5))
+    ...     def step(self, batch, step):
+    ...         return ((self.module(batch) - 3 * batch - 1) ** 2).mean()
+    ...     def evaluate(self, split):
+    ...         return {"error": float(self.step(self.x, 0))}
+    >>> history = train(Line(), epochs=50, patience=5)
+    >>> history.test["error"] < 1e-6
+    True
     """
 
     module: nn.Module
@@ -195,28 +217,6 @@ def train(
         When the device or the machine runs out of memory.
     SylvanError
         When another process of the engine ended, or gave no sign for its ``timeout``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.neural import Job, train
-    >>> class Line(Job):
-    ...     metric, larger_is_better = "error", False
-    ...     def __init__(self):
-    ...         self.module = torch.nn.Linear(1, 1)
-    ...         self.optimizers = [torch.optim.SGD(self.module.parameters(), lr=0.5)]
-    ...         self.x = torch.linspace(-1, 1, 20).unsqueeze(1)
-    ...     def steps_per_epoch(self):
-    ...         return 4
-    ...     def batches(self, epoch):
-    ...         return iter(self.x.split(5))
-    ...     def step(self, batch, step):
-    ...         return ((self.module(batch) - 3 * batch - 1) ** 2).mean()
-    ...     def evaluate(self, split):
-    ...         return {"error": float(self.step(self.x, 0))}
-    >>> history = train(Line(), epochs=50, patience=5)
-    >>> history.test["error"] < 1e-6
-    True
     """
     limits = _Limits(epochs, patience, seed, max_steps, time_limit, clip_norm, checkpoint_every, evaluate_every)
     limits.check_params()
