@@ -397,7 +397,7 @@ def _flatten(rows: Any, total: int, name: str) -> npt.NDArray[Any]:
 
 
 def _whole(flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64], name: str) -> npt.NDArray[np.int64]:
-    """``flat`` as int64 ids; refuses names, fractions and negatives with the row they stand in."""
+    """``flat`` as int64 ids; refuses names, fractions and negative numbers, and names their row."""
     if flat.dtype.kind in "USO":
         for at, value in enumerate(flat.tolist()):
             if not isinstance(value, numbers.Real):

@@ -1,4 +1,4 @@
-"""Trees over classes, each in one leaf: hierarchical k-means over class centres, dealt to a balanced tree (CANE)."""
+"""Trees over classes, each in one leaf: hierarchical k-means over class centres, assigned to a balanced tree (CANE)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ _ITERATIONS = 20  # of a split at most; more moved next to nothing
 
 
 def balanced_tree(order: npt.ArrayLike, branching: int = 10) -> LabelTree:
-    """Classes dealt from left to right to the leaves of a balanced tree.
+    """Classes assigned from left to right to the leaves of a balanced tree.
 
-    All leaves lie in the last layer. The tree is as shallow as ``branching`` allows and has as few nodes as that
-    leaves possible; siblings differ by at most one child. Classes that stand side by side in ``order`` share most of
-    their path.
+    All leaves are in the last layer. The tree is as shallow as ``branching`` allows and has as few nodes as possible;
+    siblings differ by at most one child. Neighbouring classes in ``order`` share most of their path.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class Codebooks(NamedTuple):
     codewords : tuple of Tensor of float32, shape (n_codewords, size)
         One tensor per codebook; ``size`` is the codebook's part of the dimensions for ``"pq"`` and all for ``"rq"``.
     codes : Tensor of int64, shape (n, n_codebooks)
-        Row of each codebook that stands for each vector.
+        For each vector, the row of each codebook that approximates it.
     """
 
     codewords: tuple[Tensor, ...]
@@ -65,7 +65,7 @@ def fit_codebooks(
     vectors : Tensor of float, shape (n, dim)
         float16 and bfloat16 are computed with in float32.
     n_codewords : int
-        Codewords of each codebook, K. There may be more of them than vectors: some then stand for none.
+        Number of codewords of each codebook, K. If there are more than vectors, some remain unused.
     quantizer : {"rq", "pq"}
     n_codebooks : int
         How many codebooks, B; at most ``dim`` for ``"pq"``.

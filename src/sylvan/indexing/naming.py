@@ -1,4 +1,4 @@
-"""What to call a node of a label tree, which has no name: the labels below it that training saw most often."""
+"""Names for the nodes of a label tree: the most frequent labels below a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def frequent_labels(
 ) -> tuple[list[int], int]:
     """The ``n`` labels of highest count below a node, lower label first among equals, and how many there are.
 
-    Without ``counts`` the labels of lowest id stand for it.
+    Without ``counts``, the labels with the lowest ids are used.
     """
     below = tree.leaves(layer, node)
     labels = np.unique(tree.leaf_labels[below.start : below.stop])
@@ -37,7 +37,7 @@ def node_title(
     name: Callable[[int], str] = str,
     counts: npt.NDArray[Any] | None = None,
 ) -> str:
-    """A node in words, as in "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label.
+    """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label.
 
     Examples
     --------

@@ -24,10 +24,10 @@ def layer_plan(n_labels: int, branching: int, max_leaf: int) -> tuple[int, ...]:
     """Number of nodes of each layer of a balanced tree, the labels last.
 
     The tree is as shallow as ``branching`` and ``max_leaf`` allow, and its clusters are what halving down to
-    ``max_leaf`` gives: as many as the next power of two, or up to an eighth more where that fills groups of 16
-    children better, which the ranking kernels handle at once. Each layer above is as small as ``branching``
-    allows, or a divisor of the one below that is near. Few wide splits at the top and the most of them even kept
-    the most precision on the sets measured.
+    ``max_leaf`` gives: as many as the next power of two, or up to an eighth more where that fills groups of 16 children
+    better, which the ranking kernels handle at once. Each layer above is as small as ``branching`` allows, or a divisor
+    of the one below that is near. Few wide splits at the top, most of them even, kept the most precision on
+    the sets measured.
 
     Parameters
     ----------

@@ -1,13 +1,11 @@
-"""How good a ranking is: the field's metrics, streamed row block by row block, nothing ever dense.
+"""Metrics of rankings, computed in blocks of rows and never dense.
 
-Everywhere, ``Y`` holds the true labels (CSR, lists of label ids, or one class id a row; only whether a
-label is there counts, unless a function says otherwise) and ``top`` the answers (a :class:`~sylvan.TopK`,
-or a sparse matrix of scores whose stored entries are the answers). Results are dicts from k to a value in
-[0, 1].
+Everywhere, ``Y`` has the true labels (CSR, lists of label ids, or one class id per row; values don't matter, unless a
+function says otherwise) and ``top`` the answers (a :class:`~sylvan.TopK`, or a sparse matrix of scores whose stored
+entries are the answers). Results are dicts from k to a value in [0, 1].
 
-A row of ``Y`` without any true label is skipped by every metric, as no ranking could do well or badly
-there; :func:`evaluate` says how many rows were skipped. An answer that is missing (a row with fewer than
-k) counts as wrong.
+Rows of ``Y`` without true labels are skipped by every metric; :func:`evaluate` says how many. A missing answer (in a
+row with fewer than k) counts as wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: calibration error and reliability, over the first k answers."""
+"""Calibration error and reliability of probabilities, over the first k answers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Reliability:
     Attributes
     ----------
     edges : ndarray of float64, shape (n_bins + 1,)
-        Bin b holds the answers of probability in ``[edges[b], edges[b + 1])``, the last one its upper edge too.
+        Bin b has the answers with probability in ``[edges[b], edges[b + 1])``; the last one includes its upper edge.
     counts : ndarray of int64, shape (n_bins,)
         Answers in each bin.
     predicted : ndarray of float64, shape (n_bins,)
         Their mean probability; NaN in an empty bin.
     observed : ndarray of float64, shape (n_bins,)
-        The share of them that is true; NaN in an empty bin.
+        The share of correct answers among them; NaN in an empty bin.
     """
 
     edges: npt.NDArray[np.float64]
@@ -51,24 +51,24 @@ class Reliability:
 def calibration_error(
     Y: Any, top: Any, at: At = (1, 3, 5), *, n_bins: int = 15, bins: str = "width"
 ) -> dict[int, float]:
-    """ECE@k: how far the probabilities of the first k answers are from the share that is true.
+    """ECE@k: the difference between the probabilities of the first k answers and the share that is correct.
 
-    The answers are put into bins by their probability; the error is the distance between a bin's mean probability and
-    the share of its answers that is true, averaged over answers (Naeini, Cooper and Hauskrecht 2015). Over all labels
-    it would be next to nothing for any model, as nearly all probabilities are nearly 0; the first k are what is used
-    (ECE@k of Ullah, Schultheis, Zhang and Babbar 2024, "Labels in Extremes", arXiv 2411.04276).
+    The answers are put into bins by probability. The error is the difference between a bin's mean probability and the
+    share of correct answers in it, averaged over answers (Naeini, Cooper and Hauskrecht 2015). Over all labels it would
+    be nearly 0 for any model, because nearly all probabilities are nearly 0. So only the first k are used (ECE@k of
+    Ullah, Schultheis, Zhang and Babbar 2024, "Labels in Extremes", arXiv 2411.04276).
 
     Parameters
     ----------
     Y : CSR, lists of label ids or class ids, shape (n, L)
         The true labels. Rows without one are skipped.
     top : TopK of shape (n, k) with probabilities for scores, or sparse matrix of them of shape (n, L)
-        What :meth:`~sylvan.XRLinear.predict_proba` gives, say. Missing answers are skipped.
+        Such as from :meth:`~sylvan.XRLinear.predict_proba`. Missing answers are skipped.
     at : int or sequence of int
         The k's.
     n_bins : int, default 15
     bins : {"width", "mass"}, default "width"
-        Bins of equal width in [0, 1], or of as nearly as possible equally many answers.
+        Bins of equal width in [0, 1], or with nearly the same number of answers.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def calibration_error(
     Raises
     ------
     DataError
-        As :func:`precision`, and when scores leave [0, 1].
+        As :func:`precision`, and when scores are outside [0, 1].
     ParameterError
         When a k or ``n_bins`` is not an int from 1, or ``bins`` is another word.
 

@@ -21,7 +21,7 @@ At = int | Sequence[int]
 
 
 def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
-    """P@k: of the first k answers, the share that is true; the mean over rows.
+    """P@k: the share of the first k answers that is correct; mean over rows.
 
     ``P@k = (1/n) sum_i |top_k(i) ∩ Y_i| / k``. A row with fewer than k true labels cannot reach 1.
 
@@ -43,8 +43,8 @@ def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     Raises
     ------
     DataError
-        When the shapes differ, ``top`` holds fewer than k answers a row, no row has a true label, or an
-        answer stands twice in a row.
+        When the shapes differ, ``top`` has fewer than k answers per row, no row has a true label, or an answer occurs
+        twice in a row.
     ParameterError
         When a k is not an int from 1.
 
@@ -61,7 +61,7 @@ def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
 
 
 def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
-    """R@k: of a row's true labels, the share that is among the first k answers; the mean over rows.
+    """R@k: the share of a row's true labels among the first k answers; mean over rows.
 
     ``R@k = (1/n) sum_i |top_k(i) ∩ Y_i| / |Y_i|``. Parameters, result and errors as in :func:`precision`.
 
@@ -78,7 +78,7 @@ def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
 
 
 def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[int, float]:
-    """nDCG@k: discounted gain over the highest that the row allows; the mean over rows.
+    """nDCG@k: discounted gain, divided by the highest possible for the row; mean over rows.
 
     ``DCG@k = sum_{j<=k} g(j-th answer) / log2(j + 1)`` with a gain of 1 for a true label, and the highest is
     that of an answer of ``min(k, |Y_i|)`` true labels, as the extreme classification repository defines it.
@@ -104,11 +104,11 @@ def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[
 
 
 def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
-    """PSP@k: precision in which a rare label counts for more, over the highest that the same rows allow.
+    """PSP@k: precision with more weight for rare labels, divided by the highest possible for the same rows.
 
-    ``PSP@k = sum_i sum_{l in top_k(i) ∩ Y_i} 1/p_l  /  sum_i max_{|S|=k} sum_{l in S ∩ Y_i} 1/p_l``. One
-    division of two sums over all rows, not a mean of the rows' ratios: so does the evaluation code of the
-    extreme classification repository, whose tables this is comparable with.
+    ``PSP@k = sum_i sum_{l in top_k(i) ∩ Y_i} 1/p_l  /  sum_i max_{|S|=k} sum_{l in S ∩ Y_i} 1/p_l``. This is a ratio of
+    two sums over all rows, not a mean of the rows' ratios, as in the evaluation code of the extreme classification
+    repository, so its tables are comparable.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, fl
 
 
 def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
-    """PSnDCG@k: nDCG in which a rare label counts for more, over the highest that the same rows allow.
+    """PSnDCG@k: nDCG with more weight for rare labels, divided by the highest possible for the same rows.
 
     It is ``sum_i PSDCG@k(i) / N_i`` of the answers, divided by the same sum of the best answers, where
     ``PSDCG@k = sum_{j<=k} [j-th answer true] / (p_l log2(j + 1))`` and ``N_i`` is the highest DCG@k
@@ -160,7 +160,7 @@ def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int,
 
 
 def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
-    """Macro-P@k: of the rows where a label is among the first k answers, the share where it is true.
+    """Macro-P@k: of the rows with a label among the first k answers, the share where it is correct.
 
     The mean over labels: ``(1/L) sum_l tp_l / (tp_l + fp_l)``. A label that is never answered counts as
     0, and so does one that is never true, as in the source and in scikit-learn's
@@ -187,11 +187,11 @@ def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
 
 
 def coverage(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
-    """Coverage@k: of the labels that are true anywhere, the share found at least once among k answers.
+    """Coverage@k: of the labels that are true for any row, the share found at least once among k answers.
 
-    A model that only ever answers the frequent labels covers few. Parameters, result and errors as in
-    :func:`precision`. (Schultheis and others, see :func:`macro_precision`, divide by all L labels; here a
-    perfect ranking reaches 1 where k allows.)
+    A model that only answers frequent labels covers few. Parameters, result and errors as in :func:`precision`.
+    (Schultheis and others, see :func:`macro_precision`, divide by all L labels; here a perfect ranking reaches 1 where
+    k allows.)
 
     Examples
     --------

@@ -208,7 +208,7 @@ def _size(arrays: Arrays) -> int:
 
 
 class _Stored(Results[_Result]):
-    """Results that lie in a checkpoint; those of jobs without a packing in memory."""
+    """Results in a checkpoint; those of jobs without a packing are in memory."""
 
     in_memory = False
 
@@ -253,7 +253,7 @@ def opened_runner(
     runner : Runner, optional
         One that was made elsewhere; it is used as it is, and then nothing else may be given.
     memory_limit : int or str, optional
-        As :func:`~sylvan.runtime.memory.parse_bytes` takes it; results then lie in a temporary folder, or in the
+        As :func:`~sylvan.runtime.memory.parse_bytes` takes it; results are then in a temporary folder, or in the
         checkpoint.
     checkpoint : Checkpoint or path, optional
         A path is removed when the training ends well.

@@ -53,7 +53,7 @@ class Job(Generic[_Result]):
         A function of a module, called with ``inputs``; threads run in parallel where its kernels release the GIL.
     inputs : mapping of str to object
         Arrays in memory or mapped from files, and plain values; what many jobs read is the same object in each. A
-        :class:`Once` stands for what is only made when a job needs it.
+        :class:`Once` is an input that is only computed when a job needs it.
     cost : float
         In any unit that is the same for all jobs of a list: the most expensive are started first.
     peak_bytes : int
@@ -127,7 +127,7 @@ class Results(list[_Result]):
     Attributes
     ----------
     in_memory : bool
-        Whether they lie there, so that any order of reading costs the same.
+        Whether they are in memory, so that any order of reading costs the same.
     """
 
     in_memory = True

@@ -80,12 +80,12 @@ class DocumentShare(Constraint):
 
 @parameterized
 class TfidfVectorizer(Parameterized):
-    """Texts to a sparse matrix of TF-IDF weights, natively and on several threads.
+    """Converts texts to a sparse matrix of TF-IDF weights, in native code and on several threads.
 
-    With the same settings the matrix is scikit-learn's: the same columns in the same order, the same values
-    to the precision of float32 (Salton and Buckley 1988 for the weights; the variants are those of PECOS,
-    Section 5). Lower case, word characters and white space are those of this Python's ``str.lower`` and
-    ``re``, in every language. The result does not depend on the number of threads, to the bit.
+    With the same settings the matrix is the same as scikit-learn's: the same columns in the same order, and the same
+    values to float32 precision (Salton and Buckley 1988 for the weights; the variants are those of PECOS, Section 5).
+    Lower case, word characters and white space are those of this Python's ``str.lower`` and ``re``, in every language.
+    The result has the same bits with any number of threads.
 
     Parameters
     ----------
@@ -95,27 +95,27 @@ class TfidfVectorizer(Parameterized):
         Count words (runs of ``\\w``), characters, or characters within words, each padded with a space on
         both sides.
     min_df, max_df : int or float, default 1 and 1.0
-        Fewest and most documents that a term may be in; a float is a share of the documents.
+        Minimum and maximum number of documents with a term; a float is a fraction of the documents.
     max_features : int, optional
-        Keep only the terms that occur most often.
+        Keep only this many terms, the most frequent.
     sublinear_tf : bool, default False
         Take 1 + log(count) instead of the count.
     smooth_idf : bool, default True
-        Count one document more, with every term, so that no idf is infinite.
+        Add one document that has every term, so that no idf is infinite.
     use_idf : bool, default True
         Multiply by the inverse document frequency, log(n / df) + 1.
     norm : {"l2", "l1", None}, default "l2"
-        Length that each row is scaled to.
+        Scale each row to unit length in this norm.
     lowercase : bool, default True
         Lower-case texts first, as ``str.lower`` does.
     min_token_length : int, default 2
-        Shortest word, in characters; 2 is scikit-learn's ``(?u)\\b\\w\\w+\\b``, 1 its ``(?u)\\b\\w+\\b``.
+        Minimum length of a word in characters; 2 is scikit-learn's ``(?u)\\b\\w\\w+\\b``, 1 its ``(?u)\\b\\w+\\b``.
     cjk : {"bigrams", "chars", "word"}, default "bigrams"
-        What a run of Han, kana or Bopomofo characters becomes when words are counted. These scripts put no
-        space between words, so that a whole run as one word (``"word"``, which is what scikit-learn does)
-        hardly ever occurs twice; overlapping pairs of characters match as well as a segmenter's words at no
-        cost (Nie, Gao, Zhang and Zhou 2000), and a character that stands alone remains itself. Texts in other
-        scripts, Korean among them, are the same under all three.
+        What a run of Han, kana or Bopomofo characters becomes when words are counted. These scripts put no spaces
+        between words, so a whole run taken as one word (``"word"``, as scikit-learn does) hardly ever occurs twice.
+        Overlapping pairs of characters match as well as the words of a segmenter, at no cost (Nie, Gao, Zhang and Zhou
+        2000); a single character remains as it is. For texts in other scripts, including Korean, all three give the
+        same.
     n_jobs : int, optional
         Threads; None or -1 for every core.
 
@@ -124,7 +124,7 @@ class TfidfVectorizer(Parameterized):
     n_terms_ : int
         Number of columns.
     vocabulary_ : dict of str to int
-        Each term's column; made anew when asked for.
+        Each term's column; built again for each call.
     idf_ : ndarray of float32, shape (n_terms,)
         Each column's inverse document frequency.
 
@@ -159,7 +159,7 @@ class TfidfVectorizer(Parameterized):
         Parameters
         ----------
         texts : iterable of str
-            One string a document.
+            One string per document.
         y : ignored
             For scikit-learn's pipelines.
 
@@ -174,12 +174,12 @@ class TfidfVectorizer(Parameterized):
         return self
 
     def fit_transform(self, texts: Iterable[str], y: object = None) -> sp.csr_matrix:
-        """Learn the vocabulary and return the documents' matrix; the same as fit, then transform.
+        """Learn the vocabulary and return the matrix of the documents, as fit followed by transform.
 
         Parameters
         ----------
         texts : iterable of str
-            One string a document.
+            One string per document.
         y : ignored
             For scikit-learn's pipelines.
 
@@ -198,14 +198,14 @@ class TfidfVectorizer(Parameterized):
     def fit_transform_blocks(
         self, blocks: Iterable[Iterable[str]], *, scratch: store.ScratchFiles | None = None
     ) -> Csr:
-        """As :meth:`fit_transform` of all texts together, of which only one block has to be there at a time.
+        """As :meth:`fit_transform` of all texts together, with only one block in memory at a time.
 
         Parameters
         ----------
         blocks : iterable of iterables of str
-            Some thousands of documents each.
+            A few thousand documents each.
         scratch : ScratchFiles, optional
-            Puts the counts and the matrix into files, so that not even these need memory.
+            Puts the counts and the matrix into files instead of memory.
 
         Returns
         -------
@@ -276,12 +276,12 @@ class TfidfVectorizer(Parameterized):
     # ------------------------------------------------------------------------------------- transforming
 
     def transform(self, texts: Iterable[str]) -> sp.csr_matrix:
-        """The matrix of documents over the vocabulary learned; words that aren't in it are skipped.
+        """The matrix of documents over the learned vocabulary; other terms are skipped.
 
         Parameters
         ----------
         texts : iterable of str
-            One string a document.
+            One string per document.
 
         Returns
         -------
@@ -298,12 +298,12 @@ class TfidfVectorizer(Parameterized):
         return self.transform_rows(texts).to_scipy()
 
     def transform_rows(self, texts: Iterable[str]) -> Csr:
-        """As :meth:`transform`, without building scipy's matrix, which takes longer than one short text does.
+        """As :meth:`transform`, without building a scipy matrix, which takes longer than a short text.
 
         Returns
         -------
         Csr
-            The arrays of the matrix; models accept it wherever they accept a matrix.
+            The arrays of the matrix; models accept it like a matrix.
         """
         terms = self._fitted_terms()
         self._check_once()
@@ -377,7 +377,7 @@ class TfidfVectorizer(Parameterized):
         return np.ones(len(terms), dtype=np.float32) if self._idf is None else self._idf
 
     def term(self, column: int) -> str:
-        """The term that a column counts, without building the whole vocabulary."""
+        """The term of a column, without building the whole vocabulary."""
         terms = self._fitted_terms()
         if not 0 <= column < len(terms):
             raise ParameterError(f"The 'column' of a term must be an int in [0, {len(terms)}). Got {column!r} instead.")
@@ -410,7 +410,7 @@ class TfidfVectorizer(Parameterized):
         Raises
         ------
         ModelError
-            When anything that the kernels trust is not as it must be.
+            When anything that the kernels rely on is wrong.
         """
         store.need_kind(state, KIND)
         params = store.need_params(state, [name for name in cls.parameter_names() if name != "n_jobs"])
