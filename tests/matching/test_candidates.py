@@ -121,12 +121,12 @@ def test_threads_change_no_bit_and_calls_leave_no_trace() -> None:
     np.testing.assert_array_equal(np.concatenate([one.labels for one in alone]), first.labels[: first.offsets[20]])
 
 
-def test_counters_are_kept_and_forgotten_after_an_error() -> None:
+def test_counters_are_used_again_but_not_after_an_error() -> None:
     buckets, chosen, probabilities = made(2, 300, 5, 3, 4, 2, 10)
     with buckets.counters() as one:
         pass
     with buckets.counters() as again:
-        assert again is one, "kept for the next"
+        assert again is one, "used by the next"
         with buckets.counters() as other:
             assert other is not one, "never in two hands"
     expected = find_candidates(buckets, chosen, probabilities)

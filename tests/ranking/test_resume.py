@@ -92,9 +92,7 @@ def test_killed_in_the_midst_of_writing(settings: str, tmp_path: Path, monkeypat
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_interrupted_while_solving(
-    settings: str, n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_while_solving(settings: str, n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle: what was solved by then is written before the interrupt goes on."""
     expected = bits(XRLinear(**SETTINGS[settings]).fit(X, Y), tmp_path / "whole")
 

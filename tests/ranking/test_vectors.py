@@ -52,7 +52,7 @@ def test_whole_numbers_are_ranked_exactly(seed: int, metric: str, n: int, n_base
     for i in range(n):
         assert (ids[i].tolist(), found[i].tolist()) == nearest_slowly(distances[i], lists[i], k, metric)
     own = random.integers(-1, n_base, n)
-    ids, found = exact_neighbors(queries, base, k, metric, leave_out=own)
+    ids, found = exact_neighbors(queries, base, k, metric, excluded=own)
     for i in range(n):
         others = [j for j in range(n_base) if j != own[i]]
         assert (ids[i].tolist(), found[i].tolist()) == nearest_slowly(distances[i], others, k, metric)
@@ -95,7 +95,7 @@ def test_a_distance_has_the_same_bits_however_it_is_met(metric: str) -> None:
 def test_duplicates_stand_in_the_order_of_their_ids(metric: str) -> None:
     row = np.array([[0.3, -0.7, 0.648074]], np.float32)
     base = np.repeat(row, 9, axis=0)
-    ids, distances = exact_neighbors(row, base, 12, metric, leave_out=[4])
+    ids, distances = exact_neighbors(row, base, 12, metric, excluded=[4])
     assert ids[0].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, -1, -1, -1, -1]
     if metric != "inner_product":
         assert (distances[0, :8] >= 0).all() and not np.signbit(distances[0, :8]).any()
@@ -132,8 +132,8 @@ def test_what_cannot_be_is_refused_in_a_sentence() -> None:
         exact_neighbors(queries, base[0], 1, "angular")
     with pytest.raises(DataError, match="'queries' must be a matrix of numbers"):
         exact_neighbors([["a", "b", "c"]], base, 1, "angular")
-    with pytest.raises(DataError, match=r"'leave_out' must hold whole numbers in \[-1, 3\]. Got 4"):
-        exact_neighbors(queries, base, 1, "angular", leave_out=[0, 4])
+    with pytest.raises(DataError, match=r"'excluded' must hold whole numbers in \[-1, 3\]. Got 4"):
+        exact_neighbors(queries, base, 1, "angular", excluded=[0, 4])
     with pytest.raises(ParameterError, match="The 'metric' parameter must be one of 'euclidean', 'angular'"):
         exact_neighbors(queries, base, 1, "cosine")
     with pytest.raises(ParameterError, match="The 'k' parameter must be an int"):

@@ -53,7 +53,7 @@ def fit_codebooks(
     sample_size: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Codebooks:
-    """Learn codebooks by k-means, then give every vector its codes.
+    """Learn codebooks by k-means, and the codes of every vector.
 
     Product quantisation (``"pq"``) clusters parts of the dimensions, each for itself; residual quantisation
     (``"rq"``) clusters the vectors, then what the first codewords leave over, and so on. One Lloyd iteration costs
@@ -111,19 +111,19 @@ def fit_codebooks(
     _check_start(start, n_codewords, sizes)
     weights = _checked_weights(weights, vectors)
     rows, counted = _sample(vectors, weights, sample_size, generator)
-    left = rows.float()  # what the codebooks so far leave over, for "rq"
-    if quantizer == "rq" and n_codebooks > 1 and left.data_ptr() == vectors.data_ptr():
-        left = left.clone()
+    residual = rows.float()  # of the codebooks so far, for "rq"
+    if quantizer == "rq" and n_codebooks > 1 and residual.data_ptr() == vectors.data_ptr():
+        residual = residual.clone()
     codewords: list[Tensor] = []
     for book in range(n_codebooks):
         begin = sum(sizes[:book])
-        part = left if quantizer == "rq" else left[:, begin : begin + sizes[book]].contiguous()
+        part = residual if quantizer == "rq" else residual[:, begin : begin + sizes[book]].contiguous()
         first = None if start is None else start[book].detach().to(device=vectors.device, dtype=torch.float32)
         words = kmeans(part, n_codewords, weights=counted, start=first, n_iterations=n_iterations, generator=generator)
         codewords.append(words)
         if quantizer == "rq" and book + 1 < n_codebooks:
-            for begin in range(0, len(left), BLOCK_ROWS):
-                block = left[begin : begin + BLOCK_ROWS]
+            for begin in range(0, len(residual), BLOCK_ROWS):
+                block = residual[begin : begin + BLOCK_ROWS]
                 block -= words[nearest_codewords(block, words)[0]]
     return Codebooks(tuple(codewords), assign_codes(vectors, codewords, quantizer))
 

@@ -242,7 +242,7 @@ def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices:
     Notes
     -----
     The sums of all labels to all buckets are never made: some buckets are computed at a time, and of these for some
-    labels at a time, and each label keeps the best so far.
+    labels at a time, and each label's best so far are compared with them.
     """
     n, n_labels = truths.shape
     by_label = sp.csr_matrix((np.ones(truths.nnz, np.float32), truths.indices, truths.indptr), truths.shape).T.tocsr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +131,7 @@ def find_candidates(
     n = len(places)
     most = buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)
 
-    def find(part: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
+    def count(part: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
         with buckets.counters() as counters:
             fault, counts, touched, labels, votes, scores = kernels.bucket_candidates(
                 buckets.handle, counters, places, weights, *part, int(min_votes), order == "votes", most, best_first
@@ -139,14 +140,16 @@ def find_candidates(
             raise _fault(int(fault), places[fault], weights[fault], buckets.n_buckets)
         return counts, touched, labels, votes, scores
 
-    if 0 < n <= ROWS:
-        counts, touched, labels, votes, scores = find((0, n))
-    else:
-        blocks = map_parallel(find, split_ranges(n, ROWS), n_jobs)
-        counts, touched, labels, votes, scores = (
-            np.concatenate([np.empty(0, dtype), *(block[i] for block in blocks)]) for i, dtype in enumerate(_DTYPES)
-        )
-    offsets = np.zeros(n + 1, np.int64)
+    return _joined([count((0, n))] if 0 < n <= ROWS else map_parallel(count, split_ranges(n, ROWS), n_jobs))
+
+
+def _joined(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> Candidates:
+    """The candidates of all blocks of queries."""
+    counts, touched, labels, votes, scores = (
+        blocks[0][i] if len(blocks) == 1 else np.concatenate([np.empty(0, dtype), *(block[i] for block in blocks)])
+        for i, dtype in enumerate(_DTYPES)
+    )
+    offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return Candidates(offsets, labels, votes, scores, touched)
 

@@ -139,15 +139,15 @@ class NeighborIndex:
         """What an indexed row, scaled to length one, holds of some features; 0 where it lacks one."""
         first, last = int(self.row_offsets[number]), int(self.row_offsets[number + 1])
         own = dict(zip(self.frequent[self.row_places[first:last]].tolist(), self.row_values[first:last], strict=True))
-        found = np.array([own.get(feature, 0) for feature in features.tolist()], np.float32)
+        values = np.array([own.get(feature, 0) for feature in features.tolist()], np.float32)
         at = np.searchsorted(self.rare, features)
         for i in np.flatnonzero(at < len(self.rare)).tolist():
             if self.rare[at[i]] == features[i]:
                 begin, end = int(self.posting_offsets[at[i]]), int(self.posting_offsets[at[i] + 1])
                 place = begin + int(np.searchsorted(self.posting_rows[begin:end], number))
                 if place < end and self.posting_rows[place] == number:
-                    found[i] = self.posting_values[place]
-        return found
+                    values[i] = self.posting_values[place]
+        return values
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays to be saved, by name."""

@@ -33,17 +33,17 @@ class BucketQuery:
     probes : int
         The best buckets of each repetition that are; all where there are fewer.
     min_votes : int
-        Repetitions, at least, in which a label must be found.
+        Repetitions, at least, in which a candidate stands in one of these buckets.
     order : {"likelihood", "probability", "votes"}
         What labels are ranked by: the product of their buckets' probabilities, 1 in 10,000 for buckets that weren't
-        looked into; their sum; or the number of repetitions they are found in, then the sum.
+        looked into; their sum; or the number of repetitions they are candidates in, then the sum.
     """
 
     probes: int
     min_votes: int
     order: str
 
-    def find(self, buckets: Buckets, network: BucketNetwork, X: Any, limit: int | None) -> Candidates:
+    def candidates(self, buckets: Buckets, network: BucketNetwork, X: Any, limit: int | None) -> Candidates:
         """The labels of the chosen buckets; their scores are sums of what :meth:`score` takes."""
         chosen, probabilities = network.top(X, min(self.probes, network.n_buckets))
         if self.order == "likelihood":
@@ -54,13 +54,13 @@ class BucketQuery:
         order = "votes" if self.order == "votes" else "probability"
         return find_candidates(buckets, chosen, probabilities, min_votes=self.min_votes, order=order, limit=limit)
 
-    def score(self, found: Candidates, n_repetitions: int) -> npt.NDArray[np.float32]:
+    def score(self, candidates: Candidates, n_repetitions: int) -> npt.NDArray[np.float32]:
         """Scores in [0, 1] of candidates, in their order."""
-        mean = found.scores / np.float32(n_repetitions)
+        mean = candidates.scores / np.float32(n_repetitions)
         if self.order == "likelihood":
             mean = np.exp(mean + np.float32(np.log(FLOOR)))
         elif self.order == "votes":
-            mean = (found.votes + mean) / np.float32(n_repetitions + 1)
+            mean = (candidates.votes + mean) / np.float32(n_repetitions + 1)
         return np.asarray(np.minimum(mean, 1), dtype=np.float32)
 
 
@@ -97,15 +97,15 @@ def rank_labels(
 
     def work(part: tuple[int, int]) -> None:
         rows = slice(*part)
-        found = query.find(buckets, network, _inputs(matrix[rows], dense), k if labels is None else None)
-        scores = query.score(found, buckets.n_repetitions)
-        counts = np.diff(found.offsets)
+        candidates = query.candidates(buckets, network, _inputs(matrix[rows], dense), k if labels is None else None)
+        scores = query.score(candidates, buckets.n_repetitions)
+        counts = np.diff(candidates.offsets)
         if labels is not None:
-            open_ = _open(labels, part[0], counts, found.labels)
+            open_ = _open(labels, part[0], counts, candidates.labels)
             ends = np.concatenate(([0], np.cumsum(open_)))
-            ids, scores, counts = found.labels[open_], scores[open_], np.diff(ends[found.offsets])
+            ids, scores, counts = candidates.labels[open_], scores[open_], np.diff(ends[candidates.offsets])
         else:
-            ids = found.labels
+            ids = candidates.labels
         of_row = np.repeat(np.arange(len(counts)), counts)
         place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
         best = place < k
@@ -123,8 +123,8 @@ def count_candidates(
     matrix = X.to_scipy() if isinstance(X, Csr) else X
 
     def work(part: tuple[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        found = query.find(buckets, network, _inputs(matrix[slice(*part)], dense), None)
-        return found.counts(), found.touched
+        candidates = query.candidates(buckets, network, _inputs(matrix[slice(*part)], dense), None)
+        return candidates.counts(), candidates.touched
 
     counted = map_parallel(work, split_ranges(matrix.shape[0], _rows(network, query)), n_jobs)
     none = np.zeros(0, np.int64)
@@ -150,10 +150,10 @@ def _open(
     """Which candidates of some rows, those from ``start`` on, may be answered with."""
     listed = np.zeros(labels.n_labels, bool)
     listed[labels.shared] = True
-    found: npt.NDArray[np.bool_] = listed[ids]
+    named: npt.NDArray[np.bool_] = listed[ids]
     if labels.rows is not None:
         offsets = labels.rows.indptr[start : start + len(counts) + 1]
         rows = np.arange(len(counts), dtype=np.int64) * labels.n_labels
         keys = np.repeat(rows, np.diff(offsets)) + labels.rows.indices[offsets[0] : offsets[-1]]
-        found |= np.isin(np.repeat(rows, counts) + ids, keys)
-    return found if labels.allows else ~found
+        named |= np.isin(np.repeat(rows, counts) + ids, keys)
+    return named if labels.allows else ~named

@@ -90,11 +90,11 @@ def exact_neighbors(
     k: int,
     metric: str,
     *,
-    leave_out: Any = None,
+    excluded: Any = None,
     n_jobs: int = 1,
     description: str | None = None,
 ) -> Nearest:
-    """The ``k`` rows of ``base`` nearest to each query, found by looking at every one of them.
+    """The ``k`` rows of ``base`` nearest to each query, each of which is compared.
 
     Blocks of queries meet blocks of rows that fit the processor's cache; only the k best distances are stored. A
     distance has the same bits here and in :func:`nearest_candidates`.
@@ -106,8 +106,8 @@ def exact_neighbors(
         For ``"angular"`` both arrays hold vectors of length one.
     k : int
     metric : {"euclidean", "angular", "inner_product"}
-    leave_out : array of int, shape (n,), optional
-        A row of ``base`` that isn't named, for each query, such as the query itself; -1 for none.
+    excluded : array of int, shape (n,), optional
+        A row of ``base`` that is no answer, for each query, such as the query itself; -1 for none.
     n_jobs : int
         Number of threads; the answer doesn't depend on it.
     description : str, optional
@@ -131,13 +131,13 @@ def exact_neighbors(
     >>> import numpy as np
     >>> from sylvan.ranking.vectors import exact_neighbors
     >>> base = np.array([[0, 0], [0, 3], [4, 0]], np.float32)
-    >>> exact_neighbors(base, base, 1, "euclidean", leave_out=[0, 1, 2])[0].tolist()
+    >>> exact_neighbors(base, base, 1, "euclidean", excluded=[0, 1, 2])[0].tolist()
     [[1], [0], [0]]
     """
     kind, (rows, vectors) = _checked(k, metric), _pair(queries, base)
     own = None
-    if leave_out is not None:
-        own = whole_numbers(leave_out, "leave_out", (len(rows),), -1, len(vectors) - 1)
+    if excluded is not None:
+        own = whole_numbers(excluded, "excluded", (len(rows),), -1, len(vectors) - 1)
     ids, distances = np.empty((len(rows), int(k)), np.int32), np.empty((len(rows), int(k)), np.float32)
 
     def search(part: tuple[int, int]) -> None:

@@ -60,17 +60,17 @@ class LabelRows:
         """
         rows, similarities = nearest
         shape = (rows.shape[0], k)
-        found, scores = np.empty(shape, np.int32), np.empty(shape, np.float32)
+        best, scores = np.empty(shape, np.int32), np.empty(shape, np.float32)
         listed = None if labels is None else labels.to_kernel()
 
         def count(part: tuple[int, int]) -> None:
             kernels.vote(
                 self.offsets, self.labels, self.relevance, self.row_weights, self.n_labels, rows, similarities,
-                power, *part, found, scores, listed,
+                power, *part, best, scores, listed,
             )  # fmt: skip
 
         map_parallel(count, split_ranges(shape[0], ROWS), n_jobs)
-        return TopK(found, scores)
+        return TopK(best, scores)
 
     def having(self, label: int) -> npt.NDArray[np.bool_]:
         """Which rows have a label."""

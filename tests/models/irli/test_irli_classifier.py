@@ -1,4 +1,4 @@
-"""IRLIClassifier: what is learned, kept and asked of it beyond the contract."""
+"""IRLIClassifier: what is learned, saved and asked of it beyond the contract."""
 
 from __future__ import annotations
 

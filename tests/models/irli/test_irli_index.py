@@ -72,12 +72,12 @@ def test_all_buckets_give_the_exact_neighbours(metric: str) -> None:
 def test_recall_grows_with_probes_and_candidates_and_beats_chance(index: IRLIIndex) -> None:
     by_probes = [recall(index.search(QUERIES, 10, probes)[0]) for probes in (1, 2, 4, 8, 32)]
     assert by_probes == sorted(by_probes) and by_probes[-1] == 1
-    kept = (20, 50, 100, 400)
-    found = [index.search(QUERIES, 10, 4, candidates=n, return_counts=True) for n in kept]
+    limits = (20, 50, 100, 400)
+    found = [index.search(QUERIES, 10, 4, candidates=n, return_counts=True) for n in limits]
     by_candidates = [recall(ids) for ids, _, _ in found]
     assert by_candidates == sorted(by_candidates)
     assert by_candidates[1] > 0.8, "50 of 800 by chance would hold a sixteenth"
-    for n, (_, _, counts) in zip(kept, found, strict=True):
+    for n, (_, _, counts) in zip(limits, found, strict=True):
         assert (counts <= n).all()
     votes = [index.search(QUERIES, 10, 4, min_votes=votes, return_counts=True)[2].mean() for votes in (1, 2, 3, 4)]
     assert votes == sorted(votes, reverse=True)
@@ -157,8 +157,8 @@ def test_removed_vectors_are_found_no_more(index: IRLIIndex) -> None:
     ids = smaller.search(BASE, 10, probes=32)[0]
     assert not np.isin(ids, gone).any()
     assert not smaller.base_[gone].any() and index.base_[gone].any()
-    kept = np.setdiff1d(np.arange(800), gone)
-    true = kept[exact_neighbors(QUERIES, BASE[kept], 10, "euclidean")[0]]
+    there = np.setdiff1d(np.arange(800), gone)
+    true = there[exact_neighbors(QUERIES, BASE[there], 10, "euclidean")[0]]
     np.testing.assert_array_equal(smaller.search(QUERIES, 10, probes=32)[0], true)
     assert smaller.tune(QUERIES, 0.9).recall >= 0.9
     assert smaller.add(BASE[:1]).tolist() == [800], "ids aren't used again"
@@ -284,7 +284,7 @@ def test_other_forms_of_vectors(index: IRLIIndex) -> None:
     np.testing.assert_array_equal(huge.search(BASE[:9] * 1e12, 1)[0].ravel(), np.arange(9))
 
 
-def test_the_users_arrays_are_neither_changed_nor_kept() -> None:
+def test_the_users_arrays_are_neither_changed_nor_shared() -> None:
     base = BASE.copy()
     index = IRLIIndex(**SMALL).fit(base)
     np.testing.assert_array_equal(base, BASE)

@@ -113,7 +113,7 @@ def test_steps_are_those_of_pytorchs_gradients(sparse: bool) -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_network_that_is_given_out_computes_what_was_trained(sparse: bool) -> None:
+def test_the_trained_network_computes_what_was_trained(sparse: bool) -> None:
     """The scale of the inputs is folded into its first layer."""
     X, truths = clusters(80)
     X = np.abs(X) * 100
@@ -229,7 +229,7 @@ def test_rounds_end_by_themselves_and_the_best_counts() -> None:
     assert learned.network.first.tobytes() == networks[1][1].first.tobytes()
 
 
-def test_rows_are_held_out_where_there_are_enough() -> None:
+def test_there_is_a_holdout_where_there_are_rows_enough() -> None:
     X, truths = clusters()
     assert learn(X, truths).rounds[0].holdout
     few = learn(X[:100], truths[:100])
@@ -303,7 +303,7 @@ def test_an_error_ends_all_threads() -> None:
         learn(X, truths, judge=judge, n_jobs=2)
 
 
-def test_rows_without_labels_teach_nothing() -> None:
+def test_rows_without_labels_change_nothing() -> None:
     X, truths = clusters(100)
     more = sp.vstack([truths, sp.csr_matrix((5, truths.shape[1]))]).tocsr()
     with_them = learn(np.concatenate([X, np.ones((5, 12), np.float32)]), more, rounds=1)

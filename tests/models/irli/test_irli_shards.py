@@ -96,11 +96,11 @@ def test_adding_removing_and_tuning(index: ShardedIRLIIndex) -> None:
     with pytest.raises(DataError, match="holds 302, but that vector was removed before"):
         index.remove([7, 302])
     assert index.search(BASE[7:8], 1)[0].item() == 7
-    kept = np.setdiff1d(np.arange(308), [5, 301, 302])
-    both = np.concatenate([BASE, new])[kept]
+    there = np.setdiff1d(np.arange(308), [5, 301, 302])
+    both = np.concatenate([BASE, new])[there]
     tunings = index.tune(QUERIES, 0.8, k=5)
     assert all(tuning.recall >= 0.8 for tuning in tunings)
-    true = kept[exact_neighbors(QUERIES, both, 5, "euclidean")[0]]
+    true = there[exact_neighbors(QUERIES, both, 5, "euclidean")[0]]
     found = index.search(QUERIES, 5)[0]
     assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found.tolist(), true.tolist(), strict=True)]) >= 0.8
 

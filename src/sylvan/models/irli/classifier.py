@@ -1,4 +1,4 @@
-"""IRLIClassifier: labels in buckets, learned in turns with networks that find an input's buckets (IRLI)."""
+"""IRLIClassifier: labels in buckets, learned in turns with networks that predict an input's buckets (IRLI)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class IRLIClassifier(Estimator):
         Buckets of each repetition, the paper's B. "auto" takes the power of two that is nearest to six times the
         square root of the number of labels, 16 at least.
     n_repetitions : int, default 8
-        The paper's R, which it found to be worth raising up to 32.
+        The paper's R; answers improved there up to 32.
     hidden : int, default 256
         Width of each network's hidden layer; the paper has 1,024.
     choices : int, default 10
@@ -68,10 +68,10 @@ class IRLIClassifier(Estimator):
     probes : int, default 50
         Buckets looked into in each repetition, the paper's m; all of them where there are fewer.
     min_votes : int, default 1
-        Repetitions, at least, in which a label must be found.
+        Repetitions, at least, in which a candidate stands in one of these buckets.
     order : {"likelihood", "probability", "votes"}, default "likelihood"
-        What labels are ranked by. "votes", the paper's: in how many repetitions they are found, then the sum of their
-        buckets' probabilities. Extensions: "probability", that sum alone; "likelihood", the product of the
+        What labels are ranked by. "votes", the paper's: in how many repetitions they are candidates, then the sum of
+        their buckets' probabilities. Extensions: "probability", that sum alone; "likelihood", the product of the
         probabilities, where a bucket that wasn't looked into has 1 in 10,000.
     rounds : int or "auto", default "auto"
         Times that labels move; "auto" goes on while P@1, P@3 and P@5 of holdout rows improve, and takes the best.
@@ -83,7 +83,7 @@ class IRLIClassifier(Estimator):
     dropout : float in [0, 1), default 0.0
         Of hidden values, in training.
     tail : {"psp", "psp:A,B", "macro_recall"}, optional
-        Order labels by probability times worth, where rare labels are worth more; see :meth:`XRLinear.rank`.
+        Order labels by probability times gain, where rare labels gain more; see :meth:`XRLinear.rank`.
     n_jobs : int, optional
         Threads; None or -1 for every core. Neither model nor answer depends on it.
     seed : int, default 0
@@ -256,7 +256,7 @@ class IRLIClassifier(Estimator):
         ----------
         X : sparse matrix or array of shape (n, n_features_)
         k : int
-            Labels a row; where fewer are found in the buckets, the row ends in label -1.
+            Labels a row; where there are fewer candidates, the row ends in label -1.
         probes, min_votes, order : optional
             Instead of the model's own.
         tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional

@@ -74,17 +74,17 @@ class IRLIIndex(VectorIndex):
     min_votes : int, default 1
         Repetitions, at least, in which a vector must be in one of these buckets.
     order : {"probability", "votes"}, default "probability"
-        By what the vectors found are ordered before the first ``candidates`` are compared: the summed probability of
+        By what candidates are ordered before the first ``candidates`` are compared: the summed probability of
         the buckets they are in, or the number of these.
     candidates : int, optional
-        Vectors compared with a query, at most; None compares all that are found.
+        Candidates compared with a query, at most; None compares all.
     n_neighbors : int, default 30
         Nearest neighbours of a training query that the networks learn; best a few times what searches ask for. Of
-        many, most buckets hold one, and their probabilities tell little (the paper has 100).
+        many, most buckets hold one, and their probabilities differ little (the paper has 100).
     n_queries : int, default 30,000
         Vectors of the base that are training queries where ``fit`` is given no others.
     rounds : int or "auto", default "auto"
-        Times that vectors move; "auto" stops when queries held out are answered no better, and keeps the best.
+        Times that vectors move; "auto" stops when holdout queries are answered no better, and takes the best.
     epochs_per_round, final_epochs : int, default 5 and 5
         Passes over the training queries before each move, and at the end.
     room : float, default 0
@@ -168,8 +168,8 @@ class IRLIIndex(VectorIndex):
         ----------
         base : array of shape (n, d)
         queries : array of shape (n_queries, d), optional
-            What the networks are trained on, one in ten of them (1,000 at most) held out; best such as will be asked.
-            Rows of the base by default.
+            What the networks are trained on, but for a holdout of one in ten (1,000 at most); best such as will be
+            asked. Rows of the base by default.
         neighbors : array of int, shape (n_queries, m), optional
             The nearest rows of the base to each query, nearest first, -1 where there are fewer; computed exactly by
             default.
@@ -274,7 +274,7 @@ class IRLIIndex(VectorIndex):
             Such as will be asked, and not those of ``fit``; by default 1,000 vectors of the index, each without
             itself, which is only as good where queries are like them.
         recall : float in (0, 1]
-            Share of the ``k`` nearest vectors of a query, on average, that must be found.
+            Share of the ``k`` nearest vectors of a query, on average, that must be candidates.
         k : int
         order : {"votes", "probability"}, optional
             "votes" chooses ``min_votes``, "probability" ``candidates``; the index's own by default.
@@ -346,7 +346,7 @@ class IRLIIndex(VectorIndex):
         return self._vectors.base[ids], ids
 
     def _settings(self, owner: str, **other: Any) -> SearchSettings:
-        """The index's own settings, in their range, with what is given instead, fitted to its buckets."""
+        """The index's own settings, verified, with those of a call in their place, and no more probes than buckets."""
         self.check_params(("probes", "min_votes", "order", "candidates"))
         own = SearchSettings(self.probes, self.min_votes, self.order, self.candidates)
         return own.replaced(owner, self._vectors.buckets, **other)

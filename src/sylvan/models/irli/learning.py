@@ -88,7 +88,7 @@ def learn_partitions(
         hashing put them.
     judge : callable, optional
         Scores a round; see :mod:`sylvan.models.irli.judge`. With rounds="auto" and no judge, a tenth of the rows, at
-        most 1,000, is held out from all but the final epochs for a :class:`~sylvan.models.irli.judge.RecallJudge`;
+        most 1,000, is the holdout of all but the final epochs, for a :class:`~sylvan.models.irli.judge.RecallJudge`;
         fewer than 200 rows have none to spare, and one round is made.
     holdout : ndarray of int64, optional
         Rows that only the final epochs learn from, because the judge scores by them.
@@ -168,7 +168,7 @@ def fit_partitions(
 
 @dataclass(frozen=True, eq=False)
 class _Learning:
-    """What is learned from, and how: the rows that have labels, of all that were given."""
+    """What is learned from, and how: the rows that have labels, of all rows of a training set."""
 
     X: Any  # (n, n_features)
     truths: sp.csr_matrix  # (n, n_labels)
@@ -193,7 +193,7 @@ class _Learning:
         weights: Float32 | None,
         runner: Runner,
     ) -> _Learning:
-        """Verified; rows are held out for a judge where the rounds need one."""
+        """Verified, with a holdout for a judge where the rounds need one."""
         from sylvan.models.irli.training import InputScale
 
         X, truths = _without_stored_zeros(X), _without_stored_zeros(truths)

@@ -17,7 +17,7 @@ from sylvan.models.irli.rounds import Round, Rounds
 
 __all__ = ["BucketReport"]
 
-# Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
+# Distinguished by people who see few colours, on paper too (Okabe and Ito's palette).
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 _FORMATS = (".png", ".svg", ".pdf")
 
@@ -40,7 +40,7 @@ class BucketReport:
     candidates : ndarray of int64, shape (n_queries,)
         Candidates that the model's own settings leave a query.
     counted : ndarray of int64, shape (n_queries,)
-        Counters raised to find them.
+        Counters raised for them.
     """
 
     n_labels: int
@@ -100,10 +100,10 @@ class BucketReport:
             f"standard deviation {_spread(self.load_deviation)}, at most {int(self.largest_load.max(initial=0)):,}"
         ]
         if len(self.candidates):
-            found = _summary(self.candidates)
+            summary = _summary(self.candidates)
             lines.append(
-                f"candidates of a query: {found['mean']:,.0f} on average, {found['median']:,.0f} in the middle, "
-                f"{found['p95']:,.0f} at most of 95 in 100; counters raised: {self.counted.mean():,.0f}"
+                f"candidates of a query: {summary['mean']:,.0f} on average, {summary['median']:,.0f} in the middle, "
+                f"{summary['p95']:,.0f} at most of 95 in 100; counters raised: {self.counted.mean():,.0f}"
             )
         if self.rounds:
             names = list(dict.fromkeys(name for one in self.rounds for name in one.holdout))

@@ -164,7 +164,7 @@ class BucketedVectors:
             return np.full((len(queries), 1), -1, np.int32)
         base = self.base if len(there) == len(self.base) else self.base[there]
         rows = None if own is None else np.searchsorted(there, own).astype(np.int32)
-        places = exact_neighbors(queries, base, k, self.metric, leave_out=rows, n_jobs=n_jobs)[0]
+        places = exact_neighbors(queries, base, k, self.metric, excluded=rows, n_jobs=n_jobs)[0]
         return np.where(places >= 0, there[places], -1).astype(np.int32)
 
     def grown(self, vectors: Vectors, choices: int, n_jobs: int) -> BucketedVectors:

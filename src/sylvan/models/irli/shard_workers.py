@@ -1,6 +1,6 @@
 """Where the shards of an index live and are asked: in processes of their own, or in this one.
 
-A distributed engine takes over by giving :class:`~sylvan.ShardedIRLIIndex` an executor of its own: it keeps one
+A distributed engine takes over by giving :class:`~sylvan.ShardedIRLIIndex` an executor of its own: it holds one
 :class:`ShardWorker` a shard wherever it likes, and calls methods of all of them at once.
 """
 
@@ -44,7 +44,7 @@ class ShardCall:
 
 
 class ShardExecutor(Protocol):
-    """What keeps a :class:`ShardWorker` a shard, made empty, for as long as it is open."""
+    """What has a :class:`ShardWorker` for each shard, made empty, for as long as it is open."""
 
     def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
         """The answer of each shard to its call, in the order of the shards; shards with None aren't called.
@@ -95,7 +95,7 @@ class ShardWorker:
         self.take(IRLIIndex.from_state(store.need_part(store.load(folder), part)), n_jobs)
 
     def take(self, index: IRLIIndex, n_jobs: int) -> None:
-        """Keep an index that is there already."""
+        """Use an index that is in memory already."""
         self._index = index.set_params(n_jobs=n_jobs)
 
     def give(self) -> IRLIIndex:
@@ -245,7 +245,7 @@ def _serve(pipe: Any) -> None:
 
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # A parent that is killed tells nobody, and a shard in training wouldn't look for hours.
+        # A parent that is killed notifies nobody, and a shard in training wouldn't look for hours.
         sentinel = parent.sentinel
         threading.Thread(target=lambda: (wait([sentinel]), os._exit(1)), daemon=True, name="sylvan-parent").start()
     with contextlib.suppress(ValueError):

@@ -214,8 +214,8 @@ class ShardedIRLIIndex(VectorIndex):
 
     def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         self._need_fit("removed")
-        found = self._ask([ShardCall("removed", {"ids": own}) for own in self._parted(ids)])
-        return np.concatenate([own * self.n_shards_ + shard for shard, own in enumerate(found)])
+        removed = self._ask([ShardCall("removed", {"ids": own}) for own in self._parted(ids)])
+        return np.concatenate([own * self.n_shards_ + shard for shard, own in enumerate(removed)])
 
     def _remove(self, ids: npt.NDArray[np.int64]) -> None:
         self._ask([ShardCall("remove", {"ids": own}) if own.size else None for own in self._parted(ids)])
@@ -241,7 +241,7 @@ class ShardedIRLIIndex(VectorIndex):
     def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> list[Tuning]:
         """Set each shard to what finds enough of the nearest in its own part; see :meth:`IRLIIndex.tune`.
 
-        The nearest of all are found at least as often: in their shards they are the nearest of the nearest.
+        The recall of the nearest of all is at least as high: in their shards they are the nearest of the nearest.
 
         Parameters
         ----------
@@ -348,8 +348,8 @@ class ShardedIRLIIndex(VectorIndex):
             When something is missing, of the wrong kind or inconsistent.
         """
         sharded = cls._unfitted(state, KIND, ("n_shards", "executor"))
-        given = state.meta.get("index")
-        described = store.State(KIND, 1, given if isinstance(given, dict) else {}, where=state.where)
+        parameters = state.meta.get("index")
+        described = store.State(KIND, 1, parameters if isinstance(parameters, dict) else {}, where=state.where)
         template = IRLIIndex(**store.need_params(described, IRLIIndex.parameter_names()))
         template.check_params()
         resolve_jobs(template.n_jobs)

@@ -47,7 +47,7 @@ class InputScale:
     """What is taken from dense inputs, and what all inputs are multiplied with, before they reach a network.
 
     Networks learn best from numbers around 1, whatever the unit of the inputs. Both are folded into the first layer
-    when a network is given out.
+    of a network once it is trained.
     """
 
     mean: Float32 | None  # (n_features,); None for sparse inputs, whose zeros must stay

@@ -79,7 +79,7 @@ def choose_settings(
     inputs : ndarray of float32, shape (n, d)
         Queries as the network takes them.
     nearest : ndarray of int, shape (n, k)
-        The vectors to be found; -1 for none.
+        The vectors that should be answers; -1 for none.
     recall : float
         Share of them, at least.
     order : {"votes", "probability"}

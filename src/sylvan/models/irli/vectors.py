@@ -24,7 +24,7 @@ __all__ = [
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
 _HOLDOUT_NEIGHBORS = 10  # what recall10@10 asks for
-_SHARE, _MOST = 10, 1000  # one query in so many is held out, and no more than so many of them
+_SHARE, _MOST = 10, 1000  # one query in so many is a holdout query, and no more than so many of them
 
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.integer[Any]]
@@ -178,8 +178,7 @@ class VectorIndex(Fitted):
         k : int
             Vectors a query; where there are fewer candidates, or fewer vectors, the row ends in id -1.
         probes, min_votes, order, candidates
-            Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all that
-            are found.
+            Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all.
         return_counts : bool
             Also give how many vectors were compared with each query, in all shards together.
 
@@ -222,14 +221,14 @@ def _check_removable(ids: Ids, removed: Ids) -> None:
 
 @dataclass(frozen=True)
 class TrainingQueries:
-    """Queries with their nearest base vectors as an indicator, and the same of queries that are held out.
+    """Queries with their nearest base vectors as an indicator, and the same of holdout queries.
 
     Attributes
     ----------
     queries : ndarray of float32, shape (n, d)
     truths : csr_matrix of shape (n, n_base)
     holdout : tuple of ndarray and csr_matrix, or None
-        Where there are too few queries to hold any out.
+        None where there are too few queries.
     """
 
     queries: Vectors
@@ -278,7 +277,7 @@ def training_queries(
 def _sampled_queries(
     base: Vectors, metric: str, n_queries: int, n_neighbors: int, seed: int, n_jobs: int
 ) -> TrainingQueries:
-    """Base vectors as queries: in training each is its own nearest neighbour, where held out it isn't."""
+    """Base vectors as queries: in training each is its own nearest neighbour, in the holdout it isn't."""
     rows = np.random.default_rng(seed).permutation(len(base))[: n_queries + _n_holdout(min(n_queries, len(base)))]
     n_holdout = _n_holdout(min(len(rows), n_queries))
     apart, rows = np.sort(rows[:n_holdout]), np.sort(rows[n_holdout:])
@@ -287,7 +286,7 @@ def _sampled_queries(
     others = np.empty((0, 1), np.int32)
     if n_holdout:
         n_others = min(_HOLDOUT_NEIGHBORS, len(base) - 1)
-        others = exact_neighbors(holdout, base, n_others, metric, leave_out=apart.astype(np.int32), n_jobs=n_jobs)[0]
+        others = exact_neighbors(holdout, base, n_others, metric, excluded=apart.astype(np.int32), n_jobs=n_jobs)[0]
     return _training_queries(queries, ids, holdout, others, len(base))
 
 
