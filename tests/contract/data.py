@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,12 @@ def known(n_labels: int = 12, rows_per_label: int = 6, seed: int = 0, most: int 
 
     Small multiples of a quarter are used for values, so that sums don't depend on their order.
     """
+    X, labels = _drawn(n_labels, rows_per_label, seed, most)
+    return Known(X.copy(), [list(ids) for ids in labels], n_labels)
+
+
+@functools.cache
+def _drawn(n_labels: int, rows_per_label: int, seed: int, most: int) -> tuple[np.ndarray, list[list[int]]]:
     random = np.random.default_rng(seed)
     n, n_common = n_labels * rows_per_label, 5
     X = np.zeros((n, 2 * n_labels + n_common), np.float32)
@@ -40,7 +47,7 @@ def known(n_labels: int = 12, rows_per_label: int = 6, seed: int = 0, most: int 
         for label in ids:
             X[row, [2 * label, 2 * label + 1]] = random.integers(3, 6, 2) / 4
         X[row, 2 * n_labels + random.integers(0, n_common, 2)] = 0.25
-    return Known(X, labels, n_labels)
+    return X, labels
 
 
 def questions(data: Known) -> tuple[np.ndarray, np.ndarray]:
