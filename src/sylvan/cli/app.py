@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from sylvan.cli.completion import LazyGroup, answer
-from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, Session, need_subcommand
+from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, LazyGroup, Session, need_subcommand
 from sylvan.errors import MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
@@ -86,6 +85,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     session = Session(debug=bool(os.environ.get("SYLVAN_DEBUG")))
     try:
         if COMPLETE in os.environ:
+            from sylvan.cli.completion import answer
+
             return answer(cli)
         with exit_on_interrupt(session.interrupted, INTERRUPTED), cli.make_context("sylvan", words, obj=session) as ctx:
             cli.invoke(ctx)

@@ -1,19 +1,19 @@
-"""``sylvan completion SHELL``: verbs, options, files and parameter names on the Tab key; the base of all groups."""
+"""``sylvan completion SHELL``: verbs, options, files and parameter names on the Tab key."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from sylvan.cli.options import describe_parameters
-from sylvan.cli.session import BAD_USAGE, COMPLETE
+from sylvan.cli.session import BAD_USAGE, COMPLETE, LazyGroup
 
-__all__ = ["LazyGroup", "answer", "command"]
+__all__ = ["answer", "command"]
 
 _START = {
     "bash": 'eval "$(sylvan completion bash)"      # in ~/.bashrc',
@@ -22,36 +22,6 @@ _START = {
 }
 _FOLDERS = {"DIR", "INDEX", "MODEL", "FOLDER"}
 _FILES = {"BASE", "QUERIES", "TRAIN", "TEST", "INPUT", "IN", "OUT", "FILE", "Y.npz", "Z.npz"}
-
-
-class LazyGroup(click.Group):
-    """Commands that are made when they are used, so that the help of the group is quick."""
-
-    title: ClassVar[str]  # of the section that lists them
-    lines: ClassVar[Mapping[str, str]]  # what each does, by name
-
-    def make(self, name: str) -> click.Command:
-        """The command of that name."""
-        raise NotImplementedError
-
-    def owners(self, name: str) -> dict[str, type]:
-        """The classes whose parameters the values of its options name, by option."""
-        return {}
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.lines)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lines:
-            return None
-        command = self.make(cmd_name)
-        if ctx.resilient_parsing:  # a shell asks what may follow
-            _complete_values(command, self.owners(cmd_name))
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section(self.title):
-            formatter.write_dl(list(self.lines.items()))
 
 
 @click.command("completion", short_help="Print the shell completion script.")
@@ -79,11 +49,12 @@ def answer(cli: click.Group) -> int:
     if completer is None or instruction != "complete":
         print(f"Error: {COMPLETE} must be SHELL_complete for {', '.join(_START)}.", file=sys.stderr)
         return BAD_USAGE
+    LazyGroup.completed = staticmethod(_complete_values)
     click.echo(completer(cli, {}, "sylvan", COMPLETE).complete())
     return 0
 
 
-def _complete_values(command: click.Command, owners: dict[str, type] | None = None) -> None:
+def _complete_values(command: click.Command, owners: dict[str, type]) -> None:
     """Let the values of a command's options and arguments be completed: files, folders, names of parameters."""
     for parameter in command.params:
         metavar = str(parameter.metavar or "")
@@ -92,7 +63,7 @@ def _complete_values(command: click.Command, owners: dict[str, type] | None = No
             completer = _of_kind("dir")
         elif metavar in _FILES:
             completer = _of_kind("file")
-        elif owners and parameter.name in owners:
+        elif parameter.name in owners:
             completer = _of_parameters(owners[parameter.name])
         if completer is not None:
             setattr(parameter, "shell_complete", completer)  # noqa: B010  # a method of the instance alone

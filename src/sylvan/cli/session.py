@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
-__all__ = ["BAD_USAGE", "COMPLETE", "FAILURE", "INTERRUPTED", "Session", "need_subcommand", "spoken_warnings"]
+__all__ = [
+    "BAD_USAGE", "COMPLETE", "FAILURE", "INTERRUPTED", "LazyGroup", "Session", "need_subcommand", "spoken_warnings",
+]  # fmt: skip
 
 COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
@@ -34,6 +36,38 @@ class Session:
     def interrupted(self) -> str:
         """The sentence that follows Ctrl-C."""
         return f"Interrupted; {self.written or self.remains() or 'nothing was written'}."
+
+
+class LazyGroup(click.Group):
+    """Commands that are made when they are used, so that the help of the group is quick."""
+
+    title: ClassVar[str]  # of the section that lists them
+    lines: ClassVar[Mapping[str, str]]  # what each does, by name
+    # What makes a command's values complete, set where a shell asks for it.
+    completed: ClassVar[Callable[[click.Command, dict[str, type]], None]] = staticmethod(lambda command, owners: None)
+
+    def make(self, name: str) -> click.Command:
+        """The command of that name."""
+        raise NotImplementedError
+
+    def owners(self, name: str) -> dict[str, type]:
+        """The classes whose parameters the values of its options name, by option."""
+        return {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lines:
+            return None
+        command = self.make(cmd_name)
+        if ctx.resilient_parsing:  # a shell asks what may follow
+            LazyGroup.completed(command, self.owners(cmd_name))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section(self.title):
+            formatter.write_dl(list(self.lines.items()))
 
 
 def need_subcommand(ctx: click.Context) -> None:

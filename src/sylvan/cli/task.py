@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from sylvan.cli.completion import LazyGroup
 from sylvan.cli.options import describe_parameters, shared_options, together
-from sylvan.cli.session import need_subcommand
+from sylvan.cli.session import LazyGroup, need_subcommand
 from sylvan.errors import ParameterError
 
 __all__ = ["TASKS", "command"]

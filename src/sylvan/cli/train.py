@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from sylvan.cli.completion import LazyGroup
 from sylvan.cli.config import commented, config_of, config_option
 from sylvan.cli.options import (
     complain,
@@ -23,7 +22,7 @@ from sylvan.cli.options import (
     together,
 )  # fmt: skip
 from sylvan.cli.resume import work_options, working
-from sylvan.cli.session import Session, need_subcommand, spoken_warnings
+from sylvan.cli.session import LazyGroup, Session, need_subcommand, spoken_warnings
 from sylvan.errors import DataError, ParameterError
 
 __all__ = ["MODELS", "command", "plan_command"]
