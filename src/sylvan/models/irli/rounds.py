@@ -155,22 +155,22 @@ class Progress:
     best : Partitions
         Of the best round.
     rounds : tuple of Round
+    best_round : int
+        The number of the one with the highest score, the first of equals.
     """
 
     last: Partitions
     affinity: float
     best: Partitions
     rounds: tuple[Round, ...] = ()
-
-    @property
-    def best_round(self) -> int:
-        """The number of the round with the highest score, the first of equals."""
-        return max(self.rounds, key=lambda one: one.score).number
+    best_round: int = 0
 
     def after(self, one: Round, partitions: Partitions) -> Progress:
         """The progress once a round is made."""
-        progress = Progress(partitions, one.affinity_after, partitions, (*self.rounds, one))
-        return progress if progress.best_round == one.number else replace(progress, best=self.best)
+        progress = replace(self, last=partitions, affinity=one.affinity_after, rounds=(*self.rounds, one))
+        if not self.rounds or one.score > self.rounds[self.best_round].score:
+            progress = replace(progress, best=partitions, best_round=one.number)
+        return progress
 
 
 def _pack_progress(progress: Progress) -> Arrays:
@@ -183,10 +183,10 @@ def _pack_progress(progress: Progress) -> Arrays:
 def _unpack_progress(arrays: Arrays) -> Progress:
     try:
         meta = json.loads(bytes(arrays["rounds"]))
-        rounds = Rounds.from_state(store.State("progress", 1, meta=meta)).rounds
+        record = Rounds.from_state(store.State("progress", 1, meta=meta))
         n_buckets = int(arrays["n_buckets"])
         last, best = (Partitions(Buckets.from_assignment(arrays[name], n_buckets), ()) for name in ("last", "best"))
-        return Progress(last, rounds[-1].affinity_after, best, rounds)
+        return Progress(last, record.rounds[-1].affinity_after, best, record.rounds, record.best)
     except (KeyError, ValueError, IndexError, DataError) as error:
         raise ModelError(f"The stored progress of a training in rounds is damaged: {error}.") from error
 
