@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan import store, validate
 from sylvan.errors import ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import Question
@@ -48,6 +49,18 @@ class Estimator(SklearnMixin, Fitted):
 
     def _is_fitted(self) -> bool:
         return "n_labels_" in self.__dict__
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        sizes = {"n_features": self.n_features_, "n_rows": self.n_rows_, "n_labels": self.n_labels_}
+        return sizes, {"label_counts": self.label_counts_}, self._names_to_parts()
+
+    def _restore(self, state: store.State) -> None:
+        n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
+        self.n_features_ = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
+        self.n_rows_ = store.need_int(state, "n_rows", 1, validate.MAX_COLUMNS)
+        self.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
+        self.n_labels_ = n_labels
+        self._names_from_parts(state)
 
     @property
     def takes_texts(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+import numpy.typing as npt
 
 from sylvan import store
 from sylvan.errors import NotFittedError
@@ -25,9 +27,45 @@ class Fitted(Parameterized):
         if not self._is_fitted():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before {action}.")
 
+    kind: ClassVar[str]  # its name in manifests
+    not_saved: ClassVar[Collection[str]] = ()  # parameters that a manifest doesn't hold
+
     def to_state(self) -> store.State:
-        """All of it as plain values and arrays."""
-        raise TypeError(f"{type(self).__name__} is abstract: it has no to_state.")
+        """All of it as plain values and arrays, for :mod:`sylvan.store`."""
+        self._need_fit("to_state")
+        return store.State(self.kind, 1, self._plain_params(), *self._fitted_state())
+
+    @classmethod
+    def from_state(cls: type[_Self], state: store.State) -> _Self:
+        """What :meth:`to_state` gave, verified.
+
+        Raises
+        ------
+        ModelError
+            When something is missing, of the wrong kind or inconsistent.
+        """
+        store.need_kind(state, cls.kind)
+        made = cls(**cls._params_from(state))
+        made.check_params()
+        made._restore(state)
+        return made
+
+    def _plain_params(self) -> dict[str, Any]:
+        """The parameters as a manifest holds them."""
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in self.not_saved}
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        """What :meth:`_plain_params` gave, not yet checked."""
+        return store.need_params(state, [name for name in cls.parameter_names() if name not in cls.not_saved])
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        """Values, arrays and parts of what was fitted."""
+        raise TypeError(f"{type(self).__name__} is abstract: it can't be saved.")
+
+    def _restore(self, state: store.State) -> None:
+        """Take in what :meth:`_fitted_state` gave, verified."""
+        raise TypeError(f"{type(self).__name__} is abstract: it can't be loaded.")
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write it into ``folder``, completely or not at all; an older Sylvan model there is replaced.
@@ -41,19 +79,3 @@ class Fitted(Parameterized):
         """
         self._need_fit("save")
         store.save(folder, self.to_state())
-
-    @classmethod
-    def _unfitted(
-        cls: type[_Self], state: store.State, kind: str, names: Collection[str] | None = None, **instead: Any
-    ) -> _Self:
-        """Where ``from_state`` begins: an object with the parameters of a state, checked; ``instead`` replaces some.
-
-        Raises
-        ------
-        ModelError, ParameterError
-        """
-        store.need_kind(state, kind)
-        params = store.need_params(state, cls.parameter_names() if names is None else names)
-        made = cls(**{**params, **instead})
-        made.check_params()
-        return made

@@ -23,8 +23,6 @@ from sylvan.validate import Csr
 
 __all__ = ["NeighborRanker"]
 
-KIND = "neighbor-ranker"
-
 
 @parameterized
 class NeighborRanker(Estimator):
@@ -76,6 +74,8 @@ class NeighborRanker(Estimator):
     >>> model.rank(np.array([[1.0, 0.0]]), k=2).scores.astype(float).round(3).tolist()
     [[1.0, 0.444]]
     """
+
+    kind = "neighbor-ranker"
 
     n_neighbors: Annotated[int, Range(1, MOST_ANSWERS)] = 30
     power: Annotated[float, Range(0, 1000)] = 5.0
@@ -228,32 +228,14 @@ class NeighborRanker(Estimator):
         features = self._features(X)
         return self.index_.nearest(features, n, only=only, n_jobs=resolve_jobs(self.n_jobs), description=description)
 
-    def to_state(self) -> store.State:
-        """The rows and their labels as plain values and arrays."""
-        self._need_fit("to_state")
-        meta = {"n_features": self.n_features_, "n_rows": self.n_rows_, "n_labels": self.n_labels_}
-        arrays = {**self.index_.to_arrays(), **self.row_labels_.to_arrays(), "label_counts": self.label_counts_}
-        return store.State(KIND, 1, self.get_params(deep=False), meta, arrays, self._names_to_parts())
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        return meta, arrays | self.index_.to_arrays() | self.row_labels_.to_arrays(), parts
 
-    @classmethod
-    def from_state(cls, state: store.State) -> NeighborRanker:
-        """A model from the result of :meth:`to_state`.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
-        model = cls._unfitted(state, KIND)
-        n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
-        n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
-        n_rows = store.need_int(state, "n_rows", 1, validate.MAX_COLUMNS)
-        model.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
-        model.index_ = NeighborIndex.from_state(state, n_features, n_rows)
-        model.row_labels_ = LabelRows.from_state(state, n_rows, n_labels)
-        model.n_rows_, model.n_features_, model.n_labels_ = n_rows, n_features, n_labels
-        model._names_from_parts(state)
-        return model
+    def _restore(self, state: store.State) -> None:
+        super()._restore(state)
+        self.index_ = NeighborIndex.from_state(state, self.n_features_, self.n_rows_)
+        self.row_labels_ = LabelRows.from_state(state, self.n_rows_, self.n_labels_)
 
 
-store.register(KIND, NeighborRanker.from_state)
+store.register(NeighborRanker.kind, NeighborRanker.from_state)

@@ -13,14 +13,14 @@ import scipy.sparse as sp
 from sylvan import store, validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.classes import class_notes, class_votes
 from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
-from sylvan.models.beam_tree.params import BeamTreeParameters, Bound
+from sylvan.models.beam_tree.params import BeamTreeParameters, Bound, saved_tree
 from sylvan.models.beam_tree.plan import plan_training
 from sylvan.models.beam_tree.search import rank_by_beam, rank_exactly, within_bounds
 from sylvan.models.beam_tree.training import learn, learn_on
@@ -32,7 +32,6 @@ from sylvan.topk import TopK
 
 __all__ = ["BeamTreeClassifier"]
 
-KIND = "beam-tree"
 
 
 @parameterized
@@ -118,6 +117,8 @@ class BeamTreeClassifier(BeamTreeParameters):
     >>> model.predict(np.eye(6)).tolist()
     ['elm', 'fir', 'ash', 'oak', 'yew', 'box']
     """
+
+    kind = "beam-tree"
 
     gives_probabilities: ClassVar[bool] = True
     takes_class_names: ClassVar[bool] = True
@@ -401,47 +402,26 @@ class BeamTreeClassifier(BeamTreeParameters):
         tags.target_tags.two_d_labels = tags.target_tags.multi_output = False
         return tags
 
-    def to_state(self) -> store.State:
-        """The tree and the weights as plain values and arrays; a tree given as a parameter is stored as ``tree_``."""
-        self._need_fit("to_state")
-        meta = {
-            "n_features": self.n_features_, "n_rows": self.n_rows_, "n_labels": self.n_labels_, "n_shown": self._step,
-            "dense": self._dense, "trained_rate": self.learning_rate_, **self._bound.to_json(),
-        }  # fmt: skip
-        arrays: dict[str, npt.NDArray[Any]] = {"history": self.history_, "label_counts": self.label_counts_}
-        arrays |= self.weights_.to_arrays(by_feature=not self._dense)
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        meta |= {"n_shown": self._step, "dense": self._dense, "trained_rate": self.learning_rate_}
+        arrays |= {"history": self.history_, **self.weights_.to_arrays(by_feature=not self._dense)}
         if self._classes.values is not None:
             arrays["class_values"] = self._classes.values
-        parts = {"tree": self.tree_.to_state(), **self._names_to_parts()}
-        return store.State(KIND, 1, self.plain_params(), meta, arrays, parts)
+        return meta | self._bound.to_json(), arrays, parts | {"tree": self.tree_.to_state()}
 
-    @classmethod
-    def from_state(cls, state: store.State) -> BeamTreeClassifier:
-        """A model from what :meth:`to_state` gave.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
-        store.need_kind(state, KIND)
-        tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
-        model = cls(**cls.params_from(state, tree))
-        model.check_params()
-        n_labels = store.need_int(state, "n_labels", tree.n_labels, tree.n_labels)
-        model.n_features_ = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
-        model.n_rows_ = store.need_int(state, "n_rows", 1)
-        model._step = store.need_int(state, "n_shown", 0, 2**62)
-        model._dense = store.need_bool(state, "dense")
-        model._bound = Bound.from_state(state)
-        model.learning_rate_ = store.need_float(state, "trained_rate", 0)
-        model.weights_ = ClassWeights.from_arrays(state, tree, model.n_features_, by_feature=not model._dense)
-        model.history_ = store.need_array(state, "history", np.float64, (None, 2))
-        model.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
-        model.n_labels_ = n_labels
-        model._names_from_parts(state)
-        model._classes = Classes(n_labels, model.vocabulary_).values_from(state)
-        return model
+    def _restore(self, state: store.State) -> None:
+        super()._restore(state)
+        tree = self.tree if isinstance(self.tree, LabelTree) else saved_tree(state)
+        if tree.n_labels != self.n_labels_:
+            raise ModelError(f"{state.where!r} is damaged: its tree has {tree.n_labels} of {self.n_labels_} classes.")
+        self._step = store.need_int(state, "n_shown", 0, 2**62)
+        self._dense = store.need_bool(state, "dense")
+        self._bound = Bound.from_state(state)
+        self.learning_rate_ = store.need_float(state, "trained_rate", 0)
+        self.weights_ = ClassWeights.from_arrays(state, tree, self.n_features_, by_feature=not self._dense)
+        self.history_ = store.need_array(state, "history", np.float64, (None, 2))
+        self._classes = Classes(self.n_labels_, self.vocabulary_).values_from(state)
 
 
-store.register(KIND, BeamTreeClassifier.from_state)
+store.register(BeamTreeClassifier.kind, BeamTreeClassifier.from_state)

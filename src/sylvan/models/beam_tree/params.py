@@ -22,7 +22,7 @@ from sylvan.ranking.class_training import L2, LOSSES, TREE_LOSSES, ClassNoise, C
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.store import JSON
 
-__all__ = ["BeamTreeParameters", "Bound"]
+__all__ = ["BeamTreeParameters", "Bound", "saved_tree"]
 
 TREES = ("kmeans", "random", "frequency")
 GIVEN = "given"  # what a tree is called that was a parameter
@@ -127,27 +127,26 @@ class BeamTreeParameters(Estimator):
 
     def identity(self, examples: Examples) -> dict[str, JSON]:
         """What distinguishes this training from others, for its checkpoint."""
-        parameters = {name: value for name, value in self.plain_params().items() if name != "n_jobs"}
+        parameters = {name: value for name, value in self._plain_params().items() if name != "n_jobs"}
         data = {"X": examples.X, "y": examples.ids, "the weight of rows": examples.weight}
         return identity_of(type(self).__name__, {**parameters, "tree": self.tree}, **data)
 
-    def plain_params(self) -> dict[str, Any]:
+    def _plain_params(self) -> dict[str, Any]:
         """The parameters as a manifest can hold them; a tree among them is stored as that of the weights."""
         tree = None if isinstance(self.tree, LabelTree) else self.tree
-        return {**self.get_params(deep=False), "class_weight": _weight_to_json(self.class_weight), "tree": tree}
+        return {**super()._plain_params(), "class_weight": _weight_to_json(self.class_weight), "tree": tree}
 
     @classmethod
-    def params_from(cls, state: store.State, tree: LabelTree) -> dict[str, Any]:
-        """What :meth:`plain_params` gave, not yet checked.
-
-        Raises
-        ------
-        ModelError
-        """
-        params = store.need_params(state, cls.parameter_names())
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        params = super()._params_from(state)
         params["class_weight"] = _weight_from_json(params["class_weight"])
-        params["tree"] = tree if params["tree"] is None else params["tree"]
+        params["tree"] = saved_tree(state) if params["tree"] is None else params["tree"]
         return params
+
+
+def saved_tree(state: store.State) -> LabelTree:
+    """The tree of the weights."""
+    return LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
 
 
 def _weight_to_json(value: Any) -> JSON:

@@ -40,7 +40,6 @@ from sylvan.topk import TopK
 
 __all__ = ["IRLIClassifier"]
 
-KIND = "irli"
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
 _FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000
 
@@ -120,6 +119,8 @@ class IRLIClassifier(Estimator):
     >>> model.rank(np.eye(6), k=1).labels.ravel().tolist()
     [0, 1, 2, 3, 4, 5]
     """
+
+    kind = "irli"
 
     n_buckets: NBucketsOrAuto = "auto"
     n_repetitions: Repetitions = 8
@@ -330,44 +331,20 @@ class IRLIClassifier(Estimator):
             )
         return BucketReport.of(self.buckets_, self._rounds, counts, touched)
 
-    def to_state(self) -> store.State:
-        """The buckets and networks as plain values and arrays."""
-        self._need_fit("to_state")
-        meta = {
-            "n_features": self.n_features_,
-            "n_rows": self.n_rows_,
-            "n_labels": self.n_labels_,
-            "n_buckets_used": self.buckets_.n_buckets,
-            "n_repetitions_used": self.buckets_.n_repetitions,
-            "dense": self._dense,
-            **self._rounds.as_json(),
-        }
-        arrays = {**self.buckets_.arrays(), **self.network_.arrays(), "label_counts": self.label_counts_}
-        return store.State(KIND, 1, self.get_params(deep=False), meta, arrays, self._names_to_parts())
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        meta |= {"n_buckets_used": self.buckets_.n_buckets, "n_repetitions_used": self.buckets_.n_repetitions}
+        meta |= {"dense": self._dense, **self._rounds.as_json()}
+        return meta, arrays | self.buckets_.arrays() | self.network_.arrays(), parts
 
-    @classmethod
-    def from_state(cls, state: store.State) -> IRLIClassifier:
-        """A model from what :meth:`to_state` gave.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
-        model = cls._unfitted(state, KIND)
-        model.n_features_ = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
-        model.n_rows_ = store.need_int(state, "n_rows", 1, validate.MAX_COLUMNS)
-        n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
+    def _restore(self, state: store.State) -> None:
+        super()._restore(state)
         n_buckets = store.need_int(state, "n_buckets_used", 1, MOST_BUCKETS)
         n_repetitions = store.need_int(state, "n_repetitions_used", 1, MOST_REPETITIONS)
-        model._dense = store.need_bool(state, "dense")
-        model._rounds = Rounds.from_state(state)
-        model.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
-        model.buckets_ = Buckets.from_arrays(state, n_buckets, n_repetitions, n_labels)
-        model.network_ = BucketNetwork.from_arrays(state, model.n_features_, n_repetitions, n_buckets)
-        model.n_labels_ = n_labels
-        model._names_from_parts(state)
-        return model
+        self._dense = store.need_bool(state, "dense")
+        self._rounds = Rounds.from_state(state)
+        self.buckets_ = Buckets.from_arrays(state, n_buckets, n_repetitions, self.n_labels_)
+        self.network_ = BucketNetwork.from_arrays(state, self.n_features_, n_repetitions, n_buckets)
 
 
 def buckets_for(n_labels: int) -> int:
@@ -375,4 +352,4 @@ def buckets_for(n_labels: int) -> int:
     return int(max(2 ** round(np.log2(6 * np.sqrt(max(n_labels, 1)))), 16))
 
 
-store.register(KIND, IRLIClassifier.from_state)
+store.register(IRLIClassifier.kind, IRLIClassifier.from_state)

@@ -42,7 +42,6 @@ from sylvan.runtime import Checkpoint, Runner
 
 __all__ = ["IRLIIndex"]
 
-KIND = "irli-index"
 _SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
 
 
@@ -126,6 +125,8 @@ class IRLIIndex(VectorIndex):
     >>> ids.tolist(), distances.tolist()
     ([[0], [1]], [[0.0], [0.0]])
     """
+
+    kind = "irli-index"
 
     n_buckets: NBucketsOrAuto = "auto"
     n_repetitions: Repetitions = 16
@@ -392,26 +393,13 @@ class IRLIIndex(VectorIndex):
     def _is_fitted(self) -> bool:
         return "_vectors" in self.__dict__
 
-    def to_state(self) -> store.State:
-        """The index as plain values and arrays."""
-        self._need_fit("to_state")
-        meta = {**self._vectors.sizes(), **self._rounds.as_json()}
-        return store.State(KIND, 1, self.get_params(deep=False), meta, self._vectors.to_arrays())
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        return {**self._vectors.sizes(), **self._rounds.as_json()}, self._vectors.to_arrays(), {}
 
-    @classmethod
-    def from_state(cls, state: store.State) -> IRLIIndex:
-        """An index from what :meth:`to_state` gave.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
-        index = cls._unfitted(state, KIND)
-        index._rounds = Rounds.from_state(state)
-        index._vectors = BucketedVectors.from_state(state)
-        index._settings("search")
-        return index
+    def _restore(self, state: store.State) -> None:
+        self._rounds = Rounds.from_state(state)
+        self._vectors = BucketedVectors.from_state(state)
+        self._settings("search")
 
 
 def _array(values: Any) -> npt.NDArray[Any] | None:
@@ -423,4 +411,4 @@ def buckets_for(n_vectors: int) -> int:
     return int(min(2 ** round(np.log2(max(1.0, 0.8 * np.sqrt(n_vectors)))), MOST_BUCKETS))
 
 
-store.register(KIND, IRLIIndex.from_state)
+store.register(IRLIIndex.kind, IRLIIndex.from_state)

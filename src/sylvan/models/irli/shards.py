@@ -22,7 +22,6 @@ from sylvan.params import Constraint, Range, parameterized
 
 __all__ = ["ShardedIRLIIndex"]
 
-KIND = "irli-shards"
 _MOST_SHARDS = 4096
 
 Ids = npt.NDArray[np.int32]
@@ -81,6 +80,8 @@ class ShardedIRLIIndex(VectorIndex):
     ...     index.search(base[:3], k=1)[0].tolist()
     [[0], [1], [2]]
     """
+
+    kind = "irli-shards"
 
     index: IRLIIndex | None = None
     n_shards: Annotated[int, Range(1, _MOST_SHARDS)] = 2
@@ -327,47 +328,40 @@ class ShardedIRLIIndex(VectorIndex):
         arguments = {"folder": folder, "checksum": store.contents(folder).get("checksum")}
         return [ShardCall("load", {**arguments, "part": f"shard{shard}"}) for shard in range(self.n_shards_)]
 
-    def to_state(self) -> store.State:
-        """All shards as plain values and arrays."""
-        self._need_fit("to_state")
+    def _plain_params(self) -> dict[str, Any]:
+        executor = self.executor if isinstance(self.executor, str) else "processes"
+        return {"n_shards": self.n_shards_, "executor": executor}
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        return store.need_params(state, ("n_shards", "executor"))
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         parts = {}
         for shard, index in enumerate(self._all("give")):
             parts[f"shard{shard}"] = index.to_state()
             parts[f"shard{shard}"].params["n_jobs"] = self._template["n_jobs"]
-        executor = self.executor if isinstance(self.executor, str) else "processes"
-        meta = {"index": self._template, "metric": self._metric, "n_ids": self._n_ids}
-        return store.State(KIND, 1, {"n_shards": self.n_shards_, "executor": executor}, meta, {}, parts)
+        return {"index": self._template, "metric": self._metric, "n_ids": self._n_ids}, {}, parts
 
-    @classmethod
-    def from_state(cls, state: store.State) -> ShardedIRLIIndex:
-        """An index from what :meth:`to_state` gave.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
-        sharded = cls._unfitted(state, KIND, ("n_shards", "executor"))
+    def _restore(self, state: store.State) -> None:
         parameters = state.meta.get("index")
-        described = store.State(KIND, 1, parameters if isinstance(parameters, dict) else {}, where=state.where)
+        described = store.State(self.kind, 1, parameters if isinstance(parameters, dict) else {}, where=state.where)
         template = IRLIIndex(**store.need_params(described, IRLIIndex.parameter_names()))
         template.check_params()
-        resolve_jobs(template.n_jobs)
-        n_ids = store.need_int(state, "n_ids", sharded.n_shards, validate.MAX_COLUMNS)
+        n_ids = store.need_int(state, "n_ids", self.n_shards, validate.MAX_COLUMNS)
         shards = [
             IRLIIndex.from_state(store.need_part(state, f"shard{shard}", "irli-index"))
-            for shard in range(sharded.n_shards)
+            for shard in range(self.n_shards)
         ]
         metric = store.need_choice(state, "metric", {shards[0].metric_})
         for number, shard in enumerate(shards):
-            own = len(range(number, n_ids, sharded.n_shards))
+            own = len(range(number, n_ids, self.n_shards))
             if (len(shard.base_), shard.n_dimensions_, shard.metric_) != (own, shards[0].n_dimensions_, metric):
                 raise DataError(f"shard {number} doesn't fit the others in size, width or metric.")
         n_vectors = sum(shard.n_vectors_ for shard in shards)
-        sharded.index = template
-        sharded._keep(None, template, metric, n_ids, n_vectors, shards[0].n_dimensions_, None)
-        sharded._source = sharded._saved(state.where) if state.where else sharded._taken(shards)
-        return sharded
+        self.index = template
+        self._keep(None, template, metric, n_ids, n_vectors, shards[0].n_dimensions_, None)
+        self._source = self._saved(state.where) if state.where else self._taken(shards)
 
 
 def own_ids(ids: npt.NDArray[np.int64], shard: int, n_shards: int) -> npt.NDArray[np.int64]:
@@ -375,4 +369,4 @@ def own_ids(ids: npt.NDArray[np.int64], shard: int, n_shards: int) -> npt.NDArra
     return np.where((ids >= 0) & (ids % n_shards == shard), ids // n_shards, -1)
 
 
-store.register(KIND, ShardedIRLIIndex.from_state)
+store.register(ShardedIRLIIndex.kind, ShardedIRLIIndex.from_state)

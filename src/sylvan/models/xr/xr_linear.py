@@ -38,7 +38,6 @@ from sylvan.weights import ClusterWeights
 
 __all__ = ["XRLinear"]
 
-KIND = "xr-linear"
 # A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
 # rankers of smaller ones have never been seen to fill the rest.
 LARGE = 1 / 16
@@ -135,6 +134,9 @@ class XRLinear(XRParameters):
     >>> model.rank(X[[0, 7]], k=1).labels.ravel().tolist()
     [0, 1]
     """
+
+    kind = "xr-linear"
+    not_saved = ("tree",)  # it is saved as ``tree_``
 
     rankers_: list[TreeRanker]
 
@@ -400,43 +402,25 @@ class XRLinear(XRParameters):
             return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
         return matching.hinge_measure(scores, matching.hinge_power(combines))
 
-    def to_state(self) -> store.State:
-        """The fitted model as plain values and arrays; a tree given as a parameter is stored as ``tree_``."""
-        self._need_fit("to_state")
-        params = {name: value for name, value in self.get_params(deep=False).items() if name != "tree"}
-        meta = {"n_features": self.n_features_, "n_rows": self.n_rows_, "n_trees": len(self.rankers_)}
-        parts = {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        parts |= {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}
         if self.calibrator_ is not None:
             parts["calibrator"] = self.calibrator_.to_state()
-        return store.State(KIND, 1, params, meta, {"label_counts": self.label_counts_}, parts | self._names_to_parts())
+        return meta | {"n_trees": len(self.rankers_)}, arrays, parts
 
-    @classmethod
-    def from_state(cls, state: store.State) -> XRLinear:
-        """A model from the result of :meth:`to_state`.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
-        model = cls._unfitted(state, KIND, [name for name in cls.parameter_names() if name != "tree"])
-        n_features = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
+    def _restore(self, state: store.State) -> None:
+        super()._restore(state)
         n_trees = store.need_int(state, "n_trees", 1, 1000)
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
-        model.rankers_ = [TreeRanker.from_state(part, n_features) for part in parts]
+        self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
         if "calibrator" in state.parts:
-            model.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
-        tree = model.rankers_[0].tree
-        if any(ranker.tree.n_labels != tree.n_labels for ranker in model.rankers_):
+            self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
+        if any(ranker.tree.n_labels != self.n_labels_ for ranker in self.rankers_):
             raise ModelError(f"{state.where!r} is damaged: its trees have different numbers of labels.")
-        model.n_rows_ = store.need_int(state, "n_rows", 0)
-        model.label_counts_ = store.need_array(state, "label_counts", np.int64, (tree.n_labels,))
-        model.n_features_, model.n_labels_ = n_features, tree.n_labels
-        model._names_from_parts(state)
         for name in ("negatives", "combine"):
-            for ranker in model.rankers_:
-                model.per_layer(name, ranker.tree.depth)
-        return model
+            for ranker in self.rankers_:
+                self.per_layer(name, ranker.tree.depth)
 
 
-store.register(KIND, XRLinear.from_state)
+store.register(XRLinear.kind, XRLinear.from_state)
