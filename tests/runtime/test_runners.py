@@ -120,7 +120,9 @@ def test_an_interrupt_writes_what_is_done_where_anything_was_written(tmp_path: P
     checkpoint = Checkpoint(tmp_path / "work")
     with pytest.raises(KeyboardInterrupt), opened_runner(1, checkpoint=checkpoint) as runner:
         assert isinstance(runner, Checkpointed)
-        runner.folder("begun")
+        folder = runner.folder("begun")
+        assert folder is not None and not checkpoint.begun
+        folder.begin()
         runner.run([*jobs(4)[1:], Job("stop", interrupted, {"base": 0}, cost=0)])
     again = Checkpoint(tmp_path / "work")
     again.open({})
@@ -131,7 +133,8 @@ def test_an_interrupt_writes_what_is_done_where_anything_was_written(tmp_path: P
 def test_processes_beside_the_first_read_and_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpointing, "SECONDS", 0.0)
     with opened_runner(1, checkpoint=tmp_path / "work", writes=False) as runner:
-        assert right(runner.run(jobs(3))) and runner.folder("encoder") == str(tmp_path / "work" / "encoder")
+        assert right(runner.run(jobs(3))) and (folder := runner.folder("encoder")) is not None
+        assert folder.path == str(tmp_path / "work" / "encoder")
     assert not list(tmp_path.iterdir())
     checkpoint = Checkpoint(tmp_path / "work")
     with opened_runner(1, checkpoint=checkpoint) as runner:

@@ -89,7 +89,7 @@ def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, d
         options["memory_limit"] = parse_bytes(given["memory_limit"], "--memory-limit")
     folder = given["checkpoint"] or given["folder"].rstrip("/\\") + ".training"
     checkpoint = Checkpoint(folder)
-    before = f"An interrupted training lies in {folder!r}" if checkpoint.exists() else None
-    if not resumes(session, given, folder, before, checkpoint.exists):
+    before = f"An interrupted training lies in {folder!r}" if checkpoint.remains() else None
+    if not resumes(session, given, folder, before, checkpoint.remains):
         checkpoint.remove()
     return checkpoint, {**options, "checkpoint": checkpoint}

@@ -2,13 +2,14 @@
 
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.checkpointed import Checkpointed, opened_runner
-from sylvan.runtime.jobs import ARRAY, Job, Once, Packing, Results, Runner
+from sylvan.runtime.jobs import ARRAY, Folder, Job, Once, Packing, Results, Runner
 from sylvan.runtime.memory import WithinMemory
 
 __all__ = [
     "ARRAY",
     "Checkpoint",
     "Checkpointed",
+    "Folder",
     "Job",
     "Once",
     "Packing",

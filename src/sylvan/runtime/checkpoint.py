@@ -181,6 +181,12 @@ class Checkpoint:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._begun = False
 
+    def remains(self) -> bool:
+        """Whether there is something in the folder to go on from; without that it is removed."""
+        if self.exists() and all(name == _IDENTITY for name in os.listdir(self.folder)):
+            self.remove()
+        return self.exists()
+
     def _lock(self) -> None:
         """Keep a second training out; the lock dies with the process."""
         try:
@@ -290,6 +296,8 @@ def opened(
 ) -> Iterator[Checkpoint | None]:
     """The checkpoint while a training runs, or None; one given as a path is removed when it ends well.
 
+    A training that ends otherwise leaves what there is to go on from, and no folder without that.
+
     Parameters
     ----------
     checkpoint : Checkpoint or path, optional
@@ -319,6 +327,9 @@ def opened(
     opened_one.open(identity())
     try:
         yield opened_one
+    except BaseException:
+        opened_one.remains()
+        raise
     finally:
         opened_one.close()
     if opened_one is not checkpoint:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sylvan.errors import ModelError, ParameterError
 from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
-from sylvan.runtime.jobs import Arrays, Job, Packing, Results, Runner, Wrapper
+from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper
 from sylvan.runtime.machine import private_bytes
 from sylvan.runtime.memory import WithinMemory, parse_bytes
 from sylvan.store import JSON
@@ -99,9 +99,8 @@ class Checkpointed(Wrapper):
             self._put(job.name, job.packing.pack(result))
         return result
 
-    def folder(self, name: str) -> str | None:
-        self._checkpoint.begin()
-        return os.fspath(self._checkpoint.folder / name)
+    def folder(self, name: str) -> Folder | None:
+        return Folder(os.fspath(self._checkpoint.folder / name), self._checkpoint.begin)
 
     def flush(self) -> None:
         """Write what waits, if anything has been written before; a short training leaves no trace."""

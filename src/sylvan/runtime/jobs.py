@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sylvan.errors import ModelError, SylvanError
 from sylvan.parallel import map_parallel, resolve_jobs
 
-__all__ = ["ARRAY", "Arrays", "Deliver", "Job", "Once", "Packing", "Results", "Runner", "Within", "Wrapper"]
+__all__ = ["ARRAY", "Arrays", "Deliver", "Folder", "Job", "Once", "Packing", "Results", "Runner", "Within", "Wrapper"]
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 _Result = TypeVar("_Result")
@@ -93,6 +93,22 @@ class Job(Generic[_Result]):
             note = f"It was raised in the job {self.name!r} ({self.title})."
             error.__dict__["__notes__"] = [*getattr(error, "__notes__", []), note]  # add_note needs Python 3.11
             raise
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a job that is one long sequence of steps stores by itself what it has reached.
+
+    Attributes
+    ----------
+    path : str
+        Of a folder that needn't exist.
+    begin : callable
+        To be called before anything is written: until then a training leaves no trace.
+    """
+
+    path: str
+    begin: Callable[[], None]
 
 
 class Once:
@@ -207,7 +223,7 @@ class Runner:
     def release(self) -> None:
         """Give back memory that isn't needed now."""
 
-    def folder(self, name: str) -> str | None:
+    def folder(self, name: str) -> Folder | None:
         """A folder for a job that stores what it has reached so far by itself; None where nothing is stored."""
         return None
 
@@ -246,7 +262,7 @@ class Wrapper(Runner):
     def release(self) -> None:
         self.inner.release()
 
-    def folder(self, name: str) -> str | None:
+    def folder(self, name: str) -> Folder | None:
         return self.inner.folder(name)
 
     def flush(self) -> None:
@@ -278,7 +294,7 @@ class Within(Wrapper):
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         self.inner.stream([self._named(job) for job in jobs], deliver, description)
 
-    def folder(self, name: str) -> str | None:
+    def folder(self, name: str) -> Folder | None:
         return self.inner.folder(f"{self._name}.{name}")
 
     def load(self, names: Sequence[str], packing: Packing[_Result]) -> list[_Result] | None:

@@ -21,7 +21,7 @@ from sylvan.models.beam_tree.examples import Examples
 from sylvan.models.beam_tree.search import rank_by_beam
 from sylvan.parallel import map_parallel
 from sylvan.ranking.class_training import TREE_LOSSES, ClassNoise, ClassTrainer, ClassTraining
-from sylvan.runtime import ARRAY, Job, Runner, checkpointed
+from sylvan.runtime import ARRAY, Folder, Job, Runner, checkpointed
 from sylvan.runtime.machine import available_bytes
 from sylvan.runtime.memory import shown_bytes
 
@@ -149,7 +149,7 @@ class Learning:
             for number, rate in enumerate(rates)
         ]  # fmt: skip
 
-    def passes_job(self, tree: LabelTree, training: ClassTraining, folder: str | None = None) -> Job[Learned]:
+    def passes_job(self, tree: LabelTree, training: ClassTraining, folder: Folder | None = None) -> Job[Learned]:
         """All passes over the rows; with a ``folder`` it stores what it has reached, and goes on from there."""
         epochs = self.epochs if self.examples.n_classes > 1 else 0
         inputs = {
@@ -316,17 +316,18 @@ def _train(
     tree: LabelTree,
     noise: ClassNoise | None,
     epochs: int,
-    folder: str | None,
+    folder: Folder | None,
 ) -> Learned:
     """Pass after pass; those that lie in the folder, from an interrupted call, are not made again."""
     trainer, rows = new_trainer(examples, training, tree, noise), examples.weighted()
-    history = [] if folder is None else _restored(folder, trainer.weights)
+    history = [] if folder is None else _restored(folder.path, trainer.weights)
     trainer.step = len(history) * len(rows)
     due = time.monotonic() + checkpointed.SECONDS
     while len(history) < epochs:
         history.append(train_pass(trainer, rows))
         if folder is not None and time.monotonic() >= due:
-            _store(folder, trainer.weights, history)
+            folder.begin()
+            _store(folder.path, trainer.weights, history)
             due = time.monotonic() + checkpointed.SECONDS
     passes = np.array(history, np.float64).reshape(-1, 2)
     return Learned(trainer.weights, float(training.learning_rate), passes, trainer.step)

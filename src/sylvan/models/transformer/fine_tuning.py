@@ -222,7 +222,11 @@ class _Training:
         state = self._stored_state()
         for at in range(len(state.layers), len(self.layers)):
             t, before = self.layers[at], [f"layer{layer.layer}" for layer in state.layers[-1:]]
-            title, folder = f"fine-tuning on layer {t + 1} of {self.depth}", self.runner.folder(f"training{t}")
+            title, work = f"fine-tuning on layer {t + 1} of {self.depth}", self.runner.folder(f"training{t}")
+            folder = None
+            if work is not None:
+                work.begin()
+                folder = work.path
             inputs = {"training": self, "before": state, "folder": folder}
             job = Job(f"layer{t}", _tune_layer, inputs, packing=_STATE, title=title)
             state = self.runner.one(job, lambda stored: False)
