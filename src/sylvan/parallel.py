@@ -111,8 +111,8 @@ def scratch() -> dict[str, npt.NDArray[Any]]:
 
     What is in them is whatever the last piece left; outside of :func:`map_parallel` there are none.
     """
-    found: dict[str, npt.NDArray[Any]] | None = getattr(_state, "scratch", None)
-    return {} if found is None else found
+    result: dict[str, npt.NDArray[Any]] | None = getattr(_state, "scratch", None)
+    return {} if result is None else result
 
 
 class _Ended(BaseException):

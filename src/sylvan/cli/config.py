@@ -53,8 +53,8 @@ def config_option(command: Any) -> Any:
 
 def config_of(ctx: click.Context) -> Config:
     """The configuration that the command was given; an empty one when it was given none."""
-    found = ctx.meta.get(_KEY)
-    return found if isinstance(found, Config) else Config()
+    result = ctx.meta.get(_KEY)
+    return result if isinstance(result, Config) else Config()
 
 
 def _option_name(parameter: click.Parameter) -> str:
@@ -226,9 +226,9 @@ def _parameter_lines(whole: Parameterized, given: Mapping[str, Any]) -> Iterator
 
 def _parameter_notes(owner: type) -> dict[str, str]:
     """What a class's docstring says of each parameter, on one line; "" where it says nothing."""
-    found = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", inspect.getdoc(owner) or "", re.M | re.S)
+    match = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", inspect.getdoc(owner) or "", re.M | re.S)
     notes: dict[str, str] = {}
-    for entry in re.split(r"\n(?=\S)", found.group(1).strip("\n")) if found else []:
+    for entry in re.split(r"\n(?=\S)", match.group(1).strip("\n")) if match else []:
         head, _, rest = entry.partition("\n")
         meaning = " ".join(rest.split()).replace("``", "")
         for name in head.partition(" : ")[0].split(","):

@@ -77,13 +77,13 @@ def command(input_: str, output: str, **given: Any) -> None:
 
 def _target(output: str, source: Any) -> str:
     """The format that the name of OUT tells; refuses one that tells none."""
-    found = format_of_name(output)
-    if found is None and not source.is_text and (output.endswith(os.sep) or os.path.isdir(output)):
+    result = format_of_name(output)
+    if result is None and not source.is_text and (output.endswith(os.sep) or os.path.isdir(output)):
         return _PAIR
-    if found is None:
+    if result is None:
         known = ", ".join((*_TARGETS, _PAIR))
         raise DataError(f"{output!r} doesn't tell its format: say it with --to, one of {known}.")
-    return found
+    return result
 
 
 def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
@@ -111,10 +111,10 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
 
 
 def _subject(subjects: Any, name: Any, label: Any) -> str:
-    found = label if label in subjects else subjects.uri(str(label))
-    if found is None:
+    result = label if label in subjects else subjects.uri(str(label))
+    if result is None:
         raise DataError(f"No subject of {name} has the label {label!r}.")
-    return str(found)
+    return str(result)
 
 
 def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]) -> None:

@@ -45,9 +45,9 @@ def _phase(title: str) -> Iterator[list[str]]:
     """What is done now, on a line of its own below which progress is drawn; then what came of it, and how long."""
     click.echo(title)
     start = time.perf_counter()
-    found: list[str] = []
-    yield found
-    click.echo(f"  {', '.join([*found, f'{time.perf_counter() - start:.1f} s'])}")
+    results: list[str] = []
+    yield results
+    click.echo(f"  {', '.join([*results, f'{time.perf_counter() - start:.1f} s'])}")
 
 
 def _demo(session: Session, folder: str, seed: int, threads: int | None) -> None:
@@ -56,15 +56,15 @@ def _demo(session: Session, folder: str, seed: int, threads: int | None) -> None
     from sylvan.store import check_target
 
     check_target(folder)
-    with _phase("Reading the bundled sample: books of Project Gutenberg") as found:
+    with _phase("Reading the bundled sample: books of Project Gutenberg") as result:
         train, test = data.load_sample()
         headings = {label for row in train.labels for label in row}
-        found.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} to test on, {len(headings):,} headings")
+        result.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} to test on, {len(headings):,} headings")
     model = _train(train, seed, threads)
-    with _phase("Saving the model") as found:
+    with _phase("Saving the model") as result:
         model.save(folder)
         session.written = f"the model was saved in {folder}"
-        found.append(f"in {folder} ({folder_size(folder)})")
+        result.append(f"in {folder} ({folder_size(folder)})")
     with _phase(f"Ranking the headings of the {len(test.texts):,} test books"):
         named = model.rank(test.texts, k=max(_AT))
     _show_measures(model, test, named)
@@ -80,18 +80,18 @@ def _train(train: Any, seed: int, threads: int | None) -> Any:
     from sylvan.text import TfidfVectorizer
 
     model = XRLinear(n_jobs=threads, seed=seed)
-    with _phase("Turning titles and authors into features") as found:
+    with _phase("Turning titles and authors into features") as result:
         vectorizer = TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True, n_jobs=threads)
         X = vectorizer.fit_transform(train.texts)
         names = data.Vocabulary.from_labels(train.labels)
         Y = names.encode(train.labels)
-        found.append(f"{X.shape[1]:,} words and pairs of words, {X.nnz / X.shape[0]:.1f} a book")
-    with _phase("Indexing: a tree over the headings") as found:
+        result.append(f"{X.shape[1]:,} words and pairs of words, {X.nnz / X.shape[0]:.1f} a book")
+    with _phase("Indexing: a tree over the headings") as result:
         embeddings = indexing.pifa(X, Y, n_jobs=threads)
         tree = indexing.LabelTree.build(
             embeddings, model.branching, model.max_leaf, clustering=model.clustering, seed=seed, n_jobs=threads
         )
-        found.append(repr(tree))
+        result.append(repr(tree))
     with _phase("Matching and ranking: linear models, layer by layer"):
         model.set_params(tree=tree).fit(X, Y)
     tagger = TextModel.from_parts(vectorizer, model, names)
@@ -115,9 +115,9 @@ def _show_examples(test: Any, named: Any) -> None:
     step = max(1, len(test.texts) // _EXAMPLES)
     for row in range(step // 2, len(test.texts), step)[:_EXAMPLES]:
         true = test.labels[row]
-        found = [f"{name}{' *' if name in true else ''}" for name in named.names[row][:3]]
+        results = [f"{name}{' *' if name in true else ''}" for name in named.names[row][:3]]
         click.echo(f"  {shortened(test.texts[row], 76)}")
-        click.echo(f"    found: {shortened('; '.join(found), 96)}")
+        click.echo(f"    found: {shortened('; '.join(results), 96)}")
         click.echo(f"    true:  {shortened('; '.join(true), 96)}")
 
 

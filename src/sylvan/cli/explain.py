@@ -65,8 +65,8 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
             options.update(examples=_examples(loaded, model, given), n_examples=given["neighbors"])
         labels = [_label(word, text_model, names) for word in given["wanted"]]
         if not labels:
-            found = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
-            labels = [loaded.vocabulary_[i] if text_model else i for i in found.tolist() if i >= 0]
+            result = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
+            labels = [loaded.vocabulary_[i] if text_model else i for i in result.tolist() if i >= 0]
         explanations = [loaded.explain(x, label, **options) for label in labels]
     _write(explanations, given["html"], given["json_"])
 
@@ -104,15 +104,15 @@ def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
     from sylvan.cli.io.label_lists import read_names
     from sylvan.data import Vocabulary
 
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in ("feature_names", "label_names"):
         if given[name] is None:
             continue
         if text_model:
             raise DataError(f"--{name.replace('_', '-')} is for matrices: a model over text knows its names.")
         lines = read_names(given[name])
-        found[name] = Vocabulary(lines) if name == "label_names" else lines
-    return found
+        results[name] = Vocabulary(lines) if name == "label_names" else lines
+    return results
 
 
 def _label(word: str, text_model: bool, names: dict[str, Any]) -> str | int:
@@ -145,8 +145,8 @@ def _write(explanations: list[Any], html: str | None, json_: str | None) -> None
         with open_write(html) as stream:
             stream.write(as_page(explanations).encode("utf-8", "replace"))
     if json_ is not None:
-        content = json.dumps([found.to_dict() for found in explanations], ensure_ascii=False, indent=1, allow_nan=False)
+        content = json.dumps([each.to_dict() for each in explanations], ensure_ascii=False, indent=1, allow_nan=False)
         with open_write(json_) as stream:
             stream.write(f"{content}\n".encode("utf-8", "replace"))
     if "-" not in (html, json_):
-        click.echo("\n\n".join(found.text(_WIDTH) for found in explanations))
+        click.echo("\n\n".join(each.text(_WIDTH) for each in explanations))

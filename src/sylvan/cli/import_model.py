@@ -93,7 +93,7 @@ def _load_vectorizer(folder: str) -> Any:
     from sylvan.store.registry import load
     from sylvan.text import TfidfVectorizer
 
-    found = load(folder)
-    if not isinstance(found, TfidfVectorizer):
-        raise ParameterError(f"{folder!r} holds a {type(found).__name__}, not a TfidfVectorizer.")
-    return found
+    result = load(folder)
+    if not isinstance(result, TfidfVectorizer):
+        raise ParameterError(f"{folder!r} holds a {type(result).__name__}, not a TfidfVectorizer.")
+    return result

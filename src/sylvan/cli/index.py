@@ -134,8 +134,8 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
 
 
 def _report(index: Any, given: dict[str, Any], say: Any) -> None:
-    found = index.report()
-    reports = found if isinstance(found, list) else [found]
+    result = index.report()
+    reports = result if isinstance(result, list) else [result]
     for report in reports:
         say(report.text())
     for path in given["figures"]:

@@ -171,11 +171,11 @@ def _calibration(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> 
 
 def _intervals(Y: sp.csr_matrix, top: TopK, at: Sequence[int], likely: Any) -> Intervals:
     """95% intervals by measure and cut-off."""
-    found: dict[str, dict[int, tuple[float, float]]] = {}
+    results: dict[str, dict[int, tuple[float, float]]] = {}
     for name, ends in metrics.intervals(Y, top, at, likely).items():
         measure, _, k = name.rpartition("@")
-        found.setdefault(measure, {})[int(k)] = ends
-    return found
+        results.setdefault(measure, {})[int(k)] = ends
+    return results
 
 
 def _propensities(model: Any, a: float, b: float) -> Any:

@@ -219,9 +219,9 @@ def describe_parameters(owner: type[Parameterized]) -> list[tuple[str, str]]:
 
 def cutoffs(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[int, ...]:
     """A click callback: ``-k 1,3,5`` and ``-k 1 -k 3`` as sorted ints."""
-    found: set[int] = set()
+    result: set[int] = set()
     for word in ",".join(value).split(","):
         if not word.strip().isdecimal() or not 1 <= int(word) <= _MOST:
             raise click.BadParameter(f"must be ints in [1, {_MOST}], as in 1,3,5. Got {word!r} instead.")
-        found.add(int(word))
-    return tuple(sorted(found))
+        result.add(int(word))
+    return tuple(sorted(result))

@@ -59,16 +59,16 @@ def command(index: str, queries: str, output: str, **given: Any) -> None:
     settings: dict[str, Any] = {name: given[name] for name in ("probes", "min_votes", "order")}
     settings["candidates"] = _candidates(given["candidates"])
     vectors = data.load_vectors(queries)
-    found = []
+    results = []
     try:
         with quiet(given["quiet"]), progress("searching", len(vectors), "query") as bar:
             for first, last in split_ranges(len(vectors), _ROWS) or [(0, 0)]:
-                found.append(loaded.search(vectors[first:last], given["k"], **settings, return_counts=True))
+                results.append(loaded.search(vectors[first:last], given["k"], **settings, return_counts=True))
                 bar.update(last - first)
     finally:
         if isinstance(loaded, ShardedIRLIIndex):
             loaded.close()
-    ids, distances, counts = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    ids, distances, counts = (np.concatenate(arrays) for arrays in zip(*results, strict=True))
     _write(output, ids, distances, counts if given["counts"] else None)
 
 

@@ -67,8 +67,8 @@ def _parse(text: bytes, form: LineFormat) -> _Block:
     feature_counts, label_counts = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     features, values = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
     labels, weights = (np.empty(n_labels, np.int32), np.empty(n_labels if form.weighted_labels else 0, np.float32))
-    found = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
-    rows, lines, n_features, n_labels, low, high, label, empty, first, fault, line, begin, end = found
+    result = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
+    rows, lines, n_features, n_labels, low, high, label, empty, first, fault, line, begin, end = result
     return _Block(
         feature_counts[:rows],
         features[:n_features],

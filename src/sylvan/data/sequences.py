@@ -196,8 +196,8 @@ def _frequent_enough(user_of: _Ids, item_of: _Ids, least: int, until_stable: boo
 
 def _renumbered(codes: _Ids, n: int, *, by_count: bool) -> tuple[_Ids, _Ids]:
     """New ids of the codes that occur (-1 for others), and the codes in the order of their new ids."""
-    found, first, counts = np.unique(codes, return_index=True, return_counts=True)
-    order = found[np.lexsort((first, -counts))] if by_count else found[np.argsort(first)]
+    result, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    order = result[np.lexsort((first, -counts))] if by_count else result[np.argsort(first)]
     rank = np.full(n, -1, np.int64)
     rank[order] = np.arange(len(order))
     return rank, order

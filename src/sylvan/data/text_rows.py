@@ -61,24 +61,24 @@ def collect(rows: Iterable[Row]) -> TextData:
     return TextData(texts, labels, whole)
 
 
-def in_blocks(found: Iterator[Row], rows: int) -> Iterator[TextData]:
+def in_blocks(result: Iterator[Row], rows: int) -> Iterator[TextData]:
     """The same some rows at a time; refuses a number of rows that is none at once, not when it is first asked."""
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ParameterError(f"The 'rows' parameter must be an int in [1, inf). Got {rows!r} instead.")
-    return _blocks(found, rows)
+    return _blocks(result, rows)
 
 
-def _blocks(found: Iterator[Row], rows: int) -> Iterator[TextData]:
-    while block := list(islice(found, rows)):
+def _blocks(result: Iterator[Row], rows: int) -> Iterator[TextData]:
+    while block := list(islice(result, rows)):
         yield collect(block)
 
 
-def complete_rows(found: Iterator[_T], name: str, what: str = "rows") -> Iterator[_T]:
+def complete_rows(result: Iterator[_T], name: str, what: str = "rows") -> Iterator[_T]:
     """The rows, refused when there are none."""
-    first = next(found, None)
+    first = next(result, None)
     if first is None:
         raise DataError(f"{name}: the file holds no {what}.")
-    yield from chain((first,), found)
+    yield from chain((first,), result)
 
 
 def one_kind(place: str, labels: Iterable[Any], kind: type | None) -> type | None:

@@ -155,10 +155,10 @@ class Vocabulary(Sequence[str]):
         DataError
             When there is no such name.
         """
-        found = self.get(name)
-        if found is None:
+        result = self.get(name)
+        if result is None:
             raise DataError(f"There is no label {name!r} among the {len(self)} of this vocabulary.")
-        return found
+        return result
 
     def get(self, name: str | int) -> int | None:
         """The id of ``name``, or None."""
@@ -196,8 +196,8 @@ class Vocabulary(Sequence[str]):
         rows = [list(row) for row in labels]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         table = self._table()
-        found = (table.get(name if type(name) is str else str(name), -1) for row in rows for name in row)
-        ids = np.fromiter(found, np.int64, int(counts.sum()))
+        result = (table.get(name if type(name) is str else str(name), -1) for row in rows for name in row)
+        ids = np.fromiter(result, np.int64, int(counts.sum()))
         if unknown == "error" and len(ids) and int(ids.min()) < 0:
             at = int(np.argmax(ids < 0))
             row = int(np.searchsorted(np.cumsum(counts), at, side="right"))

@@ -41,8 +41,8 @@ def nearest_examples(
     """
     if hasattr(examples, "nearest_with"):
         check_ranker(examples, row.shape[1], n_labels)
-        found: tuple[Example, ...] = examples.nearest_with(row, label, n, feature_name)
-        return found
+        result: tuple[Example, ...] = examples.nearest_with(row, label, n, feature_name)
+        return result
     if not isinstance(examples, tuple | list) or len(examples) != 2:
         raise DataError(
             "examples must be a pair (X, Y) of training features and labels, or a fitted NeighborRanker. "
@@ -81,12 +81,12 @@ def nearest_rows(
     dots = np.asarray((X @ mine.T).todense(), np.float64).ravel()
     squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel() * float(np.square(row.data, dtype=float).sum())
     similarities = np.divide(dots, np.sqrt(squares), out=np.zeros(len(dots)), where=squares > 0)
-    found = []
+    results = []
     for at in np.lexsort((numbers, -similarities))[:n].tolist():
         both = X[at].multiply(mine).tocsr()
         shared = strongest(both.indices, both.data, feature_name)
-        found.append(Example(int(numbers[at]), float(similarities[at]), shared))
-    return tuple(found)
+        results.append(Example(int(numbers[at]), float(similarities[at]), shared))
+    return tuple(results)
 
 
 def strongest(features: Any, products: Any, feature_name: Callable[[int], str]) -> tuple[str, ...]:
@@ -95,6 +95,6 @@ def strongest(features: Any, products: Any, feature_name: Callable[[int], str]) 
     return tuple(feature_name(int(features[i])) for i in order if products[i] > 0)
 
 
-def with_excerpts(found: tuple[Example, ...], texts: Sequence[str]) -> tuple[Example, ...]:
+def with_excerpts(result: tuple[Example, ...], texts: Sequence[str]) -> tuple[Example, ...]:
     """The examples with the beginnings of their texts."""
-    return tuple(replace(example, excerpt=excerpt(texts[example.row])) for example in found)
+    return tuple(replace(example, excerpt=excerpt(texts[example.row])) for example in result)

@@ -51,8 +51,8 @@ class Explanation(Findings):
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON has words for; a number that isn't finite becomes None."""
-        found: dict[str, Any] = _plain(self)
-        return found
+        result: dict[str, Any] = _plain(self)
+        return result
 
     def text(self, width: int = 100) -> str:
         """Lines for a terminal of ``width`` columns."""

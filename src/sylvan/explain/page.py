@@ -54,25 +54,25 @@ def escape(text: str) -> str:
 
 def as_page(explanations: Sequence[Findings]) -> str:
     """One page of all explanations, in their order."""
-    title = ", ".join(found.name for found in explanations[:3])
+    title = ", ".join(result.name for result in explanations[:3])
     parts = [_HEAD.format(title=escape(f"Explanation: {title}"))]
-    for found in explanations:
-        parts.extend(_section(found))
+    for result in explanations:
+        parts.extend(_section(result))
     parts.append("</body>\n</html>\n")
     return "".join(parts)
 
 
-def _section(found: Findings) -> Iterator[str]:
-    yield f"<h1>{escape(found.name)}</h1>\n<p>{escape(verdict(found).capitalize())}.</p>\n"
-    if found.excerpt is not None:
-        yield f"<blockquote>{escape(found.excerpt)}</blockquote>\n"
-    for sentence in remarks(found):
+def _section(result: Findings) -> Iterator[str]:
+    yield f"<h1>{escape(result.name)}</h1>\n<p>{escape(verdict(result).capitalize())}.</p>\n"
+    if result.excerpt is not None:
+        yield f"<blockquote>{escape(result.excerpt)}</blockquote>\n"
+    for sentence in remarks(result):
         yield f"<p>{escape(sentence)}</p>\n"
-    for vote in found.trees:
-        yield from _tree(vote, len(found.trees) > 1)
-    if found.examples:
+    for vote in result.trees:
+        yield from _tree(vote, len(result.trees) > 1)
+    if result.examples:
         yield "<h2>Nearest training rows with this label</h2>\n"
-    for example in found.examples:
+    for example in result.examples:
         yield f"<p>{escape(example_words(example))}"
         yield f"<br><span class=soft>Shared: {escape(', '.join(example.shared))}</span></p>\n"
         if example.excerpt is not None:

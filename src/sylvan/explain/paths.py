@@ -70,11 +70,11 @@ def explain_paths(
         When the weights of a loaded model are inconsistent.
     """
     searched = _search(ranker, row, beam, combines)
-    found = [
+    results = [
         LeafPath(leaf, tuple(_steps(ranker, row, leaf, searched, beam, combines, top, names)))
         for leaf in np.flatnonzero(ranker.tree.leaf_labels == label).tolist()
     ]
-    return tuple(sorted(found, key=lambda path: (not path.reached, -path.score)))
+    return tuple(sorted(results, key=lambda path: (not path.reached, -path.score)))
 
 
 def beam_that_reaches(ranker: TreeRanker, row: Csr, path: LeafPath, combines: Sequence[str]) -> int:
@@ -90,19 +90,19 @@ def _search(
 ) -> list[Candidates]:
     """All nodes that a beam search scores in each layer, best first, with the paths' scores."""
     above = matching.root_beam(1)
-    found: list[Candidates] = []
+    results: list[Candidates] = []
     for weights, combine in zip(ranker.layers[:n_layers], combines, strict=False):
         offsets = weights.child_offsets
         width = int((offsets[above[0][0] + 1] - offsets[above[0][0]]).sum())
         nodes, scores = matching.next_beam(row, weights, above, width, combine)
         n = int(np.count_nonzero(nodes[0] >= 0))
-        found.append((nodes[0, :n], scores[0, :n]))
+        results.append((nodes[0, :n], scores[0, :n]))
         width = min(n, beam)
         if not width:  # scores that are no numbers, in a damaged model
-            found.extend([(nodes[0, :0], scores[0, :0])] * (len(combines) - len(found)))
+            results.extend([(nodes[0, :0], scores[0, :0])] * (len(combines) - len(results)))
             break
         above = np.ascontiguousarray(nodes[:, :width]), np.ascontiguousarray(scores[:, :width])
-    return found
+    return results
 
 
 def node_place(nodes: npt.NDArray[Any], node: int) -> int | None:

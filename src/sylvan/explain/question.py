@@ -136,12 +136,12 @@ def find_label(label: Any, n_labels: int, label_names: Any = None) -> int:
         if label_names is None or callable(label_names):
             raise DataError(f"The label must be an id in [0, {n_labels}), as this model knows no names. Got {label!r}.")
         vocabulary = label_names if isinstance(label_names, Vocabulary) else Vocabulary(map(str, label_names))
-        found = vocabulary.get(label)
-        if found is None:
+        result = vocabulary.get(label)
+        if result is None:
             near = _similar(label, vocabulary)
             guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise DataError(f"There is no label {label!r} among the {n_labels} of this model.{guess}")
-        return found
+        return result
     whole = isinstance(label, numbers.Integral) and not isinstance(label, bool | np.bool_)
     if not whole or not 0 <= int(label) < n_labels:
         raise DataError(f"The label must be an id in [0, {n_labels}). Got {label!r} instead.")
@@ -178,21 +178,21 @@ def _tail_notes(model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
 def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int, n_labels: int) -> Names:
     """What features and labels are called, by lists of the right length, a Vocabulary, functions or nothing."""
     given = (("feature_names", feature_names, n_features), ("label_names", label_names, n_labels))
-    found: list[Callable[[int], str]] = []
+    results: list[Callable[[int], str]] = []
     for what, names, n in given:
         word = what.partition("_")[0]
         if names is None:
-            found.append(f"{word} {{}}".format)
+            results.append(f"{word} {{}}".format)
         elif callable(names):
-            found.append(names)
+            results.append(names)
         else:
             if len(names) != n:
                 raise DataError(f"{what} has {len(names)} names, but the model has {n} {word}s.")
-            found.append(lambda i, listed=names: str(listed[i]))  # type: ignore[misc]  # one list a function
-    return Names(found[0], found[1], counts)
+            results.append(lambda i, listed=names: str(listed[i]))  # type: ignore[misc]  # one list a function
+    return Names(results[0], results[1], counts)
 
 
-def gathered(found: Explanation, top: int, n_terms: int) -> Explanation:
+def gathered(result: Explanation, top: int, n_terms: int) -> Explanation:
     """An explanation that lists the ``top`` strongest features a sign, with those from ``n_terms`` on added up.
 
     Parameters
@@ -214,10 +214,10 @@ def gathered(found: Explanation, top: int, n_terms: int) -> Explanation:
             LeafPath(path.leaf, tuple(_gathered_step(step, top, n_terms) for step in path.steps))
             for path in tree.paths
         ))
-        for tree in found.trees
+        for tree in result.trees
     )  # fmt: skip
-    examples = tuple(replace(each, shared=tuple(dict.fromkeys(each.shared))) for each in found.examples)
-    return replace(found, trees=trees, examples=examples)
+    examples = tuple(replace(each, shared=tuple(dict.fromkeys(each.shared))) for each in result.examples)
+    return replace(result, trees=trees, examples=examples)
 
 
 def _gathered_step(step: Step, top: int, n_terms: int) -> Step:

@@ -20,20 +20,20 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
-def verdict(found: Findings) -> str:
+def verdict(result: Findings) -> str:
     """The answer in one sentence."""
-    if found.place is not None and found.score is not None:
-        likely = "" if found.probability is None else f", probability {number(found.probability)}"
-        return f"place {found.place:,} of {found.n_labels:,} labels, score {number(found.score)}{likely}"
+    if result.place is not None and result.score is not None:
+        likely = "" if result.probability is None else f", probability {number(result.probability)}"
+        return f"place {result.place:,} of {result.n_labels:,} labels, score {number(result.score)}{likely}"
     return "not among the answers: the search doesn't reach it"
 
 
-def remarks(found: Findings) -> tuple[str, ...]:
+def remarks(result: Findings) -> tuple[str, ...]:
     """What else there is to say, as sentences."""
-    if found.n_known:
-        return found.notes
+    if result.n_known:
+        return result.notes
     unknown = "The row has no feature that the model knows"
-    return (f"{unknown}: only the intercepts speak." if found.trees else f"{unknown}.", *found.notes)
+    return (f"{unknown}: only the intercepts speak." if result.trees else f"{unknown}.", *result.notes)
 
 
 def tree_words(vote: TreeVote) -> str:
@@ -68,9 +68,9 @@ def example_words(example: Example) -> str:
     return f"row {example.row:,}, similarity {number(example.similarity)}"
 
 
-def as_text(found: Findings, width: int) -> str:
+def as_text(result: Findings, width: int) -> str:
     """The explanation for a terminal of ``width`` columns."""
-    return "\n".join(part for line in _lines(found) for part in _folded(line, width))
+    return "\n".join(part for line in _lines(result) for part in _folded(line, width))
 
 
 def _folded(line: str, width: int) -> list[str]:
@@ -79,20 +79,20 @@ def _folded(line: str, width: int) -> list[str]:
     return textwrap.wrap(line, max(width, 40), subsequent_indent=inner, break_on_hyphens=False) or [""]
 
 
-def _lines(found: Findings) -> Iterator[str]:
-    yield f"{printable(found.name)}: {verdict(found)}"
-    if found.excerpt is not None:
-        yield f"Text: {printable(found.excerpt)}"
-    yield from remarks(found)
-    for vote in found.trees:
+def _lines(result: Findings) -> Iterator[str]:
+    yield f"{printable(result.name)}: {verdict(result)}"
+    if result.excerpt is not None:
+        yield f"Text: {printable(result.excerpt)}"
+    yield from remarks(result)
+    for vote in result.trees:
         yield ""
-        title = f"Tree {vote.number + 1}. " if len(found.trees) > 1 else ""
+        title = f"Tree {vote.number + 1}. " if len(result.trees) > 1 else ""
         yield f"{title}{tree_words(vote)}"
         yield from _path(vote.paths[0])
-    if found.examples:
+    if result.examples:
         yield ""
         yield "Nearest training rows with this label:"
-        for example in found.examples:
+        for example in result.examples:
             yield f"  {example_words(example)}: {', '.join(map(printable, example.shared))}"
             if example.excerpt is not None:
                 yield f"    {printable(example.excerpt)}"

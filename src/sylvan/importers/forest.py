@@ -108,14 +108,14 @@ def build_model(
 
 def _count_labels(trees: Sequence[Nodes], wanted: int | None, where: str) -> int:
     """How many labels there are; ids that leave out nearly all numbers are no ids."""
-    found = 1 + max(int(nodes.labels.max(initial=-1)) for nodes in trees)
+    result = 1 + max(int(nodes.labels.max(initial=-1)) for nodes in trees)
     leaves = sum(int((nodes.labels >= 0).sum()) for nodes in trees)
     if wanted is None:
-        if found > 1000 * leaves + 1_000_000:
-            raise ModelError(f"{where}: its last label is {found - 1}, but it has {leaves} leaves only.")
-        return found
-    if wanted < found:
-        raise ParameterError(f"n_labels must be at least {found}, as {where} has label {found - 1}. Got {wanted}.")
+        if result > 1000 * leaves + 1_000_000:
+            raise ModelError(f"{where}: its last label is {result - 1}, but it has {leaves} leaves only.")
+        return result
+    if wanted < result:
+        raise ParameterError(f"n_labels must be at least {result}, as {where} has label {result - 1}. Got {wanted}.")
     return wanted
 
 

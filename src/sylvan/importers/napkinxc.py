@@ -111,7 +111,7 @@ def from_napkinxc(folder: str | os.PathLike[str], *, weight_dtype: str = "float3
     n_features = max(one.weights.shape[1] for one in bases)
     for one in bases:
         one.weights.resize((one.weights.shape[0], n_features))
-    trees = [_nodes(one, found, args.kind == _TREE) for one, found in zip(folders, bases, strict=True)]
+    trees = [_nodes(one, result, args.kind == _TREE) for one, result in zip(folders, bases, strict=True)]
     return build_model(
         trees, None, _COMBINES[losses.pop()], weight_dtype, repr(str(where)), beam=beam, bias=max(args.bias, 0.0),
         normalize=args.normalize,

@@ -333,8 +333,8 @@ def embed_labels(
         return spectral(labels, seed=seed)
     if embedding == "pii":
         return pii(labels)
-    found = pifa_rows(features, labels, _MOST_FEATURES, n_jobs, zeros)
-    return compressed(found.indptr, found.indices, found.data, *found.shape, "embeddings", "row")
+    result = pifa_rows(features, labels, _MOST_FEATURES, n_jobs, zeros)
+    return compressed(result.indptr, result.indices, result.data, *result.shape, "embeddings", "row")
 
 
 def _of_labels(matrix: Any, name: str, labels: Csr) -> Csr:

@@ -123,6 +123,6 @@ def _plus_plus(rows: Tensor, n_codewords: int, weights: Tensor | None, generator
         # Where every row is a codeword already all chances are 0, and the search ends at the last row.
         at = torch.searchsorted(chances, (uniforms[word] * chances[-1])[None], right=True).clamp_max(len(rows) - 1)
         codewords[word] = rows[at[0]]
-        found = (rows - codewords[word]).square().sum(dim=1).double()
-        distances = found if word == 0 else torch.minimum(distances, found)
+        result = (rows - codewords[word]).square().sum(dim=1).double()
+        distances = result if word == 0 else torch.minimum(distances, result)
     return codewords

@@ -73,7 +73,7 @@ def _candidates(
     lengths = np.sqrt(squares)
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     centres = (sp.diags_array(scale) @ sums).T
-    found = []
+    results = []
     step = max(1, _BLOCK_VALUES // n_clusters)
     for start in range(0, n_labels, step):
         product: Any = rows[start : start + step] @ centres
@@ -83,7 +83,7 @@ def _candidates(
         best = np.argpartition(-cosine, n_best - 1, axis=1)[:, :n_best]
         value = cosine[inside[:, None], best]
         near = value > 0
-        found.append((value[near], np.broadcast_to(inside[:, None] + start, best.shape)[near], best[near]))
-    values, labels, clusters = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        results.append((value[near], np.broadcast_to(inside[:, None] + start, best.shape)[near], best[near]))
+    values, labels, clusters = (np.concatenate(parts) for parts in zip(*results, strict=True))
     order = np.lexsort((clusters, labels, -values))
     return labels[order], clusters[order]

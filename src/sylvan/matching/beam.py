@@ -137,7 +137,7 @@ def rank(
     beam, only when it has a label below it that may be answered.
     """
     n_rows = features.shape[0]
-    found, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
+    best, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
     handles = [weights.layer for weights in layers]
     how, power = [COMBINES[combine] for combine in combines], hinge_power(combines)
     exponentiate = combines[-1] != "ranker"
@@ -146,14 +146,14 @@ def rank(
     def search(rows: tuple[int, int]) -> None:
         kernels.rank(
             handles, features.indptr, features.indices, features.data, *rows, beam, how, power, leaf_labels,
-            n_copies, exponentiate, found, scores, paths, listed,
+            n_copies, exponentiate, best, scores, paths, listed,
         )  # fmt: skip
 
     if n_rows == 1:  # a single query has no work to share and no bar to draw
         search((0, 1))
     else:
         map_parallel(search, _shares(n_rows, n_jobs), n_jobs, description=description)
-    return TopK(found, scores)
+    return TopK(best, scores)
 
 
 def _shares(n_rows: int, n_jobs: int) -> list[tuple[int, int]]:

@@ -46,10 +46,10 @@ def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum) -
     the highest of the labels below it, or what else ``join`` makes of them.
     """
     leaves = _leaves_of_labels(tree, labels)
-    found = [leaves]
+    results = [leaves]
     for offsets in reversed(tree.child_offsets[1:]):
-        found.append(_parents_of(found[-1], offsets, join))
-    return found[::-1]
+        results.append(_parents_of(results[-1], offsets, join))
+    return results[::-1]
 
 
 def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:

@@ -119,8 +119,8 @@ def reliability(Y: Any, top: Any, k: int = 5, *, n_bins: int = 15, bins: str = "
 def _answers(Y: Any, top: Any, width: int) -> tuple[TopK, npt.NDArray[np.bool_]]:
     """The first answers of the rows that have true labels, and which of them are true."""
     truth = check_truth(Y)
-    found = as_top(check_answers(top, truth, width, is_inferred(Y)), width)
-    given = found.scores[found.labels >= 0]
+    result = as_top(check_answers(top, truth, width, is_inferred(Y)), width)
+    given = result.scores[result.labels >= 0]
     if given.size and not (given.min() >= 0 and given.max() <= 1):
         worst = float(given.max() if given.min() >= 0 else given.min())
         raise DataError(
@@ -130,7 +130,7 @@ def _answers(Y: Any, top: Any, width: int) -> tuple[TopK, npt.NDArray[np.bool_]]
     used = np.diff(truth.indptr) > 0
     if not used.any():
         raise DataError("No row of Y has a true label: there is nothing to measure.")
-    return TopK(found.labels[used], found.scores[used]), hits(found, truth)[used]
+    return TopK(result.labels[used], result.scores[used]), hits(result, truth)[used]
 
 
 def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: str) -> Reliability:

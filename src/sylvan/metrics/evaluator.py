@@ -268,13 +268,13 @@ class Evaluator:
         if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
             raise ParameterError(f"The 'confidence' of metrics must be a float in (0, 1). Got {confidence!r} instead.")
         width = NormalDist().inv_cdf((1 + float(confidence)) / 2)
-        found: dict[str, tuple[float, float]] = {}
+        results: dict[str, tuple[float, float]] = {}
         for name, tally in self._tallies.items():
             if isinstance(tally, tallies.RowTally):
                 errors = tally.standard_errors()
                 for k, value in tally.result().items():
-                    found[f"{name}@{k}"] = max(0.0, value - width * errors[k]), min(1.0, value + width * errors[k])
-        return found
+                    results[f"{name}@{k}"] = max(0.0, value - width * errors[k]), min(1.0, value + width * errors[k])
+        return results
 
 
 def intervals(

@@ -212,7 +212,7 @@ def hits(top: TopK, labels: validate.Csr) -> npt.NDArray[np.bool_]:
     truths = np.repeat(rows, np.diff(labels.indptr)) * n_labels + labels.indices
     answers = rows[:, None] * n_labels + top.labels
     at = np.minimum(np.searchsorted(truths, answers), max(len(truths) - 1, 0))
-    found: npt.NDArray[np.bool_] = (
+    result: npt.NDArray[np.bool_] = (
         (truths[at] == answers) & (top.labels >= 0) if len(truths) else np.zeros(answers.shape, bool)
     )
-    return found
+    return result

@@ -92,15 +92,15 @@ class _Slice(RowTally):
 class _Precision(_Slice):
     def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
         sizes, hits = self.sizes_and_hits(block)
-        for k, found in zip(self.at, hits, strict=True):
-            yield found / k, np.ones_like(sizes)
+        for k, result in zip(self.at, hits, strict=True):
+            yield result / k, np.ones_like(sizes)
 
 
 class _Recall(_Slice):
     def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
         sizes, hits = self.sizes_and_hits(block)
-        for found in hits:
-            yield found / np.maximum(sizes, 1), (sizes > 0).astype(np.float64)
+        for result in hits:
+            yield result / np.maximum(sizes, 1), (sizes > 0).astype(np.float64)
 
     def result(self) -> dict[int, float]:
         return super().result() if self.possible[0] else dict.fromkeys(self.at, 0.0)
@@ -142,7 +142,7 @@ class Slices:
     def result(self) -> dict[str, dict[str, float]]:
         """What :func:`slices` returns, of all rows so far."""
         need_rows(self._recalls[0].n_rows)
-        found: dict[str, dict[str, float]] = {}
+        results: dict[str, dict[str, float]] = {}
         for number, name in enumerate(SLICES):
             precisions, recalls = self._precisions[number], self._recalls[number]
             figures: dict[str, float] = {
@@ -151,8 +151,8 @@ class Slices:
             }
             for letter, tally in (("P", precisions), ("R", recalls)):
                 figures.update({f"{letter}@{k}": value for k, value in tally.result().items()})
-            found[name] = figures
-        return found
+            results[name] = figures
+        return results
 
 
 def slices(

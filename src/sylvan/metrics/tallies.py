@@ -75,8 +75,8 @@ class RowTally(Tally):
 
 def _per_row(block: Block, truths: npt.NDArray[np.bool_], gains: Floats | None = None) -> Floats:
     """The sums over each row of its chosen truths' gains, 1 each without any."""
-    found: Floats = np.bincount(block.row_of[truths], gains, minlength=len(block.sizes)).astype(np.float64)
-    return found
+    result: Floats = np.bincount(block.row_of[truths], gains, minlength=len(block.sizes)).astype(np.float64)
+    return result
 
 
 class Precision(RowTally):

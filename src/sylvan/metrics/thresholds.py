@@ -66,17 +66,17 @@ def fit_thresholds(
         n_labels = max(truth.shape[1], int(probabilities.labels.max(initial=-1)) + 1)
         check_answers(probabilities, truth, 1, inferred=True)
         probabilities = probabilities.to_csr(n_labels)
-    found = check_answers(probabilities, truth, 1, is_inferred(Y))
-    if not isinstance(found, sp.csr_matrix) or not found.nnz:
+    result = check_answers(probabilities, truth, 1, is_inferred(Y))
+    if not isinstance(result, sp.csr_matrix) or not result.nnz:
         raise DataError("There are no probabilities to fit thresholds to.")
-    n_labels = max(truth.shape[1], found.shape[1])
+    n_labels = max(truth.shape[1], result.shape[1])
     positives = np.bincount(truth.indices, minlength=n_labels)
     thresholds = np.full(n_labels, default, np.float32)
     rows = np.repeat(np.arange(truth.shape[0], dtype=np.int64), np.diff(truth.indptr))
     keys = rows * n_labels + truth.indices
-    asked = np.repeat(np.arange(found.shape[0], dtype=np.int64), np.diff(found.indptr)) * n_labels + found.indices
-    order = np.lexsort((-found.data, found.indices))
-    labels, values = found.indices[order], found.data[order].astype(np.float64)
+    asked = np.repeat(np.arange(result.shape[0], dtype=np.int64), np.diff(result.indptr)) * n_labels + result.indices
+    order = np.lexsort((-result.data, result.indices))
+    labels, values = result.indices[order], result.data[order].astype(np.float64)
     right = np.isin(asked[order], keys, assume_unique=True)
     begins = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
     before = np.repeat(np.append(0, np.cumsum(right))[begins], np.diff(np.append(begins, len(labels))))

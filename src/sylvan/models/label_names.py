@@ -82,9 +82,9 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
 def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
     if not isinstance(item, str):
         return item
-    found = vocabulary.get(item)
-    if found is not None:
-        return found
+    result = vocabulary.get(item)
+    if result is not None:
+        return result
     near = difflib.get_close_matches(item, list(vocabulary), n=1) if len(vocabulary) <= _COMPARED else []
     guess = f" Did you mean {near[0]!r}?" if near else ""
     raise DataError(f"{name} holds {item!r}, but none of the model's {len(vocabulary)} labels has that name.{guess}")
@@ -183,10 +183,10 @@ def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
     if all(type(row) is list and all(type(name) is str for name in row) for row in listed):  # the usual case
         vocabulary = Vocabulary.from_labels(listed)
         return vocabulary, vocabulary.encode(listed)
-    found = [names_and_weights(row, number) for number, row in enumerate(listed)]
-    names = [list(row) for row in found]
+    results = [names_and_weights(row, number) for number, row in enumerate(listed)]
+    names = [list(row) for row in results]
     vocabulary = Vocabulary.from_labels(names)
-    return vocabulary, vocabulary.encode(names, [list(row.values()) for row in found])
+    return vocabulary, vocabulary.encode(names, [list(row.values()) for row in results])
 
 
 def names_and_weights(row: Any, number: int) -> dict[str | int, float]:
@@ -194,18 +194,18 @@ def names_and_weights(row: Any, number: int) -> dict[str | int, float]:
     if isinstance(row, str | int | np.integer):
         row = [row]
     items = row.items() if isinstance(row, Mapping) else row
-    found: dict[str | int, float] = {}
+    results: dict[str | int, float] = {}
     try:
         for item in items:
             name, weight = item if isinstance(item, tuple | list) else (item, None)
             name = _name(name)
-            found[name] = 1.0 if weight is None else found.get(name, 0.0) + float(weight)
+            results[name] = 1.0 if weight is None else results.get(name, 0.0) + float(weight)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"The labels of text {number} must be a list of strings, of ints or of pairs (label, relevance). "
             f"Got {row!r:.60} instead."
         ) from error
-    return found
+    return results
 
 
 def _name(label: Any) -> str | int:

@@ -203,13 +203,13 @@ class NeighborRanker(Estimator):
         self, row: Csr, label: int, n: int, feature_name: Callable[[int], str] = str
     ) -> tuple[Example, ...]:
         """The training rows with a label that are most similar to one row, and what they share, for explanations."""
-        found = []
+        results = []
         rows, similarities = self.neighbors(row, n, label=label)
         for number, similarity in zip(rows[0].tolist(), similarities[0].tolist(), strict=True):
             if number >= 0:
                 shared = row.data * self.index_.values_of(number, row.indices)
-                found.append(Example(number, similarity, strongest(row.indices, shared, feature_name)))
-        return tuple(found)
+                results.append(Example(number, similarity, strongest(row.indices, shared, feature_name)))
+        return tuple(results)
 
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
         voters = self.neighbors(row, min(self.n_neighbors, self.n_rows_))[0][0]

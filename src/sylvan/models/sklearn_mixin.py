@@ -147,17 +147,17 @@ class SklearnMixin(Parameterized):
 
     def _names_from_parts(self, state: store.State) -> None:
         """The names that :meth:`_names_to_parts` gave, verified."""
-        found = {}
+        names = {}
         for name, size in (("classes", self.n_labels_), ("columns", self.n_features_)):
             if name in state.parts:
-                found[name] = Vocabulary.from_state(store.need_part(state, name, "vocabulary"))
-                if len(found[name]) != size:
+                names[name] = Vocabulary.from_state(store.need_part(state, name, "vocabulary"))
+                if len(names[name]) != size:
                     raise ModelError(
-                        f"{state.where!r} is damaged: {name!r} must hold {size} names. Got {len(found[name])} instead."
+                        f"{state.where!r} is damaged: {name!r} must hold {size} names. Got {len(names[name])} instead."
                     )
-        self.vocabulary_ = found.get("classes")
-        if "columns" in found:
-            self.feature_names_in_ = np.array(list(found["columns"]), dtype=object)
+        self.vocabulary_ = names.get("classes")
+        if "columns" in names:
+            self.feature_names_in_ = np.array(list(names["columns"]), dtype=object)
 
 
 def _column_names(X: Any) -> list[str] | None:

@@ -152,17 +152,17 @@ class TextEstimator(Estimator):
         texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
         if len(texts) != 1:
             raise DataError(f"explain takes one text. Got {len(texts)} instead.")
-        found = self.inner().explain(
+        result = self.inner().explain(
             self._text_features(texts), find_label(str(label), self.n_labels_, self.vocabulary_),
             top, n_examples=n_examples, feature_names=self._feature_name, label_names=self.vocabulary_, **options,
         )  # fmt: skip
         nearest: tuple[Example, ...] = ()
         if examples is not None:
             n_examples = check_count(n_examples, "n_examples")
-            nearest = _nearest_texts(self, texts, found.name, examples, n_examples)
-        elif found.examples:  # of a model that keeps its rows
-            nearest = found.examples
-        return replace(found, excerpt=excerpt(texts[0]), examples=nearest)
+            nearest = _nearest_texts(self, texts, result.name, examples, n_examples)
+        elif result.examples:  # of a model that keeps its rows
+            nearest = result.examples
+        return replace(result, excerpt=excerpt(texts[0]), examples=nearest)
 
     def _untailed(self) -> dict[str, Any]:
         return self.inner()._untailed()
@@ -197,8 +197,8 @@ class TextEstimator(Estimator):
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")
-        found = self.inner().probabilities(top)
-        return NamedTopK(found.labels, found.scores, self.vocabulary_)
+        result = self.inner().probabilities(top)
+        return NamedTopK(result.labels, result.scores, self.vocabulary_)
 
     def _probabilities(self, top: TopK) -> Any:
         return self.inner()._probabilities(top)
@@ -306,8 +306,8 @@ def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: 
     if not rows:
         return ()
     X = model._text_features([known[i] for i in rows]).to_scipy()
-    found = nearest_rows(model._text_features(texts), X, np.array(rows, int), n, model._feature_name)
-    return with_excerpts(found, known)
+    result = nearest_rows(model._text_features(texts), X, np.array(rows, int), n, model._feature_name)
+    return with_excerpts(result, known)
 
 
 def _nearest_of(
@@ -324,9 +324,9 @@ def _nearest_of(
     if label is None:
         return ()
     row = whole._text_features(texts)
-    found: tuple[Example, ...] = inner.nearest_with(row, label, n, whole._feature_name)
+    result: tuple[Example, ...] = inner.nearest_with(row, label, n, whole._feature_name)
     if known is None:
-        return found
+        return result
     if len(known) != inner.n_rows_:
         raise DataError(f"examples have {len(known)} texts, but the NeighborRanker was fitted on {inner.n_rows_}.")
-    return with_excerpts(found, known)
+    return with_excerpts(result, known)

@@ -81,9 +81,9 @@ class Calibrator:
             scores = top.scores[:, first:last][there].astype(np.float64)
             true = right[:, first:last][there]
             row_weight = None if weight is None else np.broadcast_to(weight[:, None], there.shape)[there]
-            found = (isotonic if method == "isotonic" else platt)(scores, true, row_weight)
-            inputs.append(found[0])
-            outputs.append(found[1])
+            result = (isotonic if method == "isotonic" else platt)(scores, true, row_weight)
+            inputs.append(result[0])
+            outputs.append(result[1])
         offsets = np.concatenate(([0], np.cumsum([len(part) for part in inputs]))).astype(np.int64)
         return cls(method, np.array(places, np.int64), offsets, np.concatenate(inputs), np.concatenate(outputs))
 
@@ -95,7 +95,7 @@ class Calibrator:
         top : TopK of shape (n, k)
             Scores in [0, 1], best first.
         """
-        found = np.full(top.scores.shape, LEAST, np.float64)
+        result = np.full(top.scores.shape, LEAST, np.float64)
         ends = [*self.places[1:].tolist(), top.k]
         for group, (first, last) in enumerate(zip(self.places.tolist(), ends, strict=True)):
             if first >= top.k:
@@ -103,10 +103,10 @@ class Calibrator:
             knots = slice(int(self.offsets[group]), int(self.offsets[group + 1]))
             scores = np.where(top.labels[:, first:last] >= 0, top.scores[:, first:last], 0).astype(np.float64)
             if self.method == "isotonic":
-                found[:, first:last] = np.interp(scores, self.inputs[knots], self.outputs[knots])
+                result[:, first:last] = np.interp(scores, self.inputs[knots], self.outputs[knots])
             else:
-                found[:, first:last] = _sigmoid(self.inputs[knots][0] * _logit(scores) + self.outputs[knots][0])
-        return TopK(top.labels, np.where(top.labels >= 0, falling(found), np.float32(-np.inf)))
+                result[:, first:last] = _sigmoid(self.inputs[knots][0] * _logit(scores) + self.outputs[knots][0])
+        return TopK(top.labels, np.where(top.labels >= 0, falling(result), np.float32(-np.inf)))
 
     def to_state(self) -> store.State:
         """The curves as arrays."""

@@ -139,9 +139,9 @@ def fit_weights(tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: 
                 if moved.sum() <= 0:
                     continue
                 moved /= moved.sum()
-                found = quality(moved)
-                if found > best + 1e-9:
-                    best, weights = found, moved
+                result = quality(moved)
+                if result > best + 1e-9:
+                    best, weights = result, moved
             if best == before:
                 break
     return weights

@@ -197,8 +197,8 @@ class _Estimator:
         offsets, rows = self.rows[t]
         sums = np.concatenate(([0], np.cumsum(self.entries[rows] + 1)))
         groups = -(-np.diff(self.tree.child_offsets[t]) // LANES)
-        found = self._found(t) * (self.entries.mean() + 1)
-        costs = np.maximum(sums[offsets[1:]] - sums[offsets[:-1]], found) * groups + 1.0
+        result = self._found(t) * (self.entries.mean() + 1)
+        costs = np.maximum(sums[offsets[1:]] - sums[offsets[:-1]], result) * groups + 1.0
         return np.asarray(costs, np.float64)
 
     def layer(self, t: int) -> LayerEstimate:
@@ -208,10 +208,10 @@ class _Estimator:
         drawn, times = np.unique(self.random.choice(len(costs), DRAWS, p=costs / total), return_counts=True)
         rates, solver, magnitudes = np.zeros(3), 0, []
         for cluster, n in zip(map(int, drawn), times, strict=True):
-            found = self._sample(t, cluster, min(1.0, most / costs[cluster]), GROUPS // len(drawn))
-            rates += n * np.array([found.seconds, found.n_weights, found.n_rows]) / costs[cluster]
-            magnitudes.append(found.magnitudes)
-            solver = max(solver, found.solver)
+            result = self._sample(t, cluster, min(1.0, most / costs[cluster]), GROUPS // len(drawn))
+            rates += n * np.array([result.seconds, result.n_weights, result.n_rows]) / costs[cluster]
+            magnitudes.append(result.magnitudes)
+            solver = max(solver, result.solver)
         seconds, n_weights, n_rows = rates * (total / DRAWS)
         return LayerEstimate(
             len(costs), float(seconds), float(seconds * costs.max() / total), float(n_weights), float(n_rows),

@@ -137,8 +137,8 @@ def solver_bytes(
     # is dense, and not more than a third of the entries that they are learned from.
     stored = np.minimum(2 * n_used * n_children, n_entries) // 3
     sets = n_sets * (28 * stored + 8 * stored + 8 * np.minimum(n_used, stored))
-    found: _Sizes = (rows + features) * (2 if n_sets > 2 else 1) + 4 * n_entries + sets
-    return found
+    result: _Sizes = (rows + features) * (2 if n_sets > 2 else 1) + 4 * n_entries + sets
+    return result
 
 
 def solved_bytes(n_weights: int, n_rows: int) -> int:
@@ -207,8 +207,9 @@ _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
 def _pack(block: Block) -> dict[str, npt.NDArray[Any]]:
     """The rows of all clusters and sets, one behind the other, and where each ends."""
     each = [rows for sets in block for rows in sets]
-    found = {name: np.concatenate([getattr(rows, name) for rows in each]) for name in (*_ROWS, *_ENTRIES, "intercepts")}
-    return {**found, "ends": np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0)}
+    names = (*_ROWS, *_ENTRIES, "intercepts")
+    arrays = {name: np.concatenate([getattr(rows, name) for rows in each]) for name in names}
+    return {**arrays, "ends": np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0)}
 
 
 def _unpack(n_sets: int, n_children: npt.NDArray[np.int64], arrays: Arrays) -> Block:

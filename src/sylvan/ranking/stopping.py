@@ -179,11 +179,11 @@ def _expected_f1(p: Doubles) -> Doubles:
         chance = p[:, m - 1, None]
         true[m, :, : m + 1] = true[m - 1, :, : m + 1] * (1 - chance)
         true[m, :, 1 : m + 1] += true[m - 1, :, :m] * chance
-    found = np.empty((n, k))
+    result = np.empty((n, k))
     inverse = np.tile(1 / np.maximum(np.arange(2 * k + 1), 1), (n, 1))  # E[1 / (s + R)], here R = 0
     for m in range(k, 0, -1):
         t = np.arange(m + 1)
-        found[:, m - 1] = 2 * np.einsum("it,t,it->i", true[m, :, : m + 1], t, inverse[:, m : 2 * m + 1])
+        result[:, m - 1] = 2 * np.einsum("it,t,it->i", true[m, :, : m + 1], t, inverse[:, m : 2 * m + 1])
         chance = p[:, m - 1, None]
         inverse[:, 1 : 2 * m] = chance * inverse[:, 2 : 2 * m + 1] + (1 - chance) * inverse[:, 1 : 2 * m]
-    return found
+    return result

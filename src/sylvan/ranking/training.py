@@ -89,8 +89,8 @@ def train_rankers(
         blocks = [[job.inputs["clusters"] for job in layer] for layer in jobs]
         offsets = [tree.child_offsets[t] for t in stage]
         laid_out = _laid_out(solved, blocks, offsets, features.shape[1], training.weight_dtype, runner)
-        for layers, found in zip(sets, laid_out, strict=True):
-            layers += found
+        for layers, result in zip(sets, laid_out, strict=True):
+            layers += result
     return [TreeRanker(tree, layers) for layers in sets]
 
 

@@ -250,15 +250,15 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
             plain[name] = list(value)
         else:
             plain[name] = value.item() if isinstance(value, np.generic) else value
-    found: dict[str, JSON] = {"the release of Sylvan": __version__, "the estimator": estimator}
+    results: dict[str, JSON] = {"the release of Sylvan": __version__, "the estimator": estimator}
     for name, value in data.items():
         if value is not None and not isinstance(value, np.ndarray):
             matrix = validate.features(value, name=name)
-            found[f"the shape of {name}"] = [int(size) for size in matrix.shape]
-            found[name] = checksum(matrix.indptr, matrix.indices, matrix.data)
+            results[f"the shape of {name}"] = [int(size) for size in matrix.shape]
+            results[name] = checksum(matrix.indptr, matrix.indices, matrix.data)
         else:
-            found[name] = None if value is None else checksum(value)
-    return {**found, **{f"the parameter {name!r}": value for name, value in plain.items()}}
+            results[name] = None if value is None else checksum(value)
+    return {**results, **{f"the parameter {name!r}": value for name, value in plain.items()}}
 
 
 def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], now: Mapping[str, JSON]) -> None:

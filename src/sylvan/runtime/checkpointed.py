@@ -111,8 +111,8 @@ class Checkpointed(Wrapper):
 
     def load(self, names: Sequence[str], packing: Packing[_Result]) -> list[_Result] | None:
         jobs: list[Job[Any]] = [Job(name, dict, {}, packing=packing) for name in names]
-        found = dict(self.stored(jobs))
-        return [found[i] for i in range(len(names))] if len(found) == len(names) else None
+        result = dict(self.stored(jobs))
+        return [result[i] for i in range(len(names))] if len(result) == len(names) else None
 
     def save(self, name: str, value: _Result, packing: Packing[_Result]) -> None:
         self._put(name, packing.pack(value))
@@ -216,16 +216,16 @@ class _Stored(Results[_Result]):
         self._runner, self._jobs = runner, jobs
 
     def scan(self) -> Iterator[tuple[int, _Result]]:
-        found = 0
+        n_read = 0
         for number, job in enumerate(self._jobs):
             if job.packing is None:
-                found += 1
+                n_read += 1
                 yield number, self[number]
         for number, result in self._runner.stored(self._jobs):
-            found += 1
+            n_read += 1
             yield number, result
-        if found < len(self):
-            raise ModelError(f"{len(self) - found} results of this training are no longer whole in its checkpoint.")
+        if n_read < len(self):
+            raise ModelError(f"{len(self) - n_read} results of this training are no longer whole in its checkpoint.")
 
     def drain(self, numbers: Sequence[int]) -> Iterator[tuple[int, _Result]]:
         wanted = set(numbers)
@@ -276,18 +276,18 @@ def opened_runner(
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     with ExitStack() as stack:
         made: Runner = Runner(n_jobs)
-        found: Checkpoint | None = None
+        parts: Checkpoint | None = None
         if checkpoint is not None:
-            found = stack.enter_context(opened(checkpoint, identity, writes))
+            parts = stack.enter_context(opened(checkpoint, identity, writes))
         elif limit is not None:
-            found = Checkpoint(os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="sylvan-")), "work"))
+            parts = Checkpoint(os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="sylvan-")), "work"))
         block_bytes = BLOCK_BYTES
-        if limit is not None and found is not None:
-            place = next(path for path in (found.folder, *found.folder.parents) if path.is_dir())
+        if limit is not None and parts is not None:
+            place = next(path for path in (parts.folder, *parts.folder.parents) if path.is_dir())
             made = within = WithinMemory(made, limit, private_bytes(input_bytes), os.fspath(place))
             block_bytes = min(block_bytes, max(LEAST_BLOCK, int(within.free * WAITING_SHARE)))
-        if found is not None:
-            made = Checkpointed(made, found, block_bytes, spill=limit is not None)
+        if parts is not None:
+            made = Checkpointed(made, parts, block_bytes, spill=limit is not None)
         try:
             yield made
         except BaseException:

@@ -39,11 +39,11 @@ def _status_bytes(field: str, otherwise: int) -> int:
 
 def available_bytes() -> int | None:
     """Memory that this process could still take, by what the machine and its control groups leave; None if unknown."""
-    found = []
+    results = []
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    found += [room for folder in _groups() if (room := _room(folder)) is not None]
-    return max(0, min(found)) if found else None
+        results += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    results += [room for folder in _groups() if (room := _room(folder)) is not None]
+    return max(0, min(results)) if results else None
 
 
 def _groups() -> Iterator[str]:

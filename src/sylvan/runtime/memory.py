@@ -50,9 +50,9 @@ def parse_bytes(value: Any, name: str = "memory_limit") -> int:
     """
     amount: float = -1
     if isinstance(value, str):
-        found = _AMOUNT.fullmatch(value)
-        if found is not None and found[2].lower() in _UNITS:
-            amount = float(found[1]) * _UNITS[found[2].lower()]
+        match = _AMOUNT.fullmatch(value)
+        if match is not None and match[2].lower() in _UNITS:
+            amount = float(match[1]) * _UNITS[match[2].lower()]
     elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         amount = int(value)
     if not 1 <= amount < 2**62:
@@ -203,8 +203,8 @@ class WithinMemory(Wrapper):
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = [field.name for field in dataclasses.fields(value) if field.init]
             shared = dataclasses.replace(value, **{name: self._in_files(getattr(value, name)) for name in fields})
-        found: _Value = shared
-        return found
+        result: _Value = shared
+        return result
 
     def _zeros(self, size: int, dtype: Any) -> npt.NDArray[Any]:
         n_bytes = int(size) * np.dtype(dtype).itemsize

@@ -171,8 +171,8 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         if "sum" not in state:
             shape = parameter.shape if group["elementwise"] else parameter.shape[:1]
             state["sum"] = parameter.new_full(shape, group["initial_accumulator"], dtype=_dtype_of_sums(parameter))
-        found: Tensor = state["sum"]
-        return found
+        result: Tensor = state["sum"]
+        return result
 
 
 def _dtype_of_sums(parameter: Tensor) -> torch.dtype:

@@ -31,8 +31,8 @@ def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = folder_path(folder)
     data = read_manifest(path)
     manifest.parse(data, os.path.join(path, manifest.NAME), __version__)
-    found: dict[str, Any] = json.loads(data)
-    return found
+    result: dict[str, Any] = json.loads(data)
+    return result
 
 
 def annotate(folder: str | os.PathLike[str], notes: dict[str, JSON]) -> None:
@@ -61,10 +61,10 @@ def annotate(folder: str | os.PathLike[str], notes: dict[str, JSON]) -> None:
     read_manifest(str(path))  # says that there is no model, where there is none to lock
     try:
         with locked(path):
-            found = contents(path)
-            model = found["model"]
+            result = contents(path)
+            model = result["model"]
             model["meta"] = {**model["meta"], **notes}
-            put_manifest(waiting, model, str(found["sylvan_version"]))
+            put_manifest(waiting, model, str(result["sylvan_version"]))
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(waiting)

@@ -273,7 +273,7 @@ def _files(value: dict[str, Any], path: str, at: str) -> dict[str, FileEntry]:
     """The foreign files of a model; one without any doesn't speak of them."""
     if "files" not in value:
         return {}
-    found = {}
+    results = {}
     for name, entry in _field(value, "files", dict, path, at).items():
         where = f"{at}.files[{_short(name)}]"
         if not foreign_name(name):
@@ -283,8 +283,8 @@ def _files(value: dict[str, Any], path: str, at: str) -> dict[str, FileEntry]:
         file, size = _field(entry, "file", str, path, where), _field(entry, "bytes", int, path, where)
         if not file_place(file, name):
             raise ModelError(f"{path!r} is damaged: {where}.file is {_short(file)}, where no such file is written.")
-        found[name] = FileEntry(file, size, _sum(entry, path, where))
-    return found
+        results[name] = FileEntry(file, size, _sum(entry, path, where))
+    return results
 
 
 def _sum(entry: dict[str, Any], path: str, at: str) -> str:

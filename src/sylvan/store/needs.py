@@ -123,9 +123,9 @@ def need_range(
     """
     array = state.arrays.get(name)
     if array is None or dtype is not None or shape is not None:
-        found = array.dtype if dtype is None and array is not None else np.float32 if dtype is None else dtype
+        result = array.dtype if dtype is None and array is not None else np.float32 if dtype is None else dtype
         ndim = array.ndim if array is not None else 0
-        array = need_array(state, name, found, (None,) * ndim if shape is None else shape)
+        array = need_array(state, name, result, (None,) * ndim if shape is None else shape)
     if array.size:
         least, most = array.min(), array.max()
         if not (least >= low and most <= high):

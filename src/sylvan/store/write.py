@@ -208,9 +208,9 @@ def _check_target(path: Path, shown: str) -> None:
         return
     if not path.is_dir():
         raise ModelError(f"The model was not saved: {shown!r} is a file, not a folder.")
-    found = path / manifest.NAME
-    if found.is_file():
-        with found.open("rb") as file:
+    result = path / manifest.NAME
+    if result.is_file():
+        with result.open("rb") as file:
             start = file.read(4096)
         # A damaged or newer Sylvan model may be replaced too, so the manifest is recognised but not parsed.
         if re.search(rb'"format"\s*:\s*"' + manifest.FORMAT.encode() + rb'"', start):
@@ -360,9 +360,9 @@ def _remove_abandoned(path: Path) -> None:
     pattern = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{8}\.saving")
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):
-            found = path.parent / name
-            if pattern.fullmatch(name) and stat.S_ISDIR(os.lstat(found).st_mode) and _abandoned(found):
-                shutil.rmtree(found, ignore_errors=True)
+            result = path.parent / name
+            if pattern.fullmatch(name) and stat.S_ISDIR(os.lstat(result).st_mode) and _abandoned(result):
+                shutil.rmtree(result, ignore_errors=True)
 
 
 def _abandoned(folder: Path) -> bool:

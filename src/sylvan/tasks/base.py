@@ -68,8 +68,8 @@ def context_centers(
     for _ in range(2):
         basis = shares @ (shares.T @ np.linalg.qr(basis)[0])
     directions = np.linalg.qr(shares.T @ np.linalg.qr(basis)[0])[0]
-    found: npt.NDArray[np.float32] = (shares @ directions).astype(np.float32)
-    return found
+    result: npt.NDArray[np.float32] = (shares @ directions).astype(np.float32)
+    return result
 
 
 def table_optimizer(
@@ -170,6 +170,6 @@ class Task(Parameterized, Job):
 
     def plain_settings(self) -> dict[str, Any]:
         """The parameters that decide what is trained, as plain values."""
-        found = {name: value for name, value in self.get_params(deep=False).items() if name not in self.data_names}
-        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+        results = {name: value for name, value in self.get_params(deep=False).items() if name not in self.data_names}
+        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in results.items()}
         return {**plain, "n_samples": self.n_samples_}

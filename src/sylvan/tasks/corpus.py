@@ -48,11 +48,11 @@ class Corpus:
 
     def describe(self) -> dict[str, Any]:
         """Sizes and checksums: enough to tell one corpus from another."""
-        found: dict[str, Any] = {"words": len(self.words)}
+        results: dict[str, Any] = {"words": len(self.words)}
         for name in _NAMES:
             ids = getattr(self, name)
-            found[name] = {"tokens": len(ids), "crc32": f"{zlib.crc32(ids.tobytes()):08x}"}
-        return found
+            results[name] = {"tokens": len(ids), "crc32": f"{zlib.crc32(ids.tobytes()):08x}"}
+        return results
 
 
 def read_corpus(
@@ -160,11 +160,11 @@ def _in_folder(folder: PathLike) -> tuple[str, str, str]:
         raise DataError(
             f"{path!r} is no folder: give the texts to train on, to validate on and to test on, or a folder."
         )
-    found = []
+    results = []
     for part, names in _NAMES.items():
         places = [os.path.join(path, name + suffix) for name in names for suffix in _SUFFIXES]
         there = [place for place in places if os.path.isfile(place)]
         if not there:
             raise DataError(f"The folder {path!r} holds no {names[0]}.txt (or .txt.xz, .txt.gz): the {part} text.")
-        found.append(there[0])
-    return found[0], found[1], found[2]
+        results.append(there[0])
+    return results[0], results[1], results[2]

@@ -213,11 +213,11 @@ class ExtremeClassification(Task):
         return self._rank(X, k)
 
     def _rank(self, X: sp.csr_matrix, k: int) -> TopK:
-        found = []
+        results = []
         for first in range(0, X.shape[0], _ROWS):
             queries = self.encoder_(*self._bags(X[first : first + _ROWS]))
-            found.append(self._objective.top_classes(queries, self.classes_, k))
-        return TopK(np.concatenate([top.labels for top in found]), np.concatenate([top.scores for top in found]))
+            results.append(self._objective.top_classes(queries, self.classes_, k))
+        return TopK(np.concatenate([top.labels for top in results]), np.concatenate([top.scores for top in results]))
 
     def _bags(self, X: sp.csr_matrix) -> tuple[Tensor, Tensor, Tensor]:
         ids, offsets = torch.from_numpy(X.indices.astype(np.int64)), torch.from_numpy(X.indptr.astype(np.int64))

@@ -79,8 +79,8 @@ def ranking_measures(ranks: Tensor, at: Sequence[int] = (10, 20, 50)) -> dict[st
     """
     place = ranks.double()
     gain = 1 / torch.log2(place + 1)
-    found = {f"ndcg@{k}": float((gain * (ranks <= k)).mean()) for k in at}
-    return found | {f"recall@{k}": float((ranks <= k).double().mean()) for k in at}
+    results = {f"ndcg@{k}": float((gain * (ranks <= k)).mean()) for k in at}
+    return results | {f"recall@{k}": float((ranks <= k).double().mean()) for k in at}
 
 
 @torch.no_grad()

@@ -118,8 +118,8 @@ class ClassObjective(nn.Module):
     @property
     def sampler(self) -> Sampler | None:
         """Where negatives come from, CANE's noises among them; None for a loss without any."""
-        found = getattr(self.loss, "noise" if isinstance(self.loss, BeamTreeHead) else "sampler", None)
-        return found if isinstance(found, Sampler) else None
+        result = getattr(self.loss, "noise" if isinstance(self.loss, BeamTreeHead) else "sampler", None)
+        return result if isinstance(result, Sampler) else None
 
     @property
     def head(self) -> BeamTreeHead | None:
@@ -178,8 +178,8 @@ class ClassObjective(nn.Module):
 
     def _has_target(self, queries: Tensor, targets: Tensor) -> Tensor:
         """Which queries the loss doesn't ignore, bool of the queries' shape without the last dimension."""
-        found = targets != self.loss.ignore_index
-        return found.any(dim=-1) if targets.dim() == queries.dim() else found
+        result = targets != self.loss.ignore_index
+        return result.any(dim=-1) if targets.dim() == queries.dim() else result
 
 
 def _fitting(loss: Any, n_classes: int, dim: int) -> Any:

@@ -105,8 +105,8 @@ class TermCounter:
             free.append(number)
             return Rows(self._moved(entries), indptr, number) if self._keep_rows else None
 
-        found = map_parallel(work, ranges, self._n_jobs, description=description)
-        self._rows += [rows for rows in found if rows is not None]
+        result = map_parallel(work, ranges, self._n_jobs, description=description)
+        self._rows += [rows for rows in result if rows is not None]
         self.n_documents += len(texts)
 
     def finish(

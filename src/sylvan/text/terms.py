@@ -60,11 +60,11 @@ class Terms:
     def __getitem__(self, column: int) -> str:
         """The term of a column; bytes that are no UTF-8 are shown as replacement characters."""
         first, last = int(self.offsets[column]), int(self.offsets[column + 1])
-        found = self.data[first:last].tobytes()
+        result = self.data[first:last].tobytes()
         try:
-            return found.decode("utf-8", "surrogatepass")
+            return result.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
-            return found.decode("utf-8", "replace")
+            return result.decode("utf-8", "replace")
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""

@@ -69,12 +69,12 @@ def detect(path: str, given: str | None) -> str:
     head = _head(path)
     if not head.strip() and given not in ("lines",):
         raise DataError(f"{'stdin' if path == '-' else path}: the input is empty.")
-    found = given or _named(path, head) or _sniff(head)
-    if found in ("npz", "npy") and path == "-":
-        raise DataError(f"stdin carries text formats only, not {found}: give the path of a file.")
-    if found in ("npz", "npy") and not head.startswith(b"PK" if found == "npz" else b"\x93NUMPY"):
-        raise DataError(f"{path}: this is no .{found} file.")
-    return found
+    result = given or _named(path, head) or _sniff(head)
+    if result in ("npz", "npy") and path == "-":
+        raise DataError(f"stdin carries text formats only, not {result}: give the path of a file.")
+    if result in ("npz", "npy") and not head.startswith(b"PK" if result == "npz" else b"\x93NUMPY"):
+        raise DataError(f"{path}: this is no .{result} file.")
+    return result
 
 
 def _folder(path: str) -> str:
@@ -95,13 +95,13 @@ def _folder(path: str) -> str:
 
 def _named(path: str, head: bytes) -> str | None:
     """The format that the name tells, or the kind of it that the content tells."""
-    found = format_of_name(path)
-    if found == "csv" and b"subject_uris" in _first_line(head):
+    result = format_of_name(path)
+    if result == "csv" and b"subject_uris" in _first_line(head):
         return "annif-csv"
-    if found == "tsv":
+    if result == "tsv":
         lines = _whole_lines(head)
         return "annif-tsv" if _with_uris(lines) else "pecos" if _all(_PECOS, lines) else "tsv"
-    return found
+    return result
 
 
 def _whole_lines(head: bytes) -> list[bytes]:

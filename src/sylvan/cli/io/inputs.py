@@ -75,10 +75,10 @@ class TextInput:
             When the file is at fault or holds no labels.
         """
         self._need_labels()
-        found = collect(row for block in self.stream() for row in block.rows())
-        if not any(found.labels):
+        result = collect(row for block in self.stream() for row in block.rows())
+        if not any(result.labels):
             raise DataError(f"{self.name}: no row has a label in the field {self.labels_field!r}.")
-        return found.texts, _pairs(found)
+        return result.texts, _pairs(result)
 
     def blocks(self, with_labels: bool = False) -> Iterator[tuple[list[str], list[list[Any]] | None]]:
         """Texts, and labels if asked for, a few thousand rows at a time."""
@@ -97,10 +97,10 @@ class TextInput:
         return stream_texts(self.path, self.format, options, with_labels, _ROWS)
 
 
-def _pairs(found: data.TextData) -> list[list[Any]]:
-    if found.weights is None:
-        return found.labels
-    return [list(zip(row, weights, strict=True)) for row, weights in zip(found.labels, found.weights, strict=True)]
+def _pairs(result: data.TextData) -> list[list[Any]]:
+    if result.weights is None:
+        return result.labels
+    return [list(zip(row, weights, strict=True)) for row, weights in zip(result.labels, result.weights, strict=True)]
 
 
 def open_input(path: str, given: Mapping[str, Any], model: object = None, part: str = "tst") -> TextInput | MatrixInput:

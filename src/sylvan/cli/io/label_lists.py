@@ -42,7 +42,7 @@ def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str)
 
 
 def _read(path: str, model: Any) -> list[int]:
-    source, found = "stdin" if path == "-" else path, []
+    source, result = "stdin" if path == "-" else path, []
     with open_read(path) as stream:
         for number, line in stream.lines():
             where = f"{source}, line {number}"
@@ -52,10 +52,10 @@ def _read(path: str, model: Any) -> list[int]:
                 raise DataError(f"{where}: the label is not UTF-8.") from error
             if model.takes_texts:
                 if word:
-                    found += ids_of_names([word], model.vocabulary_, f"{where}: the list")
+                    result += ids_of_names([word], model.vocabulary_, f"{where}: the list")
             elif word.strip():
-                found.append(_id(word.strip(), where, model.n_labels_))
-    return found
+                result.append(_id(word.strip(), where, model.n_labels_))
+    return result
 
 
 def _id(word: str, where: str, n_labels: int) -> int:

@@ -129,9 +129,9 @@ class MatrixInput:
         else:
             yield from self._text_blocks(n_features)
 
-    def _check_width(self, found: int, n_features: int, *, exactly: bool) -> None:
-        if found > n_features or (exactly and found != n_features):
-            raise DataError(f"{self.name} has {found} features, but the model was trained on {n_features}.")
+    def _check_width(self, result: int, n_features: int, *, exactly: bool) -> None:
+        if result > n_features or (exactly and result != n_features):
+            raise DataError(f"{self.name} has {result} features, but the model was trained on {n_features}.")
 
     def _text_blocks(self, n_features: int) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
         header = self.format == "xmc" and has_header(self.path)

@@ -35,11 +35,11 @@ class _Lines:
             n = int(np.count_nonzero(labels >= 0))
             # Six digits are all that a float32 is sure of, and half the bytes of the seventeen of a double.
             rounded = [float(f"{score:.6g}") for score in scores[:n]]
-            found: dict[str, Any] = {"labels": list(row[:n]), self._key: rounded}
+            results: dict[str, Any] = {"labels": list(row[:n]), self._key: rounded}
             if self._label_of is not None:
                 uris = [str(name) for name in row[:n]]
-                found = {**found, "labels": [self._label_of(uri) or uri for uri in uris], "uris": uris}
-            lines.append(json.dumps(found, ensure_ascii=False))
+                results = {**results, "labels": [self._label_of(uri) or uri for uri in uris], "uris": uris}
+            lines.append(json.dumps(results, ensure_ascii=False))
         self._stream.write(("\n".join(lines) + "\n").encode() if lines else b"")
 
 

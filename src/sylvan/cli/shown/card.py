@@ -195,8 +195,8 @@ def vocabulary_of(model: Any) -> Vocabulary | None:
     """The names of a model's labels, where it has them."""
     if isinstance(model, Vocabulary):
         return model
-    found = getattr(model, "vocabulary_", None) if isinstance(model, Estimator) else None
-    return found if isinstance(found, Vocabulary) else None
+    result = getattr(model, "vocabulary_", None) if isinstance(model, Estimator) else None
+    return result if isinstance(result, Vocabulary) else None
 
 
 def _files(state: store.State) -> Iterator[str]:
@@ -207,16 +207,16 @@ def _files(state: store.State) -> Iterator[str]:
 
 
 def _facts(model: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     for name, attribute in _FACTS:
         value = getattr(_inner(model) if attribute == "n_rows_" else model, attribute, None)
         if isinstance(value, (int, np.integer)):
-            found.setdefault(name, int(value))
+            results.setdefault(name, int(value))
     if isinstance(model, Vocabulary):
-        found["names"] = len(model)
+        results["names"] = len(model)
     if isinstance(model, LabelTree):
-        found.update(leaves=model.n_leaves, depth=model.depth)
-    return found
+        results.update(leaves=model.n_leaves, depth=model.depth)
+    return results
 
 
 def _inner(model: Any) -> Any:
@@ -319,11 +319,11 @@ def _measured(state: store.State) -> dict[str, Any] | None:
     ModelError
         When they have another form.
     """
-    found = state.meta.get(MEASURED)
-    if found is None:
+    result = state.meta.get(MEASURED)
+    if result is None:
         return None
-    sound = isinstance(found, dict) and isinstance(found.get("on"), str) and isinstance(found.get("rows"), int)
-    measures = found.get("measures") if sound else None
+    sound = isinstance(result, dict) and isinstance(result.get("on"), str) and isinstance(result.get("rows"), int)
+    measures = result.get("measures") if sound else None
     sound = isinstance(measures, dict) and all(
         isinstance(values, dict)
         and all(k.isdecimal() and isinstance(value, (int, float)) for k, value in values.items())
@@ -331,4 +331,4 @@ def _measured(state: store.State) -> dict[str, Any] | None:
     )
     if not sound:
         raise ModelError(f"{state.where!r} is damaged: in manifest.json, {MEASURED!r} holds no figures.")
-    return dict(found)
+    return dict(result)

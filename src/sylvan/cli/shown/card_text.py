@@ -150,12 +150,12 @@ def card_state(folder: str) -> str | None:
     path = os.path.join(folder, NAME)
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            found = _MARK.match(stream.readline())
+            match = _MARK.match(stream.readline())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DataError(f"{path!r} can't be read ({error.strerror or error}).") from error
-    return found[1] if found else ""
+    return match[1] if match else ""
 
 
 def write_card(card: Card) -> str:

@@ -113,9 +113,9 @@ def _draw_curves(axes: Any, curves: Mapping[str, Mapping[int, float]]) -> None:
     axes.legend(frameon=False)
 
 
-def _draw_reliability(axes: Any, found: Mapping[str, Any]) -> None:
+def _draw_reliability(axes: Any, result: Mapping[str, Any]) -> None:
     axes.plot([0, 1], [0, 1], color=_GREY, linestyle=":", linewidth=1)
-    for (name, bins), colour in zip(found.items(), (_BLUE, _GREY), strict=False):
+    for (name, bins), colour in zip(result.items(), (_BLUE, _GREY), strict=False):
         used = bins.counts > 0
         sizes = 10 + 90 * np.sqrt(bins.counts[used] / bins.counts.max())
         axes.plot(bins.predicted[used], bins.observed[used], color=colour, linewidth=1)

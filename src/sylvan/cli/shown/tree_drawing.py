@@ -31,12 +31,12 @@ class Branch:
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
-        found: dict[str, Any] = {"title": self.title}
+        results: dict[str, Any] = {"title": self.title}
         if self.children:
-            found["children"] = [child.as_json() for child in self.children]
+            results["children"] = [child.as_json() for child in self.children]
         if self.more:
-            found["more"] = self.more
-        return found
+            results["more"] = self.more
+        return results
 
 
 def outline(

@@ -47,20 +47,20 @@ def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> N
     torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
     if given["threads"] is not None:
         torch.set_num_threads(given["threads"])
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     with quiet(given["quiet"]), spoken_warnings():
         for seed, folder in zip(seeds, folders, strict=True):
             if several and not given["quiet"]:
                 click.echo(f"Seed {seed}:")
             job = module.make_job(given["data"], given, {**settings, "seed": seed})
             on_start = None
-            if not found:  # what is of all seeds: refused before anything is trained, written once
+            if not results:  # what is of all seeds: refused before anything is trained, written once
                 if given["resume"]:
                     _check_checkpoints(job, seeds, folders)
                 on_start = partial(getattr(module, "save_beside", lambda _: None), given)
-            found.append(_train(job, folder, seed, given, on_start))
+            results.append(_train(job, folder, seed, given, on_start))
     if several:
-        _summarise(found, seeds, given)
+        _summarise(results, seeds, given)
     session.written = f"the results were written to {given['folder']}"
 
 
@@ -165,16 +165,16 @@ def _measures(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {'?' if value is None else f'{value:.4g}'}" for name, value in rest.items())
 
 
-def _summarise(found: Sequence[dict[str, Any]], seeds: Sequence[int], given: dict[str, Any]) -> None:
+def _summarise(result: Sequence[dict[str, Any]], seeds: Sequence[int], given: dict[str, Any]) -> None:
     """Write mean and standard deviation of the test measures over the seeds."""
-    tested = [results["test"] for results in found]
+    tested = [results["test"] for results in result]
     summary: dict[str, Any] = {}
     for name in tested[0]:
         values = [test.get(name) for test in tested]
         if all(value is not None for value in values):
             summary[name] = {"mean": statistics.fmean(values), "std": statistics.stdev(values), "values": values}
     path = os.path.join(given["folder"], "results.json")
-    write_json(path, {"settings": found[0]["settings"], "seeds": list(seeds), "test": summary})
+    write_json(path, {"settings": result[0]["settings"], "seeds": list(seeds), "test": summary})
     if not given["quiet"]:
         shown = ", ".join(f"{name} {v['mean']:.4g} ± {v['std']:.2g}" for name, v in summary.items())
         click.echo(f"Over {len(seeds)} seeds: test {shown}. Wrote {path}.")

@@ -111,8 +111,8 @@ def _uri(number: int, label: Label) -> str:
 
 def _lines(path: PathLike) -> Iterator[Row]:
     with open_read(path) as stream:
-        found = (_row(place, line) for place, line in text_lines(stream) if "\t" in line or line.strip())
-        yield from complete_rows(found, stream.name, "lines")
+        result = (_row(place, line) for place, line in text_lines(stream) if "\t" in line or line.strip())
+        yield from complete_rows(result, stream.name, "lines")
 
 
 def _row(place: str, line: str) -> Row:

@@ -88,12 +88,12 @@ def _documents(folder: PathLike, vocabulary: SubjectVocabulary | None, required:
     except OSError as error:
         raise DataError(f"{name!r} is no folder that can be read ({error.strerror}).") from error
     apart = {file for file in files if file.endswith(".json") and f"{file[:-5]}.txt" not in files}
-    found = sorted(apart.union(file for file in files if file.endswith(".txt")))
-    if not found:
+    result = sorted(apart.union(file for file in files if file.endswith(".txt")))
+    if not result:
         raise DataError(f"{name}: the folder holds no texts, which are files named .txt or .json.")
     kind: str | None = None
-    with progress(f"reading {name}", len(found), "text") as bar:
-        for file in found:
+    with progress(f"reading {name}", len(result), "text") as bar:
+        for file in result:
             path = Path(folder) / file
             if file.endswith(".json"):
                 text, labels = _json_document(path)
@@ -157,10 +157,10 @@ def _subjects(path: Path, vocabulary: SubjectVocabulary | None) -> list[str]:
             else:
                 label = line.strip()
                 if vocabulary is not None:
-                    found = vocabulary.uri(label)
-                    if found is None:
+                    result = vocabulary.uri(label)
+                    if result is None:
                         raise DataError(f"{place}: no subject of the vocabulary has the label {quoted(label)}.")
-                    label = found
+                    label = result
                 labels[label] = None
     return list(labels)
 

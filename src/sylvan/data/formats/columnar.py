@@ -83,10 +83,10 @@ def _weighted(place: str, row: list[Any], weights: Any) -> tuple[list[Any], list
         return list(dict.fromkeys(row)), None
     if not isinstance(weights, list) or len(weights) != len(row):
         raise DataError(f"{place}: there must be a weight for each of the {len(row)} labels. Got {quoted(weights)}.")
-    found: dict[Any, float] = {}
+    results: dict[Any, float] = {}
     for label, weight in zip(row, weights, strict=True):
-        found[label] = found.get(label, 0.0) + sound_weight(place, weight)
-    return list(found), list(found.values())
+        results[label] = results.get(label, 0.0) + sound_weight(place, weight)
+    return list(results), list(results.values())
 
 
 def read_parquet(
@@ -246,12 +246,11 @@ def _parquet_rows(
         file, _ = stream.sized()
         try:
             parquet = pq.ParquetFile(file)
-            found = _columns_of(stream.name, parquet.schema_arrow.names, texts, labels_field, weights_field)
-            batches = parquet.iter_batches(_GROUP, columns=list(dict.fromkeys([*texts, *filter(None, found)])))
+            fields = _columns_of(stream.name, parquet.schema_arrow.names, texts, labels_field, weights_field)
+            batches = parquet.iter_batches(_GROUP, columns=list(dict.fromkeys([*texts, *filter(None, fields)])))
             records = (record for batch in batches for record in batch.to_pylist())
-            yield from complete_rows(
-                _records_as_rows(stream.name, records, texts, *found, separator, parquet.metadata.num_rows), stream.name
-            )
+            rows = _records_as_rows(stream.name, records, texts, *fields, separator, parquet.metadata.num_rows)
+            yield from complete_rows(rows, stream.name)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{stream.name}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
 
@@ -333,8 +332,8 @@ def _dataset_rows(
     feature = None if labels is None else (getattr(dataset, "features", None) or {}).get(labels)
     to_name = getattr(getattr(feature, "feature", feature), "int2str", None)
     records = dataset if to_name is None or labels is None else _named(dataset, labels, to_name)
-    found = _records_as_rows(name, records, texts, labels, weights, separator, None)
-    yield from complete_rows(found, name)
+    result = _records_as_rows(name, records, texts, labels, weights, separator, None)
+    yield from complete_rows(result, name)
 
 
 def _named(dataset: Any, labels: str, to_name: Any) -> Iterator[Mapping[str, Any]]:

@@ -117,8 +117,8 @@ def _checked(prefix: str) -> str:
 
 def _rows(path: PathLike, prefix: str) -> Iterator[Row]:
     with open_read(path) as stream:
-        found = (_row(place, line, prefix) for place, line in text_lines(stream))
-        yield from complete_rows(found, stream.name, "lines")
+        result = (_row(place, line, prefix) for place, line in text_lines(stream))
+        yield from complete_rows(result, stream.name, "lines")
 
 
 def _row(place: str, line: str, prefix: str) -> Row:

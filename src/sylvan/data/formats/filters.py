@@ -64,17 +64,17 @@ def load_filter_labels(path: PathLike, shape: tuple[int, int] | None = None) -> 
             rows.append(pair[0])
             labels.append(pair[1])
     size = shape or (max(rows, default=-1) + 1, max(labels, default=-1) + 1)
-    found = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, labels)), shape=size)
-    found.sum_duplicates()
-    found.data[:] = 1
-    return found
+    result = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, labels)), shape=size)
+    result.sum_duplicates()
+    result.data[:] = 1
+    return result
 
 
 def save_filter_labels(path: PathLike, pairs: sp.csr_matrix) -> None:
     """Write the stored entries of a matrix as a row and a label a line, which :func:`load_filter_labels` reads."""
-    found = sp.csr_matrix(pairs)
-    found.sort_indices()
-    rows = np.repeat(np.arange(found.shape[0]), np.diff(found.indptr))
+    result = sp.csr_matrix(pairs)
+    result.sort_indices()
+    rows = np.repeat(np.arange(result.shape[0]), np.diff(result.indptr))
     with open_write(path) as stream:
-        for row, label in zip(rows.tolist(), found.indices.tolist(), strict=True):
+        for row, label in zip(rows.tolist(), result.indices.tolist(), strict=True):
             stream.write(f"{row} {label}\n".encode())

@@ -287,7 +287,7 @@ def _labels(
         pairs, weighted = value, False
     else:
         pairs, weighted = [value], False
-    found: dict[Label, float] = {}
+    results: dict[Label, float] = {}
     for item in pairs:
         label, weight = item, None
         if isinstance(item, dict):
@@ -301,12 +301,12 @@ def _labels(
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise DataError(f"{place}: a label must be a string or an int. Got {quoted(label)} instead.")
         if weight is None:
-            found.setdefault(label, 1.0)
+            results.setdefault(label, 1.0)
         else:
-            found[label] = found.get(label, 0.0) + weight
-    if weighted and not all(math.isfinite(weight) for weight in found.values()):
+            results[label] = results.get(label, 0.0) + weight
+    if weighted and not all(math.isfinite(weight) for weight in results.values()):
         raise DataError(f"{place}: the weights of a repeated label sum to no finite number.")
-    return list(found), list(found.values()) if weighted else None
+    return list(results), list(results.values()) if weighted else None
 
 
 def _field_names(record: dict[str, Any]) -> str:

@@ -146,15 +146,15 @@ def _names(items: PathLike) -> list[str]:
 def _rows(path: PathLike, items: PathLike | None) -> Iterator[Row]:
     names = None if items is None else _names(items)
     with open_read(path) as stream:
-        found = (_row(place, line, names, items) for place, line in text_lines(stream))
-        yield from complete_rows(found, stream.name, "lines")
+        result = (_row(place, line, names, items) for place, line in text_lines(stream))
+        yield from complete_rows(result, stream.name, "lines")
 
 
 def _row(place: str, line: str, names: list[str] | None, items: PathLike | None) -> Row:
     first, tab, text = line.partition("\t")
     if not tab:
         raise DataError(f"{place}: a line must be label ids, a tab and the text. Got {quoted(line)} instead.")
-    found: dict[int, float] = {}
+    results: dict[int, float] = {}
     weighted = False
     for word in first.split(",") if first.strip() else []:
         number, colon, relevance = word.strip().partition("::")
@@ -165,10 +165,10 @@ def _row(place: str, line: str, names: list[str] | None, items: PathLike | None)
         weight = 1.0
         if colon:
             weighted, weight = True, _relevance(place, relevance)
-            weight += found.get(int(number), 0.0)
-        found[int(number)] = weight
-    labels = list(found) if names is None else [names[id_] for id_ in found]
-    return text, labels, list(found.values()) if weighted else None
+            weight += results.get(int(number), 0.0)
+        results[int(number)] = weight
+    labels = list(results) if names is None else [names[id_] for id_ in results]
+    return text, labels, list(results.values()) if weighted else None
 
 
 def _relevance(place: str, word: str) -> float:

@@ -90,20 +90,20 @@ def read_sequences(
     _one_of("layout", layout, (None, *_LAYOUTS))
     _one_of("separator", separator, (None, *_SEPARATORS))
     _one_of("order", order, ("time", "line"))
-    found = _Interactions()
+    result = _Interactions()
     with open_read(path) as stream:
         name = stream.name
         rows = _rows(text_lines(stream), separator, header)
         head = list(islice(rows, _HEAD))
         rows = chain(head, rows)
         if (layout or _layout(head)) == "interactions":
-            _read_interactions(rows, found)
+            _read_interactions(rows, result)
         else:
-            _read_users(rows, found)
-    times = found.stamps() if order == "time" else None
+            _read_users(rows, result)
+    times = result.stamps() if order == "time" else None
     return from_codes(
-        (list(found.users), np.array(found.user_of, np.int64)),
-        (list(found.items), np.array(found.item_of, np.int64)),
+        (list(result.users), np.array(result.user_of, np.int64)),
+        (list(result.items), np.array(result.item_of, np.int64)),
         times, min_interactions, until_stable, name,
     )  # fmt: skip
 
@@ -205,7 +205,7 @@ def _layout(head: list[_Row]) -> Layout:
     return "users"
 
 
-def _read_interactions(rows: Iterator[_Row], found: _Interactions) -> None:
+def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
     width = 0
     for place, fields in rows:
         if len(fields) not in (2, 3) or (width and len(fields) != width):
@@ -215,9 +215,9 @@ def _read_interactions(rows: Iterator[_Row], found: _Interactions) -> None:
                 "of their items are read with layout='users' (--layout users)."
             )
         width = len(fields)
-        found.add(fields[0], fields[1])
+        result.add(fields[0], fields[1])
         if width == 3:
-            found.times.append(_time(place, fields[2]))
+            result.times.append(_time(place, fields[2]))
 
 
 def _time(place: str, text: str) -> float:
@@ -230,17 +230,17 @@ def _time(place: str, text: str) -> float:
     return time
 
 
-def _read_users(rows: Iterator[_Row], found: _Interactions) -> None:
+def _read_users(rows: Iterator[_Row], result: _Interactions) -> None:
     for place, (user, *items) in rows:
         if not items:
             raise DataError(f"{place}: a line must be a user and at least one item. Got {token(user.encode())} alone.")
-        if user in found.users:
+        if user in result.users:
             raise DataError(
                 f"{place}: the user {token(user.encode())} has had a line before. Lines of one interaction each are "
                 "read with layout='interactions' (--layout interactions): two fields, or three with a timestamp."
             )
         for item in items:
-            found.add(user, item)
+            result.add(user, item)
 
 
 def _writable(name: str, what: str, separator: str) -> str:

@@ -133,14 +133,14 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz"))[1]
     with open_read(path) as stream:
         if suffix in _RDF:
-            found = _skos(stream.read(), _RDF[suffix], stream.name)
+            result = _skos(stream.read(), _RDF[suffix], stream.name)
         elif suffix == ".csv":
-            found = SubjectVocabulary(_csv_labels(list(text_lines(stream)), stream.name))
+            result = SubjectVocabulary(_csv_labels(list(text_lines(stream)), stream.name))
         else:
-            found = SubjectVocabulary(_tsv_labels(text_lines(stream)))
-    if not len(found):
+            result = SubjectVocabulary(_tsv_labels(text_lines(stream)))
+    if not len(result):
         raise DataError(f"{shown(path)}: the file holds no subjects.")
-    return found
+    return result
 
 
 def write_subjects(path: PathLike, subjects: SubjectVocabulary, *, language: str | None = None) -> None:

@@ -211,8 +211,8 @@ def _rows(path: PathLike, form: _Form) -> Iterator[Row]:
 
 
 def _table_rows(stream: InputStream, form: _Form) -> Iterator[Row]:
-    found = _cells(stream, form.delimiter)
-    first = next(found, None)
+    result = _cells(stream, form.delimiter)
+    first = next(result, None)
     if first is None:
         return
     place, cells = first
@@ -222,7 +222,7 @@ def _table_rows(stream: InputStream, form: _Form) -> Iterator[Row]:
     width = len(cells)
     if not form.header:
         yield _row(cells, texts, labels, form)
-    for place, cells in found:
+    for place, cells in result:
         if len(cells) != width:
             raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
         yield _row(cells, texts, labels, form)
@@ -230,16 +230,16 @@ def _table_rows(stream: InputStream, form: _Form) -> Iterator[Row]:
 
 def _row(cells: list[str], texts: list[int], labels: list[int], form: _Form) -> Row:
     text = form.separator.join(filter(None, (cells[at] for at in texts)))
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for at in labels:
         cell = cells[at]
         if form.label_separator is None:
             parts = [cell]
         else:
             parts = cell.split() if form.label_separator == " " else cell.split(form.label_separator)
-        found.update(dict.fromkeys(part.strip() for part in parts))
-    found.pop("", None)
-    return text, list(found), None
+        results.update(dict.fromkeys(part.strip() for part in parts))
+    results.pop("", None)
+    return text, list(results), None
 
 
 def _position(place: str, column: Column, names: list[str] | None, width: int) -> int:

@@ -165,8 +165,8 @@ def load_svmlight(
                 f"as the file counts from 0 (feature 0 occurs). Got {rows.max_feature} instead."
             )
     base = lowest + shift
-    found = max(rows.max_feature + 1 - base, 0)
-    n_features = found if n_features is None else n_features
+    result = max(rows.max_feature + 1 - base, 0)
+    n_features = result if n_features is None else n_features
     n_labels = rows.max_label + 1 if n_labels is None else n_labels
     return rows.matrices(rows.n_rows, n_features, n_labels, shift)
 

@@ -382,8 +382,8 @@ class Ensemble(Estimator):
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
-        found = super().probabilities(top)
-        return self._named(found)
+        result = super().probabilities(top)
+        return self._named(result)
 
     def choose(self, X: Any, **options: Any) -> TopK:
         """The labels that a stopping rule selects for each row, as in :meth:`XRLinear.choose`."""

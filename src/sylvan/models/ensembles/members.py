@@ -50,12 +50,12 @@ class Weights(Constraint):
         if isinstance(value, str):
             return value == "fit"
         try:
-            found = list(value)
+            result = list(value)
         except TypeError:
             return False
-        if not all(isinstance(weight, numbers.Real) and not isinstance(weight, bool) for weight in found):
+        if not all(isinstance(weight, numbers.Real) and not isinstance(weight, bool) for weight in result):
             return False
-        floats = [float(weight) for weight in found]
+        floats = [float(weight) for weight in result]
         return all(math.isfinite(weight) and weight >= 0 for weight in floats) and any(floats)
 
     def describe(self) -> str:
@@ -133,8 +133,8 @@ def numbered_votes(votes: Sequence[tuple[TreeVote, ...]]) -> tuple[TreeVote, ...
 
 def vocabulary_of(model: Any) -> Vocabulary:
     """The label names of a model over texts."""
-    found: Vocabulary = model.vocabulary_
-    return found
+    result: Vocabulary = model.vocabulary_
+    return result
 
 
 def joined_names(

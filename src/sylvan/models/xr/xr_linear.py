@@ -210,14 +210,14 @@ class XRLinear(XRParameters):
             trees = self.build_trees(features, labels, run, **about_labels)
             if memory_limit is None and not force:
                 self._refuse_beyond_memory(features, labels, trees, weight)
-            found = [
+            results = [
                 train_rankers(
                     features, labels, tree, self.tree_training(tree.depth, seed), weight, folds,
                     runner=run.within(f"tree{at}"), known=layers,
                 )
                 for at, (tree, seed) in enumerate(zip(trees, self.seeds(), strict=True))
             ]  # fmt: skip
-            rankers, *without = (list(each) for each in zip(*found, strict=True))
+            rankers, *without = (list(each) for each in zip(*results, strict=True))
             calibrator = None
             if self.calibration is not None and folds:
                 fold_models = [copy.copy(self)._fitted(each, features, labels, None) for each in without]

@@ -85,8 +85,8 @@ class FullSoftmaxLoss(ClassLoss):
 @eagerly
 def _cross_entropy(queries: Tensor, table: Tensor, bias: Tensor | None, wanted: Positives, chunk: int) -> Tensor:
     shares = wanted.mass(torch.float64 if torch.float64 in (queries.dtype, table.dtype) else torch.float32)
-    found = _ChunkedCrossEntropy.apply(queries, table, bias, wanted.ids, shares, chunk)  # type: ignore[no-untyped-call]
-    return cast(Tensor, found)
+    result = _ChunkedCrossEntropy.apply(queries, table, bias, wanted.ids, shares, chunk)  # type: ignore[no-untyped-call]
+    return cast(Tensor, result)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

@@ -69,12 +69,12 @@ def select(noise: Sampler, n_noises: int, queries: Tensor, candidates: Tensor, p
         of_candidates = noise.log_prob(queries, ids.clamp(min=0)).double().exp()
         outside = 1.0 - of_candidates.masked_fill(~present, 0.0).sum(dim=1, keepdim=True)
         log_outside = outside.clamp(min=_LEAST_MASS).log().float()
-        noises, found = _draw_outside(noise, n_noises, queries, ids, outside.squeeze(1) > _LEAST_MASS)
+        noises, result = _draw_outside(noise, n_noises, queries, ids, outside.squeeze(1) > _LEAST_MASS)
         log_q, own = (
             (noise.log_prob(queries, few) - log_outside).clamp(min=LOWEST_LOG_Q) for few in (noises, positives)
         )
     covered = (positives.unsqueeze(2) == ids.unsqueeze(1)).any(dim=2)
-    return Selection(ids, present, noises, log_q, found, covered, own)
+    return Selection(ids, present, noises, log_q, result, covered, own)
 
 
 def cane_losses(chosen: Selection, scores: Tensor, wanted: Positives, *, together: bool) -> Tensor:
@@ -114,17 +114,17 @@ def _draw_outside(
 ) -> tuple[Tensor, Tensor]:
     """For each query ``n`` draws that aren't candidates, (batch, n), and which were found."""
     ids = candidates.new_zeros(len(queries), n)
-    found = torch.zeros_like(ids, dtype=torch.bool)
+    result = torch.zeros_like(ids, dtype=torch.bool)
     draws = 2 * n + 2
     for _ in range(_MOST_ROUNDS):
-        rows = (possible & ~found.all(dim=1)).nonzero().squeeze(1)
+        rows = (possible & ~result.all(dim=1)).nonzero().squeeze(1)
         if len(rows) == 0:
             break
         drawn = noise.sample(queries[rows], draws).ids
         outside = (drawn.unsqueeze(2) != candidates[rows].unsqueeze(1)).all(dim=2)
         # What was found before stays first: these are then the first n outside of one sequence of draws.
-        pool, good = torch.cat([ids[rows], drawn], dim=1), torch.cat([found[rows], outside], dim=1)
+        pool, good = torch.cat([ids[rows], drawn], dim=1), torch.cat([result[rows], outside], dim=1)
         first = (~good).byte().argsort(dim=1, stable=True)[:, :n]
-        ids[rows], found[rows] = pool.gather(1, first), good.gather(1, first)
+        ids[rows], result[rows] = pool.gather(1, first), good.gather(1, first)
         draws = min(2 * draws, _MOST_DRAWS)
-    return ids, found
+    return ids, result

@@ -84,8 +84,8 @@ class CodewordLearner(nn.Module):
 
         with torch.enable_grad():
             optimizer.step(closure)  # type: ignore[no-untyped-call]
-        found = [word.detach() for word in words]
-        return found if all(bool(torch.isfinite(word).all()) for word in found) else start
+        results = [word.detach() for word in words]
+        return results if all(bool(torch.isfinite(word).all()) for word in results) else start
 
 
 def codeword_masses(queries: Tensor, table: Tensor, index: MultiIndex) -> list[Tensor]:

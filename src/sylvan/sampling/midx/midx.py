@@ -355,11 +355,11 @@ class MIDX(MultiIndexSampler):
             return super().shared_log_prob(rows, ids)  # tells why not
         self.log_prob(rows[:1], ids)  # holds the contract: shapes, dtypes, ranges
         with torch.autocast(rows.device.type, enabled=False):
-            found = self._log_q(self._mixture(rows)[self.index.class_cells[ids].long()].log(), ids)
-        lost = torch.isinf(found)  # underflown: so rare for all of the batch that float64 hasn't a number for it
+            result = self._log_q(self._mixture(rows)[self.index.class_cells[ids].long()].log(), ids)
+        lost = torch.isinf(result)  # underflown: so rare for all of the batch that float64 hasn't a number for it
         if bool(lost.any()):
-            found[lost] = super().shared_log_prob(rows, ids[lost])
-        return found
+            result[lost] = super().shared_log_prob(rows, ids[lost])
+        return result
 
     def _mixture(self, queries: Tensor) -> Tensor:
         """Mean over the queries of the probability of a class of each cell whose own score is 0, float64 (n_cells,)."""

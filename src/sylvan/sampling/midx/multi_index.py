@@ -121,10 +121,10 @@ class MultiIndex(nn.Module):
         if self.complete:
             cells, counts = packed, torch.bincount(packed, minlength=self.n_cells)
         else:
-            found, cells, counts = torch.unique(packed, return_inverse=True, return_counts=True)
+            result, cells, counts = torch.unique(packed, return_inverse=True, return_counts=True)
             self.cell_codes.zero_()
-            self.cell_codes[: len(found)] = self._unpack(found)
-            counts = torch.cat([counts, counts.new_zeros(self.n_cells - len(found))])
+            self.cell_codes[: len(result)] = self._unpack(result)
+            counts = torch.cat([counts, counts.new_zeros(self.n_cells - len(result))])
         self.class_cells.copy_(cells)
         self.order.copy_(torch.argsort(cells, stable=True))
         self.offsets[0] = 0
