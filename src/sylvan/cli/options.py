@@ -30,7 +30,12 @@ _Owner = TypeVar("_Owner", bound=Parameterized)
 
 def together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
     """Several options as one decorator; the help of a command shows the last first."""
-    return lambda command: functools.reduce(lambda inner, option: option(inner), options, command)
+
+    def add(command: _Command) -> _Command:
+        """Add the options to a command."""
+        return functools.reduce(lambda inner, option: option(inner), options, command)
+
+    return add
 
 
 def _remember_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -37,6 +37,7 @@ class Estimator(SklearnMixin, Fitted):
     n_rows_: int
     label_counts_: npt.NDArray[np.int64]
     calibrator_: Calibrator | None = None  # unless rows were held out for one
+    least_rows: ClassVar[int] = 1  # of training, in a folder
     gives_probabilities: ClassVar[bool] = False  # whether it learned them, so that they mean something uncalibrated
 
     def fit(self: _Self, X: Any, Y: Any) -> _Self:
@@ -57,7 +58,7 @@ class Estimator(SklearnMixin, Fitted):
     def _restore(self, state: store.State) -> None:
         n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
         self.n_features_ = store.need_int(state, "n_features", 0, validate.MAX_COLUMNS)
-        self.n_rows_ = store.need_int(state, "n_rows", 1, validate.MAX_COLUMNS)
+        self.n_rows_ = store.need_int(state, "n_rows", self.least_rows, validate.MAX_COLUMNS)
         self.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
         self.n_labels_ = n_labels
         self._names_from_parts(state)

@@ -136,6 +136,7 @@ class XRLinear(XRParameters):
     """
 
     kind = "xr-linear"
+    least_rows = 0  # it may have been imported
     not_saved = ("tree",)  # it is saved as ``tree_``
 
     rankers_: list[TreeRanker]
