@@ -51,12 +51,16 @@ shared_options = together(
     click.option("--threads", type=click.IntRange(min=1), metavar="N",
                  help="Number of threads; by default every core that this process may use."),
 )  # fmt: skip
-device_option = click.option(
-    "--device", metavar="NAME", help="Where the text encoder computes, for models with one: auto, cpu or cuda."
+device_option = together(
+    click.option(
+        "--device", metavar="NAME", help="Where the text encoder computes, for models with one: auto, cpu or cuda."
+    )
 )
-ranking_option = click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE",
-    help="A parameter of the model that matters when ranking, such as beam=20.",
+ranking_option = together(
+    click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE",
+        help="A parameter of the model that matters when ranking, such as beam=20.",
+    )
 )  # fmt: skip
 # How an input file is to be read: its format, its fields and where its labels are.
 input_options = together(
