@@ -233,7 +233,7 @@ def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str
     own = {name: hint for name, hint in inspect.get_annotations(cls).items() if name in names}
     holder = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
     try:
-        hints = typing.get_type_hints(holder, include_extras=True)
+        hints = inspect.get_annotations(holder, eval_str=True)
     except NameError as error:
         raise TypeError(
             f"The types of {cls.__name__}'s parameters can't be read: {error}. Import it where the module runs, not "

@@ -168,7 +168,8 @@ def _decode(data: bytes, path: str) -> Any:
             parse_int=_small_int,
             parse_float=_finite_float,
         )
-        _check_values(contents, 0)
+        _check_depth(contents)
+        _check_escapes(data, contents)
     except RecursionError:
         raise ModelError(f"{path!r} is not a Sylvan manifest: it is nested too deeply.") from None
     except ValueError as error:
@@ -208,20 +209,21 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _check_values(value: Any, depth: int) -> None:
-    """Depth and text: a lone surrogate would fail later, wherever the text is first written out."""
-    if depth > _MAX_DEPTH:
-        raise ValueError("it is nested too deeply")
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            _check_values(key, depth + 1)
-            _check_values(inner, depth + 1)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_values(inner, depth + 1)
-    elif isinstance(value, str) and not value.isascii():
+def _check_depth(contents: Any) -> None:
+    level = [contents]
+    for _ in range(_MAX_DEPTH + 1):
+        containers = [value for value in level if isinstance(value, dict | list)]
+        if not containers:
+            return
+        level = [inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)]
+    raise ValueError("it is nested too deeply")
+
+
+def _check_escapes(data: bytes, contents: Any) -> None:
+    """A lone surrogate, which only an escape can write, would fail later, wherever the text is first written out."""
+    if b"\\u" in data:
         try:
-            value.encode("utf-8")
+            json.dumps(contents, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError("it holds half of a surrogate pair") from None
 
