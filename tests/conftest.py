@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -49,3 +50,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.fixture
+def torch_threads() -> Iterator[None]:
+    """For a test that changes PyTorch's number of threads: it is as before afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)

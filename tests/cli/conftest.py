@@ -8,34 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
+from topics import WORDS, corpus
 
 from sylvan import data
 from sylvan.cli import main
 from sylvan.text import TfidfVectorizer
-
-WORDS = {
-    "Whaling": "whales harpoon ship ocean oil",
-    "Baking": "bread flour oven cakes yeast",
-    "Astronomy": "stars telescope planet comet orbit",
-    "Gardening": "roses soil seeds spade compost",
-    "Chess": "king queen rook gambit board",
-    "Türkçe": "kitap dil şiir söz yazı",
-}
-
-
-def corpus(n: int, seed: int) -> tuple[list[str], list[list[str]]]:
-    """Texts whose words give their one or two labels away."""
-    rng = np.random.default_rng(seed)
-    names = list(WORDS)
-    texts, labels = [], []
-    for _ in range(n):
-        chosen = [names[i] for i in rng.choice(len(names), size=int(rng.integers(1, 3)), replace=False)]
-        words = [str(rng.choice(WORDS[name].split())) for name in chosen for _ in range(4)]
-        texts.append(" ".join([*words, "and", "the"]))
-        labels.append(chosen)
-    return texts, labels
 
 
 @dataclass(frozen=True)

@@ -8,34 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from topics import WORDS, write_topics
 
 import sylvan
 from sylvan import LabelTree, data
 from sylvan.models.beam_tree import training
 from sylvan.runtime import checkpointed
 
-WORDS = {
-    "Whaling": "whales harpoon ship ocean oil",
-    "Baking": "bread flour oven cakes yeast",
-    "Astronomy": "stars telescope planet comet orbit",
-    "Gardening": "roses soil seeds spade compost",
-    "Chess": "king queen rook gambit board",
-    "Türkçe": "kitap dil şiir söz yazı",
-}
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts of one label each, and the same as matrices."""
     place = tmp_path_factory.mktemp("classes")
-    rng, names = np.random.default_rng(0), sorted(WORDS)
-    for part, n in (("train", 120), ("test", 30)):
-        classes = [names[i] for i in rng.integers(0, len(names), n)]
-        texts = [" ".join(rng.choice(WORDS[name].split(), 4)) for name in classes]
-        data.write_jsonl(place / f"{part}.jsonl", texts, [[name] for name in classes])
+    names = sorted(WORDS)
+    for part, (texts, labels) in write_topics(place, names, train=120, test=30).items():
         X = np.array([[words.count(word) for word in " ".join(WORDS.values()).split()] for words in texts])
         data.save_npz(place / f"X.{part}.npz", X)
-        data.save_npz(place / f"Y.{part}.npz", data.Vocabulary(names).encode([[name] for name in classes]))
+        data.save_npz(place / f"Y.{part}.npz", data.Vocabulary(names).encode(labels))
     return place
 
 

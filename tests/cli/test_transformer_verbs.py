@@ -8,18 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from topics import write_topics
 
 import sylvan
 from sylvan import XRTransformer, data
 
 pytest.importorskip("torch")
 
-WORDS = {
-    "Whaling": "whales harpoon ship ocean oil",
-    "Baking": "bread flour oven cakes yeast",
-    "Astronomy": "stars telescope planet comet orbit",
-    "Chess": "king queen rook gambit board",
-}
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from sylvan.neural import BagTextEncoder
 
     place = tmp_path_factory.mktemp("encoded")
-    rng, names = np.random.default_rng(0), sorted(WORDS)
-    for part, n in (("train", 80), ("test", 20)):
-        classes = [names[i] for i in rng.integers(0, len(names), n)]
-        texts = [" ".join(rng.choice(WORDS[name].split(), 4)) for name in classes]
-        data.write_jsonl(place / f"{part}.jsonl", texts, [[name] for name in classes])
+    write_topics(place, ["Astronomy", "Baking", "Chess", "Whaling"], train=80, test=20)
     data.save_npz(place / "X.npz", np.eye(4))
     data.save_npz(place / "Y.npz", np.eye(4))
     BagTextEncoder(dim=8, n_buckets=256).save_pretrained(place / "bag")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -13,13 +11,6 @@ from hypothesis import strategies as st
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import lloyd
 from sylvan.indexing.codebooks import assign_codes, codeword_sizes, fit_codebooks, reconstruct
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def reference_kmeans(rows: np.ndarray, words: np.ndarray, weights: np.ndarray, n_iterations: int) -> np.ndarray:
@@ -148,7 +139,7 @@ def test_the_vectors_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("quantizer", ["pq", "rq"])
-def test_one_seed_gives_the_same_bits_on_any_number_of_threads(quantizer: str, threads: None) -> None:
+def test_one_seed_gives_the_same_bits_on_any_number_of_threads(quantizer: str, torch_threads: None) -> None:
     rows = torch.randn(9000, 33, generator=torch.Generator().manual_seed(9))
     weights = rows[:, 0].exp()
     found = []

@@ -12,9 +12,9 @@ from scipy import stats
 from torch import Tensor
 
 from sylvan import sampling
-from sylvan.sampling import Sampler, by_name
+from sylvan.sampling import Draw, Sampler, Unigram, by_name
 
-__all__ = ["CASES", "Case", "chi_square", "normal"]
+__all__ = ["CASES", "Case", "Recorded", "chi_square", "normal"]
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -141,3 +141,16 @@ def chi_square(ids: Tensor, log_prob: Tensor) -> float:
     observed, wanted = (torch.cat(column) for column in zip(*cells, strict=True))
     statistic = float(((observed - wanted) ** 2 / wanted).sum())
     return float(stats.chi2.sf(statistic, max(len(observed) - 1, 1)))
+
+
+class Recorded(Unigram):
+    """Remembers what it drew, call by call."""
+
+    def __init__(self, counts: Any) -> None:
+        super().__init__(len(counts), counts)
+        self.drawn: list[list[list[int]]] = []
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        draw = super()._draw(queries, n, generator)
+        self.drawn.append(draw.ids.tolist())
+        return draw

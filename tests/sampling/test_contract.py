@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +14,8 @@ from torch import Tensor
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.sampling import Draw, StaleSamplerWarning
 
+pytestmark = pytest.mark.usefixtures("torch_threads")
+
 
 @pytest.fixture(params=CASES, ids=lambda case: case.title)
 def case(request: pytest.FixtureRequest) -> Case:
@@ -22,13 +23,6 @@ def case(request: pytest.FixtureRequest) -> Case:
     if not found.there:
         pytest.skip(f"{found.name} isn't there")
     return found
-
-
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def seeded(case: Case, sampler: Any, n: int = 50, **more: Any) -> Draw:

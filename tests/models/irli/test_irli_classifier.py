@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from interrupting import arrays_of, interrupt_after
 
 pytest.importorskip("torch")
 
@@ -193,25 +194,12 @@ def test_names_and_text(tmp_path: Path) -> None:
     assert sylvan.load(tmp_path / "model").rank(["fresh bread"], k=1).names == [["Baking"]]
 
 
-def arrays_of(model: IRLIClassifier) -> list[bytes]:
-    return [array.tobytes() for array in model.to_state().arrays.values()]
-
-
 @pytest.mark.parametrize("after", [1, 2, 4, 7])
 def test_an_interrupted_training_goes_on(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = topics()
     small = {**SMALL, "rounds": 2, "epochs_per_round": 1, "final_epochs": 1}
     once = arrays_of(IRLIClassifier(**small).fit(X, Y))
-    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    write, left = Checkpoint.write, [after]
-
-    def dying(self: Checkpoint, name: str, state: Any) -> None:
-        write(self, name, state)
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "write", dying)
+    interrupt_after(monkeypatch, after)
     folder = tmp_path / "work"
     with pytest.raises(KeyboardInterrupt):
         IRLIClassifier(**small, n_jobs=1).fit(X, Y, checkpoint=folder)

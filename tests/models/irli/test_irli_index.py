@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupting import arrays_of, interrupt_after
 
 import sylvan
 from sylvan import IRLIIndex
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.ranking.vectors import exact_neighbors
-from sylvan.runtime import checkpointed
-from sylvan.runtime.checkpoint import Checkpoint
 
 SMALL: dict[str, Any] = {
     "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4, "n_neighbors": 10, "n_jobs": 1,
@@ -438,24 +437,11 @@ except ImportError as error:
     assert done.stdout.startswith("(60, 2)\n") and "PyTorch" in done.stdout, done.stderr
 
 
-def arrays_of(index: IRLIIndex) -> list[bytes]:
-    return [array.tobytes() for array in index.to_state().arrays.values()]
-
-
 @pytest.mark.parametrize("after", [1, 2, 4, 7])
 def test_an_interrupted_fit_goes_on(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = {**SMALL, "rounds": 2, "epochs_per_round": 1, "final_epochs": 1}
     once = arrays_of(IRLIIndex(**short).fit(BASE))
-    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    write, left = Checkpoint.write, [after]
-
-    def dying(self: Checkpoint, name: str, state: Any) -> None:
-        write(self, name, state)
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "write", dying)
+    interrupt_after(monkeypatch, after)
     folder = tmp_path / "work"
     with pytest.raises(KeyboardInterrupt):
         IRLIIndex(**short).fit(BASE, checkpoint=folder)

@@ -6,34 +6,20 @@ import itertools
 import logging
 import math
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sampling.made import LargestMade
+from sampling.suite import Recorded
 from torch import Tensor
 from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched
 
 from sylvan.errors import DataError
 from sylvan.indexing import balanced_tree, class_centers, class_tree
 from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, Unigram
-from sylvan.sampling.samplers.base import Draw
 
 IGNORED = -100
-
-
-class Recorded(Unigram):
-    """Remembers what it drew, call by call."""
-
-    def __init__(self, counts: Any) -> None:
-        super().__init__(len(counts), counts)
-        self.drawn: list[list[list[int]]] = []
-
-    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        draw = super()._draw(queries, n, generator)
-        self.drawn.append(draw.ids.tolist())
-        return draw
 
 
 def noises_of(calls: list[list[list[int]]], candidates: list[list[int]], n: int) -> list[list[int]]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from sampling.suite import Recorded
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import CANELoss, Softmax, Uniform, Unigram
-from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.sampling.samplers.base import Sampler
 
 N, DIM, BATCH, IGNORED = 10, 4, 6, -100
 # A row of padding between, a repeated class, one candidate only.
@@ -20,19 +21,6 @@ CANDIDATES = torch.tensor(
 )
 ONE = torch.tensor([3, 5, 4, 0, 9, 8])
 SEVERAL = torch.tensor([[3, 5, 8], [2, IGNORED, 2], [IGNORED, 1, 9], [6, 0, 1], [9, 9, 9], [8, 7, IGNORED]])
-
-
-class Recorded(Unigram):
-    """Remembers what it drew, call by call."""
-
-    def __init__(self, counts: Any) -> None:
-        super().__init__(len(counts), counts)
-        self.drawn: list[list[list[int]]] = []
-
-    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        draw = super()._draw(queries, n, generator)
-        self.drawn.append(draw.ids.tolist())
-        return draw
 
 
 def batch(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:

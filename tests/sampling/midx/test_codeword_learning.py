@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -13,13 +11,6 @@ from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, make_sampler
 from sylvan.sampling.midx import codeword_learning
 from sylvan.sampling.midx.codeword_learning import codeword_masses, heaviest_codes
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def made(n: int = 300, dim: int = 8, **parameters: object) -> tuple[MIDX, torch.Tensor, torch.Tensor]:
@@ -112,7 +103,7 @@ def test_queries_that_are_no_numbers_spoil_nothing(value: float) -> None:
     assert torch.isfinite(sampler.log_prob(queries, torch.arange(300))).all()
 
 
-def test_learned_codewords_are_the_same_bits_on_any_number_of_threads_and_after_a_checkpoint(threads: None) -> None:
+def test_learned_codewords_are_the_same_bits_with_any_threads_and_after_a_checkpoint(torch_threads: None) -> None:
     found = []
     for n_threads, through_state in ((1, False), (2, False), (1, True)):
         torch.set_num_threads(n_threads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,13 +15,6 @@ from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, ExactMIDX, StaleSamplerWarning
 from sylvan.sampling.tensors import invert
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def ready(kind: type[MIDX] | type[ExactMIDX], table: torch.Tensor, **parameters: object) -> MIDX | ExactMIDX:
@@ -234,7 +226,7 @@ def test_coins_never_fall_on_an_empty_part_or_off_the_end() -> None:
 
 @pytest.mark.parametrize("kind", [MIDX, ExactMIDX])
 def test_one_seed_gives_the_same_bits_on_any_number_of_threads(
-    kind: type[MIDX] | type[ExactMIDX], threads: None
+    kind: type[MIDX] | type[ExactMIDX], torch_threads: None
 ) -> None:
     generator = torch.Generator().manual_seed(6)
     table, queries = torch.randn(3000, 24, generator=generator), torch.randn(40, 24, generator=generator)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -16,13 +14,6 @@ from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX
 from sylvan.sampling.midx.multi_index import MultiIndex
 from sylvan.sampling.midx.query_space import QuerySpace, RecentQueries, mean_softmax
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def embeddings(n: int = 300, dim: int = 8) -> torch.Tensor:
@@ -175,7 +166,7 @@ def test_few_or_equal_queries(n_queries: int) -> None:
     assert float(sampler.log_prob(torch.ones(1, 4), torch.arange(30)).exp().sum()) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_same_bits_on_any_number_of_threads_and_after_a_checkpoint(threads: None) -> None:
+def test_the_same_bits_on_any_number_of_threads_and_after_a_checkpoint(torch_threads: None) -> None:
     found = []
     for n in (1, 2):
         torch.set_num_threads(n)

@@ -7,20 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_reference import all_log_probs, check_draws
+from kernel_reference import all_log_probs, check_draws, check_restored, made
 
-from sylvan.errors import NotFittedError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.sampling import LSH
-
-
-def made(
-    n: int, dim: int, *, seed: int = 0, batch: int = 3, **parameters: object
-) -> tuple[LSH, torch.Tensor, torch.Tensor]:
-    torch.manual_seed(seed)
-    table, queries = torch.randn(n, dim), torch.randn(batch, dim)
-    sampler = LSH(n, dim, seed=seed, **parameters)  # type: ignore[arg-type]
-    sampler.refresh(table)
-    return sampler, table, queries
 
 
 def expected(sampler: LSH, table: torch.Tensor, queries: torch.Tensor) -> np.ndarray:
@@ -55,15 +45,15 @@ def test_probabilities_are_the_definition(
     n: int, dim: int, n_tables: int, n_bits: int, uniform_share: float, augment: bool, seed: int
 ) -> None:
     sampler, table, queries = made(
-        n, dim, seed=seed, n_tables=n_tables, n_bits=n_bits, uniform_share=uniform_share, augment=augment
+        LSH, n, dim, seed=seed, n_tables=n_tables, n_bits=n_bits, uniform_share=uniform_share, augment=augment
     )
     wanted = expected(sampler, table, queries)
     np.testing.assert_allclose(wanted.sum(axis=1), 1, rtol=1e-9)
     np.testing.assert_allclose(all_log_probs(sampler, queries).exp(), wanted, rtol=1e-5, atol=1e-9)
     draw = sampler.sample(queries, 9)
     assert bool(((draw.ids >= 0) & (draw.ids < n)).all())
-    told = np.take_along_axis(wanted, draw.ids.numpy(), axis=1)
-    np.testing.assert_allclose(draw.log_q.exp(), told, rtol=1e-5)
+    of_draws = np.take_along_axis(wanted, draw.ids.numpy(), axis=1)
+    np.testing.assert_allclose(draw.log_q.exp(), of_draws, rtol=1e-5)
     assert bool(draw.log_q.isfinite().all())
 
 
@@ -77,7 +67,7 @@ def test_probabilities_are_the_definition(
     ],
 )
 def test_draws_follow_the_probabilities(n: int, parameters: dict[str, object], rows: int) -> None:
-    sampler, table, queries = made(n, 6, batch=8, **parameters)
+    sampler, table, queries = made(LSH, n, 6, batch=8, **parameters)
     wanted = expected(sampler, table, queries)
     for row in range(4):
         check_draws(sampler, queries[row : row + 1], wanted[row], 50_000, rows)
@@ -85,17 +75,17 @@ def test_draws_follow_the_probabilities(n: int, parameters: dict[str, object], r
 
 def test_empty_buckets_occur_here() -> None:
     """With 6 signs and 40 classes some buckets are empty: the fallback is no dead letter above."""
-    sampler, _, queries = made(40, 6, batch=8, n_tables=3, n_bits=6, uniform_share=0.0)
+    sampler, _, queries = made(LSH, 40, 6, batch=8, n_tables=3, n_bits=6, uniform_share=0.0)
     _, _, size = sampler._buckets(queries)
     assert bool(((size == 0).any(dim=1) & (size > 0).any(dim=1)).any())
 
 
 def test_without_a_uniform_share_some_classes_are_never_drawn() -> None:
-    sampler, table, queries = made(300, 16, uniform_share=0.0)
+    sampler, table, queries = made(LSH, 300, 16, uniform_share=0.0)
     missed = np.isneginf(all_log_probs(sampler, queries).numpy())
     np.testing.assert_array_equal(missed, expected(sampler, table, queries) == 0)
     assert missed.mean() > 0.1
-    assert bool(all_log_probs(made(300, 16)[0], queries).isfinite().all())
+    assert bool(all_log_probs(made(LSH, 300, 16)[0], queries).isfinite().all())
 
 
 def test_collisions_fall_with_the_angle() -> None:
@@ -139,25 +129,17 @@ def test_half_precision_large_scores_and_zero_vectors(augment: bool, dtype: torc
 
 
 def test_state_and_seed() -> None:
-    first, table, queries = made(100, 4)
+    first, table, queries = made(LSH, 100, 4)
     assert not torch.equal(LSH(9, 4).planes, LSH(9, 4).planes)
     second = LSH(100, 4)
-    with pytest.raises(NotFittedError):
-        second.sample(queries, 1)
-    second.load_state_dict(first.state_dict())
-    draws = []
-    for sampler in (first, second):
-        torch.manual_seed(5)
-        draws.append(sampler.sample(queries, 50))
-    assert torch.equal(draws[0].ids, draws[1].ids)
-    assert torch.equal(draws[0].log_q, draws[1].log_q)
+    check_restored(first, second, queries)
     # A second refresh leaves nothing of the first.
     second.refresh(table.flip(0))
     torch.testing.assert_close(all_log_probs(second, queries), all_log_probs(first, queries).flip(1))
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ({"n_bits": 17}, r"The 'n_bits' parameter of LSH must be an int in \[1, 16\]. Got 17 instead"),
         ({"n_tables": 0}, "n_tables"),
@@ -165,6 +147,6 @@ def test_state_and_seed() -> None:
         ({"augment": 1}, "augment"),
     ],
 )
-def test_errors(parameters: dict[str, object], told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
+def test_errors(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
         LSH(5, 2, **parameters)  # type: ignore[arg-type]

@@ -7,20 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_reference import all_log_probs, check_draws, rff_features, rff_tree_probabilities
+from kernel_reference import all_log_probs, check_draws, check_restored, made, rff_features, rff_tree_probabilities
 
-from sylvan.errors import NotFittedError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.sampling import RFF
-
-
-def made(
-    n: int, dim: int, *, seed: int = 0, batch: int = 3, **parameters: object
-) -> tuple[RFF, torch.Tensor, torch.Tensor]:
-    torch.manual_seed(seed)
-    table, queries = torch.randn(n, dim), torch.randn(batch, dim)
-    sampler = RFF(n, dim, seed=seed, **parameters)  # type: ignore[arg-type]
-    sampler.refresh(table)
-    return sampler, table, queries
 
 
 def expected(sampler: RFF, table: torch.Tensor, queries: torch.Tensor) -> np.ndarray:
@@ -48,7 +38,7 @@ def test_probabilities_are_the_definition(
     n: int, dim: int, leaf: int, n_features: int, structure: str, floor: float | None, seed: int
 ) -> None:
     sampler, table, queries = made(
-        n, dim, seed=seed, structure=structure, leaf_size=leaf, n_features=n_features, floor=floor
+        RFF, n, dim, seed=seed, structure=structure, leaf_size=leaf, n_features=n_features, floor=floor
     )
     wanted = expected(sampler, table, queries)
     found = all_log_probs(sampler, queries).exp()
@@ -65,7 +55,7 @@ def test_probabilities_are_the_definition(
 )
 def test_draws_follow_the_probabilities(structure: str, n: int, leaf: int | None, rows: int) -> None:
     """Many draws at once weigh whole levels; many queries with a draw each walk down by gathered sums."""
-    sampler, table, queries = made(n, 6, structure=structure, leaf_size=leaf, temperature=3.0)
+    sampler, table, queries = made(RFF, n, 6, structure=structure, leaf_size=leaf, temperature=3.0)
     if sampler.tree is not None:
         sampler.tree.dense_nodes = 2
     check_draws(sampler, queries[:1], expected(sampler, table, queries[:1])[0], 40_000 if rows > 1 else 100_000, rows)
@@ -73,7 +63,7 @@ def test_draws_follow_the_probabilities(structure: str, n: int, leaf: int | None
 
 def test_the_floor_matters_here() -> None:
     """The cases above have classes and leaves with a negative estimate: the floor is no dead letter."""
-    sampler, table, queries = made(500, 6, structure="tree", leaf_size=3, temperature=3.0)
+    sampler, table, queries = made(RFF, 500, 6, structure="tree", leaf_size=3, temperature=3.0)
     frequencies = sampler.frequencies.numpy()
     kernel = rff_features(queries.numpy(), frequencies) @ rff_features(table.numpy(), frequencies).T
     assert (kernel < 0).mean() > 0.05
@@ -82,7 +72,7 @@ def test_the_floor_matters_here() -> None:
 
 @pytest.mark.parametrize("dense_nodes", [1, 4, 1024])
 def test_the_distribution_does_not_depend_on_where_walking_begins(dense_nodes: int) -> None:
-    sampler, table, queries = made(300, 8, structure="tree", leaf_size=5)
+    sampler, table, queries = made(RFF, 300, 8, structure="tree", leaf_size=5)
     assert sampler.tree is not None and sampler.tree.depth == 6
     sampler.tree.dense_nodes = dense_nodes
     ids = torch.randint(300, (3, 7))
@@ -95,7 +85,7 @@ def test_the_distribution_does_not_depend_on_where_walking_begins(dense_nodes: i
 
 @pytest.mark.parametrize("structure", ["scan", "tree"])
 def test_many_features_give_the_softmax_of_normalised_embeddings(structure: str) -> None:
-    sampler, table, queries = made(40, 5, structure=structure, leaf_size=4, n_features=20_000, temperature=1.5)
+    sampler, table, queries = made(RFF, 40, 5, structure=structure, leaf_size=4, n_features=20_000, temperature=1.5)
     unit = torch.nn.functional.normalize
     wanted = (1.5 * unit(queries, dim=1) @ unit(table, dim=1).t()).softmax(dim=1)
     np.testing.assert_allclose(all_log_probs(sampler, queries).exp(), wanted, atol=2e-3)
@@ -103,7 +93,7 @@ def test_many_features_give_the_softmax_of_normalised_embeddings(structure: str)
 
 @pytest.mark.parametrize("structure", ["scan", "tree"])
 def test_parts_change_nothing(structure: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, table, queries = made(150, 4, structure=structure, leaf_size=8)
+    whole, table, queries = made(RFF, 150, 4, structure=structure, leaf_size=8)
     before = all_log_probs(whole, queries)
     for module in ("kernel_blocks", "kernel_tree", "kernel_sampler"):
         of_one = lambda n, size: (slice(i, i + 1) for i in range(n))  # noqa: E731
@@ -132,19 +122,11 @@ def test_half_precision_large_scores_and_zero_vectors(structure: str, dtype: tor
 @pytest.mark.parametrize("structure", ["scan", "tree"])
 def test_state_and_seed(structure: str) -> None:
     """The frequencies come from the seed, or from PyTorch's generator, and travel in the state."""
-    first, _, queries = made(100, 4, structure=structure, leaf_size=6)
+    first, _, queries = made(RFF, 100, 4, structure=structure, leaf_size=6)
     assert torch.equal(RFF(9, 4, seed=3).frequencies, RFF(70, 4, seed=3).frequencies)
     assert not torch.equal(RFF(9, 4).frequencies, RFF(9, 4).frequencies)
     second = RFF(100, 4, structure=structure, leaf_size=6)
-    with pytest.raises(NotFittedError):
-        second.sample(queries, 1)
-    second.load_state_dict(first.state_dict())
-    draws = []
-    for sampler in (first, second):
-        torch.manual_seed(5)
-        draws.append(sampler.sample(queries, 50))
-    assert torch.equal(draws[0].ids, draws[1].ids)
-    assert torch.equal(draws[0].log_q, draws[1].log_q)
+    check_restored(first, second, queries)
 
 
 def test_defaults_are_the_papers() -> None:
@@ -156,7 +138,7 @@ def test_defaults_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ({"temperature": 0}, r"The 'temperature' parameter of RFF must be a float in \(0, inf\)"),
         ({"n_features": 0}, "n_features"),
@@ -165,6 +147,6 @@ def test_defaults_are_the_papers() -> None:
         ({"seed": -1}, "seed"),
     ],
 )
-def test_errors(parameters: dict[str, object], told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
+def test_errors(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
         RFF(5, 2, **parameters)  # type: ignore[arg-type]

@@ -7,20 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_reference import all_log_probs, check_draws, same_for_any_batch, sphere_probabilities
+from kernel_reference import all_log_probs, check_draws, check_restored, made, same_for_any_batch, sphere_probabilities
 
-from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import Sphere
-
-
-def made(
-    n: int, dim: int, *, seed: int = 0, batch: int = 3, **parameters: object
-) -> tuple[Sphere, torch.Tensor, torch.Tensor]:
-    torch.manual_seed(seed)
-    table, queries = torch.randn(n, dim), torch.randn(batch, dim)
-    sampler = Sphere(n, dim, **parameters)  # type: ignore[arg-type]
-    sampler.refresh(table)
-    return sampler, table, queries
 
 
 @settings(deadline=None, max_examples=60)
@@ -33,14 +23,14 @@ def made(
     seed=st.integers(0, 99),
 )
 def test_probabilities_are_the_definition(n: int, dim: int, leaf: int, structure: str, alpha: float, seed: int) -> None:
-    sampler, table, queries = made(n, dim, seed=seed, structure=structure, leaf_size=leaf, alpha=alpha)
+    sampler, table, queries = made(Sphere, n, dim, seed=seed, structure=structure, leaf_size=leaf, alpha=alpha)
     expected = sphere_probabilities(queries.numpy(), table.numpy(), alpha)
     np.testing.assert_allclose(all_log_probs(sampler, queries).exp(), expected, rtol=2e-4, atol=1e-7)
     draw = sampler.sample(queries, 5)
     assert draw.ids.shape == (3, 5)
     assert bool(((draw.ids >= 0) & (draw.ids < n)).all())
-    told = np.take_along_axis(expected, draw.ids.numpy(), axis=1)
-    np.testing.assert_allclose(draw.log_q.exp(), told, rtol=2e-4, atol=1e-7)
+    of_draws = np.take_along_axis(expected, draw.ids.numpy(), axis=1)
+    np.testing.assert_allclose(draw.log_q.exp(), of_draws, rtol=2e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +45,7 @@ def test_probabilities_are_the_definition(n: int, dim: int, leaf: int, structure
 )
 def test_draws_follow_the_probabilities(structure: str, n: int, leaf: int | None, rows: int) -> None:
     """Many draws at once weigh whole levels; many queries with a draw or two each walk down by gathered sums."""
-    sampler, table, queries = made(n, 6, structure=structure, leaf_size=leaf, alpha=5.0)
+    sampler, table, queries = made(Sphere, n, 6, structure=structure, leaf_size=leaf, alpha=5.0)
     if sampler.tree is not None:
         sampler.tree.dense_nodes = 2
     check_draws(
@@ -70,7 +60,7 @@ def test_draws_follow_the_probabilities(structure: str, n: int, leaf: int | None
 @pytest.mark.parametrize("dense_nodes", [1, 4, 1024])
 def test_walking_and_whole_levels_agree(dense_nodes: int) -> None:
     """The product of the branching probabilities is the kernel's share, wherever walking begins."""
-    sampler, table, queries = made(300, 8, structure="tree", leaf_size=5, alpha=3.0)
+    sampler, table, queries = made(Sphere, 300, 8, structure="tree", leaf_size=5, alpha=3.0)
     assert sampler.tree is not None and sampler.tree.depth == 6
     sampler.tree.dense_nodes = dense_nodes
     leaves, log_leaf = sampler.tree.draw(sampler._features(queries), 40, sampler._node_mass, None)
@@ -84,8 +74,8 @@ def test_walking_and_whole_levels_agree(dense_nodes: int) -> None:
 
 @pytest.mark.parametrize("structure", ["scan", "tree"])
 def test_parts_change_nothing(structure: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little is held at once, the probabilities and the index are the same."""
-    whole, table, queries = made(150, 4, structure=structure, leaf_size=8)
+    """However little is in memory at once, the probabilities and the index are the same."""
+    whole, table, queries = made(Sphere, 150, 4, structure=structure, leaf_size=8)
     before = all_log_probs(whole, queries)
     some = torch.tensor([[3, 149, 3], [0, 1, 2], [77, 5, 149]])
     chosen = whole.log_prob(queries, some)
@@ -105,7 +95,7 @@ def test_auto_is_the_tree_for_many_classes() -> None:
     assert Sphere(511, 1).tree is None
     assert Sphere(512, 1).tree is not None
     assert Sphere(512, 1, structure="scan").tree is None
-    same_for_any_batch(lambda: made(2048, 4)[0], torch.randn(5, 4))
+    same_for_any_batch(lambda: made(Sphere, 2048, 4)[0], torch.randn(5, 4))
 
 
 @pytest.mark.parametrize("structure", ["scan", "tree"])
@@ -151,23 +141,15 @@ def test_query_at_a_right_angle_to_everything() -> None:
 
 @pytest.mark.parametrize("structure", ["scan", "tree"])
 def test_state_and_seed(structure: str) -> None:
-    first, _, queries = made(100, 4, structure=structure, leaf_size=6)
+    first, _, queries = made(Sphere, 100, 4, structure=structure, leaf_size=6)
     second = Sphere(100, 4, structure=structure, leaf_size=6)
-    with pytest.raises(NotFittedError):
-        second.sample(queries, 1)
-    second.load_state_dict(first.state_dict())
-    draws = []
-    for sampler in (first, second):
-        torch.manual_seed(5)
-        draws.append(sampler.sample(queries, 50))
-    assert torch.equal(draws[0].ids, draws[1].ids)
-    assert torch.equal(draws[0].log_q, draws[1].log_q)
+    check_restored(first, second, queries)
     second.refresh(torch.zeros(100, 4))
     np.testing.assert_allclose(all_log_probs(second, queries), -np.log(100), rtol=1e-6)
 
 
 def test_shared_draws() -> None:
-    sampler, table, queries = made(50, 4, structure="tree", leaf_size=4, alpha=2.0)
+    sampler, table, queries = made(Sphere, 50, 4, structure="tree", leaf_size=4, alpha=2.0)
     draw = sampler.sample(queries, 30, shared=True)
     mean = sphere_probabilities(queries.numpy(), table.numpy(), 2.0).mean(axis=0)
     np.testing.assert_allclose(draw.log_q.exp(), mean[draw.ids], rtol=1e-4)
@@ -182,15 +164,15 @@ def test_memory_of_the_tree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ({"alpha": -1.0}, r"The 'alpha' parameter of Sphere must be a float in \[0, inf\)"),
         ({"structure": "grid"}, "The 'structure' parameter of Sphere must be one of 'auto', 'scan', 'tree'"),
         ({"leaf_size": 0}, "leaf_size"),
     ],
 )
-def test_errors(parameters: dict[str, object], told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
+def test_errors(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
         Sphere(5, 2, **parameters)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"\(5, 2\)"):
         Sphere(5, 2).refresh(torch.zeros(5, 3))
