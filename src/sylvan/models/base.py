@@ -167,23 +167,18 @@ class Estimator(SklearnMixin, Fitted):
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
         """Refuse what :meth:`rank` has no option for, before it is called on behalf of another method."""
-        known = self._rank_options() if options else None
-        unknown = [] if known is None else [name for name in options if name not in known]
-        if known is not None and unknown:
+        known = self._rank_options() if options else []
+        unknown = [name for name in options if name not in known]
+        if unknown:
             raise ParameterError(
                 f"There is no option {unknown[0]!r} here. The options of {type(self).__name__}'s ranking are: "
                 f"{', '.join(known)}."
             )
 
-    def _rank_options(self) -> list[str] | None:
-        """The names of what :meth:`rank` takes beside rows and ``k``; None where that isn't known."""
-        given = inspect.signature(self.rank).parameters.values()
-        names = [one.name for one in given if one.kind is one.KEYWORD_ONLY]
-        if all(one.kind is not one.VAR_KEYWORD for one in given):
-            return names
-        inner = getattr(self, "inner", None)  # a text model's own model
-        further = None if inner is None else inner()._rank_options()
-        return None if further is None else names + [name for name in further if name not in names]
+    def _rank_options(self) -> list[str]:
+        """The names of what :meth:`rank` takes beside rows and ``k``."""
+        parameters = inspect.signature(self.rank).parameters.values()
+        return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
 
     def _untailed(self) -> dict[str, Any]:
         """What makes ``rank`` leave the scores as they are, whatever the model's own ``tail``."""

@@ -26,14 +26,12 @@ from sylvan.models.ensembles.members import (
     renamed,
     take,
     taken,
-    takes,
-    vocabulary_of,
 )
 from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_names import encode_labels, rows_of_names
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Instance, Parameterized, Range, Threads, attribute, parameterized
+from sylvan.params import Choice, Instance, Range, Threads, attribute, parameterized
 from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 from sylvan.store.registry import rebuild
@@ -42,10 +40,8 @@ from sylvan.validate import Csr
 
 __all__ = ["Ensemble"]
 
-KIND = "ensemble"
 MOST_MEMBERS = 1000
 _Weights = npt.NDArray[np.float64]
-_Fresh = TypeVar("_Fresh", bound=Parameterized)
 _Self = TypeVar("_Self", bound="Ensemble")
 
 
@@ -96,6 +92,9 @@ class Ensemble(Estimator):
     >>> tagger.rank(["a baker bakes breads"], k=1).names
     [['Baking']]
     """
+
+    kind = "ensemble"
+    not_saved = ("members",)
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
     how: Annotated[str, Choice(WAYS)] = "score"
@@ -353,9 +352,7 @@ class Ensemble(Estimator):
         self._need_fit("rank")
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         jobs = resolve_jobs(self.n_jobs)
-        for name in options:
-            if not any(takes(member, name) for member in self.members):
-                raise ParameterError(f"No member of the Ensemble has an option {name!r} of rank.")
+        self._need_options(options)
         X = self._checked(X)
         n_rows = len(X) if self.takes_texts else X.shape[0]
         filters = member_filters(self._filter(allowed, denied, n_rows), self._ids)
@@ -366,6 +363,16 @@ class Ensemble(Estimator):
             tops, self.weights_[asked], k, how=self.how, votes=self.votes, n_jobs=jobs, n_rankings=len(self.members)
         )
         return self._named(top)
+
+    def _need_options(self, options: Mapping[str, Any]) -> None:
+        known = self._rank_options() if options else []
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise ParameterError(f"No member of the Ensemble has an option {unknown[0]!r} of rank.")
+
+    def _rank_options(self) -> list[str]:
+        of_members = [name for member in self.members for name in member._rank_options()]
+        return list(dict.fromkeys([*super()._rank_options(), *of_members]))
 
     def _checked(self, X: Any) -> Any:
         if self.takes_texts:
@@ -382,13 +389,7 @@ class Ensemble(Estimator):
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
-        result = super().probabilities(top)
-        return self._named(result)
-
-    def choose(self, X: Any, **options: Any) -> TopK:
-        """The labels that a stopping rule selects for each row, as in :meth:`XRLinear.choose`."""
-        top = super().choose(X, **options)
-        return self._named(top)
+        return self._named(super().probabilities(top))
 
     def _thresholds(self, threshold: Any) -> Any:
         return threshold if self.vocabulary_ is None else thresholds_by_name(threshold, self.vocabulary_)
@@ -409,7 +410,7 @@ class Ensemble(Estimator):
         answers: list[Explanation] = []
         for at in np.flatnonzero(self.weights_ > 0).tolist():
             member = self.members[at]
-            if name in vocabulary_of(member):
+            if name in (member.vocabulary_ or ()):
                 answers.append(member.explain(texts, name, top, **shown, **taken(member, own)))
         if not answers:
             raise DataError(f"No member of the Ensemble that has a weight knows the label {name!r}.")
@@ -425,45 +426,37 @@ class Ensemble(Estimator):
         votes = [member._explain_trees(row, label, top, names, **taken(member, options)) for member in asked]
         return numbered_votes(votes)
 
-    def to_state(self) -> store.State:
-        """The members and their weights, for :func:`sylvan.store.save`."""
-        self._need_fit("to_state")
-        params = {name: value for name, value in self.get_params(deep=False).items() if name != "members"}
+    def _plain_params(self) -> dict[str, Any]:
+        params = super()._plain_params()
         if params["weights"] is not None and not isinstance(params["weights"], str):
             params["weights"] = [w if type(w) in (int, float) else float(w) for w in params["weights"]]
-        parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}
-        parts.update({name: part for name, part in self._names_to_parts().items() if name != "classes"})
-        return store.State(KIND, 1, params, {"n_members": len(self.members)}, {"weights": self.weights_}, parts)
+        return params
 
     @classmethod
-    def from_state(cls, state: store.State) -> Ensemble:
-        """An ensemble from the result of :meth:`to_state`.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
-        store.need_kind(state, KIND)
-        names = [name for name in cls.parameter_names() if name != "members"]
-        params = store.need_params(state, names)
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        params = super()._params_from(state)
         n_members = store.need_int(state, "n_members", 1, MOST_MEMBERS)
         members = [rebuild(store.need_part(state, f"member{number}")) for number in range(n_members)]
-        weights = store.need_range(state, "weights", 0, 1, np.float64, (n_members,))
-        if abs(float(weights.sum()) - 1) > 1e-6:
-            raise ModelError(f"{state.where!r} is damaged: the ensemble's weights must sum to 1, not {weights.sum()}.")
         wrong = next((type(member).__name__ for member in members if not isinstance(member, Estimator)), None)
         if wrong is not None:
             raise ModelError(f"{state.where!r} is damaged: a member of the ensemble is a {wrong}, which ranks nothing.")
-        made = cls(members, **params)
-        made.check_params()
-        made._check_members()
-        made._given_weights()
-        made._adopt(members, weights)
-        vocabulary = made.vocabulary_
-        made._names_from_parts(state)
-        made.vocabulary_ = vocabulary  # which the members know
-        return made
+        return {"members": members, **params}
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}
+        parts.update({name: part for name, part in self._names_to_parts().items() if name != "classes"})
+        return {"n_members": len(self.members)}, {"weights": self.weights_}, parts
+
+    def _restore(self, state: store.State) -> None:
+        weights = store.need_range(state, "weights", 0, 1, np.float64, (len(self.members),))
+        if abs(float(weights.sum()) - 1) > 1e-6:
+            raise ModelError(f"{state.where!r} is damaged: the ensemble's weights must sum to 1, not {weights.sum()}.")
+        self._check_members()
+        self._given_weights()
+        self._adopt(self.members, weights)
+        vocabulary = self.vocabulary_
+        self._names_from_parts(state)
+        self.vocabulary_ = vocabulary  # which the members know
 
 
 def _same(what: str, sizes: list[int]) -> int:
@@ -473,4 +466,4 @@ def _same(what: str, sizes: list[int]) -> int:
     return sizes[0]
 
 
-store.register(KIND, Ensemble.from_state)
+store.register(Ensemble.kind, Ensemble.from_state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,6 @@ from sylvan.data import Vocabulary
 from sylvan.explain.records import TreeVote
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import Estimator
-from sylvan.models.text_estimator import TextEstimator
 from sylvan.params import Constraint, Parameterized
 from sylvan.runtime import Checkpoint
 
@@ -34,8 +32,6 @@ __all__ = [
     "renamed",
     "take",
     "taken",
-    "takes",
-    "vocabulary_of",
 ]
 
 # The ensemble's ids of each member's labels; None for a member whose ids they are already.
@@ -91,19 +87,8 @@ def fit_members(
 
 def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
     """Of the options of ``rank``, those that the model's takes."""
-    return {name: value for name, value in options.items() if takes(model, name)}
-
-
-def takes(model: Estimator, option: str) -> bool:
-    """Whether the model's ``rank`` takes an option."""
-    if option in ("allowed", "denied"):
-        return True
-    if isinstance(model, TextEstimator):
-        return takes(model.inner(), option)
-    members = getattr(model, "members", None)  # of an ensemble within an ensemble
-    if members is not None:
-        return any(takes(member, option) for member in members)
-    return option in inspect.signature(model.rank).parameters
+    known = model._rank_options() if options else []
+    return {name: value for name, value in options.items() if name in known}
 
 
 def member_filters(labels: LabelFilter | None, ids: LabelIds) -> Callable[[int], dict[str, Any]]:
@@ -129,12 +114,6 @@ def member_filters(labels: LabelFilter | None, ids: LabelIds) -> Callable[[int],
 def numbered_votes(votes: Sequence[tuple[TreeVote, ...]]) -> tuple[TreeVote, ...]:
     """The trees of several models, numbered through."""
     return tuple(replace(vote, number=number) for number, vote in enumerate(v for trees in votes for v in trees))
-
-
-def vocabulary_of(model: Any) -> Vocabulary:
-    """The label names of a model over texts."""
-    result: Vocabulary = model.vocabulary_
-    return result
 
 
 def joined_names(
