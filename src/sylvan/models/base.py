@@ -167,7 +167,7 @@ class Estimator(SklearnMixin, Fitted):
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
         """Refuse what :meth:`rank` has no option for, before it is called on behalf of another method."""
-        known = self._rank_options() if options else []
+        known = self.rank_options() if options else []
         unknown = [name for name in options if name not in known]
         if unknown:
             raise ParameterError(
@@ -175,7 +175,7 @@ class Estimator(SklearnMixin, Fitted):
                 f"{', '.join(known)}."
             )
 
-    def _rank_options(self) -> list[str]:
+    def rank_options(self) -> list[str]:
         """The names of what :meth:`rank` takes beside rows and ``k``."""
         parameters = inspect.signature(self.rank).parameters.values()
         return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]

@@ -164,8 +164,8 @@ class TextEstimator(Estimator):
             nearest = result.examples
         return replace(result, excerpt=excerpt(texts[0]), examples=nearest)
 
-    def _rank_options(self) -> list[str]:
-        return list(dict.fromkeys([*super()._rank_options(), *self.inner()._rank_options()]))
+    def rank_options(self) -> list[str]:
+        return list(dict.fromkeys([*super().rank_options(), *self.inner().rank_options()]))
 
     def _untailed(self) -> dict[str, Any]:
         return self.inner()._untailed()

@@ -219,6 +219,13 @@ def test_members_that_are_none_are_refused() -> None:
         Ensemble.of_fitted([XRLinear().fit(X, Y)], weights="fit")  # type: ignore[arg-type]
 
 
+def test_weights_may_be_an_array() -> None:
+    X, Y = matrices()
+    given = Ensemble([XRLinear(), XRLinear()], weights=np.array([3, 1], np.float32)).fit(X, Y)
+    assert given.weights_.tolist() == [0.75, 0.25]
+    assert given.to_state().params["weights"] == [3.0, 1.0]
+
+
 def test_a_folder_that_is_not_whole_is_refused() -> None:
     X, Y = matrices()
     state = Ensemble([XRLinear(), XRLinear()]).fit(X, Y).to_state()

@@ -208,7 +208,7 @@ class Ensemble(Estimator):
             options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
         with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
             fitted = fit_members(self.members, X, Y, options, checkpoint, "member")
-            if self.weights == "fit":
+            if isinstance(self.weights, str):  # "fit", by its range
                 weights = self._weights_by_holdout(X, Y, n_rows, options, checkpoint)
             else:
                 weights = self._given_weights()
@@ -219,7 +219,7 @@ class Ensemble(Estimator):
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
         kinds = ", ".join(type(member).__name__ for member in self.members)
-        return identity_of(type(self).__name__, {"members": kinds, "fits weights": self.weights == "fit"})
+        return identity_of(type(self).__name__, {"members": kinds, "fits weights": isinstance(self.weights, str)})
 
     def _check_members(self) -> None:
         members = self.members
@@ -365,14 +365,14 @@ class Ensemble(Estimator):
         return self._named(top)
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
-        known = self._rank_options() if options else []
+        known = self.rank_options() if options else []
         unknown = [name for name in options if name not in known]
         if unknown:
             raise ParameterError(f"No member of the Ensemble has an option {unknown[0]!r} of rank.")
 
-    def _rank_options(self) -> list[str]:
-        of_members = [name for member in self.members for name in member._rank_options()]
-        return list(dict.fromkeys([*super()._rank_options(), *of_members]))
+    def rank_options(self) -> list[str]:
+        of_members = [name for member in self.members for name in member.rank_options()]
+        return list(dict.fromkeys([*super().rank_options(), *of_members]))
 
     def _checked(self, X: Any) -> Any:
         if self.takes_texts:

@@ -87,7 +87,7 @@ def fit_members(
 
 def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
     """Of the options of ``rank``, those that the model's takes."""
-    known = model._rank_options() if options else []
+    known = model.rank_options() if options else []
     return {name: value for name, value in options.items() if name in known}
 
 
