@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.errors import NotFittedError
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.params import Parameterized
 
 __all__ = ["Fitted"]
@@ -28,12 +28,13 @@ class Fitted(Parameterized):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before {action}.")
 
     kind: ClassVar[str]  # its name in manifests
+    layout: ClassVar[int] = 1  # of its manifests
     not_saved: ClassVar[Collection[str]] = ()  # parameters that a manifest doesn't hold
 
     def to_state(self) -> store.State:
         """All of it as plain values and arrays, for :mod:`sylvan.store`."""
         self._need_fit("to_state")
-        return store.State(self.kind, 1, self._plain_params(), *self._fitted_state())
+        return store.State(self.kind, self.layout, self._plain_params(), *self._fitted_state())
 
     @classmethod
     def from_state(cls: type[_Self], state: store.State) -> _Self:
@@ -44,10 +45,13 @@ class Fitted(Parameterized):
         ModelError
             When something is missing, of the wrong kind or inconsistent.
         """
-        store.need_kind(state, cls.kind)
-        made = cls(**cls._params_from(state))
-        made.check_params()
-        made._restore(state)
+        store.need_kind(state, cls.kind, cls.layout)
+        try:
+            made = cls(**cls._params_from(state))
+            made.check_params()
+            made._restore(state)
+        except (DataError, ParameterError) as error:  # what was saved is at fault, not the caller
+            raise ModelError(f"{state.where or f'The {state.kind}'!r} is damaged: {error}") from error
         return made
 
     def _plain_params(self) -> dict[str, Any]:

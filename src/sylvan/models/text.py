@@ -7,9 +7,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
+import numpy.typing as npt
+
 from sylvan import store
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, names_for
 from sylvan.models.text_estimator import TextEstimator, check_texts
@@ -24,8 +26,6 @@ from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
 
 __all__ = ["NamedTopK", "TextModel", "need_plan"]
-
-_KIND = "text-model"
 
 
 @parameterized
@@ -62,6 +62,9 @@ class TextModel(TextEstimator):
     >>> tagger.rank(["how to bake bread"], k=1).names
     [['Baking']]
     """
+
+    kind = "text-model"
+    not_saved = ("vectorizer", "model")
 
     vectorizer: TfidfVectorizer = fresh(TfidfVectorizer)
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(XRLinear)
@@ -196,35 +199,20 @@ class TextModel(TextEstimator):
         self.vocabulary_ = vocabulary
         self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_
 
-    def to_state(self) -> State:
-        """The parts of the model, for :func:`sylvan.store.save`."""
-        self._need_fit("to_state")
-        parts = {
-            "vectorizer": self.vectorizer.to_state(),
-            "model": self.model.to_state(),
-            "vocabulary": self.vocabulary_.to_state(),
-        }
-        return State(_KIND, 1, meta=self._fields_to_meta(), parts=parts)
-
     @classmethod
-    def from_state(cls, state: State) -> TextModel:
-        """Rebuild a model from its parts.
+    def _params_from(cls, state: State) -> dict[str, Any]:
+        params = super()._params_from(state)
+        params["vectorizer"] = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
+        params["model"] = _over_matrices(rebuild(store.need_part(state, "model")))
+        return params
 
-        Raises
-        ------
-        ModelError
-            When a part is missing, of a wrong kind, or the parts do not fit each other.
-        """
-        store.need_kind(state, _KIND)
-        vectorizer = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
-        vocabulary = Vocabulary.from_state(store.need_part(state, "vocabulary", "vocabulary"))
-        model = rebuild(store.need_part(state, "model"))
-        try:
-            made = cls.from_parts(vectorizer, model, vocabulary)
-        except DataError as error:
-            raise ModelError(f"{state.where or 'The text-model'!r} is damaged: {error}") from error
-        made._fields_from_state(state)
-        return made
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, State]]:
+        meta, arrays, parts = super()._fitted_state()
+        return meta, arrays, {"vectorizer": self.vectorizer.to_state(), "model": self.model.to_state(), **parts}
+
+    def _restore(self, state: State) -> None:
+        super()._restore(state)
+        self._join(self.vocabulary_)
 
     @classmethod
     def from_parts(cls, vectorizer: TfidfVectorizer, model: Estimator, vocabulary: Vocabulary) -> TextModel:
@@ -255,17 +243,25 @@ class TextModel(TextEstimator):
         >>> TextModel.from_parts(vectorizer, model, names).rank(["the whales"], k=1).names
         [['Whaling']]
         """
-        if not isinstance(model, Estimator) or model.takes_texts:
-            raise DataError(f"A TextModel is made of a model over matrices, not of {type(model).__name__}.")
-        if model.n_features_ != vectorizer.n_terms_:
-            raise DataError(
-                f"The vectorizer gives {vectorizer.n_terms_} features, but the model has {model.n_features_}."
-            )
+        joined = cls(vectorizer, _over_matrices(model))
+        joined._join(vocabulary)
+        return joined
+
+    def _join(self, vocabulary: Vocabulary) -> None:
+        """Take the names of labels, when all that was fitted fits each other."""
+        n_terms, model = self.vectorizer.n_terms_, self.model
+        if model.n_features_ != n_terms:
+            raise DataError(f"The vectorizer gives {n_terms} features, but the model has {model.n_features_}.")
         if model.n_labels_ != len(vocabulary):
             raise DataError(f"The vocabulary has {len(vocabulary)} names, but the model {model.n_labels_} labels.")
-        joined = cls(vectorizer, model)
-        joined._take_labels(vocabulary)
-        return joined
+        self._take_labels(vocabulary)
+
+
+def _over_matrices(model: Any) -> Estimator:
+    """A model, when it is one that a text model can be made of."""
+    if not isinstance(model, Estimator) or model.takes_texts:
+        raise DataError(f"A TextModel is made of a model over matrices, not of {type(model).__name__}.")
+    return model
 
 
 def _scratch_for(options: dict[str, Any]) -> ScratchFiles | None:
@@ -313,4 +309,4 @@ def text_plan(vectorizer: Any, model: Any, texts: list[str], vocabulary: Any, Y:
     return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))
 
 
-store.register(_KIND, TextModel.from_state)
+store.register(TextModel.kind, TextModel.from_state)

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store, validate
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError
+from sylvan.errors import DataError
 from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import check_count, find_label
 from sylvan.explain.records import Example, excerpt
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import NamedTopK, ids_of_names, names_and_weights
-from sylvan.store import JSON
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
@@ -215,25 +215,18 @@ class TextEstimator(Estimator):
         rows: list[Any] = [[row] if isinstance(row, str | int | np.integer) else row for row in Y]
         return validate.labels(self.vocabulary_.encode(rows, unknown="ignore"))
 
-    def _fields_to_meta(self) -> dict[str, JSON]:
-        """The names of the fields, for a manifest."""
-        return {"text_fields": list(self.text_fields_), "labels_field": self.labels_field_}
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        fields = {"text_fields": list(self.text_fields_), "labels_field": self.labels_field_}
+        return fields, {}, {"vocabulary": self.vocabulary_.to_state()}
 
-    def _fields_from_state(self, state: store.State) -> None:
-        """What :meth:`_fields_to_meta` gave, verified.
-
-        Raises
-        ------
-        ModelError
-            When they are anything else.
-        """
+    def _restore(self, state: store.State) -> None:
         fields, labels_field = state.meta.get("text_fields"), state.meta.get("labels_field")
-        where = f"{state.where or f'The {state.kind}'!r} is damaged"
         if not isinstance(fields, list) or not fields or not all(isinstance(name, str) for name in fields):
-            raise ModelError(f"{where}: 'text_fields' must be a list of strings. Got {fields!r:.60} instead.")
+            raise DataError(f"'text_fields' must be a list of strings. Got {fields!r:.60} instead.")
         if not isinstance(labels_field, str):
-            raise ModelError(f"{where}: 'labels_field' must be a string. Got {labels_field!r:.60} instead.")
+            raise DataError(f"'labels_field' must be a string. Got {labels_field!r:.60} instead.")
         self.text_fields_, self.labels_field_ = tuple(map(str, fields)), labels_field
+        self.vocabulary_ = Vocabulary.from_state(store.need_part(state, "vocabulary", "vocabulary"))
 
 
 def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:

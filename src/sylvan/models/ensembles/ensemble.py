@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import find_label, place_of
 from sylvan.explain.records import Names, TreeVote
@@ -439,7 +439,7 @@ class Ensemble(Estimator):
         members = [rebuild(store.need_part(state, f"member{number}")) for number in range(n_members)]
         wrong = next((type(member).__name__ for member in members if not isinstance(member, Estimator)), None)
         if wrong is not None:
-            raise ModelError(f"{state.where!r} is damaged: a member of the ensemble is a {wrong}, which ranks nothing.")
+            raise DataError(f"a member of the ensemble is a {wrong}, which ranks nothing.")
         return {"members": members, **params}
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
@@ -450,7 +450,7 @@ class Ensemble(Estimator):
     def _restore(self, state: store.State) -> None:
         weights = store.need_range(state, "weights", 0, 1, np.float64, (len(self.members),))
         if abs(float(weights.sum()) - 1) > 1e-6:
-            raise ModelError(f"{state.where!r} is damaged: the ensemble's weights must sum to 1, not {weights.sum()}.")
+            raise DataError(f"the ensemble's weights must sum to 1, not {weights.sum()}.")
         self._check_members()
         self._given_weights()
         self._adopt(self.members, weights)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.data import Vocabulary
-from sylvan.errors import ModelError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TransformerEstimator"]
 
-LAYOUT = 2  # of a saved model; the first had the parameters of its parts as its own
 _MOST_DIMENSIONS = 1 << 20
 _DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
 # Where the machine that fitted a model computes and stores vectors is no part of the model, and no manifest says where
@@ -128,7 +127,7 @@ class TransformerEstimator(TextEstimator):
     dense_scale_: float = attribute()
     _encoder: TextEncoder | SavedEncoder = attribute()
 
-    kind: ClassVar[str]
+    layout = 2  # the first had the parameters of its parts as its own
     training: ClassVar[type[TransformerTraining]]
     at_ranking: ClassVar[tuple[str, ...]] = ("beam", "combine", "tail")  # of the ranker's, what counts when it's set
 
@@ -385,55 +384,43 @@ class TransformerEstimator(TextEstimator):
 
     def to_state(self) -> store.State:
         """The parts of the model and the files of its encoder, for :func:`sylvan.store.save`."""
-        self._need_fit("to_state")
-        params = {**self.get_params(deep=False), **_OF_THE_MACHINE, "encoder": described_encoder(self.encoder)}
-        params.update({name: described_part(getattr(self, name)) for name in PARTS})
-        meta: dict[str, store.JSON] = {
-            **self._fields_to_meta(), "n_dense": self.n_dense_, "dense_scale": self.dense_scale_,
-            "history": self.history_,
-        }  # fmt: skip
-        parts = {
-            "vectorizer": self.vectorizer_.to_state(),
-            "ranker": self.ranker_.to_state(),
-            "vocabulary": self.vocabulary_.to_state(),
-        }
-        files = self._encoder.files() if isinstance(self._encoder, SavedEncoder) else encoder_files(self._encoder)
-        return store.State(self.kind, LAYOUT, params, meta, parts=parts, files=files)
+        state = super().to_state()
+        encoder = self._encoder
+        state.files.update(encoder.files() if isinstance(encoder, SavedEncoder) else encoder_files(encoder))
+        return state
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = {**super()._plain_params(), **_OF_THE_MACHINE, "encoder": described_encoder(self.encoder)}
+        return params | {name: described_part(getattr(self, name)) for name in PARTS}
 
     @classmethod
-    def from_state(cls: type[_Self], state: store.State) -> _Self:
-        """A model from what :meth:`to_state` gave; the encoder stays in its files until it is used.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of a wrong kind, or the parts do not fit each other.
-        """
-        store.need_kind(state, cls.kind, LAYOUT)
-        where = repr(state.where or f"The {state.kind}")
-        if state.version < LAYOUT:
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        if state.version < cls.layout:
+            where = repr(state.where or f"The {state.kind}")
             raise ModelError(f"{where} was saved by an earlier Sylvan in another layout: train the model again.")
-        params = {**store.need_params(state, cls.parameter_names()), **_OF_THE_MACHINE}
+        params = {**super()._params_from(state), **_OF_THE_MACHINE}
         params.update({name: made_part(state, name, kind, params[name]) for name, kind in PARTS.items()})
-        model = cls(**{**params, "encoder": made_encoder(state, params["encoder"])})
-        model.check_params()
-        resolve_jobs(model.n_jobs)
-        model.vectorizer_ = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
-        model.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
-        vocabulary = Vocabulary.from_state(store.need_part(state, "vocabulary", "vocabulary"))
-        model.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
-        model.dense_scale_, model.history_ = need_dense_scale(state), need_history(state)
-        n_terms, n_columns = model.vectorizer_.n_terms_, model.ranker_.n_features_
-        if n_terms + model.n_dense_ != n_columns:
-            raise ModelError(
-                f"{where} is damaged: {n_terms} terms and {model.n_dense_} dimensions don't make the ranker's "
-                f"{n_columns} features."
+        return {**params, "encoder": made_encoder(state, params["encoder"])}
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        meta |= {"n_dense": self.n_dense_, "dense_scale": self.dense_scale_, "history": self.history_}
+        return meta, arrays, {"vectorizer": self.vectorizer_.to_state(), "ranker": self.ranker_.to_state(), **parts}
+
+    def _restore(self, state: store.State) -> None:
+        """Take in what was fitted; the encoder stays in its files until it is used."""
+        resolve_jobs(self.n_jobs)
+        super()._restore(state)
+        self.vectorizer_ = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
+        self.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
+        self.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
+        self.dense_scale_, self.history_ = need_dense_scale(state), need_history(state)
+        n_terms, n_columns, n_labels = self.vectorizer_.n_terms_, self.ranker_.n_features_, self.ranker_.n_labels_
+        if n_terms + self.n_dense_ != n_columns:
+            raise DataError(
+                f"{n_terms} terms and {self.n_dense_} dimensions don't make the ranker's {n_columns} features."
             )
-        if len(vocabulary) != model.ranker_.n_labels_:
-            raise ModelError(
-                f"{where} is damaged: it has {len(vocabulary)} names, but {model.ranker_.n_labels_} labels."
-            )
-        model._encoder = SavedEncoder(state)
-        model._fields_from_state(state)
-        model._take_sizes(vocabulary)
-        return model
+        if len(self.vocabulary_) != n_labels:
+            raise DataError(f"it has {len(self.vocabulary_)} names, but {n_labels} labels.")
+        self._encoder = SavedEncoder(state)
+        self._take_sizes(self.vocabulary_)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["XTransformer", "cluster_tree"]
 
-KIND = "x-transformer"
 _Ints = npt.NDArray[np.int64]
 
 
@@ -136,7 +135,7 @@ class XTransformer(TransformerEstimator):
     ([['Baking']], 2)
     """
 
-    kind: ClassVar[str] = KIND
+    kind = "x-transformer"
     training: ClassVar[type[TransformerTraining]] = XTransformerTraining
 
     def part(self, name: str) -> Any:
@@ -195,4 +194,4 @@ def _once_each(offsets: _Ints, labels: npt.NDArray[np.int32], n_labels: int) -> 
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels[first]
 
 
-store.register(KIND, XTransformer.from_state)
+store.register(XTransformer.kind, XTransformer.from_state)

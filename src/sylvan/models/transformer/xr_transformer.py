@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["XRTransformer"]
 
-KIND = "xr-transformer"
 
 
 class XRTransformerTraining(TransformerTraining):
@@ -123,8 +122,8 @@ class XRTransformer(TransformerEstimator):
     ([['Baking']], (4, 64))
     """
 
-    kind: ClassVar[str] = KIND
+    kind = "xr-transformer"
     training: ClassVar[type[TransformerTraining]] = XRTransformerTraining
 
 
-store.register(KIND, XRTransformer.from_state)
+store.register(XRTransformer.kind, XRTransformer.from_state)
