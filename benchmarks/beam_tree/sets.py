@@ -36,7 +36,7 @@ class ClassSet:
     X_test: Any
     y_test: np.ndarray
     n_classes: int
-    left_out: int  # test rows of a class that no training row has
+    skipped: int  # test rows of a class that no training row has
 
     def part(self, rows: np.ndarray, test: np.ndarray | None = None) -> ClassSet:
         """The set with some training rows, tested on others of them, or on its own test rows."""
@@ -53,7 +53,7 @@ def load(folder: Path) -> ClassSet:
         for part in ("trn", "tst")
     )
     y, y_test = (np.load(folder / f"y.{part}.npy") for part in ("trn", "tst"))
-    return ClassSet(about["name"], X, y, X_test, y_test, about["n_classes"], about["left_out"])
+    return ClassSet(about["name"], X, y, X_test, y_test, about["n_classes"], about["skipped"])
 
 
 def split(found: ClassSet, share: float = 0.1, seed: int = 0) -> ClassSet:
@@ -66,7 +66,7 @@ def split(found: ClassSet, share: float = 0.1, seed: int = 0) -> ClassSet:
 def small(found: ClassSet, rows: int) -> ClassSet:
     """The first rows, all classes."""
     test = found.X_test[: rows // 4], found.y_test[: rows // 4]
-    return ClassSet(found.name, found.X[:rows], found.y[:rows], *test, found.n_classes, found.left_out)
+    return ClassSet(found.name, found.X[:rows], found.y[:rows], *test, found.n_classes, found.skipped)
 
 
 def prepare(name: str, data: Path, cache: Path) -> Path:
@@ -141,7 +141,7 @@ def _read(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _write(folder: Path, name: str, X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray) -> None:
-    """Classes become numbers in sorted order; test rows of other classes are left out; rows are scaled."""
+    """Classes become numbers in sorted order; test rows of other classes are skipped; rows are scaled."""
     names, numbers = np.unique(y, return_inverse=True)
     at = np.minimum(np.searchsorted(names, y_test), len(names) - 1)
     known = names[at] == y_test
@@ -155,4 +155,4 @@ def _write(folder: Path, name: str, X: Any, y: np.ndarray, X_test: Any, y_test: 
             np.save(folder / f"X.{part}.npy", scaled)
         np.save(folder / f"y.{part}.npy", classes.astype(np.int32))
     about = {"name": name, "sparse": bool(sp.issparse(X)), "n_classes": len(names)}
-    (folder / "about.json").write_text(json.dumps({**about, "left_out": int((~known).sum())}))
+    (folder / "about.json").write_text(json.dumps({**about, "skipped": int((~known).sum())}))

@@ -94,10 +94,10 @@ def _accuracy(runs: Runs) -> list[str]:
     lines = ["", LEGEND]
     for name in _sets(runs["accuracy"]):
         one = next(run for run in runs["accuracy"] if run["set"] == name)
-        left = f" ({one['left_out']:,} left out)" if one["left_out"] else ""
+        skipped = f" ({one['skipped']:,} skipped)" if one["skipped"] else ""
         lines += ["", f"### {name}: {one['n_classes']:,} classes", ""]
         lines += [f"{one['rows_trained']:,} training rows of {one['n_features']:,} features, {one['rows_tested']:,} "
-                  f"test rows{left}, {one['epochs']} epochs.", ""]  # fmt: skip
+                  f"test rows{skipped}, {one['epochs']} epochs.", ""]  # fmt: skip
         lines += [*_main_table(runs, name), *_goals(runs, name), *_other_rule(runs, name)]
     return [*lines, "", PAPER, "", "![Accuracy by epoch](figures/beam_tree_accuracy.svg)"]
 

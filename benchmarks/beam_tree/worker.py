@@ -82,7 +82,7 @@ def tuning(job: dict[str, Any]) -> Figures:
 def accuracy(job: dict[str, Any]) -> Figures:
     """Trains once, asks for the test rows after each epoch, and times training and ranking."""
     row, found = job["row"], read(job)
-    about = {"rows_trained": len(found.y), "rows_tested": len(found.y_test), "left_out": found.left_out,
+    about = {"rows_trained": len(found.y), "rows_tested": len(found.y_test), "skipped": found.skipped,
              "n_classes": found.n_classes, "n_features": found.X.shape[1]}  # fmt: skip
     if "vw" in row:
         from benchmarks.beam_tree import vw

@@ -37,8 +37,8 @@ def planned(part: str, *, quick: bool = False) -> list[Row]:
 def describe(row: Row) -> str:
     """The row in a few words."""
     settings = {**row, **row.get("settings", {})}
-    left_out = ("set", "contender", "settings", "rankings", "features")
-    words = ", ".join(f"{name} {value}" for name, value in settings.items() if name not in left_out)
+    shown_elsewhere = ("set", "contender", "settings", "rankings", "features")
+    words = ", ".join(f"{name} {value}" for name, value in settings.items() if name not in shown_elsewhere)
     return f"{row['set']}: {row['contender']}" + (f", {words}" if words else "")
 
 

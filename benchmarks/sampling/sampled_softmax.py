@@ -158,8 +158,8 @@ class Pool:
 
 def describe(run: dict[str, Any]) -> str:
     """The run in a few words."""
-    left_out = ("task", "epochs", "max_steps", "kind")
-    return ", ".join(f"{k} {v}" for k, v in run.items() if v is not None and k not in left_out)
+    shown_elsewhere = ("task", "epochs", "max_steps", "kind")
+    return ", ".join(f"{k} {v}" for k, v in run.items() if v is not None and k not in shown_elsewhere)
 
 
 def wanted(options: argparse.Namespace) -> list[dict[str, Any]]:

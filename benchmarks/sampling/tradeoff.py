@@ -147,8 +147,8 @@ def draw(found: Tradeoff, folder: Path) -> list[Path]:
             panel.spines[["top", "right"]].set_visible(False)
         panels[0].set_ylabel("perplexity")
         panels[-1].legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-        left_out = f"; more than {FAR} times the least: {', '.join(beyond)}" if beyond else ""
-        figure.suptitle(f"Down and left is better: {found.words}{left_out}", fontsize=10)
+        not_shown = f"; more than {FAR} times the least: {', '.join(beyond)}" if beyond else ""
+        figure.suptitle(f"Down and left is better: {found.words}{not_shown}", fontsize=10)
 
     return draw_figure(folder / "sampling_tradeoff", fill)
 

@@ -1,10 +1,11 @@
-"""How long an encoder's vectors should be beside TF-IDF's, whose length is 1: XRTransformer's ``dense_scale``.
+r"""How long an encoder's vectors should be beside TF-IDF's, whose length is 1: XRTransformer's ``dense_scale``.
 
-On the bundled sample, whose test rows aren't looked at: of the training rows a part is held out, by another seed each
-time. The encoder is trained once a seed, or not at all with ``--frozen``; only the rankers follow from the scale.
+On the bundled sample, whose test rows aren't used: a part of the training rows is the holdout, drawn with another seed
+each time. The encoder is trained once a seed, or not at all with ``--frozen``; the scale changes only the rankers.
 
-    python -m benchmarks.transformers.dense_scale --seeds 5 --json benchmarks/results/dense_scale-tiny.json     python
--m benchmarks.transformers.dense_scale --encoder models/minilm --preset base --frozen --tokens 32 --json scales.json
+    python -m benchmarks.transformers.dense_scale --seeds 5 --json benchmarks/results/dense_scale-tiny.json
+    python -m benchmarks.transformers.dense_scale --encoder models/minilm --preset base --frozen --tokens 32 \
+        --json scales.json
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ AT = (1, 3, 5)
 
 def measured(options: argparse.Namespace, seed: int) -> dict[str, Any]:
     """P@k in percent on rows that were held out, by scale."""
-    n_rows, n_holdout = options.rows, options.held
+    n_rows, n_holdout = options.rows, options.holdout
     train = data.load_sample()[0]
     rows = np.random.default_rng(seed).permutation(len(train.texts))
     holdout, learned = rows[:n_holdout], rows[n_holdout : n_holdout + n_rows]
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, help="of a text; by default the preset's")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=15_332, help="training rows to learn from")
-    parser.add_argument("--held", type=int, default=2_000, help="training rows to measure on")
+    parser.add_argument("--holdout", type=int, default=2_000, help="training rows to measure on")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="a file for the figures of every seed")
     options = parser.parse_args()
@@ -72,7 +73,7 @@ def main() -> None:
         mean = {f"P@{k}": round(float(np.mean([run[scale][f"P@{k}"] for run in runs])), 2) for k in AT}
         print(f"mean    dense_scale {scale:>4}  {mean}")
     if options.json:
-        names = ("preset", "frozen", "tokens", "rows", "held")
+        names = ("preset", "frozen", "tokens", "rows", "holdout")
         about = records.about() | {name: getattr(options, name) for name in names}
         about["encoder"] = None if options.encoder is None else options.name or Path(options.encoder).resolve().name
         records.save(Path(options.json), {**about, "runs": runs})

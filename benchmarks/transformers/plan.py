@@ -87,8 +87,8 @@ def members(row: Row) -> list[Row]:
 def describe(row: Row) -> str:
     """The row in a few words."""
     settings = {**row, **row.get("settings", {})}
-    left_out = ("set", "contender", "settings")
-    words = ", ".join(f"{name} {value}" for name, value in settings.items() if name not in left_out)
+    shown_elsewhere = ("set", "contender", "settings")
+    words = ", ".join(f"{name} {value}" for name, value in settings.items() if name not in shown_elsewhere)
     return f"{row['set']}: {row['contender']}" + (f", {words}" if words else "")
 
 

@@ -59,7 +59,7 @@ def scales(folder: Path) -> list[str]:
         lines += [
             "", f"### dense_scale, {encoder} {how}, preset {book['preset']}", "",
             "The length of an encoder's vectors relative to TF-IDF's (0: none). By `python -m "
-            f"benchmarks.transformers.dense_scale`, with a holdout of {book['held']:,} of the bundled sample's "
+            f"benchmarks.transformers.dense_scale`, with a holdout of {book['holdout']:,} of the bundled sample's "
             f"training rows, trained on {book['rows']:,} rows; mean of {len(book['runs'])} seeds.", "",
         ]  # fmt: skip
         rows = []

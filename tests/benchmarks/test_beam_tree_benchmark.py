@@ -24,7 +24,7 @@ def trained(contender: str, rate: float, right: float, seed: int = 0, optimizer:
     return {
         "set": "clinc150", "contender": contender, "optimizer": optimizer, "rate": rate, "seed": seed, "epochs": 50,
         "accuracy": right, "exact": right, "among_five": 99.0, "log_loss": 0.5, "n_classes": 150, "n_features": 9,
-        "rows_trained": 100, "rows_tested": 10, "left_out": 3, "tree_s": 0.5,
+        "rows_trained": 100, "rows_tested": 10, "skipped": 3, "tree_s": 0.5,
         "curve": [{"epoch": 1.0, "cpu_s": 1.0, "accuracy": right, "coverage": 97.0}],
         "training": {"cpu_s": 50.0, "wall_s": 50.0, "peak_mb": 80.0},
         "ranking": {"ms_per_row": 0.2, "cpu_ms_per_row": 0.1, "p50_ms": 0.05},
@@ -84,11 +84,11 @@ def test_goals_are_judged_by_the_paper_s_rule() -> None:
     assert "| beside NCE-10 | adagrad | above 0 | +10.00 | reached |" in text
     assert "| beside HSM | adagrad | above 0 | -0.50 | missed |" in text
     assert "| CANE-9v1 | adagrad | 0.1 | 12.00 | 0.500 | at the end of the rates |" not in text  # 0.03 was tried too
-    assert "100 training rows of 9 features, 10 test rows (3 left out)" in text
+    assert "100 training rows of 9 features, 10 test rows (3 skipped)" in text
     assert "97.00" in text and "0.1000 / 0.0500" in text
 
 
-def test_speed_is_told_beside_the_softmax() -> None:
+def test_speed_is_reported_beside_the_softmax() -> None:
     def row(contender: str, n_classes: int, step: float, rank: float) -> dict[str, Any]:
         ranking = {"cpu_ms_per_row": rank, "p50_ms": 2 * rank}
         return {"contender": contender, "optimizer": "adagrad", "n_classes": n_classes, "step_us": step,
@@ -122,7 +122,7 @@ def test_a_prepared_set_has_the_training_rows_classes_and_unit_length(tmp_path: 
     X = sp.csr_matrix(np.array([[2.0, 0.0], [0.0, 4.0], [2.0, 0.0], [4.0, 0.0]], np.float32))
     sets._write(tmp_path, "some", X, np.array(["b", "a", "b", "a"]), X, np.array(["z", "a", "0", "b"]))
     found = sets.load(tmp_path)
-    assert found.n_classes == 2 and found.left_out == 2
+    assert found.n_classes == 2 and found.skipped == 2
     assert found.y.tolist() == [1, 0, 1, 0] and found.y_test.tolist() == [0, 1]
     assert found.X.power(2).sum() == pytest.approx(4.0)
     part = sets.split(found, share=0.25)

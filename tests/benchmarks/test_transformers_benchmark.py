@@ -101,7 +101,7 @@ def test_more_seeds_are_told_of() -> None:
 def test_scales_are_the_means_of_seeds(tmp_path: Path) -> None:
     assert tables.scales(tmp_path) == []
     runs = [{"0.0": {f"P@{k}": 10.0 * k + seed for k in (1, 3, 5)}} for seed in (0, 1)]
-    book = {"encoder": None, "frozen": False, "preset": "tiny", "rows": 1200, "held": 30, "runs": runs}
+    book = {"encoder": None, "frozen": False, "preset": "tiny", "rows": 1200, "holdout": 30, "runs": runs}
     (tmp_path / "dense_scale-tiny.json").write_text(json.dumps(book))
     text = "\n".join(tables.scales(tmp_path))
     assert "the bag of words trained, preset tiny" in text and "trained on 1,200 rows; mean of 2 seeds" in text
@@ -152,15 +152,15 @@ def test_part_of_a_set(tmp_path: Path) -> None:
     sp.save_npz(whole / "Y.tst.npz", Y)
     part = sets.subset(whole, 6, 5, tmp_path / "cache")
     texts, labels = sets.lines(part / "train.txt"), sets.label_lists(part)
-    found, held = sets.matrix(part, "Y.trn"), sets.matrix(part, "Y.tst")
+    found, tests_of = sets.matrix(part, "Y.trn"), sets.matrix(part, "Y.tst")
     assert len(texts) == len(labels) == found.shape[0] == sets.matrix(part, "X.trn").shape[0] == 6
-    assert set(np.diff(held.indptr)) == {1} and held.shape == (5, found.shape[1])
+    assert set(np.diff(tests_of.indptr)) == {1} and tests_of.shape == (5, found.shape[1])
     assert np.bincount(found.indices, minlength=found.shape[1]).min() == 1
     by_text = {words[at]: at % 10 for at in range(n)}
     known = sorted({by_text[text] for text in texts})
     assert [known[int(one)] for (one,) in labels] == [by_text[text] for text in texts]
     tests = sets.lines(part / "test.txt")
-    assert [known[at] for at in held.indices] == [by_text[text] for text in tests]
+    assert [known[at] for at in tests_of.indices] == [by_text[text] for text in tests]
     assert sets.subset(whole, 6, 5, tmp_path / "cache") == part and sets.subset(whole, None, None, tmp_path) == whole
 
 

@@ -1,4 +1,4 @@
-"""Configuration files: the same model as by options, the command line first, every fault told at once."""
+"""Configuration files: the same model as by options, the command line first, all errors reported together."""
 
 from __future__ import annotations
 

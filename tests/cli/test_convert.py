@@ -165,7 +165,7 @@ def test_evaluate_leaves_pairs_out(files: Any, tmp_path: Path, call: Any):
     data.save_filter_labels(pairs, Y)
     words = ["evaluate", files.matrix_model, files("test.xmc"), "--json", "-"]
     found = json.loads(call(*words, "--filter-labels", str(pairs)).out)
-    assert set(found["measures"]["P"].values()) == {0.0}  # every true label was left out of the answers
+    assert set(found["measures"]["P"].values()) == {0.0}  # every true label was filtered from the answers
     pairs.write_text("")
     assert call(*words, "--filter-labels", str(pairs)).out == call(*words).out
     pairs.write_text(f"{X.shape[0]} 0\n")

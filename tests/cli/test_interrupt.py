@@ -76,16 +76,16 @@ def test_interrupted_training_writes_nothing(
     target = tmp_path / "m"
     if before:
         shutil.copytree(files.text_model, target)
-    kept = {entry.name: entry.read_bytes() for entry in target.iterdir()} if before else None
+    earlier = {entry.name: entry.read_bytes() for entry in target.iterdir()} if before else None
     process = start("train", "xr-linear", str(much), "--model", str(target), *LONG)
     assert process.stdout is not None and process.stdout.readline().startswith(b"Read 20,000 rows")
     time.sleep(seconds)
     assert process.poll() is None, "the training that was to be interrupted has ended"
     assert interrupted(process) == "Interrupted; nothing was written."
-    if kept is None:
+    if earlier is None:
         assert list(tmp_path.iterdir()) == []
     else:
-        assert {entry.name: entry.read_bytes() for entry in target.iterdir()} == kept
+        assert {entry.name: entry.read_bytes() for entry in target.iterdir()} == earlier
         assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
 
 

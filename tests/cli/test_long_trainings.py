@@ -1,4 +1,4 @@
-"""Trainings from the command line that are killed, resumed, begun anew, and kept within a limit."""
+"""Trainings from the command line that are killed, resumed, begun anew, and limited in memory."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_error_says_what_remains() -> None:
 def test_only_an_error_that_the_same_command_may_outlive_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for error, told in ((DataError("Give other data."), False), (MemoryError(), True), (RuntimeError("oh"), True)):
+    for error, mentioned in ((DataError("Give other data."), False), (MemoryError(), True), (RuntimeError("oh"), True)):
 
         def fail(ctx: Any, error: Exception = error) -> None:
             ctx.find_object(Session).remains = lambda: "a part is there"
@@ -140,4 +140,4 @@ def test_only_an_error_that_the_same_command_may_outlive_says_how_to_go_on(
 
         monkeypatch.setattr(app.cli, "invoke", fail)
         assert app.run(["demo"]) != 0
-        assert ("But a part is there." in capsys.readouterr().err) is told
+        assert ("But a part is there." in capsys.readouterr().err) is mentioned

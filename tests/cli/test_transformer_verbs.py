@@ -96,9 +96,9 @@ def test_plan(call: Any, folder: Path) -> None:
 @pytest.mark.parametrize("verb", ["train", "plan"])
 def test_help_names_an_encoder(call: Any, verb: str) -> None:
     for model in ("xr-transformer", "x-transformer"):
-        told = call(verb, model, "--help")
-        assert told.code == 0 and "encoder=models/minilm" in told.out and "dense_scale=None" in told.out
-        assert "X.trn.npz --labels" not in told.out, "it learns from texts alone"
+        outcome = call(verb, model, "--help")
+        assert outcome.code == 0 and "encoder=models/minilm" in outcome.out and "dense_scale=None" in outcome.out
+        assert "X.trn.npz --labels" not in outcome.out, "it learns from texts alone"
 
 
 def test_its_configuration_is_one_it_takes(call: Any, folder: Path, tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ def test_notes_and_missing_packages_are_sentences(
     data.write_jsonl(train, ["bread " * 300, "whales and ships", ""] * 3, [["Baking"], ["Whaling"], ["Whaling"]] * 3)
     words = ("train", "xr-transformer", train, "--model", str(tmp_path / "m"), "--set", "preset=tiny")
     words += ("--set", "frozen=true")
-    told = call(*words, "--threads", "1", "-q")
-    assert told.code == 0
-    assert told.err.splitlines() == [
+    outcome = call(*words, "--threads", "1", "-q")
+    assert outcome.code == 0
+    assert outcome.err.splitlines() == [
         "Note: 3 of 9 texts with labels are empty: nothing can be learned from them.",
         "Note: 3 of 9 texts are longer than max_length=256 tokens: the encoder sees their beginnings only (TF-IDF sees "
         "them whole).",

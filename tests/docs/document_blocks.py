@@ -59,7 +59,7 @@ def blocks(path: Path) -> list[Block]:
 
 
 def run_all(path: Path, commands: str) -> None:
-    """Run a file's Python and shell blocks in the current folder; what they print is held against the text."""
+    """Run a file's Python and shell blocks in the current folder; what they print is compared with the text."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(path):
         if block.not_run or block.language not in ("python", "sh"):

@@ -44,12 +44,12 @@ def test_blocks_run(path: Path, commands: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_is_not_run_is_said_and_known() -> None:
-    left_out = {
+    skipped = {
         path.name: [block.text.split("\n")[0] for block in blocks(path) if block.not_run]
         for path in DOCUMENTS
         if any(block.not_run for block in blocks(path))
     }
-    assert left_out == NOT_RUN
+    assert skipped == NOT_RUN
 
 
 def test_every_block_names_a_language_that_is_run_or_shown() -> None:

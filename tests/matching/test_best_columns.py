@@ -36,11 +36,11 @@ def test_best_columns_are_those_of_a_stable_sort_awkward_values_too(
         values = random.choice(AWKWARD, (n, n_columns))
     k = min(k, n_columns)
     columns, found = best(values, k)
-    for row, names, kept in zip(values, columns, found, strict=True):
+    for row, names, highest in zip(values, columns, found, strict=True):
         known = np.where(np.isnan(row), 0, row)
         expected = np.lexsort((np.arange(n_columns), -known, np.isnan(row)))[:k]
         assert names.tolist() == expected.tolist()
-        np.testing.assert_array_equal(kept, row[expected])
+        np.testing.assert_array_equal(highest, row[expected])
 
 
 def test_the_door_holds_the_sizes() -> None:

@@ -1,4 +1,4 @@
-"""Answers left out of a ranking: the same as a slow filter of lists."""
+"""Answers filtered from a ranking: the same as a slow filter of lists."""
 
 from __future__ import annotations
 

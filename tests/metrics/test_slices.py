@@ -49,8 +49,8 @@ def test_slices_are_their_definition(seed: int) -> None:
 def test_each_slice_holds_about_a_third(counts: list[int]) -> None:
     times = np.array(counts)
     slice_of = metrics.slice_labels(times)
-    held = [int(times[slice_of == number].sum()) for number in range(3)]
-    assert all(abs(part - times.sum() / 3) <= max(counts) for part in held)
+    occurrences = [int(times[slice_of == number].sum()) for number in range(3)]
+    assert all(abs(part - times.sum() / 3) <= max(counts) for part in occurrences)
     order = np.argsort(-times, kind="stable")
     assert (np.diff(slice_of[order]) >= 0).all(), "the more frequent label never stands in the rarer slice"
     assert (slice_of[times == 0] == 2).all()

@@ -261,8 +261,8 @@ def test_labels_allowed_and_denied_by_name(model: TextModel) -> None:
     assert model.rank(texts, k=5, allowed=np.array(["Optics"])).names == [["Optics"]] * 2
     assert model.rank(texts, k=5, allowed=[["Baking"], ["Voyages", 2]]).names[0] == ["Baking"]
     assert set(model.rank(texts, k=5, allowed=[["Baking"], ("Voyages", 2)]).names[1]) == {"Voyages", "Optics"}
-    kept = model.rank(texts, k=5, denied={"Whaling", "Baking"}).names
-    assert all(set(row) == {"Astronomy", "Optics", "Voyages"} for row in kept)
+    names = model.rank(texts, k=5, denied={"Whaling", "Baking"}).names
+    assert all(set(row) == {"Astronomy", "Optics", "Voyages"} for row in names)
     assert model.rank(texts, k=1, allowed=[2], denied=["Optics"]).names == [[], []]
 
 

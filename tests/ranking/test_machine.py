@@ -15,10 +15,10 @@ from sylvan.runtime import machine
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")
 def test_resident_memory_follows_what_is_held() -> None:
     before, private = machine.resident_bytes(), machine.private_bytes()
-    held = np.ones(400_000_000, np.uint8)  # what else comes and goes meanwhile is small beside it
+    allocated = np.ones(400_000_000, np.uint8)  # what else comes and goes meanwhile is small beside it
     assert 200e6 < machine.resident_bytes() - before < 600e6
     assert 200e6 < machine.private_bytes() - private < 600e6
-    assert len(held) and (machine.available_bytes() or 0) > 1e6
+    assert len(allocated) and (machine.available_bytes() or 0) > 1e6
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_limit_changes_no_bit(settings: str, tmp_path: Path, monkeypatch: pyte
         model = XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, memory_limit=taken + free)
         assert bits(model, tmp_path / f"{n_jobs}") == expected
         limited = XRLinear(**SETTINGS[settings]).fit(X, Y, memory_limit=taken + free, checkpoint=tmp_path / "work")
-        assert bits(limited, tmp_path / f"{n_jobs}-kept") == expected
+        assert bits(limited, tmp_path / f"{n_jobs}-limited") == expected
         assert not (tmp_path / "work").exists()
 
 

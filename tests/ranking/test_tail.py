@@ -30,7 +30,7 @@ MODELS: dict[str, Estimator] = {
     "trees": XRLinear(branching=2, max_leaf=3, n_trees=2),
     "neighbors": NeighborRanker(n_neighbors=8),
 }
-WORTH = {
+GAIN = {
     "psp": 1 / metrics.propensities(RARE),
     "psp:0.6,2.6": 1 / metrics.propensities(RARE, A=0.6, B=2.6),
     "macro_recall": 1 / np.maximum(RARE.sum(axis=0), 1),
@@ -42,14 +42,14 @@ def model(request: pytest.FixtureRequest) -> Any:
     return MODELS[request.param].fit(DATA.X, RARE)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("tail", WORTH)
+@pytest.mark.parametrize("tail", GAIN)
 @pytest.mark.parametrize("k", [1, 4, 20])
 def test_a_tail_is_the_plain_ranking_weighed(model: Any, tail: str, k: int) -> None:
     plain = model.rank(DATA.X, k=9)
     scores = np.full(DATA.Y.shape, np.nan)
     for row, (labels, found) in enumerate(zip(plain.labels, model._probabilities(plain), strict=True)):
         scores[row, labels[labels >= 0]] = found[labels >= 0]
-    expected = reference.weighed(scores * WORTH[tail] / WORTH[tail].max(), k)
+    expected = reference.weighed(scores * GAIN[tail] / GAIN[tail].max(), k)
     top = model.rank(DATA.X, k=k, tail=tail)
     assert top.labels.shape == top.scores.shape == (len(DATA.X), k)
     for labels, found, best in zip(top.labels, top.scores, expected, strict=True):
@@ -63,7 +63,7 @@ def test_a_tail_is_the_plain_ranking_weighed(model: Any, tail: str, k: int) -> N
     assert ((top.scores[top.labels >= 0] >= 0) & (top.scores[top.labels >= 0] <= 1)).all()
 
 
-@pytest.mark.parametrize("tail", WORTH)
+@pytest.mark.parametrize("tail", GAIN)
 def test_a_model_may_keep_a_tail(model: Any, tail: str, tmp_path: Path) -> None:
     own = copy.deepcopy(model).set_params(tail=tail)
     expected = model.rank(DATA.X, k=3, tail=tail)
@@ -87,11 +87,11 @@ def test_a_tail_weighs_calibrated_probabilities_of_allowed_labels() -> None:
     assert set(np.unique(top.labels)) <= {-1, 1, 4, 6}
     chances = model.predict_proba(DATA.X, allowed=[1, 4, 6]).toarray()
     row, label = 0, int(top.labels[0, 0])
-    worth = WORTH["psp"][label] / WORTH["psp"].max()
-    assert top.scores[row, 0] == pytest.approx(chances[row, label] * worth, rel=1e-5)
+    gain = GAIN["psp"][label] / GAIN["psp"].max()
+    assert top.scores[row, 0] == pytest.approx(chances[row, label] * gain, rel=1e-5)
 
 
-def test_a_fit_forgets_what_labels_were_worth() -> None:
+def test_a_fit_forgets_the_gains_of_labels() -> None:
     model = NeighborRanker(tail="macro_recall").fit(DATA.X, RARE)
     before = model.rank(DATA.X, k=3)
     model.fit(DATA.X, DATA.Y).rank(DATA.X, k=3)

@@ -54,9 +54,9 @@ def test_a_failing_job_names_itself() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         Runner().within("tree3").run([Job("layer1", fail, {"base": 0}, title="dividing")])
     assert caught.value.__notes__ == ["It was raised in the job 'tree3.layer1' (dividing)."]  # type: ignore[attr-defined]
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as raised:
         Job("layer1", fail, {"base": 1})()
-    assert not hasattr(told.value, "__notes__")  # already a sentence
+    assert not hasattr(raised.value, "__notes__")  # already a sentence
 
 
 def test_what_is_made_once_is_made_when_it_is_asked_for() -> None:

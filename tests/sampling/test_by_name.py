@@ -79,8 +79,8 @@ def test_cane_gets_its_candidates() -> None:
     assert make_loss("cane", noise, 3, counts=COUNTS, dim=4).candidates.n_subsets == 5
     own: Any = make_loss("cane", noise, candidates=lambda queries, table: torch.zeros(len(queries), 1).long())
     assert own.n_noises == 1
-    for missing, told in [({"counts": COUNTS}, "dim"), ({"dim": 4}, "counts")]:
-        with pytest.raises(ParameterError, match=f"'cane' needs '{told}' for its candidates"):
+    for missing, needed in [({"counts": COUNTS}, "dim"), ({"dim": 4}, "counts")]:
+        with pytest.raises(ParameterError, match=f"'cane' needs '{needed}' for its candidates"):
             make_loss("cane", noise, 3, **missing)
     with pytest.raises(ParameterError, match="'cane' needs 'n_samples'"):
         make_loss("cane", noise, counts=COUNTS, dim=4)

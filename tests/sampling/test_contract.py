@@ -179,7 +179,7 @@ def test_wrong_queries_are_refused(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "told"),
+    ("ids", "message"),
     [
         (torch.zeros(2, 4, dtype=torch.int64), r"must have the shape \(3, m\)"),
         (torch.zeros(3, 1, 4, dtype=torch.int64), r"must have the shape \(3, m\)"),
@@ -189,8 +189,8 @@ def test_wrong_queries_are_refused(case: Case) -> None:
         (torch.tensor([0, 60]), r"in \[0, 60\). Got 60"),
     ],
 )
-def test_wrong_ids_are_refused(case: Case, ids: Tensor, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_wrong_ids_are_refused(case: Case, ids: Tensor, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         case.ready().log_prob(case.queries(3), ids)
 
 
@@ -337,11 +337,11 @@ def test_a_state_of_another_size_is_refused(case: Case) -> None:
 def test_wrong_kinds_of_things_are_told(case: Case) -> None:
     sampler = case.ready()
     queries, table = case.queries(3), case.table()
-    for wrong, told in [(queries.numpy(), "torch.from_numpy makes"), (queries.tolist(), "torch.tensor makes")]:
-        with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{told}"):
+    for wrong, message in [(queries.numpy(), "torch.from_numpy makes"), (queries.tolist(), "torch.tensor makes")]:
+        with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{message}"):
             sampler.sample(wrong, 5)  # type: ignore[arg-type]
         for call in (sampler.log_prob, sampler.shared_log_prob):
-            with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{told}"):
+            with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{message}"):
                 call(wrong, all_ids(case))  # type: ignore[arg-type]
     for call in (sampler.log_prob, sampler.shared_log_prob):
         with pytest.raises(DataError, match=r"ids given to \w+.\w+ must be a torch.Tensor. Got a list instead: torch"):

@@ -120,7 +120,7 @@ def full_gradient(query: Array, classes: Array, target: int) -> Array:
 def sampled_gradient(query: Array, classes: Array, target: int, drawn: Ids, log_q: Array, hits: str) -> Array:
     """Of the sampled loss with Eq. (1)'s logits, with respect to the query, for one set of draws.
 
-    A draw of the target is left out (``hits="remove"``), counts as another target (``"paper"``), or is a draw like
+    A draw of the target is skipped (``hits="remove"``), counts as another target (``"paper"``), or is a draw like
     any other (``"keep"``).
     """
     rows, logits = [classes[target]], [classes[target] @ query]

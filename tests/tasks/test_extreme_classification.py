@@ -1,4 +1,4 @@
-"""The extreme classification task: what it learns, its measures against loops, held-out parts, errors."""
+"""The extreme classification task: what it learns, its measures against loops, holdout parts, errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made_up(n: int = 300, n_classes: int = 25, seed: int = 0) -> tuple[sp.csr_ma
 
 
 X, Y = made_up()
-HELD = made_up(80, seed=1)
+HOLDOUT = made_up(80, seed=1)
 
 
 def job(**given: Any) -> ExtremeClassification:
@@ -38,24 +38,24 @@ def job(**given: Any) -> ExtremeClassification:
 
 @pytest.mark.parametrize("given", [{"loss": "full"}, {}, {"hidden": 24, "learning_rate": 0.01}], ids=str)
 def test_it_learns_several_labels_a_row(given: dict[str, Any]) -> None:
-    found = train(job(test=HELD, table_learning_rate=0.2, **given), epochs=25, patience=10)
+    found = train(job(test=HOLDOUT, table_learning_rate=0.2, **given), epochs=25, patience=10)
     assert found.test["P@1"] > 0.9
     assert 0.5 < found.test["P@3"] <= 2 / 3 and 0.35 < found.test["P@5"] <= 0.4  # of 2 right ones among 3 and 5
 
 
 def test_measures_agree_with_a_naive_reference() -> None:
-    made = job(test=HELD)
+    made = job(test=HOLDOUT)
     found = made.evaluate("test")
     with torch.no_grad():
-        dense = torch.from_numpy(HELD[0].toarray())
+        dense = torch.from_numpy(HOLDOUT[0].toarray())
         queries = (dense / dense.norm(dim=1, keepdim=True)) @ made.encoder_.features + made.encoder_.constant
         scores = (queries @ made.classes_.T).numpy()
     for k in (1, 3, 5):
         right = [
-            len(set(np.argsort(-row)[:k]) & set(truth.indices)) for row, truth in zip(scores, HELD[1], strict=True)
+            len(set(np.argsort(-row)[:k]) & set(truth.indices)) for row, truth in zip(scores, HOLDOUT[1], strict=True)
         ]
         assert found[f"P@{k}"] == pytest.approx(np.sum(right) / (k * len(right)))
-    np.testing.assert_array_equal(made.rank(HELD[0], 3).labels, np.argsort(-scores, axis=1)[:, :3])
+    np.testing.assert_array_equal(made.rank(HOLDOUT[0], 3).labels, np.argsort(-scores, axis=1)[:, :3])
 
 
 def test_validation_is_kept_apart_where_none_is_given() -> None:
@@ -65,20 +65,20 @@ def test_validation_is_kept_apart_where_none_is_given() -> None:
     assert made._parts["test"] is made._parts["validation"]
     everything = sp.vstack([made._Y, held_Y]).toarray()
     assert sorted(map(tuple, everything)) == sorted(map(tuple, Y.toarray()))
-    assert job(validation=HELD)._X.shape[0] == 300
+    assert job(validation=HOLDOUT)._X.shape[0] == 300
 
 
-def test_rows_without_labels_are_left_out_and_labels_unknown_from_training_dropped() -> None:
+def test_rows_without_labels_are_skipped_and_labels_unknown_from_training_dropped() -> None:
     labels = sp.vstack([Y[:100], sp.csr_matrix((200, 25), dtype=np.float32)], format="csr")
     wide = sp.csr_matrix((np.ones(3, np.float32), ([0, 0, 1], [3, 30, 31])), shape=(80, 40))
     made = ExtremeClassification(
-        X, labels, validation=(HELD[0], wide), sampler="uniform", n_samples=5, batch_size=32, dim=8
+        X, labels, validation=(HOLDOUT[0], wide), sampler="uniform", n_samples=5, batch_size=32, dim=8
     )
     assert made._X.shape[0] == 100
-    held = made._parts["validation"][1]
-    assert held.shape == (1, 25) and held.indices.tolist() == [3]
+    labels_of = made._parts["validation"][1]
+    assert labels_of.shape == (1, 25) and labels_of.indices.tolist() == [3]
     with pytest.raises(DataError, match="No row of the validation part has a label that is known"):
-        ExtremeClassification(X, labels, validation=(HELD[0][1:], wide[1:]), sampler="uniform", n_samples=5)
+        ExtremeClassification(X, labels, validation=(HOLDOUT[0][1:], wide[1:]), sampler="uniform", n_samples=5)
 
 
 def test_class_ids_and_lists_of_labels() -> None:

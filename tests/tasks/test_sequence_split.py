@@ -82,8 +82,8 @@ def test_windows_hold_every_target_once_with_what_stands_before_it(lengths: list
     assert sorted(found) == sorted(expected)
     # Within a window, what follows an item is the next input.
     for row, wanted in zip(items.tolist(), targets.tolist(), strict=True):
-        kept = [i for i in row if i != -1]
-        assert kept[1:] == [t for t in wanted if t != -1][:-1]
+        items = [i for i in row if i != -1]
+        assert items[1:] == [t for t in wanted if t != -1][:-1]
 
 
 def test_only_a_user_s_oldest_window_is_padded() -> None:

@@ -151,9 +151,9 @@ def test_every_task_has_an_example_and_lists_what_it_takes(call: Any) -> None:
     for task in TASKS:
         if f"  {task} " not in listed:
             continue  # its module isn't there yet
-        told = call("task", task, "--help").out
-        assert "Example" in told and f"sylvan task {task} " in told
-        assert "midx-rq" in told and "n_samples=" in told and "nce" in told and "beam-tree" in told
+        text = call("task", task, "--help").out
+        assert "Example" in text and f"sylvan task {task} " in text
+        assert "midx-rq" in text and "n_samples=" in text and "nce" in text and "beam-tree" in text
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,6 @@ def test_the_warning_of_adam_is_a_sentence(call: Any, tmp_path: Path) -> None:
 
 
 def test_the_help_has_the_default_of_the_schedule(call: Any) -> None:
-    told = " ".join(call("task", "language-model", "--help").out.split())
+    text = " ".join(call("task", "language-model", "--help").out.split())
     for n in (10_000, 1_000_000):
-        assert f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" in told
+        assert f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" in text

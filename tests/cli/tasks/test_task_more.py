@@ -92,10 +92,10 @@ def test_a_classifier_of_texts(call: Any, files: Path, tmp_path: Path) -> None:
 
 
 def test_a_classifier_of_matrices(call: Any, files: Path, tmp_path: Path) -> None:
-    held = ("--test", str(files / "X.tst.npz"), "--test-labels", str(files / "Y.tst.npz"))
+    test_part = ("--test", str(files / "X.tst.npz"), "--test-labels", str(files / "Y.tst.npz"))
     source = (str(files / "X.trn.npz"), "--labels", str(files / "Y.trn.npz"))
     words = (*CLASSIFIER, "--epochs", "1", "--seed", "0", "--seed", "1", "--out")
-    outcome = call("task", "extreme-classification", *source, *held, *words, str(tmp_path / "apart"))
+    outcome = call("task", "extreme-classification", *source, *test_part, *words, str(tmp_path / "apart"))
     assert outcome.code == 0, outcome.err
     assert "Read 40 rows" in outcome.out and "Over 2 seeds: test P@1" in outcome.out
     whole = call(

@@ -113,7 +113,7 @@ def test_more_probes_find_no_less(model: IRLIClassifier) -> None:
     assert found == sorted(found)
 
 
-def test_fewer_votes_are_left_out(model: IRLIClassifier) -> None:
+def test_labels_with_fewer_votes_are_filtered(model: IRLIClassifier) -> None:
     X = topics(50, seed=4)[0]
     counts = [(model.rank(X, k=N_LABELS, probes=3, min_votes=votes).labels >= 0).sum() for votes in (1, 2, 4, 6)]
     assert counts == sorted(counts, reverse=True)

@@ -96,9 +96,9 @@ def test_training_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
     too_small(monkeypatch, 10_000)
     with pytest.raises(MemoryLimitError) as refused:
         model.fit(X, Y)
-    told = str(refused.value)
+    message = str(refused.value)
     for piece in ("Training would take about", "but there are only", "memory_limit='", "force=True"):
-        assert piece in told, told
+        assert piece in message, message
     assert not model._is_fitted()
     assert model.fit(X, Y, force=True)._is_fitted()
     plain = XRLinear(branching=4, max_leaf=8, n_trees=3, n_jobs=2)
@@ -155,7 +155,7 @@ def test_the_command_line_plans_and_refuses(tmp_path: Path, capsys: Any, monkeyp
     too_small(monkeypatch, 100)
     model = str(tmp_path / "m")
     assert main(["train", "xr-linear", train, "--model", model]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Error: Training would take about") and "--force" in told and told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Error: Training would take about") and "--force" in error and error.count("\n") == 1
     assert not Path(model).exists()
     assert main(["train", "xr-linear", train, "--model", model, "--force", "-q"]) == 0

@@ -73,7 +73,7 @@ def test_margins_become_probabilities_by_what_the_loss_makes_of_them(
     by_hand = [[max(1e-7, measure(margin, combine, loss)) for margin in row] for row in top.scores.tolist()]
     found = model.probabilities(top).scores
     np.testing.assert_allclose(found, by_hand, rtol=1e-4)
-    assert (np.diff(found) < 0).all(), "the order is kept, also beyond a margin of 1"
+    assert (np.diff(found) < 0).all(), "the order stays the same, also beyond a margin of 1"
     assert loss == "logistic" or top.scores.max() > 1
 
 
@@ -123,9 +123,9 @@ def test_rows_of_any_length_rank_alike_when_normalized() -> None:
     for model in (second, unit):
         rows = X * scale if model is second else X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
         np.testing.assert_allclose(first.rank(X, 4).scores, model.rank(rows, 4).scores, atol=1e-5)
-    told = first.explain(X[5:6] * 7, 1)
+    explanation = first.explain(X[5:6] * 7, 1)
     score = first.rank(X[5:6], 1).scores[0, 0]
-    assert told.place == 1 and told.trees[0].paths[0].steps[-1].so_far == pytest.approx(score)
+    assert explanation.place == 1 and explanation.trees[0].paths[0].steps[-1].so_far == pytest.approx(score)
 
 
 def test_hinges_have_one_power() -> None:

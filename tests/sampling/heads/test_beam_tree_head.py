@@ -130,12 +130,12 @@ def test_gradients_are_finite_differences(targets_are: str) -> None:
         gradient = parameter.grad.to_dense().flatten()
         flat = parameter.detach().view(-1)
         for at in range(0, flat.numel(), 5):
-            kept = flat[at].item()
-            flat[at] = kept + step
+            before = flat[at].item()
+            flat[at] = before + step
             above = value().item()
-            flat[at] = kept - step
+            flat[at] = before - step
             below = value().item()
-            flat[at] = kept
+            flat[at] = before
             assert gradient[at].item() == pytest.approx((above - below) / (2 * step), rel=1e-4, abs=1e-7)
 
 

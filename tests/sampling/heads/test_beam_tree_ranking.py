@@ -109,11 +109,11 @@ def test_no_queries() -> None:
 def test_the_state_carries_the_tree() -> None:
     head = made(balanced_tree(np.random.default_rng(0).permutation(40), branching=4), dtype=torch.float32)
     features, _ = batch(40, dtype=torch.float32)
-    held = io.BytesIO()
-    torch.save(head.state_dict(), held)
-    held.seek(0)
+    file = io.BytesIO()
+    torch.save(head.state_dict(), file)
+    file.seek(0)
     other = BeamTreeHead(DIM, balanced_tree(range(40), branching=4))
-    other.load_state_dict(torch.load(held, weights_only=True))
+    other.load_state_dict(torch.load(file, weights_only=True))
     assert other.tree == head.tree
     for again in (other, copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
         assert torch.equal(again.topk(features, 5).classes, head.topk(features, 5).classes)

@@ -28,7 +28,7 @@ SEVERAL = torch.tensor(
 
 
 def naive(scores: Tensor, targets: Tensor, reduction: str) -> Tensor:
-    """Cross-entropy with probabilities for targets, the rows without a positive left out."""
+    """Cross-entropy with probabilities for targets, rows without a positive skipped."""
     wanted = torch.zeros_like(scores)
     rows = targets.reshape(len(scores), -1).tolist()
     for row, labels in enumerate(rows):
@@ -36,8 +36,8 @@ def naive(scores: Tensor, targets: Tensor, reduction: str) -> Tensor:
         for label in distinct:
             wanted[row, label] = 1 / len(distinct)
     each = F.cross_entropy(scores, wanted, reduction="none")
-    kept = sum(any(label != IGNORED for label in labels) for labels in rows)
-    return {"none": each, "sum": each.sum(), "mean": each.sum() / kept}[reduction]
+    used = sum(any(label != IGNORED for label in labels) for labels in rows)
+    return {"none": each, "sum": each.sum(), "mean": each.sum() / used}[reduction]
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 23, 100, None])

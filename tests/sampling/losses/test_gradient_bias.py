@@ -149,7 +149,7 @@ def test_draws_from_the_softmax_with_the_corrected_positive_have_no_bias(n_sampl
 def test_the_sampled_loss_falls_short_by_no_more_than_the_divergence(kind: str, n_samples: int) -> None:
     """Theorem 13's first step, E[full - sampled] ≤ KL(Q ‖ P), and by Jensen's inequality no less than -ln(1 + p_y).
 
-    Draws of the target are kept there. Left out, the sum estimates the softmax's without bias, so its logarithm is
+    Draws of the target stay in there. Removed, the sum estimates the softmax's without bias, so its logarithm is
     too small in the mean.
     """
     model = trained()

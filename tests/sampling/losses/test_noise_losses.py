@@ -34,19 +34,19 @@ def log_sigmoid(x: float) -> float:
 
 def nce_reference(s: dict[int, float], y: int, drawn: list[int], q: Callable[[int], float], others: set[int], **o: Any):
     log_z = math.log(N) if o.get("log_normalizer") is None else o["log_normalizer"]
-    kept = [j for j in drawn if o.get("accidental", "keep") == "keep" or j not in others]
+    used = [j for j in drawn if o.get("accidental", "keep") == "keep" or j not in others]
     total = -log_sigmoid(s[y] - log_z - math.log(len(drawn) * q(y)))
-    return total - sum(log_sigmoid(math.log(len(drawn) * q(j)) + log_z - s[j]) for j in kept)
+    return total - sum(log_sigmoid(math.log(len(drawn) * q(j)) + log_z - s[j]) for j in used)
 
 
 def negative_sampling_reference(s, y, drawn, q, others, **o):
-    kept = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
-    return -log_sigmoid(s[y]) - sum(log_sigmoid(-s[j]) for j in kept)
+    used = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
+    return -log_sigmoid(s[y]) - sum(log_sigmoid(-s[j]) for j in used)
 
 
 def black_out_reference(s, y, drawn, q, others, **o):
-    kept = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
-    weighted = [math.exp(s[j]) / q(j) for j in kept]
+    used = [j for j in drawn if o.get("accidental", "remove") == "keep" or j not in others]
+    weighted = [math.exp(s[j]) / q(j) for j in used]
     first = math.exp(s[y]) / q(y)
     total = first + sum(weighted)
     return -math.log(first / total) - sum(math.log(1.0 - w / total) for w in weighted)
@@ -169,8 +169,8 @@ def test_ignored_queries_and_reductions(kind: Any) -> None:
     assert float(values["sum"]) == pytest.approx(float(values["none"].sum()), rel=1e-6)
     assert float(values["mean"]) == pytest.approx(float(values["none"].sum()) / 4, rel=1e-6)
     torch.manual_seed(2)
-    kept = targets.reshape(-1) != IGNORED
-    alone = kind(Uniform(N), DRAWS, reduction="sum")(queries[kept], table, targets.reshape(-1)[kept])
+    used = targets.reshape(-1) != IGNORED
+    alone = kind(Uniform(N), DRAWS, reduction="sum")(queries[used], table, targets.reshape(-1)[used])
     assert float(alone) == float(values["sum"])
     other = kind(Uniform(N), DRAWS, ignore_index=-1)(queries, table, torch.full((BATCH,), -1))
     assert float(other) == 0.0

@@ -332,14 +332,14 @@ def test_queries_with_more_dimensions() -> None:
 
 def test_distinct_positives_and_hits() -> None:
     wanted = positives(TARGETS["several"], IGNORED)
-    kept = [sorted(row[mask].tolist()) for row, mask in zip(wanted.ids, wanted.present, strict=True)]
-    assert kept == [[1, 3], [0], [2, 7, 8], [3, 5]]
-    assert all(set(row.tolist()) == set(labels) for row, labels in zip(wanted.ids, kept, strict=True))
+    known = [sorted(row[mask].tolist()) for row, mask in zip(wanted.ids, wanted.present, strict=True)]
+    assert known == [[1, 3], [0], [2, 7, 8], [3, 5]]
+    assert all(set(row.tolist()) == set(labels) for row, labels in zip(wanted.ids, known, strict=True))
     assert wanted.present[:, 0].all()
     assert wanted.shares.sum(dim=1).tolist() == pytest.approx([1, 1, 1, 1])
     hits = accidental_hits(DRAWS, wanted)
-    assert hits.tolist() == [[k in labels for k in row] for row, labels in zip(DRAWS.tolist(), kept, strict=True)]
-    assert accidental_hits(DRAWS[0], wanted).tolist() == [[k in labels for k in DRAWS[0].tolist()] for labels in kept]
+    assert hits.tolist() == [[k in labels for k in row] for row, labels in zip(DRAWS.tolist(), known, strict=True)]
+    assert accidental_hits(DRAWS[0], wanted).tolist() == [[k in labels for k in DRAWS[0].tolist()] for labels in known]
 
 
 def test_the_same_seed_gives_the_same_loss() -> None:

@@ -92,8 +92,8 @@ def test_wrong_kinds_of_things(name: str) -> None:
         ((queries, table, targets.to("meta")), r"must be on one device. .* on cpu, cpu, meta\."),
         ((queries, table, targets, bias.to("meta")), r"must be on one device. .* on cpu, cpu, cpu, meta\."),
     ]
-    for given, told in wrong:
-        with pytest.raises(DataError, match=told):
+    for given, message in wrong:
+        with pytest.raises(DataError, match=message):
             loss(*given)
 
 
@@ -122,10 +122,10 @@ def test_counts_that_are_none(counts: Any) -> None:
 @pytest.mark.parametrize("learning", ["path", "own"])
 def test_candidates_for_other_classes_or_dimensions(learning: str) -> None:
     queries, table, targets = problem()
-    for rows, dim, told in [(N, DIM + 1, r"\(30, 7\)"), (N - 5, DIM, r"\(25, 6\)"), (N + 5, DIM, r"\(35, 6\)")]:
+    for rows, dim, message in [(N, DIM + 1, r"\(30, 7\)"), (N - 5, DIM, r"\(25, 6\)"), (N + 5, DIM, r"\(35, 6\)")]:
         loss = CANELoss(subsets(learning=learning), Uniform(rows))
         sentence = (
-            rf"given to FrequencySubsets must have the shape \(30, 6\), which it was made for. Got {told} instead"
+            rf"given to FrequencySubsets must have the shape \(30, 6\), which it was made for. Got {message} instead"
         )
         with pytest.raises(DataError, match=sentence):
             loss(torch.zeros(4, dim), torch.zeros(rows, dim), torch.zeros(4, dtype=torch.int64))
@@ -151,13 +151,13 @@ def test_joint_learning_looks_at_its_table() -> None:
     queries, table, _ = problem()
     sampler.refresh(table)
     assert sampler.learning_loss(queries, table).isfinite()
-    for wrong, told in [
+    for wrong, message in [
         (table[:10], r"given to MIDX.learning_loss must have the shape \(30, 6\). Got \(10, 6\) instead"),
         (table[:, :3], r"must have the shape \(30, 6\). Got \(30, 3\) instead"),
         (table.long(), "floating dtype"),
         (nn.Embedding(N, DIM), "give its .weight"),
     ]:
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             sampler.learning_loss(queries, wrong)
 
 

@@ -113,7 +113,7 @@ def test_exact_midx_is_the_softmax_whatever_the_codebooks(quantizer: str, n_code
     ],
 )
 @pytest.mark.parametrize("shared", [False, True])
-def test_draws_come_as_often_as_told(
+def test_draws_come_as_often_as_their_probabilities_say(
     kind: type[MIDX] | type[ExactMIDX], parameters: dict[str, object], shared: bool
 ) -> None:
     torch.manual_seed(4)

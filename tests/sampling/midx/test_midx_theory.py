@@ -1,4 +1,4 @@
-"""The distributions of the MIDX paper, held against the samplers (numbers of equations and theorems are the paper's).
+"""The distributions of the MIDX paper, compared with the samplers (numbers of equations and theorems are the paper's).
 
 The exact values are in ``theory_reference.py``; the gradients are in ``test_gradient_bias.py``.
 """

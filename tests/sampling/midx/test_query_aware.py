@@ -78,8 +78,8 @@ def test_draws_are_as_frequent_as_they_say(n_codebooks: int, native: bool) -> No
         counts = np.bincount(ids.numpy(), minlength=40)
         many = expected >= 5
         seen, hoped = np.append(counts[many], counts[~many].sum()), np.append(expected[many], expected[~many].sum())
-        kept = hoped > 0
-        assert stats.chisquare(seen[kept], hoped[kept] * seen.sum() / hoped[kept].sum()).pvalue > 1e-4
+        possible = hoped > 0
+        assert stats.chisquare(seen[possible], hoped[possible] * seen.sum() / hoped[possible].sum()).pvalue > 1e-4
 
 
 @given(
@@ -187,7 +187,7 @@ def test_codewords_trained_beside_the_model_cannot_be_made_for_queries() -> None
 
 
 @pytest.mark.parametrize("parameters", [{"query_aware": True}, {"learnable": True}])
-def test_queries_of_an_evaluation_are_not_kept(parameters: dict[str, bool]) -> None:
+def test_queries_of_an_evaluation_are_not_stored(parameters: dict[str, bool]) -> None:
     sampler = MIDX(30, 4, n_codewords=4, **parameters)  # type: ignore[arg-type]
     sampler.refresh(embeddings(30, 4))
     assert sampler.recent is not None

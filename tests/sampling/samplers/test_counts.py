@@ -31,7 +31,7 @@ def test_every_form_gives_the_same(values: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ([1, 2], r"shape \(2,\)"),
         ([[1, 2, 3]], r"shape \(1, 3\)"),
@@ -48,10 +48,10 @@ def test_every_form_gives_the_same(values: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("sampler", [Unigram, InBatch])
-def test_wrong_counts_are_refused_in_a_sentence(sampler: Any, values: Any, told: str) -> None:
+def test_wrong_counts_are_refused_in_a_sentence(sampler: Any, values: Any, message: str) -> None:
     if values is None and sampler is InBatch:
         pytest.skip("None means that InBatch estimates")
-    with pytest.raises(DataError, match=told) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         sampler(3, values)
     assert f"'counts' of {sampler.__name__} must be 3 numbers in [0, inf)" in str(caught.value)
 
