@@ -88,10 +88,9 @@ def _set_device(model: Estimator, device: str) -> bool:
 
 def check_kind(model: Any, folder: str, source: TextInput | MatrixInput) -> None:
     """Refuse a matrix for a model over text, and text for a model over matrices."""
-    if model.takes_texts and not source.is_text:
-        raise DataError(f"The model in {folder!r} takes text, but {source.name} is {source.words}.")
-    if not model.takes_texts and source.is_text:
-        raise DataError(f"The model in {folder!r} takes matrices, but {source.name} is {source.words}.")
+    if model.takes_texts != source.is_text:
+        taken = "text" if model.takes_texts else "matrices"
+        raise DataError(f"The model in {folder!r} takes {taken}, but {source.name} is {source.words}.")
 
 
 def rank_blocks(

@@ -137,6 +137,14 @@ class Task(Parameterized, Job):
     usual_negatives = 1000
     data_names: ClassVar[tuple[str, ...]] = ()
 
+    def __post_init__(self) -> None:
+        self.check_params()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make what is trained, and its optimisers, of checked parameters."""
+        raise TypeError(f"{type(self).__name__} is abstract: it prepares nothing.")
+
     def make_objective(
         self, n_classes: int, dim: int, counts: np.ndarray[Any, Any], centers: Callable[[], Any]
     ) -> ClassObjective:

@@ -111,8 +111,7 @@ class ExtremeClassification(Task):
     cutoffs = (1, 3, 5)
     data_names = ("features", "labels", "validation", "test", "device")
 
-    def __post_init__(self) -> None:
-        self.check_params()
+    def _prepare(self) -> None:
         self._take_data()
         self._make_network()
 

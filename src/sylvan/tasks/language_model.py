@@ -123,10 +123,6 @@ class LanguageModel(Task):
     usual_negatives = 20
     data_names = ("corpus", "device")
 
-    def __post_init__(self) -> None:
-        self.check_params()
-        self._prepare()
-
     def _prepare(self) -> None:
         n_words = len(self.corpus.words)
         with torch.random.fork_rng():

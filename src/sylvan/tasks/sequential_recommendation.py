@@ -132,10 +132,6 @@ class SequentialRecommendation(Task):
     usual_negatives = 90
     data_names = ("sequences", "device")
 
-    def __post_init__(self) -> None:
-        self.check_params()
-        self._prepare()
-
     def _prepare(self) -> None:
         data = self.sequences
         self._checksum = checksum(data.offsets, data.ids, any_integer=True)
@@ -248,10 +244,8 @@ class SequentialRecommendation(Task):
             row[: len(ids[-most:])] = ids[-most:]
         self.module.eval()
         queries = self.encoder_.last(self._on_device(rows))
-        spare = max((len(set(ids)) for ids in known), default=0) if self.exclude_seen else 0
+        seen = [set(ids) if self.exclude_seen else set() for ids in known]
+        spare = max(map(len, seen), default=0)
         top = self._objective.top_classes(queries, self.encoder_.class_embeddings, k + spare).labels.tolist()
-        best = (
-            [i for i in best if i >= 0 and not (self.exclude_seen and i in set(ids))][:k]
-            for best, ids in zip(top, known, strict=True)
-        )
+        best = ([i for i in row if i >= 0 and i not in own][:k] for row, own in zip(top, seen, strict=True))
         return [[names[i] for i in row] for row in best]

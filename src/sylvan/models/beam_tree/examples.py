@@ -57,7 +57,7 @@ class Classes:
         """Whether these are the same classes in the same order."""
         return self.n == other.n and np.array_equal(self.array, other.array)
 
-    def find(self, y: Any, *, name: str = "y", owner: str | None = None) -> Ids:
+    def find(self, y: Any, *, owner: str | None = None) -> Ids:
         """The id of each row's class; -1 for one that isn't here, or a DataError where there is an ``owner``.
 
         Raises
@@ -65,7 +65,7 @@ class Classes:
         DataError
             For anything but one class a row.
         """
-        given, ids = classes_of(y, name=name)
+        given, ids = classes_of(y)
         if given.vocabulary is None and given.values is None and self.values is None and self.vocabulary is None:
             numbers_ = ids.astype(np.int64)
         else:
@@ -74,7 +74,7 @@ class Classes:
         if owner is not None and missing.any():
             row = int(np.argmax(missing))
             raise DataError(
-                f"{name} holds class {given.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
+                f"y holds class {given.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
                 f"{self.n} classes that it was given first: partial_fit adds none. fit learns anew with all of them."
             )
         return np.where(missing, -1, numbers_).astype(np.int32)

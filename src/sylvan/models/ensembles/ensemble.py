@@ -284,8 +284,7 @@ class Ensemble(Estimator):
             When the arrays are malformed or hold no label that a member knows.
         """
         self._need_fit("fit_weights")
-        X = self._checked(X)
-        n_rows = len(X) if self.takes_texts else X.shape[0]
+        X, n_rows = self._checked(X)
         if self.vocabulary_ is not None and (self.takes_texts or rows_of_names(Y) is not None):
             names, Y = encode_labels(Y)
             known = (self.vocabulary_.get(name) for name in names)
@@ -353,8 +352,7 @@ class Ensemble(Estimator):
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         jobs = resolve_jobs(self.n_jobs)
         self._need_options(options)
-        X = self._checked(X)
-        n_rows = len(X) if self.takes_texts else X.shape[0]
+        X, n_rows = self._checked(X)
         filters = member_filters(self._filter(allowed, denied, n_rows), self._ids)
         asked = np.flatnonzero(self.weights_ > 0).tolist()
         tops = [self._member_top(number, X, {**options, **filters(number)}) for number in asked]
@@ -374,10 +372,13 @@ class Ensemble(Estimator):
         of_members = [name for member in self.members for name in member.rank_options()]
         return list(dict.fromkeys([*super().rank_options(), *of_members]))
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any) -> tuple[Any, int]:
+        """Rows as the members take them, and their number."""
         if self.takes_texts:
-            return check_texts(X)
-        return self._features(X)
+            X = check_texts(X)
+            return X, len(X)
+        X = self._features(X)
+        return X, X.shape[0]
 
     def _member_top(self, number: int, X: Any, options: Mapping[str, Any]) -> TopK:
         """A member's candidates with their probabilities, in the ensemble's label ids."""

@@ -24,6 +24,9 @@ from sylvan.weights import ClusterRows, ClusterWeights
 
 __all__ = ["LabelLayer", "LinearStart", "dense_rows", "dense_table", "squared_hinge", "table_weights", "upper_tree"]
 
+Float32 = npt.NDArray[np.float32]
+_COMBINE = "l3_hinge"
+
 
 class LabelLayer(Parameterized, nn.Module):
     """One vector and one bias a node; a step reads and changes those of its candidates only.
@@ -129,7 +132,6 @@ def table_weights(
     *,
     n_features: int | None = None,
     first: int = 0,
-    weight_dtype: str = "float32",
 ) -> ClusterWeights:
     """A table as the weights of a linear layer, which the beam search reads.
 
@@ -141,7 +143,6 @@ def table_weights(
     n_features, first : int
         The table's dimensions are features ``first`` to ``first + dim - 1`` of ``n_features``: where embeddings stand
         beside other features. By default they are all there is.
-    weight_dtype : {"uint8", "float16", "float32"}
 
     Returns
     -------
@@ -169,11 +170,7 @@ def table_weights(
             )
         )  # fmt: skip
     width = first + table.shape[1] if n_features is None else n_features
-    return ClusterWeights.from_clusters(clusters, np.ascontiguousarray(child_offsets, np.int64), width, weight_dtype)
-
-
-Float32 = npt.NDArray[np.float32]
-_COMBINE = "l3_hinge"
+    return ClusterWeights.from_clusters(clusters, np.ascontiguousarray(child_offsets, np.int64), width, "float32")
 
 
 def upper_tree(tree: LabelTree, layer: int) -> LabelTree:
