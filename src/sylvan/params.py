@@ -296,7 +296,7 @@ class Parameterized:
         return self
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Hold every declared constraint, those of parameters that have parameters too.
+        """Check every declared constraint, also those of parameters that have parameters.
 
         Raises
         ------

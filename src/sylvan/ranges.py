@@ -189,7 +189,7 @@ class Instance(Constraint):
 
 
 def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") -> None:
-    """Hold the parameter ``name`` (of ``owner``, a class) to its range.
+    """Check the parameter ``name`` (of ``owner``, a class) against its range.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") 
 
 
 def check_values(ranges: Mapping[str, Constraint], owner: str = "", /, **values: Any) -> None:
-    """Hold each of ``values`` to the range of its name, where there is one, as :func:`check_value` does."""
+    """Check each of ``values`` against the range of its name, where there is one, as :func:`check_value` does."""
     for name, value in values.items():
         if name in ranges:
             check_value(name, value, ranges[name], owner)

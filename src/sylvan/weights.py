@@ -155,7 +155,7 @@ class ClusterWeights:
         """What :meth:`to_arrays` stored.
 
         The sizes of all arrays and the offsets of the clusters are verified here. The starts, keys, lengths and
-        child numbers inside a cluster are held against these by the kernels wherever they use them, so that a
+        child numbers inside a cluster are compared with these by the kernels wherever they use them, so that a
         mapped model of any size opens in milliseconds.
 
         Raises

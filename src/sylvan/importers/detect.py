@@ -74,7 +74,7 @@ def import_model(folder: str | os.PathLike[str], library: str | None = None, **o
     ----------
     folder : path
     library : {"libpecos", "omikuji", "napkinxc"}, optional
-        Told by the files in the folder by default.
+        By default it is recognised by the files in the folder.
     **options
         Those of the importer, such as ``weight_dtype="uint8"``.
 

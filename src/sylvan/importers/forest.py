@@ -100,7 +100,7 @@ def build_model(
     first = model.rankers_[0].tree
     model.branching = max([2, *(int(np.diff(layer).max()) for layer in first.child_offsets[:-1])])
     model.max_leaf = int(first.cluster_sizes.max())
-    model.n_rows_ = 0  # no such library notes down how often a label was seen
+    model.n_rows_ = 0  # no such library stores how often a label was seen
     model.label_counts_ = np.zeros(n_labels, np.int64)
     model.n_features_, model.n_labels_ = n_features, n_labels
     return model

@@ -93,7 +93,7 @@ def from_omikuji(
     folder : path
         With ``settings.json`` and ``tree0.cbor``, ``tree1.cbor``, …, as omikuji 0.4 and 0.5 write them.
     n_labels : int, optional
-        How many labels there are; omikuji doesn't note it down, and by default the last label of a tree is the last
+        How many labels there are; omikuji doesn't store it, and by default the last label of a tree is the last
         of all. A label that stands in no tree gets a score of 0.
     weight_dtype : {"float32", "float16", "uint8"}, default "float32"
         ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large.
@@ -183,7 +183,7 @@ class _Tree:
         )
 
     def _children(self, node: Any, number: int) -> list[tuple[Any, int]]:
-        """Notes down one node's children; those that have children themselves."""
+        """Adds one node's children; returns those that have children themselves."""
         kind, body = self._variant(node, ("Branch", "Leaf"), "a tree's node")
         below = body.get("children" if kind == "Branch" else "labels")
         if kind == "Leaf":

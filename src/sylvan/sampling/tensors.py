@@ -36,7 +36,7 @@ def without_gradient(function: _Function) -> _Function:
 
 
 def need_tensor(value: Any, what: str) -> None:
-    """Hold that ``value`` is a tensor.
+    """Check that ``value`` is a tensor.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ def need_tensor(value: Any, what: str) -> None:
 
 
 def need_floats(value: Any, what: str) -> None:
-    """Hold that ``value`` is a tensor of real floating numbers."""
+    """Check that ``value`` is a tensor of real floating numbers."""
     need_tensor(value, what)
     if not value.is_floating_point():
         raise DataError(f"{what} must be of a floating dtype. Got {value.dtype} instead.")
 
 
 def need_integers(value: Any, what: str) -> None:
-    """Hold that ``value`` is a tensor of integers."""
+    """Check that ``value`` is a tensor of integers."""
     need_tensor(value, what)
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
         raise DataError(f"{what} must be of an integer dtype. Got {value.dtype} instead.")

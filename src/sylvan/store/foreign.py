@@ -133,7 +133,7 @@ def _chunks(source: bytes | str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def check_file(stream: BinaryIO, path: str, entry: FileEntry, checked: bool) -> None:
-    """Hold an open file against the manifest: its size, and its checksum when ``checked``.
+    """Compare an open file with the manifest: its size, and its checksum when ``checked``.
 
     Raises
     ------

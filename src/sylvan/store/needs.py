@@ -58,6 +58,14 @@ def need_kind(state: State, kind: str, version: int = 1) -> None:
         _refuse(state, manifest.NAME, f"the version of {kind} must be an int from 1, not {state.version}")
 
 
+def _stored(state: State, name: str) -> npt.NDArray[Any]:
+    """The array ``name``, whatever it holds."""
+    array = state.arrays.get(name)
+    if array is None:
+        _refuse(state, manifest.NAME, f"the {state.kind} needs an array {name!r}")
+    return array
+
+
 def need_array(
     state: State, name: str, dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...], shape: Sequence[int | None]
 ) -> npt.NDArray[Any]:
@@ -68,9 +76,7 @@ def need_array(
     ModelError
         When it is missing or of another dtype or shape.
     """
-    array = state.arrays.get(name)
-    if array is None:
-        _refuse(state, manifest.NAME, f"the {state.kind} needs an array {name!r}")
+    array = _stored(state, name)
     wanted = [np.dtype(one) for one in (dtype if isinstance(dtype, tuple) else (dtype,))]
     if array.dtype not in wanted:
         words = " or ".join(str(one) for one in wanted)
@@ -82,21 +88,15 @@ def need_array(
     return array
 
 
-def need_offsets(
-    state: State,
-    name: str,
-    total: int | None = None,
-    length: int | None = None,
-    dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...] = np.int64,
-) -> npt.NDArray[Any]:
-    """Offsets of consecutive runs: at least one entry, from 0, never falling, ending at ``total``.
+def need_offsets(state: State, name: str, total: int | None = None, length: int | None = None) -> npt.NDArray[np.int64]:
+    """Offsets of consecutive runs, int64: at least one entry, from 0, never falling, ending at ``total``.
 
     Raises
     ------
     ModelError
         Also when the array is missing or of another dtype.
     """
-    array = need_array(state, name, dtype, (length,))
+    array = need_array(state, name, np.int64, (length,))
     if array.size == 0:
         _refuse_array(state, name, "must hold at least one offset")
     if array[0] != 0:
@@ -121,11 +121,9 @@ def need_range(
 
     Without ``dtype`` and ``shape`` the array is taken as it is.
     """
-    array = state.arrays.get(name)
-    if array is None or dtype is not None or shape is not None:
-        result = array.dtype if dtype is None and array is not None else np.float32 if dtype is None else dtype
-        ndim = array.ndim if array is not None else 0
-        array = need_array(state, name, result, (None,) * ndim if shape is None else shape)
+    array = _stored(state, name)
+    dtype, shape = array.dtype if dtype is None else dtype, (None,) * array.ndim if shape is None else shape
+    need_array(state, name, dtype, shape)
     if array.size:
         least, most = array.min(), array.max()
         if not (least >= low and most <= high):
@@ -147,9 +145,7 @@ def need_rising(
 
 def need_finite(state: State, name: str) -> npt.NDArray[Any]:
     """The array ``name`` without NaN or infinity."""
-    array = state.arrays.get(name)
-    if array is None:
-        _refuse(state, manifest.NAME, f"the {state.kind} needs an array {name!r}")
+    array = _stored(state, name)
     # min and max carry a NaN through and keep an infinity: two passes without a temporary.
     if array.size and array.dtype.kind == "f":
         least, most = array.min(), array.max()

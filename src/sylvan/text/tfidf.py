@@ -330,7 +330,7 @@ class TfidfVectorizer(Parameterized):
         return Csr(indptr, indices, data, (len(documents), len(terms)))
 
     def _check_once(self) -> None:
-        """Hold the constraints that matter here, unless nothing changed: one query is short."""
+        """Check the parameters that matter here, unless nothing changed: one query is short."""
         values = [getattr(self, name) for name in _TRANSFORM_PARAMS]
         if values != getattr(self, "_checked", None):
             self.check_params(_TRANSFORM_PARAMS)

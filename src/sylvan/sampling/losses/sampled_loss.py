@@ -28,7 +28,7 @@ class SampledLoss(ClassLoss):
     shared: bool = False
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Hold every declared constraint, and that there are at least as many classes as samples.
+        """Check every declared constraint, and that there are at least as many classes as samples.
 
         Raises
         ------

@@ -212,7 +212,7 @@ class Sampler(Parameterized, nn.Module):
         self._draws_since_refresh = 0
 
     def observe(self, targets: Tensor) -> None:
-        """Told by a loss, before it draws, which classes the batch is about, shape (batch,); most don't listen."""
+        """Take note of a batch's targets (batch,): losses call it before they draw, and most samplers ignore it."""
 
     # What a sampler writes. Queries are checked; ids have the shape (batch, m).
 
