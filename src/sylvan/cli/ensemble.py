@@ -60,12 +60,11 @@ def _fit_weights(joined: Any, path: str, given: dict[str, Any]) -> None:
     """Choose the weights for the labelled rows of a file."""
     import scipy.sparse as sp
 
-    from sylvan.cli.io.inputs import TextInput, open_input
-    from sylvan.cli.saved import check_kind
+    from sylvan.cli.io.inputs import TextInput
+    from sylvan.cli.saved import input_for
     from sylvan.parallel import quiet
 
-    source = open_input(path, given, joined)
-    check_kind(joined, "the ensemble", source)
+    source = input_for(joined, "the ensemble", path, given)
     with quiet(given["quiet"]):
         if isinstance(source, TextInput):
             blocks = list(source.blocks(True))

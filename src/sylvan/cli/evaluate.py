@@ -56,9 +56,8 @@ def command(
       sylvan evaluate runs/m X.tst.npz --labels Y.tst.npz -k 1,3,5,10 --json result.json
       sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
     """
-    from sylvan.cli.io.inputs import open_input
     from sylvan.cli.measure import measure
-    from sylvan.cli.saved import check_kind, load_model
+    from sylvan.cli.saved import input_for, load_model
     from sylvan.cli.shown.figure import CURVES_TO, check_figures, draw_evaluation
     from sylvan.cli.shown.report import metric_table, slice_table
     from sylvan.data.streams import open_write
@@ -66,8 +65,7 @@ def command(
 
     check_figures(figures)
     loaded = load_model(model, settings, given["threads"], given["device"])
-    source = open_input(test, given, loaded)
-    check_kind(loaded, model, source)
+    source = input_for(loaded, model, test, given)
     with quiet(given["quiet"]):
         depth = CURVES_TO if figures else 0
         result = measure(loaded, source, at, propensity_a, propensity_b, depth, filter_labels)

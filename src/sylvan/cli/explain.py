@@ -73,8 +73,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
 
 def _asked(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
     """The one row that is meant, as the model takes it."""
-    from sylvan.cli.io.inputs import open_input
-    from sylvan.cli.saved import check_kind
+    from sylvan.cli.saved import input_for
 
     if given["text"] is not None:
         if path is not None:
@@ -82,8 +81,7 @@ def _asked(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> 
         if not model.takes_texts:
             raise DataError(f"--text is for models over text, but the model in {folder!r} takes matrices.")
         return [given["text"]]
-    source = open_input(path or "-", {**given, "labels": None}, model)
-    check_kind(model, folder, source)
+    source = input_for(model, folder, path or "-", {**given, "labels": None})
     return _row(source, given["row"], model)
 
 
@@ -129,12 +127,9 @@ def _examples(model: Any, folder: str, given: dict[str, Any]) -> Any:
     """Training rows and their labels, or a saved model that keeps them."""
     if os.path.isfile(os.path.join(given["examples"], "manifest.json")):
         return load(given["examples"])
-    from sylvan.cli.io.inputs import open_input
-    from sylvan.cli.saved import check_kind
+    from sylvan.cli.saved import input_for
 
-    source = open_input(given["examples"], {**given, "format_": None}, model, part="trn")
-    check_kind(model, folder, source)
-    return source.read()
+    return input_for(model, folder, given["examples"], {**given, "format_": None}, part="trn").read()
 
 
 def _write(explanations: list[Any], html: str | None, json_: str | None) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from sylvan import metrics, store
-from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
+from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.io.label_lists import FilteredPairs
 from sylvan.cli.io.matrices import widened
-from sylvan.cli.saved import check_kind, inner_of, rank_blocks
+from sylvan.cli.saved import inner_of, input_for, rank_blocks
 from sylvan.cli.shown.card import MEASURED
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.errors import DataError
@@ -234,8 +234,7 @@ def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput |
         return None
     if path == "-" == given["train"]:
         raise DataError("stdin can't be both the training file and the --test file.")
-    source = open_input(path, {**given, "labels": given["test_labels"], "format_": None}, model, part="tst")
-    check_kind(model, given["folder"], source)
+    source = input_for(model, given["folder"], path, {**given, "labels": given["test_labels"], "format_": None})
     if isinstance(source, MatrixInput):
         source.read_labels()
     elif source.format == "lines":

@@ -66,10 +66,9 @@ def command(
       sylvan predict runs/m test.jsonl --precision 0.9 -o sure.jsonl
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
     """
-    from sylvan.cli.io.inputs import open_input
     from sylvan.cli.io.label_lists import read_lists
     from sylvan.cli.io.outputs import open_predictions
-    from sylvan.cli.saved import check_kind, inner_of, load_model, rank_blocks
+    from sylvan.cli.saved import inner_of, input_for, load_model, rank_blocks
     from sylvan.parallel import progress, quiet
 
     subjects = _subjects(given)
@@ -82,8 +81,7 @@ def command(
     if rule is not None and inner.calibrator_ is None and not (inner.gives_probabilities or given["quiet"]):
         click.echo("The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
     lists = read_lists(loaded, allowed, denied, input_)
-    source = open_input(input_, given, loaded)
-    check_kind(loaded, model, source)
+    source = input_for(loaded, model, input_, given)
     if input_ == "-" and sys.stdin.isatty() and not given["quiet"]:
         click.echo("Reading from the terminal, one row per line, until Ctrl-D.", err=True)
     with (

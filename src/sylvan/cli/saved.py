@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from sylvan.cli.config import Config, config_of
-from sylvan.cli.io.inputs import MatrixInput, TextInput
+from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
 from sylvan.cli.options import complain, read_settings, settable_parameters
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.base import Estimator
@@ -16,7 +16,7 @@ from sylvan.models.text import TextModel
 from sylvan.store.registry import load
 from sylvan.topk import TopK
 
-__all__ = ["check_kind", "inner_of", "load_model", "rank_blocks"]
+__all__ = ["inner_of", "input_for", "load_model", "rank_blocks"]
 
 # What changes an answer without a new training; anything else would be silently without effect.
 _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail")
@@ -86,11 +86,21 @@ def _set_device(model: Estimator, device: str) -> bool:
     return any([_set_device(member, device) for member in getattr(model, "members", ())])  # noqa: C419  # all of them
 
 
-def check_kind(model: Any, folder: str, source: TextInput | MatrixInput) -> None:
-    """Refuse a matrix for a model over text, and text for a model over matrices."""
+def input_for(
+    model: Any, folder: str, path: str, given: Mapping[str, Any], part: str = "tst"
+) -> TextInput | MatrixInput:
+    """As :func:`~sylvan.cli.io.inputs.open_input`, of texts or a matrix as the model in ``folder`` takes them.
+
+    Raises
+    ------
+    DataError
+        Also for a matrix where the model is over text, and for text where it is over matrices.
+    """
+    source = open_input(path, given, model, part)
     if model.takes_texts != source.is_text:
         taken = "text" if model.takes_texts else "matrices"
         raise DataError(f"The model in {folder!r} takes {taken}, but {source.name} is {source.words}.")
+    return source
 
 
 def rank_blocks(
