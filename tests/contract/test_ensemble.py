@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from contract.data import Known
 from contract.matrices import MatrixContract
-from contract.suite import RankingContract
+from contract.texts import TextContract
 from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
 
 
@@ -29,7 +26,7 @@ class TestFittedWeights(MatrixContract):
         return Ensemble(members, weights="fit", n_jobs=params.get("n_jobs"))
 
 
-class TestTextEnsemble(RankingContract):
+class TestTextEnsemble(TextContract):
     """Words and pairs of words."""
 
     def make(self, **params: Any) -> Any:
@@ -41,13 +38,3 @@ class TestTextEnsemble(RankingContract):
             ],
             n_jobs=jobs,
         )
-
-    def inputs(self, X: np.ndarray) -> Any:
-        words = [f"word{column}" for column in range(X.shape[1])]
-        return [" ".join(word for word, n in zip(words, row, strict=True) for _ in range(round(4 * n))) for row in X]
-
-    def targets(self, data: Known) -> Any:
-        return [[f"label {label}" for label in row] for row in data.labels]
-
-    def answers(self, model: Any, top: Any) -> list[list[int]]:
-        return [[int(name.split()[1]) for name in row] for row in top.names]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
-from contract.data import Known
-from contract.suite import RankingContract
+from contract.texts import TextContract
 from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
 
 pytest.importorskip("torch")
 
 
-class _Encoded(RankingContract):
-    """Features become words that are repeated as often as they weigh, labels become names."""
+class _Encoded(TextContract):
+    """A bag of hashed words as encoder."""
 
     machine: ClassVar[dict[str, Any]] = {"device": "cpu"}
 
@@ -29,16 +27,6 @@ class _Encoded(RankingContract):
     def made(self, kind: Any, **params: Any) -> Any:
         of_ranker = {f"ranker__{name}": params.pop(name) for name in ("beam",) if name in params}
         return kind(**{**self.settings(), **params}).set_params(**of_ranker)
-
-    def inputs(self, X: np.ndarray) -> Any:
-        words = [f"word{column}" for column in range(X.shape[1])]
-        return [" ".join(word for word, n in zip(words, row, strict=True) for _ in range(round(4 * n))) for row in X]
-
-    def targets(self, data: Known) -> Any:
-        return [[f"label {label}" for label in row] for row in data.labels]
-
-    def answers(self, model: Any, top: Any) -> list[list[int]]:
-        return [[int(name.split()[1]) for name in row] for row in top.names]
 
 
 class TestFrozen(_Encoded):

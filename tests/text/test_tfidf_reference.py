@@ -127,6 +127,19 @@ def test_any_text_gives_scikit_learns_matrix(
         assert_same(ours, ours.transform(more), theirs, theirs.transform(more))
 
 
+def assert_same_as_reference(texts, **how):
+    """The terms and the matrix of the reference implementation, or its refusal of texts without a term."""
+    terms, matrix = tfidf_reference.fit_transform(texts, **how)
+    vectorizer = TfidfVectorizer(n_jobs=1, **how)
+    if not terms:
+        with pytest.raises(DataError, match="vocabulary is empty"):
+            vectorizer.fit(texts)
+        return
+    X = vectorizer.fit_transform(texts)
+    assert vectorizer.get_feature_names_out().tolist() == terms
+    np.testing.assert_allclose(X.toarray(), matrix, rtol=2e-6)
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     texts=TEXTS,
@@ -146,15 +159,7 @@ def test_any_text_gives_scikit_learns_matrix(
 )
 def test_any_text_gives_the_reference_matrix(texts, ngrams, analyzer, cjk, min_token_length, lowercase, weights):
     how = {"ngrams": ngrams, "analyzer": analyzer, "cjk": cjk, "min_token_length": min_token_length}
-    terms, matrix = tfidf_reference.fit_transform(texts, lowercase=lowercase, **how, **weights)
-    vectorizer = TfidfVectorizer(lowercase=lowercase, n_jobs=1, **how, **weights)
-    if not terms:
-        with pytest.raises(DataError, match="vocabulary is empty"):
-            vectorizer.fit(texts)
-        return
-    X = vectorizer.fit_transform(texts)
-    assert vectorizer.get_feature_names_out().tolist() == terms
-    np.testing.assert_allclose(X.toarray(), matrix, rtol=2e-6)
+    assert_same_as_reference(texts, lowercase=lowercase, **how, **weights)
 
 
 PIECES = st.sampled_from(
@@ -172,15 +177,7 @@ PIECES = st.sampled_from(
 def test_edges_of_ascii_blocks_among_others(texts, ngrams, cjk, min_token_length):
     """Kernels take 64 ASCII characters at once, also between others; runs may begin and end anywhere."""
     how = {"ngrams": ngrams, "analyzer": "word", "cjk": cjk, "min_token_length": min_token_length}
-    terms, matrix = tfidf_reference.fit_transform(texts, lowercase=True, **how)
-    vectorizer = TfidfVectorizer(n_jobs=1, **how)
-    if not terms:
-        with pytest.raises(DataError, match="vocabulary is empty"):
-            vectorizer.fit(texts)
-        return
-    X = vectorizer.fit_transform(texts)
-    assert vectorizer.get_feature_names_out().tolist() == terms
-    np.testing.assert_allclose(X.toarray(), matrix, rtol=2e-6)
+    assert_same_as_reference(texts, lowercase=True, **how)
 
 
 @pytest.mark.parametrize("name", ["eurlex57k", "gutenberg", "cpv-tenders", "clinc150"])

@@ -91,7 +91,10 @@ def test_a_given_tree_cannot_change(tmp_path: Path) -> None:
 
 
 def test_losses_without_a_tree_do_not_mind() -> None:
-    make(loss="softmax").fit(X, y).set_params(tree="random", branching=9).partial_fit(X, y)
+    model = make(loss="softmax").fit(X, y)
+    before = model.predict_proba(X)
+    model.set_params(tree="random", branching=9).partial_fit(X, y)
+    assert (model.predict_proba(X) != before).nnz  # it has learned more
 
 
 def test_no_classes_at_all() -> None:
