@@ -15,7 +15,7 @@ __all__ = ["Batches", "Ours", "contender", "plant"]
 
 TOP = 5
 BRANCHING = 10
-BLOCK = 1000  # rows whose probabilities of all classes are held at a time
+BLOCK = 1000  # rows whose probabilities of all classes are in memory at a time
 _OURS = ("loss", "n_candidates", "n_noises", "noise", "optimizer", "seed")
 
 

@@ -15,7 +15,7 @@ __all__ = ["K", "VectorSet", "exact", "load", "synthetic"]
 
 K = 10  # recall10@10
 FASHION = ("train-images-idx3-ubyte.gz", "t10k-images-idx3-ubyte.gz")
-BLOCK = 1 << 25  # products held at a time
+BLOCK = 1 << 25  # products in memory at a time
 
 
 @dataclass(frozen=True)

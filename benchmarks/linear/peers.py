@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.linear.peers --data DIR --sets eurlex57k,gutenberg,synthetic --threads 1,2 --repeats 3
 --python PEER_PYTHON``: every measurement is a process of its own, contenders take turns within each repeat, medians are
-quoted and every raw value is kept. A contender is run by the first of ``--python`` (and this interpreter, tried first)
+quoted, every raw value is stored. A contender is run by the first of ``--python`` (and this interpreter, tried first)
 that can import it; one that none can import is reported as missing.
 """
 

@@ -298,7 +298,7 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("data") / "ptb")
-    parser.add_argument("--work", type=Path, default=CACHE / "cane", help="where runs are kept")
+    parser.add_argument("--work", type=Path, default=CACHE / "cane", help="where runs are stored")
     parser.add_argument("--settings", nargs="+", default=["full", "nce", "blackout"], choices=list(settings()))
     parser.add_argument("--rates", nargs="+", type=float, default=[0.1], help="of Adagrad on the tables")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])

@@ -22,7 +22,7 @@ _KIND = "vocabulary"
 class Vocabulary(Sequence[str]):
     """An immutable list of distinct names; a name's place is its id.
 
-    Held as one array of UTF-8 bytes and one of offsets, so that a memory-mapped one of any size opens at
+    Stored as one array of UTF-8 bytes and one of offsets, so that a memory-mapped one of any size opens at
     once; the table from names to ids is built when it is first asked.
 
     Parameters
