@@ -406,3 +406,13 @@ def test_predict_names_what_a_rule_picks(call: Any, files: Any) -> None:
 def test_predict_refuses_rules(call: Any, files: Any, words: str, message: str) -> None:
     outcome = call("predict", files.matrix_model, files("X.test.npz"), *words.split())
     assert outcome.code == 2 and message in outcome.err and outcome.out == ""
+
+
+def test_a_file_of_labels_far_apart_costs_what_any_other_does(call: Any, tmp_path: Path) -> None:
+    rows = {"7": "1:1", "2000000000": "2:1", "50": "3:1"}
+    (tmp_path / "train.svm").write_text("".join(f"{label} {row}\n" * 3 for label, row in rows.items()))
+    words = [str(tmp_path / "model"), str(tmp_path / "train.svm")]
+    assert "with 3 labels" in call("train", "xr-linear", words[1], "--model", words[0]).out
+    answers = [json.loads(line)["labels"][0] for line in call("predict", *words).out.splitlines()]
+    assert answers[::3] == list(rows)
+    assert re.search(r"^P +100\.00", call("evaluate", *words).out, re.MULTILINE)

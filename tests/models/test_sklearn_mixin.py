@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, XRLinear, store
 from sylvan.errors import DataError, ModelError, UnsupportedError
+from sylvan.models.label_names import encode_numbers
 
 X = np.eye(4, dtype=np.float32).repeat(3, axis=0)
 NAMES = [row for row in (["Sea"], ["Ships", "Sea"], ["Baking"], ["Şiir"]) for _ in range(3)]
@@ -133,3 +136,44 @@ def test_no_partial_fit(model: Any) -> None:
     assert not hasattr(model, "partial_fit")
     with pytest.raises(UnsupportedError, match=r"has no partial_fit: .* Call fit with all rows\."):
         model.partial_fit(X, NAMES)
+
+
+FAR = [3, 50_000_000, 2_000_000_000, 9_783_161_484_100]  # the last is an ISBN, beyond 32 bits
+
+
+@ids
+@pytest.mark.parametrize("form", [np.array, list, lambda rows: [[number] for number in rows]])
+def test_numbers_far_apart_are_names(model: Any, form: Any, tmp_path: Path) -> None:
+    Y = form([number for number in FAR for _ in range(3)])
+    model.fit(X, Y).save(tmp_path / "model")
+    for each in (model, sylvan.load(tmp_path / "model")):
+        assert each.n_labels_ == 4 and list(each.classes_) == list(map(str, FAR))
+        assert each.score(X, Y) == 1.0
+        assert each.rank(X[::3], k=1).names == [[str(number)] for number in FAR]
+        assert each.rank(X[:1], k=4, allowed=FAR[:2]).names[0][0] == "3"
+        assert set(each.rank(X[:1], k=4, allowed=FAR[1:3]).names[0]) <= {"50000000", "2000000000"}
+        with pytest.raises(DataError, match=r"allowed holds '4', but none of the model's 4 labels has that name\."):
+            each.rank(X[:1], allowed=[4])
+
+
+def test_columns_far_apart_are_names() -> None:
+    Y = sp.csr_matrix((np.ones(12), (range(12), np.repeat([0, 7, 10**6, 2 * 10**9], 3))), (12, 2 * 10**9 + 1))
+    model = XRLinear(n_jobs=1).fit(X, Y)
+    assert model.n_labels_ == 4 and model.score(X, Y) == 1.0
+
+
+def test_ids_near_each_other_are_places() -> None:
+    assert encode_numbers([0, 1, 999_999]) is None, "a list of a million labels costs little"
+    assert encode_numbers(list(range(0, 2_000_000, 50))) is None, "one place in fifty is used"
+    assert encode_numbers([-1, 2_000_000_000]) is None and encode_numbers([1.5, 2e9]) is None
+    assert encode_numbers([]) is None and encode_numbers([[], []]) is None
+    assert XRLinear(n_jobs=1).fit(X[:2], [[0], [5]]).n_labels_ == 6
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 5, *FAR]), max_size=4), min_size=1, max_size=9))
+def test_numbers_are_encoded_as_by_hand(rows: list[list[int]]) -> None:
+    rows = [*rows, [FAR[-1]]]
+    names, matrix = encode_numbers(rows) or pytest.fail("numbers this far apart are names")
+    different = sorted({number for row in rows for number in row})
+    assert list(names) == [str(number) for number in different]
+    assert matrix.toarray().tolist() == [[float(number in row) for number in different] for row in rows]

@@ -12,6 +12,7 @@ from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
 from sylvan.cli.options import complain, read_settings, settable_parameters
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.base import Estimator
+from sylvan.models.label_names import NamedTopK
 from sylvan.models.text import TextModel
 from sylvan.store.registry import load
 from sylvan.topk import TopK
@@ -127,4 +128,5 @@ def rank_blocks(
             yield named, named.names, labels
     else:
         for X, Y in source.blocks(model.n_features_):
-            yield answer(X), None, Y
+            top = answer(X)
+            yield top, top.names if isinstance(top, NamedTopK) else None, Y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +19,14 @@ from sylvan.errors import DataError
 from sylvan.topk import TopK
 
 __all__ = [
-    "LabelNumbers", "NamedTopK", "encode_labels", "ids_of_names", "names_and_weights", "names_for", "rows_of_names",
+    "LabelNumbers", "NamedTopK", "are_numbers", "encode_labels", "encode_numbers", "ids_of_names", "names_and_weights",
+    "names_for", "numbered_labels", "numbers_far_apart", "rows_of_names",
 ]  # fmt: skip
 
+# Label ids from this on, and from this many for each different label, aren't places in a list but numbers of products
+# or books: a model of a label for each number below would fill any memory.
+_HIGH_ID, _PER_LABEL = 1 << 20, 100
+_MANY_COLUMNS = 1 << 24  # of a matrix, whose columns are meant as places unless there is no room for them
 _COMPARED = 200_000  # names among which a like one is looked for; more would take seconds
 
 
@@ -46,6 +52,8 @@ class NamedTopK(TopK):
 def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
     """``labels`` with every string replaced by its id in ``vocabulary``; ids and masks are left as they are.
 
+    Where the labels are numbers (see :func:`encode_numbers`), an int is a name too.
+
     Parameters
     ----------
     labels : list of str or int, list of such lists, or anything else
@@ -69,7 +77,8 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
     """
     if labels is None or isinstance(labels, str | bytes) or sp.issparse(labels) or not isinstance(labels, Iterable):
         return labels
-    if hasattr(labels, "dtype") and getattr(labels.dtype, "kind", "O") not in "OUS":
+    kinds = "OUSiu" if are_numbers(vocabulary) else "OUS"
+    if hasattr(labels, "dtype") and getattr(labels.dtype, "kind", "O") not in kinds:
         return labels
     listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     return [
@@ -80,6 +89,8 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
 
 
 def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
+    if isinstance(item, int | np.integer) and not isinstance(item, bool) and are_numbers(vocabulary):
+        item = str(item)
     if not isinstance(item, str):
         return item
     result = vocabulary.get(item)
@@ -187,6 +198,70 @@ def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
     names = [list(row) for row in results]
     vocabulary = Vocabulary.from_labels(names)
     return vocabulary, vocabulary.encode(names, [list(row.values()) for row in results])
+
+
+def numbers_far_apart(Y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+    """Label ids that are no places in a list but numbers of products or books, and where each row's begin; or None."""
+    if sp.issparse(Y):
+        given = validate.labels(Y)
+        return (given.indices, given.indptr) if given.shape[1] >= _MANY_COLUMNS and _sparse(given.indices) else None
+    rows = Y.tolist() if isinstance(Y, np.ndarray) and Y.dtype == object else Y
+    if not isinstance(rows, np.ndarray | list | tuple):
+        return None
+    try:
+        several = not isinstance(rows, np.ndarray) and any(hasattr(row, "__len__") for row in rows)
+        lengths = [len(row) for row in rows] if several else [1] * len(rows)
+        flat = np.asarray(list(itertools.chain.from_iterable(rows)) if several else rows)
+    except (TypeError, ValueError, OverflowError):  # no rows of numbers: whoever reads them says what is wrong
+        return None
+    return (flat, np.cumsum([0, *lengths])) if flat.ndim == 1 and _sparse(flat) else None
+
+
+def _sparse(ids: npt.NDArray[Any]) -> bool:
+    if ids.dtype.kind not in "iu" or not ids.size or ids.min() < 0 or ids.max() < _HIGH_ID:
+        return False
+    return int(ids.max()) >= _PER_LABEL * len(np.unique(ids))
+
+
+def encode_numbers(Y: Any) -> tuple[Vocabulary, sp.csr_matrix] | None:
+    """The names and the matrix of labels that are numbers far apart, such as ISBNs; None for any other labels.
+
+    Examples
+    --------
+    >>> from sylvan.models.label_names import encode_numbers
+    >>> names, matrix = encode_numbers([7, 9783161484100, 7])
+    >>> list(names), matrix.toarray().tolist()
+    (['7', '9783161484100'], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    >>> encode_numbers([0, 1, 2]) is None
+    True
+    """
+    numbers = numbers_far_apart(Y)
+    if numbers is None:
+        return None
+    flat, indptr = numbers
+    different, columns = np.unique(flat, return_inverse=True)
+    relevance = validate.labels(Y).data if sp.issparse(Y) else np.ones(len(flat), np.float32)
+    matrix = sp.csr_matrix((relevance, columns, indptr), (len(indptr) - 1, len(different)))
+    if not sp.issparse(Y):
+        matrix.sum_duplicates()
+        np.minimum(matrix.data, 1, out=matrix.data)  # a number named twice is one label
+    return Vocabulary(map(str, different.tolist())), matrix
+
+
+def numbered_labels(Y: Any, vocabulary: Vocabulary) -> sp.csr_matrix:
+    """True labels, in any of their forms, by their places among names that are numbers; unknown ones are dropped."""
+    if sp.issparse(Y) or getattr(Y, "ndim", 1) == 2:
+        matrix = validate.labels(Y)
+        rows: list[Any] = np.split(matrix.indices, matrix.indptr[1:-1])
+    else:
+        rows = [row if isinstance(row, Iterable) and not isinstance(row, str) else [row] for row in Y]
+    return vocabulary.encode(rows, unknown="ignore")
+
+
+def are_numbers(vocabulary: Vocabulary) -> bool:
+    """Whether the labels' names are numbers other than their places, so that an int means a name."""
+    n = len(vocabulary)
+    return n > 0 and vocabulary[0].isdecimal() and vocabulary[n - 1].isdecimal() and vocabulary[n - 1] != str(n - 1)
 
 
 def names_and_weights(row: Any, number: int) -> dict[str | int, float]:

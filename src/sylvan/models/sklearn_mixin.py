@@ -12,7 +12,15 @@ from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, UnsupportedError
 from sylvan.label_filter import LabelFilter
-from sylvan.models.label_names import NamedTopK, encode_labels, ids_of_names, rows_of_names
+from sylvan.models.label_names import (
+    NamedTopK,
+    are_numbers,
+    encode_labels,
+    encode_numbers,
+    ids_of_names,
+    numbered_labels,
+    rows_of_names,
+)  # fmt: skip
 from sylvan.params import Parameterized
 from sylvan.topk import TopK
 
@@ -94,6 +102,8 @@ class SklearnMixin(Parameterized):
 
     def _truth(self, Y: Any) -> Csr:
         """True labels by their ids."""
+        if self.vocabulary_ is not None and Y is not None and are_numbers(self.vocabulary_):
+            return validate.labels(numbered_labels(Y, self.vocabulary_))
         named = None if self.vocabulary_ is None else rows_of_names(Y)
         if named is None or self.vocabulary_ is None:
             return validate.labels(Y)
@@ -107,6 +117,8 @@ class SklearnMixin(Parameterized):
         vocabulary = None
         if rows_of_names(Y) is not None:
             vocabulary, Y = encode_labels(Y)
+        elif (numbered := encode_numbers(Y)) is not None:
+            vocabulary, Y = numbered
         return (*validate.pair(X, Y, owner=type(self).__name__), vocabulary)
 
     def _keep_names(self, X: Any, vocabulary: Vocabulary | None) -> None:

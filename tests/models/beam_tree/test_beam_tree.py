@@ -34,9 +34,10 @@ def same(a: BeamTreeClassifier, b: BeamTreeClassifier) -> bool:
 # ---------------------------------------- what y may be
 
 
-def test_ids_strings_and_numbers_are_one_training() -> None:
+@pytest.mark.parametrize("numbers", [[-7, -1, 0, 4, 5, 1000], [0, 3, 4, 5, 2_000_000_000, 9_783_161_484_100]])
+def test_ids_strings_and_numbers_are_one_training(numbers: Any) -> None:
     by_id, by_name = make().fit(X, y), make().fit(X, [sorted(WOODS)[i] for i in y])
-    numbers = np.array([-7, -1, 0, 4, 5, 1000])
+    numbers = np.array(numbers)
     by_number = make().fit(X, numbers[y])
     assert same(by_id, by_name) and same(by_id, by_number)
     assert by_id.predict(Q).tolist() == by_id.classes_.tolist() == list(range(6))

@@ -16,7 +16,7 @@ from sylvan import store, validate
 from sylvan.canonical import Csr, shape_text, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.label_names import rows_of_names
+from sylvan.models.label_names import numbers_far_apart, rows_of_names
 
 __all__ = ["Classes", "Examples", "classes_of", "first_classes"]
 
@@ -120,8 +120,8 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     ----------
     y : array-like of shape (n,), list of lists of one, or matrix of shape (n, n_classes)
         Ints from 0 are ids: every one up to the highest is a class, in whatever rows there are. Strings are names, and
-        ints some of which are negative are numbers: what occurs is a class, in sorted order. A matrix has a column for
-        each class and one entry in each row.
+        ints some of which are negative, or which are far apart, are numbers: what occurs is a class, in sorted order.
+        A matrix has a column for each class and one entry in each row.
 
     Returns
     -------
@@ -150,6 +150,8 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
         return Classes(len(vocabulary), vocabulary), np.array([number_of[word] for word in words], np.int32)
     _refuse_mixed(y, name)
     numbered = _negative(y, name)
+    if numbered is None and (apart := numbers_far_apart(y)) is not None and (np.diff(apart[1]) == 1).all():
+        numbered = apart[0]
     if numbered is not None:
         values, ids = np.unique(numbered, return_inverse=True)
         return Classes(len(values), None, values), ids.astype(np.int32)
