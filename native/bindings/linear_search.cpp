@@ -99,28 +99,29 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   self->codebook = codebook;
 }
 
-sylvan::Combine combine_of(int number) {
-  need(number >= 0 && number <= 2, "no such way to combine scores");
-  return static_cast<sylvan::Combine>(number);
+sylvan::Rule rule_of(int combine, float power, float share) {
+  need(combine >= 0 && combine <= 2, "no such way to combine scores");
+  need(share >= 0.0f && share <= 1.0f, "a share must be in [0, 1]");
+  return {static_cast<sylvan::Combine>(combine), power, share};
 }
 
 void search(const Layer& layer, In<int64_t> indptr, In<int32_t> indices, In<float> values, int64_t first,
             int64_t last, Out2<int32_t> from_nodes, Out2<float> from_scores, int combine, float power,
-            Out2<int32_t> to_nodes, Out2<float> to_scores) {
+            float share, Out2<int32_t> to_nodes, Out2<float> to_scores) {
   const sylvan::SparseRows query = rows_of(indptr, indices, values, first, last);
   const int64_t from_width = from_nodes.shape(1), to_width = to_nodes.shape(1);
   need(from_width >= 1 && to_width >= 1 && static_cast<int64_t>(from_nodes.shape(0)) >= last &&
            static_cast<int64_t>(to_nodes.shape(0)) >= last && from_scores.size() == from_nodes.size() &&
            to_scores.size() == to_nodes.size(),
        "the beams and the rows disagree");
-  const sylvan::Combine how = combine_of(combine);
+  const sylvan::Rule rule = rule_of(combine, power, share);
   bool done = false;
   {
     nb::gil_scoped_release release;
     done = sylvan::search_layer(
         layer.view, query,
-        {from_width, from_nodes.data() + first * from_width, from_scores.data() + first * from_width}, how,
-        power, nullptr, nullptr,
+        {from_width, from_nodes.data() + first * from_width, from_scores.data() + first * from_width}, rule,
+        nullptr, nullptr,
         {to_width, to_nodes.data() + first * to_width, to_scores.data() + first * to_width});
   }
   if (!done) throw std::bad_alloc();
@@ -147,8 +148,8 @@ bool rank_listed(const sylvan::TreeSearch& search, const sylvan::SparseRows& que
 
 void rank(const nb::typed<nb::list, Layer>& layers, In<int64_t> indptr, In<int32_t> indices, In<float> values,
           int64_t first, int64_t last, int64_t beam, const std::vector<int>& combine, float power,
-          In<int32_t> leaf_labels, int64_t n_copies, bool exponentiate, Out2<int32_t> out_labels,
-          Out2<float> out_scores, const Paths* paths, const Listed* listed) {
+          const std::vector<float>& shares, In<int32_t> leaf_labels, int64_t n_copies, bool exponentiate,
+          Out2<int32_t> out_labels, Out2<float> out_scores, const Paths* paths, const Listed* listed) {
   const sylvan::SparseRows query = rows_of(indptr, indices, values, first, last);
   sylvan::TreeSearch search{};
   int64_t n_nodes = 1;
@@ -159,14 +160,14 @@ void rank(const nb::typed<nb::list, Layer>& layers, In<int64_t> indptr, In<int32
     n_nodes = search.layers.back()->n_nodes;
   }
   const int64_t k = out_labels.shape(1);
-  need(!search.layers.empty() && combine.size() == search.layers.size() && size(leaf_labels) == n_nodes,
+  need(!search.layers.empty() && combine.size() == search.layers.size() && shares.size() == combine.size() &&
+           size(leaf_labels) == n_nodes,
        "the layers disagree");
   need(beam >= 1 && k >= 1 && n_copies >= 1 && out_scores.shape(1) == out_labels.shape(1) &&
            static_cast<int64_t>(out_labels.shape(0)) >= last &&
            static_cast<int64_t>(out_scores.shape(0)) >= last,
        "the outputs and the rows disagree");
-  for (const int how : combine) search.combine.push_back(combine_of(how));
-  search.power = power;
+  for (size_t t = 0; t < combine.size(); ++t) search.rules.push_back(rule_of(combine[t], power, shares[t]));
   search.beam = beam;
   search.leaf_labels = leaf_labels.data();
   search.n_copies = n_copies;
@@ -222,12 +223,12 @@ void bind_linear_search(nb::module_& m) {
   m.def("search_layer", &search, nb::arg("layer"), nb::arg("indptr").noconvert(),
         nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"),
         nb::arg("from_nodes").noconvert(), nb::arg("from_scores").noconvert(), nb::arg("combine"),
-        nb::arg("power"), nb::arg("to_nodes").noconvert(), nb::arg("to_scores").noconvert(),
+        nb::arg("power"), nb::arg("share"), nb::arg("to_nodes").noconvert(), nb::arg("to_scores").noconvert(),
         "One layer of beam search for rows first to last - 1.");
   m.def("rank", &rank, nb::arg("layers"), nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
         nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("beam"), nb::arg("combine"),
-        nb::arg("power"), nb::arg("leaf_labels").noconvert(), nb::arg("n_copies"), nb::arg("exponentiate"),
-        nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(),
+        nb::arg("power"), nb::arg("shares"), nb::arg("leaf_labels").noconvert(), nb::arg("n_copies"),
+        nb::arg("exponentiate"), nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(),
         nb::arg("paths").none() = nb::none(), nb::arg("listed").none() = nb::none(),
         "Beam search through all layers for rows first to last - 1.");
   m.def("merge_rankings", &merge_rankings, nb::arg("labels").noconvert(), nb::arg("values").noconvert(),

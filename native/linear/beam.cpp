@@ -43,10 +43,11 @@ SYLVAN_CLONES void combine_hinge(float* SYLVAN_RESTRICT scores, int64_t n, float
   }
 }
 
-void combine_scores(float* scores, int64_t n, float parent, Combine combine, float power) {
-  if (combine == Combine::hinge) {
-    combine_hinge(scores, n, parent, power);
-  } else if (combine == Combine::sigmoid) {
+void combine_scores(float* scores, int64_t n, float above, const Rule& rule) {
+  const float parent = rule.share * above;
+  if (rule.combine == Combine::hinge) {
+    combine_hinge(scores, n, parent, rule.power);
+  } else if (rule.combine == Combine::sigmoid) {
     for (int64_t i = 0; i < n; ++i) {
       const float s = scores[i];  // log sigmoid, without overflow on either side
       scores[i] = parent + (s < 0 ? s - std::log1p(std::exp(s)) : -std::log1p(std::exp(-s)));
@@ -157,8 +158,8 @@ class PairScorer {
 
 }  // namespace
 
-bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, Combine combine,
-                  float power, const int32_t* names, const Marks* marks, const Beam& to) {
+bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, const Rule& rule,
+                  const int32_t* names, const Marks* marks, const Beam& to) {
   // Queries are processed in blocks, so that the candidates' scores take a few megabytes at most.
   constexpr int64_t kFloats = 1 << 20;
   const int64_t block =
@@ -179,7 +180,7 @@ bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& f
         for (; p < pairs.size() && pairs[p].query == q; ++p) {
           const int64_t first_child = layer.child_offsets[pairs[p].cluster];
           const int64_t n_children = layer.child_offsets[pairs[p].cluster + 1] - first_child;
-          combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, combine, power);
+          combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, rule);
           if (marks) {
             offer_allowed(best, scores.data() + pairs[p].at, n_children, first_child, names, *marks);
           } else {
@@ -233,8 +234,8 @@ bool rank_some(const TreeSearch& search, const SparseRows& query, LabelFilter* f
     next_nodes.resize(static_cast<size_t>(query.n_rows * next_width));
     next_scores.resize(next_nodes.size());
     const Marks marks = filter ? filter->marks_of(t) : Marks{};
-    if (!search_layer(*search.layers[t], query, {width, nodes.data(), scores.data()}, search.combine[t],
-                      search.power, last ? search.leaf_labels : nullptr, filter ? &marks : nullptr,
+    if (!search_layer(*search.layers[t], query, {width, nodes.data(), scores.data()}, search.rules[t],
+                      last ? search.leaf_labels : nullptr, filter ? &marks : nullptr,
                       {next_width, next_nodes.data(), next_scores.data()})) {
       return false;
     }

@@ -14,6 +14,14 @@ namespace sylvan {
 // are computed as sums of logarithms.
 enum class Combine : int { ranker = 0, hinge = 1, sigmoid = 2 };
 
+// `share` is the factor of the parent's logarithm in a sum: 1 for a product, less where a layer's rankers
+// have themselves been trained against other clusters.
+struct Rule {
+  Combine combine;
+  float power;  // p of Eq. 13
+  float share;
+};
+
 // The clusters that a query opens in a layer, best first, and their scores; -1 ends a shorter list.
 struct Beam {
   int64_t width;
@@ -22,10 +30,10 @@ struct Beam {
 };
 
 // The best children of the beam's clusters, best first. Children are reported, and ordered among equals, by
-// `names` (n_nodes; the leaves' labels), or by node number where it is null. `power` is p of Eq. 13. With
-// `marks` only allowed children are reported. Returns false when memory runs out.
-bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, Combine combine,
-                  float power, const int32_t* names, const Marks* marks, const Beam& to);
+// `names` (n_nodes; the leaves' labels), or by node number where it is null. With `marks`
+// only allowed children are reported. Returns false when memory runs out.
+bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, const Rule& rule,
+                  const int32_t* names, const Marks* marks, const Beam& to);
 
 // The first k distinct labels of each row (of a label's up to n_copies leaves the best counts). With
 // `exponentiate` logarithms become scores.
@@ -35,8 +43,7 @@ void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool e
 // Settings and outputs of a search through all layers.
 struct TreeSearch {
   std::vector<const LayerView*> layers;
-  std::vector<Combine> combine;  // one a layer
-  float power;
+  std::vector<Rule> rules;  // one a layer
   int64_t beam;
   const int32_t* leaf_labels;  // (nodes of the last layer)
   int64_t n_copies;            // the largest number of leaves of a label

@@ -64,8 +64,9 @@ def rank_row(
 
     weights[t] is (d, nodes of layer t) and intercepts[t] (nodes of layer t). With ``combine="ranker"`` a
     node's score is its own ranker's (Eq. 12); otherwise it is its parent's score times the transform of its
-    own ranker's. Equal scores go to the lower node, and in the end to the lower label; of a label's leaves
-    the best counts. With ``allowed`` there are no other labels, nor nodes without one of them below.
+    own ranker's (``"l3_hinge:0.25"``: its parent's to the power of 0.25). Equal scores go to the lower node,
+    and in the end to the lower label; of a label's leaves the best counts. With ``allowed`` there are no
+    other labels, nor nodes without one of them below.
     """
     child_offsets, leaf_labels = tree
     open_nodes = with_allowed_below(tree, set(map(int, leaf_labels)) if allowed is None else allowed)
@@ -79,7 +80,7 @@ def rank_row(
                 if node not in open_nodes[layer]:
                     continue
                 h = float(x @ weights[layer][:, node] + intercepts[layer][node])
-                scored[node] = h if combine == "ranker" else cluster_score + TRANSFORMS[combine](h)
+                scored[node] = combined(h, cluster_score, combine)
         if layer < len(child_offsets) - 1:
             beam_scores, close = best(scored, beam)
             margin = min(margin, close)
@@ -91,6 +92,12 @@ def rank_row(
     ordered = sorted(top.items(), key=lambda item: (-item[1], item[0]))
     shown = [score if combine == "ranker" else math.exp(score) for _, score in ordered]
     return Ranking([label for label, _ in ordered], shown, min(margin, close), reached)
+
+
+def combined(h: float, above: float, combine: str) -> float:
+    """A node's score from its own ranker's and its parent's, whose weight may stand behind a colon."""
+    name, _, weight = combine.partition(":")
+    return h if name == "ranker" else float(weight or 1) * above + TRANSFORMS[name](h)
 
 
 def with_allowed_below(tree: Tree, allowed: set[int]) -> list[set[int]]:
@@ -117,10 +124,8 @@ def rank_everything(
     scores = np.zeros(1)
     for layer, offsets in enumerate(child_offsets):
         h = x @ weights[layer] + intercepts[layer]
-        if combine == "ranker":
-            scores = h
-        else:
-            scores = scores[parent_of(offsets)] + [TRANSFORMS[combine](float(value)) for value in h]
+        above = scores[parent_of(offsets)]
+        scores = np.array([combined(*pair, combine) for pair in zip(h.tolist(), above.tolist(), strict=True)])
     result: dict[int, float] = {}
     for leaf, label in enumerate(leaf_labels):
         score = float(scores[leaf]) if combine == "ranker" else math.exp(scores[leaf])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +14,60 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
 from sylvan.parallel import map_parallel, split_ranges
+from sylvan.ranges import Choice, PerLayer
 from sylvan.runtime.jobs import Arrays, Job, Packing
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
 __all__ = [
-    "COMBINES", "Beam", "beam_bytes", "beam_job", "hinge_measure", "hinge_power", "label_paths", "next_beam", "rank",
-    "root_beam",
+    "COMBINES", "Beam", "Combine", "beam_bytes", "beam_job", "combine_rule", "hinge_measure", "hinge_power",
+    "label_paths", "next_beam", "rank", "root_beam",
 ]  # fmt: skip
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
+SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # with those above, of which ":W" says the weight
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
 
 Beam = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Combine(PerLayer):
+    """A way to combine a layer's scores with those above, or a list of them; ``"l3_hinge:0.25"`` has a weight too."""
+
+    options: Collection[str] = (*COMBINES, "paper", "damped")
+
+    def accepts(self, value: Any) -> bool:
+        words = value if isinstance(value, (list, tuple)) else [value]
+        return len(words) > 0 and all(self._is_rule(word) for word in words)
+
+    def _is_rule(self, word: Any) -> bool:
+        try:
+            return Choice(self.options).accepts(word) or combine_rule(word)[0] in SHARED
+        except (AttributeError, ValueError):
+            return False
+
+    def _words(self) -> str:
+        return (
+            f"one of {', '.join(repr(option) for option in self.options)}, a rule with the weight of the score above "
+            "such as 'l3_hinge:0.25', or a list of them, one a layer"
+        )
+
+
+def combine_rule(word: str) -> tuple[str, float]:
+    """A way to combine scores and the weight of the score above, in [0, 1]: ``("l3_hinge", 0.25)``.
+
+    Raises
+    ------
+    ValueError
+        When the weight is no such number.
+    """
+    name, colon, text = word.partition(":")
+    weight = float(text) if colon else 1.0
+    if not 0 <= weight <= 1:
+        raise ValueError("not a weight in [0, 1]")
+    return name, weight
 
 
 def hinge_power(combines: Sequence[str]) -> float:
@@ -36,7 +78,7 @@ def hinge_power(combines: Sequence[str]) -> float:
     ParameterError
         When they don't.
     """
-    hinges = sorted({word for word in combines if word.endswith("_hinge")})
+    hinges = sorted({word for word, _ in map(combine_rule, combines) if word.endswith("_hinge")})
     if len(hinges) > 1:
         raise ParameterError(
             f"The 'combine' parameter must name one power of the hinge for all layers. Got {', '.join(hinges)} instead."
@@ -59,13 +101,13 @@ def root_beam(n_rows: int) -> Beam:
 def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int = 1) -> Beam:
     """The ``width`` best children of the clusters in ``above``: node ids and scores, shape (n, width), best first."""
     n_rows = features.shape[0]
-    width = min(width, len(weights.intercepts))
+    width, (rule, share) = min(width, len(weights.intercepts)), combine_rule(combine)
     nodes, scores = np.empty((n_rows, width), np.int32), np.empty((n_rows, width), np.float32)
 
     def search(rows: tuple[int, int]) -> None:
         kernels.search_layer(
-            weights.layer, features.indptr, features.indices, features.data, *rows, *above, COMBINES[combine],
-            hinge_power((combine,)), nodes, scores,
+            weights.layer, features.indptr, features.indices, features.data, *rows, *above, COMBINES[rule],
+            hinge_power((combine,)), share, nodes, scores,
         )  # fmt: skip
 
     map_parallel(search, _shares(n_rows, n_jobs), n_jobs)
@@ -139,13 +181,14 @@ def rank(
     n_rows = features.shape[0]
     best, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
     handles = [weights.layer for weights in layers]
-    how, power = [COMBINES[combine] for combine in combines], hinge_power(combines)
+    rules, shares = zip(*map(combine_rule, combines), strict=True)
+    how, power = [COMBINES[rule] for rule in rules], hinge_power(combines)
     exponentiate = combines[-1] != "ranker"
     listed = None if labels is None else labels.to_kernel()
 
     def search(rows: tuple[int, int]) -> None:
         kernels.rank(
-            handles, features.indptr, features.indices, features.data, *rows, beam, how, power, leaf_labels,
+            handles, features.indptr, features.indices, features.data, *rows, beam, how, power, shares, leaf_labels,
             n_copies, exponentiate, best, scores, paths, listed,
         )  # fmt: skip
 

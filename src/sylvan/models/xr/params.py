@@ -26,9 +26,12 @@ from sylvan.weights import WEIGHT_DTYPES
 
 __all__ = ["XRParameters"]
 
-# What the paper settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions"): for the
-# layers above the last, and for the last.
-PAPER = {"negatives": ("tfn", "tfn+man"), "combine": ("l3_hinge", "ranker")}
+# Words that stand for two others, one for the layers above the last and one for the last. "paper" is what the paper
+# settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions").
+PAIRS = {
+    "negatives": {"paper": ("tfn", "tfn+man")},
+    "combine": {"paper": ("l3_hinge", "ranker"), "damped": ("l3_hinge", "l3_hinge:0.35")},
+}
 
 
 @parameterized
@@ -50,7 +53,7 @@ class XRParameters(Estimator):
     threshold: Annotated[float, Range(0)] = LinearOptions.threshold
     max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
     weight_dtype: Annotated[str, Choice(WEIGHT_DTYPES)] = "uint8"
-    combine: Annotated[str | list[str], PerLayer((*matching.COMBINES, "paper"))] = "l3_hinge"
+    combine: Annotated[str | list[str], matching.Combine()] = "l3_hinge"
     embedding: Annotated[str, Choice(EMBEDDINGS)] = "pifa"
     clustering: Annotated[str, Choice(("spherical", "kmeans", "random"))] = "spherical"
     overlap: Annotated[int, Range(1)] = 1
@@ -75,7 +78,6 @@ class XRParameters(Estimator):
     def per_layer(self, name: str, depth: int) -> list[str]:
         """A parameter that is one word or one a layer, as one a layer."""
         value = getattr(self, name)
-        above, last = PAPER[name]
         if isinstance(value, str):
             words = [value] * depth
         elif len(value) == depth:
@@ -84,7 +86,7 @@ class XRParameters(Estimator):
             raise ParameterError(
                 f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
             )
-        words = [(last if t == depth - 1 else above) if word == "paper" else word for t, word in enumerate(words)]
+        words = [PAIRS[name].get(word, (word, word))[t == depth - 1] for t, word in enumerate(words)]
         if name == "combine" and len(set(words)) > 1:
             matching.hinge_power(words)
         return words

@@ -80,12 +80,14 @@ class XRLinear(XRParameters):
         Keep only this many weights of each node, the largest.
     weight_dtype : {"uint8", "float16", "float32"}, default "uint8"
         How weights are stored; ``"uint8"`` rounds to the nearest of 128 magnitudes in a geometric series.
-    combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper"} or list, default "l3_hinge"
+    combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper", "damped"} or list, \
+            default "l3_hinge"
         How a node's score s is combined with those above it: product with exp(-max(0, 1 - s)^3) (Eq. 13; or with other
-        powers), the node's own score alone (Eq. 12), or product with its sigmoid. ``"paper"`` uses Eq. 13 in all layers
-        except the last, and Eq. 12 there. A ranker's own score isn't bounded. Where a score in [0, 1] is needed, for
-        means over trees or models and for :meth:`predict_proba`, Eq. 13 is applied, or the sigmoid with the logistic
-        loss.
+        powers), the node's own score alone (Eq. 12), or product with its sigmoid. ``"l3_hinge:0.25"`` raises the scores
+        above to the power of 0.25 first. ``"paper"`` uses Eq. 13 in all layers except the last, and Eq. 12 there;
+        ``"damped"`` is ``"l3_hinge"`` above the last layer and ``"l3_hinge:0.35"`` there. A ranker's own score isn't
+        bounded. Where a score in [0, 1] is needed, for means over trees or models and for :meth:`predict_proba`, Eq. 13
+        is applied, or the sigmoid with the logistic loss.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         The embeddings by which labels are clustered; see :mod:`sylvan.indexing`.
     clustering : {"spherical", "kmeans", "random"}, default "spherical"
