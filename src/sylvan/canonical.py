@@ -94,6 +94,10 @@ class Csr(NamedTuple):
             )
         return self._replace(data=data)
 
+    def times_columns(self, factors: npt.NDArray[np.float32]) -> Csr:
+        """The matrix with each column times its factor."""
+        return self._replace(data=self.data * factors[self.indices])
+
     def _blocks(self) -> list[tuple[int, int]]:
         """Ranges of rows of about so many values, or one long row."""
         marks = np.arange(_BLOCK_VALUES, self.nnz, _BLOCK_VALUES)

@@ -267,17 +267,19 @@ def train(
     beam: int = 10,
     combine: str = "l3_hinge",
     sample_weight: Array | None = None,
+    unreached: float = 0.0,
 ) -> Model:
     """Algorithm 2: layer by layer, each ranker on the rows that its negatives choose.
 
-    A cluster without rows has rankers of zero.
+    The rankers of a cluster without rows have no weights and the intercept ``unreached``: 0 minimises Eq. 10, and -1
+    is what Sylvan gives them (docs/how-it-works.md).
     """
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     model = Model([], [], tree, combine, beam)
     for layer, (offsets, layer_truth) in enumerate(zip(tree[0], truth(Y, tree), strict=True)):
         reached = [_reached(model, x, layer) for x in X]
         rows_of = cluster_rows(Y, tree, layer, negatives, reached)
-        W, b = np.zeros((X.shape[1], int(offsets[-1]))), np.zeros(int(offsets[-1]))
+        W, b = np.zeros((X.shape[1], int(offsets[-1]))), np.full(int(offsets[-1]), unreached)
         for cluster, rows in enumerate(rows_of):
             for node in children(offsets, cluster):
                 if rows:

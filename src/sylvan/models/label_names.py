@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -203,8 +203,10 @@ def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
 def numbers_far_apart(Y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
     """Label ids that are no places in a list but numbers of products or books, and where each row's begin; or None."""
     if sp.issparse(Y):
+        if cast(Any, Y).shape[1] < _MANY_COLUMNS:
+            return None
         given = validate.labels(Y)
-        return (given.indices, given.indptr) if given.shape[1] >= _MANY_COLUMNS and _sparse(given.indices) else None
+        return (given.indices, given.indptr) if _sparse(given.indices) else None
     rows = Y.tolist() if isinstance(Y, np.ndarray) and Y.dtype == object else Y
     if not isinstance(rows, np.ndarray | list | tuple):
         return None

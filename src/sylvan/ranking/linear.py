@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -59,6 +59,13 @@ class LinearOptions:
     threshold: float = 0.1
     max_weights_per_label: int | None = None
     seed: int = 0
+
+    def for_rows_of(self, length: float) -> LinearOptions:
+        """What these options, meant for rows of length 1, are for longer or shorter ones: the same scores are learned.
+
+        With w = v / length, Eq. 10 in v for rows of length 1 is that in w for the rows as they are, with these costs.
+        """
+        return replace(self, cost=self.cost / length**2, bias=self.bias * length, threshold=self.threshold / length)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def errors(model: XRLinear, X: sp.csr_matrix, Y: sp.csr_matrix) -> tuple[dict[in
     return metrics.calibration_error(Y, model.bounded(top)), metrics.calibration_error(Y, model.probabilities(top))
 
 
-SMALL = {"branching": 2, "max_leaf": 3, "n_jobs": 1}
+SMALL = {"branching": 2, "max_leaf": 3, "scaling": "none", "n_jobs": 1}
 
 
 @pytest.fixture(scope="module")

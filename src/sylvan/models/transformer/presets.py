@@ -29,17 +29,17 @@ PARTS: Mapping[str, type[Parameterized]] = MappingProxyType({
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
         "encoder": "bag", "new_bag": {"dim": 64, "n_buckets": 1 << 14}, "dense_scale": 1.0,
-        "vectorizer": {}, "matcher": {"epochs": 5.0}, "ranker": {},
+        "vectorizer": {}, "matcher": {"epochs": 5.0}, "ranker": {"scaling": "none"},
     },
     "base": {
         "encoder": "sentence-transformers/all-MiniLM-L6-v2", "dense_scale": 0.75,
         "vectorizer": {"sublinear_tf": True}, "matcher": {},
-        "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3},
+        "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, "scaling": "none"},
     },
     "paper": {
         "encoder": "bert-base-uncased", "dense_scale": 1.0,
         "vectorizer": {}, "matcher": {"epochs": 4.0},
-        "ranker": {"negatives": "paper", "combine": "paper", "n_trees": 3},
+        "ranker": {"negatives": "paper", "combine": "paper", "n_trees": 3, "scaling": "none"},
         "network": {"pooling": "cls", "learning_rate": 5e-5}, "sentence": {"learning_rate": 5e-5},
     },
 })  # fmt: skip

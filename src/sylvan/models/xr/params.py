@@ -48,6 +48,7 @@ class XRParameters(Estimator):
     negative_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.negative_cost
     bias: Annotated[float, Range(0)] = LinearOptions.bias
     normalize: bool = False
+    scaling: Annotated[str, Choice(("auto", "none"))] = "auto"
     tolerance: Annotated[float, Range(0, open_low=True)] = LinearOptions.tolerance
     max_iterations: Annotated[int, Range(1, 2**31 - 1)] = LinearOptions.max_iterations
     threshold: Annotated[float, Range(0)] = LinearOptions.threshold
@@ -66,13 +67,13 @@ class XRParameters(Estimator):
     n_jobs: Threads = None
     seed: Seed = 0
 
-    def tree_training(self, depth: int, seed: int) -> TreeTraining:
-        """How the rankers of one tree are trained."""
+    def tree_training(self, depth: int, seed: int, length: float = 1.0) -> TreeTraining:
+        """How the rankers of one tree are trained on rows of about this length."""
         names = [field.name for field in dataclasses.fields(LinearOptions) if field.name != "seed"]
         linear = LinearOptions(**{name: getattr(self, name) for name in names}, seed=seed)
         return TreeTraining(
-            self.per_layer("negatives", depth), self.per_layer("combine", depth), self.beam, linear,
-            self.weight_dtype,
+            self.per_layer("negatives", depth), self.per_layer("combine", depth), self.beam,
+            linear.for_rows_of(length), self.weight_dtype,
         )  # fmt: skip
 
     def per_layer(self, name: str, depth: int) -> list[str]:

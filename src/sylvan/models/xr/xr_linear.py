@@ -22,6 +22,7 @@ from sylvan.models.base import CANDIDATES, MOST_ANSWERS
 from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.models.xr.params import XRParameters
 from sylvan.models.xr.plan import rankers_plan
+from sylvan.models.xr.scaling import Scale
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import Calibrator, falling
 from sylvan.ranking.ensemble import mean_score
@@ -70,6 +71,11 @@ class XRLinear(XRParameters):
         Value of a constant feature; 0 for none.
     normalize : bool, default False
         Scale each row to unit length first, in training and in ranking.
+    scaling : {"auto", "none"}, default "auto"
+        How features of other scales than TF-IDF's, whose rows have length 1, are learned from. ``"auto"``: costs, the
+        bias and the pruning are meant for rows of length 1, and hold likewise for rows of any usual length; columns
+        whose values differ a hundredfold, as those of different units do, are divided by their root mean square first.
+        ``"none"`` takes features and parameters as they are.
     tolerance : float, default 0.1
         The solver stops when the largest violation of optimality is below it.
     max_iterations : int, default 10
@@ -120,6 +126,8 @@ class XRLinear(XRParameters):
         Sizes seen in ``fit``.
     label_counts_ : ndarray of int64, shape (n_labels_,)
         Training rows of each label, for propensities.
+    feature_factors_ : ndarray of float32, shape (n_features_,), or None
+        What ``scaling`` multiplies the columns by, in training and in ranking.
 
     Notes
     -----
@@ -142,6 +150,7 @@ class XRLinear(XRParameters):
     not_saved = ("tree",)  # it is saved as ``tree_``
 
     rankers_: list[TreeRanker]
+    feature_factors_: npt.NDArray[np.float32] | None = None
 
     def fit(
         self,
@@ -195,7 +204,7 @@ class XRLinear(XRParameters):
         ModelError
             When ``checkpoint`` belongs to another training, or can't be written.
         """
-        features, labels, vocabulary, weight = self._training_set(X, Y, sample_weight)
+        features, labels, vocabulary, weight, scale = self._training_set(X, Y, sample_weight)
         about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
         folds = []
         if self.calibration is not None:
@@ -212,10 +221,10 @@ class XRLinear(XRParameters):
         ) as run:  # fmt: skip
             trees = self.build_trees(features, labels, run, **about_labels)
             if memory_limit is None and not force:
-                self._refuse_beyond_memory(features, labels, trees, weight)
+                self._refuse_beyond_memory(features, labels, trees, weight, scale)
             results = [
                 train_rankers(
-                    features, labels, tree, self.tree_training(tree.depth, seed), weight, folds,
+                    features, labels, tree, self.tree_training(tree.depth, seed, scale.length), weight, folds,
                     runner=run.within(f"tree{at}"), known=layers,
                 )
                 for at, (tree, seed) in enumerate(zip(trees, self.seeds(), strict=True))
@@ -226,7 +235,7 @@ class XRLinear(XRParameters):
                 fold_models = [copy.copy(self)._fitted(each, features, labels, None) for each in without]
                 calibrator = calibrated(self.calibration, fold_models, folds, features, labels, weight)
         self._keep_names(X, vocabulary)
-        return self._fitted(rankers, features, labels, calibrator)
+        return self._fitted(rankers, features, labels, calibrator, scale)
 
     def index(
         self, X: Any, Y: Any, *, label_features: Any = None, label_embeddings: Any = None, runner: Runner | None = None
@@ -235,7 +244,7 @@ class XRLinear(XRParameters):
 
         Parameters and errors as in :meth:`fit`.
         """
-        features, labels, _, _ = self._training_set(X, Y, None)
+        features, labels, *_ = self._training_set(X, Y, None)
         run = Runner(self.n_jobs) if runner is None else runner
         return self.build_trees(features, labels, run, label_features, label_embeddings)
 
@@ -270,21 +279,21 @@ class XRLinear(XRParameters):
         >>> plan.fits, plan.model_bytes < 10_000
         (True, True)
         """
-        features, labels, _, weight = self._training_set(X, Y, sample_weight)
+        features, labels, _, weight, scale = self._training_set(X, Y, sample_weight)
         phases: list[Phase] = []
         if trees is None:
             with timed(resolve_jobs(self.n_jobs)) as clock:
                 trees = self.build_trees(features, labels, Runner(self.n_jobs), label_features, label_embeddings)
             name = "tree" if len(trees) == 1 else "trees"
             phases = [Phase(name, clock.seconds, self.index_bytes(features, labels))]
-        return self._plan(features, labels, trees, weight, phases)
+        return self._plan(features, labels, trees, weight, scale, phases)
 
     # ---------------------------------------- the phases
 
     def _training_set(
         self, X: Any, Y: Any, sample_weight: Any
-    ) -> tuple[Csr, Csr, Vocabulary | None, npt.NDArray[np.float32] | None]:
-        """Parameters and data, verified: features, labels, the labels' names, weights of rows."""
+    ) -> tuple[Csr, Csr, Vocabulary | None, npt.NDArray[np.float32] | None, Scale]:
+        """Parameters and data, verified: features, scaled, labels, their names, weights of rows, what scaled them."""
         self.check_params()
         features, labels, vocabulary = self._training_pair(X, Y)
         if labels.nnz == 0:
@@ -293,23 +302,33 @@ class XRLinear(XRParameters):
             raise ParameterError(
                 f"The 'n_trees' parameter of XRLinear must be 1 beside a given tree. Got {self.n_trees} instead."
             )
-        return self._scaled(features), labels, vocabulary, validate.sample_weight(sample_weight, features.shape[0])
+        weight = validate.sample_weight(sample_weight, features.shape[0])
+        scale = Scale() if self.scaling == "none" else Scale.of(features, self.normalize)
+        return self._scaled(features, scale.factors), labels, vocabulary, weight, scale
 
     def _plan(
-        self, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any, before: Sequence[Phase] = ()
-    ) -> Plan:
+        self, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any, scale: Scale,
+        before: Sequence[Phase] = (),
+    ) -> Plan:  # fmt: skip
         folds = 0 if self.calibration is None else self.calibration_folds
-        training, jobs = self.tree_training(trees[0].depth, self.seeds()[0]), resolve_jobs(self.n_jobs)
+        training = self.tree_training(trees[0].depth, self.seeds()[0], scale.length)
+        jobs = resolve_jobs(self.n_jobs)
         return rankers_plan(self, features, labels, trees, training, weight, jobs, before, folds)
 
-    def _refuse_beyond_memory(self, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any) -> None:
+    def _refuse_beyond_memory(
+        self, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any, scale: Scale
+    ) -> None:
         """Raise a MemoryLimitError now instead of being killed after hours of work."""
         available = available_bytes()
         if available is not None and features.nbytes + labels.nbytes > LARGE * available:
-            self._plan(features, labels, trees, weight).check()
+            self._plan(features, labels, trees, weight, scale).check()
 
-    def _fitted(self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None) -> XRLinear:
+    def _fitted(
+        self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None,
+        scale: Scale | None = None,
+    ) -> XRLinear:  # fmt: skip
         self.rankers_, self.calibrator_ = rankers, calibrator
+        self.feature_factors_ = None if scale is None else scale.factors
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
         self.n_labels_ = labels.shape[1]
@@ -361,7 +380,7 @@ class XRLinear(XRParameters):
         beam = validate.count(self.beam if beam is None else beam, "beam")
         if (tail := tail_of(self.tail, tail)) is not None:
             return self._rank_for_tail(X, k, tail, beam=beam, allowed=allowed, denied=denied)
-        features = self._scaled(self._features(X))
+        features = self._scaled(self._features(X), self.feature_factors_)
         labels = self._filter(allowed, denied, features.shape[0])
         jobs = 1 if features.shape[0] == 1 else resolve_jobs(self.n_jobs)
         if len(self.rankers_) == 1:
@@ -370,7 +389,8 @@ class XRLinear(XRParameters):
         tops = [self._rank_tree(ranker, features, deep, beam, labels, jobs) for ranker in self.rankers_]
         return self._named(mean_score([TopK(top.labels, self._bounded(top.scores)) for top in tops], k))
 
-    def _scaled(self, features: Csr) -> Csr:
+    def _scaled(self, features: Csr, factors: npt.NDArray[np.float32] | None) -> Csr:
+        features = features if factors is None else features.times_columns(factors)
         return features.unit_rows() if self.normalize else features
 
     def _rank_tree(
@@ -383,7 +403,8 @@ class XRLinear(XRParameters):
         beam = self.beam if options.get("beam") is None else options["beam"]
         combines = [self.per_layer("combine", ranker.tree.depth) for ranker in self.rankers_]
         bound = self._bounded if len(self.rankers_) > 1 else None
-        return tree_votes(self.rankers_, combines, self._scaled(row), label, beam, top, names, bound)
+        scaled = self._scaled(row, self.feature_factors_)
+        return tree_votes(self.rankers_, combines, scaled, label, beam, top, names, bound)
 
     def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
         if len(self.rankers_) > 1:
@@ -408,6 +429,8 @@ class XRLinear(XRParameters):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         parts |= {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}
+        if self.feature_factors_ is not None:
+            arrays["feature_factors"] = self.feature_factors_
         if self.calibrator_ is not None:
             parts["calibrator"] = self.calibrator_.to_state()
         return meta | {"n_trees": len(self.rankers_)}, arrays, parts
@@ -417,6 +440,10 @@ class XRLinear(XRParameters):
         n_trees = store.need_int(state, "n_trees", 1, 1000)
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
         self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
+        if "feature_factors" in state.arrays:
+            factors = store.need_array(state, "feature_factors", np.float32, (self.n_features_,))
+            store.need_finite(state, "feature_factors")
+            self.feature_factors_ = factors
         if "calibrator" in state.parts:
             self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
         if any(ranker.tree.n_labels != self.n_labels_ for ranker in self.rankers_):

@@ -1,0 +1,66 @@
+"""Features of any scale: what costs, pruning and the bias mean doesn't depend on the unit that they are measured in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.validate import Csr
+
+__all__ = ["Scale"]
+
+# Columns whose values differ by more than this are of different units. Those of TF-IDF differ by about ten, and on
+# purpose: rare words count for more.
+_SPREAD = 100.0
+_NEAR_1 = 1e-3  # lengths this near to 1 are 1, but for rounding
+_RANGE = (1e-12, 1e12)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What features are of another scale than TF-IDF's, whose rows have length 1.
+
+    Attributes
+    ----------
+    length : float
+        The usual length of their rows.
+    factors : ndarray of float32, shape (n_features,), or None
+        What makes the columns' values about 1, where they are of different units.
+    """
+
+    length: float = 1.0
+    factors: npt.NDArray[np.float32] | None = None
+
+    @classmethod
+    def of(cls, features: Csr, normalized: bool) -> Scale:
+        """Of features whose rows are yet to be ``normalized`` to unit length, or aren't."""
+        length = _usual_length(features)
+        factors = None if length == 1 else _column_factors(features)
+        if normalized:
+            return cls(1.0, factors)
+        return cls(length if factors is None else _usual_length(features.times_columns(factors)), factors)
+
+
+def _usual_length(features: Csr) -> float:
+    """The median length of the rows that hold a value; 1 for rows of unit length."""
+    lengths = np.sqrt(features.row_squares())
+    lengths = lengths[lengths > 0]
+    length = float(np.median(lengths)) if lengths.size else 1.0
+    return 1.0 if abs(length - 1) < _NEAR_1 else float(np.clip(length, *_RANGE))
+
+
+def _column_factors(features: Csr) -> npt.NDArray[np.float32] | None:
+    """One by the root mean square of the values that each column holds; None where these are of one unit."""
+    columns, place = np.unique(features.indices, return_inverse=True)
+    if columns.size < 2:
+        return None
+    units = np.sqrt(np.bincount(place, np.square(features.data, dtype=np.float64)) / np.bincount(place))
+    filled = units > 0
+    low, high = np.quantile(units[filled], (0.01, 0.99)) if filled.any() else (1.0, 1.0)
+    if high <= _SPREAD * low:
+        return None
+    factors = np.ones(features.shape[1], np.float32)
+    factors[columns[filled]] = np.clip(1 / units[filled], *_RANGE)
+    return factors
