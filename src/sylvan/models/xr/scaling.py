@@ -15,7 +15,7 @@ __all__ = ["Scale"]
 # purpose: rare words count for more.
 _SPREAD = 100.0
 _NEAR_1 = 1e-3  # lengths this near to 1 are 1, but for rounding
-_RANGE = (1e-12, 1e12)
+_RANGE = (1e-14, 1e14)  # beyond it float32 would overflow in squares
 
 
 @dataclass(frozen=True)
