@@ -1,4 +1,4 @@
-"""Which defaults serve best: negatives, weight types and ways of combining, on the shared sets; JSON out.
+"""Which defaults serve best: presets, negatives, weight types and ways of combining, on the shared sets; JSON out.
 
 ``python -m benchmarks.linear.defaults --data DIR --sets eurlex57k,gutenberg,synthetic``; each setting in a process of
 its own.
@@ -14,8 +14,10 @@ from typing import Any
 from benchmarks.common import records
 from benchmarks.common.process import say
 from benchmarks.linear import peers
+from sylvan.models.xr.params import PRESETS
 
 SETTINGS: tuple[dict[str, Any], ...] = (
+    *map(dict, PRESETS.values()),
     {"negatives": "tfn"},
     {"negatives": "man"},
     {"negatives": "tfn+man"},

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from processes import start
 
 import sylvan
-from sylvan import data
+from sylvan import XRLinear, data
 
 MATRICES = ["test.xmc", "test.txt", "test.xmc.gz", "test-headless.txt", "test.svm", "test-from-1.svm", "X.test.npz",
             "X.test.npy"]  # fmt: skip
@@ -416,3 +416,20 @@ def test_a_file_of_labels_far_apart_costs_what_any_other_does(call: Any, tmp_pat
     answers = [json.loads(line)["labels"][0] for line in call("predict", *words).out.splitlines()]
     assert answers[::3] == list(rows)
     assert re.search(r"^P +100\.00", call("evaluate", *words).out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["fast", "balanced", "accurate"])
+def test_presets_are_parameters_behind_those_that_are_set(name: str, call: Any, files: Any, tmp_path: Path) -> None:
+    model = str(tmp_path / "model")
+    call("train", "xr-linear", files("train.jsonl"), "--model", model, "--preset", name, "--set", "n_trees=2")
+    assert sylvan.load(model).model.get_params() == XRLinear.preset(name, n_trees=2).get_params()
+
+
+def test_presets_that_there_are_not(call: Any, files: Any, tmp_path: Path) -> None:
+    words = [files("train.jsonl"), "--model", str(tmp_path / "model"), "--preset"]
+    said = call("train", "xr-linear", *words, "best")
+    assert said.code == 2 and "The presets of XRLinear are fast, balanced, accurate. Got 'best' instead." in said.err
+    assert "--preset is not for NeighborRanker, which has none." in call("train", "neighbors", *words, "fast").err
+    said = call("train", "xr-transformer", *words, "small")
+    assert "'preset' parameter of XRTransformer must be one of" in said.err
+    assert not (tmp_path / "model").exists()

@@ -149,6 +149,9 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
                   help="A parameter of the model (below); repeat it for several.")  # fmt: skip
+    @click.option("--preset", metavar="NAME",
+                  help="Parameters that go together: fast, balanced or accurate (xr-linear), base, tiny or paper "
+                       "(encoders). --set and --config go before them.")
     @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
     @click.option("--device", metavar="NAME", help="The same as --set device=NAME: auto, cpu or cuda, for encoders.")
     @click.option("--label-features", metavar="Z.npz",
@@ -244,6 +247,9 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
 
     config = config_of(ctx)
     parameters, problems = read_settings(owner, given["settings"], preset=config.parameters)
+    if given["preset"] is not None:
+        parameters, wrong = _with_preset(owner, given["preset"], parameters)
+        problems += wrong
     typed = {setting.partition("=")[0].strip() for setting in given["settings"]}
     tree = "tree" if part_class(owner, "ranker") is None else "ranker__tree"
     for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", tree), ("device", "device")):
@@ -271,6 +277,22 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
     if given["tree"] is not None:
         parameters[tree] = _tree(given["tree"])
     return parameters, text
+
+
+def _with_preset(owner: Any, name: str, parameters: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The parameters with those of a preset behind them, and what is wrong with it."""
+    if "preset" in owner.parameter_names():
+        if "preset" in parameters:
+            return parameters, ["--preset and --set preset=... say the same thing: give one of them."]
+        own, problems = read_settings(owner, [f"preset={name}"])
+        return {**own, **parameters}, problems
+    presets = getattr(owner, "presets", {})
+    if not presets:
+        return parameters, [f"--preset is not for {owner.__name__}, which has none."]
+    if name not in presets:
+        listed = ", ".join(presets)
+        return parameters, [f"The presets of {owner.__name__} are {listed}. Got {name!r} instead."]
+    return {**presets[name], **parameters}, []
 
 
 def _tree(folder: str) -> Any:

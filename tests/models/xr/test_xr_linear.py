@@ -107,3 +107,12 @@ NO_WEIGHTS = ["l3_hinge:1.5", "l3_hinge:-0.1", "l3_hinge:nan", "l3_hinge:", "ran
 def test_a_weight_of_the_score_above_is_in_0_to_1(combine: object) -> None:
     with pytest.raises(ParameterError, match=r"'combine' parameter of XRLinear must be .* 'l3_hinge:0\.25', or a list"):
         XRLinear(combine=combine).fit(np.eye(4), np.arange(4))  # type: ignore[arg-type]
+
+
+def test_presets() -> None:
+    assert XRLinear.preset("fast").get_params() == XRLinear().get_params()
+    assert XRLinear.preset("accurate", n_trees=5, seed=1).get_params() == XRLinear(
+        negatives="paper", combine="damped", n_trees=5, seed=1
+    ).get_params()
+    with pytest.raises(ParameterError, match=r"'name' parameter of XRLinear\.preset must be one of 'fast', 'balanced'"):
+        XRLinear.preset("best")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
 from sylvan.models.base import Estimator
-from sylvan.params import Choice, PerLayer, Range, Seed, Threads, parameterized
+from sylvan.params import Choice, PerLayer, Range, Seed, Threads, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.linear import LOSSES, LinearOptions
 from sylvan.ranking.tail import Tail
@@ -24,7 +26,9 @@ from sylvan.runtime import Job, Once, Runner
 from sylvan.validate import Csr
 from sylvan.weights import WEIGHT_DTYPES
 
-__all__ = ["XRParameters"]
+__all__ = ["PRESETS", "XRParameters"]
+
+_Self = TypeVar("_Self", bound="XRParameters")
 
 # Words that stand for two others, one for the layers above the last and one for the last. "paper" is what the paper
 # settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions").
@@ -32,6 +36,12 @@ PAIRS = {
     "negatives": {"paper": ("tfn", "tfn+man")},
     "combine": {"paper": ("l3_hinge", "ranker"), "damped": ("l3_hinge", "l3_hinge:0.35")},
 }
+# Parameters that go together, by what they cost; benchmarks/linear/defaults.py measures them.
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    "fast": {},
+    "balanced": {"negatives": "paper", "combine": "damped"},
+    "accurate": {"negatives": "paper", "combine": "damped", "n_trees": 3},
+})  # fmt: skip
 
 
 @parameterized
@@ -66,6 +76,35 @@ class XRParameters(Estimator):
     tail: Annotated[str | None, Tail()] = None
     n_jobs: Threads = None
     seed: Seed = 0
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
+
+    @classmethod
+    def preset(cls: type[_Self], name: str, **parameters: Any) -> _Self:
+        """A model with parameters that go together, and any others.
+
+        Parameters
+        ----------
+        name : {"fast", "balanced", "accurate"}
+            ``"fast"`` is the defaults. ``"balanced"`` also trains the last layer on the rows that the search takes for
+            its clusters, and damps the scores above it: it ranks better, most of all long texts with several labels,
+            for two to four times the training. ``"accurate"`` is three of these trees.
+        **parameters
+            Parameters of the class, which go before the preset's.
+
+        Raises
+        ------
+        ParameterError
+            When there is no such preset.
+
+        Examples
+        --------
+        >>> from sylvan import XRLinear
+        >>> XRLinear.preset("accurate", beam=20)
+        XRLinear(beam=20, negatives='paper', combine='damped', n_trees=3)
+        """
+        check_value("name", name, Choice(tuple(PRESETS)), f"{cls.__name__}.preset")
+        return cls(**{**PRESETS[name], **parameters})
 
     def tree_training(self, depth: int, seed: int, length: float = 1.0) -> TreeTraining:
         """How the rankers of one tree are trained on rows of about this length."""
