@@ -83,6 +83,15 @@ class Csr(NamedTuple):
                 squares[filled] = np.add.reduceat(block, self.indptr[filled] - begin)
         return squares
 
+    def column_squares(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """The sum of the squares of each column's values, and how many it holds."""
+        squares, counts = np.zeros(self.shape[1]), np.zeros(self.shape[1], np.int64)
+        for first, last in self._blocks():
+            values = slice(int(self.indptr[first]), int(self.indptr[last]))
+            np.add.at(squares, self.indices[values], np.square(self.data[values], dtype=np.float64))
+            np.add.at(counts, self.indices[values], 1)
+        return squares, counts
+
     def unit_rows(self) -> Csr:
         """The matrix with its rows at length 1, those of zeros as they are."""
         squares, data = self.row_squares(), self.data.copy()

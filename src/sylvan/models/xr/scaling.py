@@ -53,14 +53,15 @@ def _usual_length(features: Csr) -> float:
 
 def _column_factors(features: Csr) -> npt.NDArray[np.float32] | None:
     """One by the root mean square of the values that each column holds; None where these are of one unit."""
-    columns, place = np.unique(features.indices, return_inverse=True)
-    if columns.size < 2:
+    compact, columns = features.used_columns()
+    squares, counts = compact.column_squares()
+    filled = np.flatnonzero(squares > 0)
+    if filled.size < 2:
         return None
-    units = np.sqrt(np.bincount(place, np.square(features.data, dtype=np.float64)) / np.bincount(place))
-    filled = units > 0
-    low, high = np.quantile(units[filled], (0.01, 0.99)) if filled.any() else (1.0, 1.0)
+    units = np.sqrt(squares[filled] / counts[filled])
+    low, high = np.quantile(units, (0.01, 0.99))
     if high <= _SPREAD * low:
         return None
     factors = np.ones(features.shape[1], np.float32)
-    factors[columns[filled]] = np.clip(1 / units[filled], *_RANGE)
+    factors[filled if columns is None else columns[filled]] = np.clip(1 / units, *_RANGE)
     return factors
