@@ -53,7 +53,8 @@ def main() -> None:
             figures = measure_settings(folder, settings, options.threads)
             say(f"{set_name} {settings}: {figures}")
             if "error" not in figures:
-                runs.append(figures)
+                names = [name for name, parameters in PRESETS.items() if dict(parameters) == settings]
+                runs.append({"preset": names[0] if names else None, **figures})
         records.write("defaults", set_name, options, runs=runs)
 
 

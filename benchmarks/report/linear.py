@@ -107,6 +107,7 @@ def defaults_table(record: Record) -> list[str]:
     rows = []
     for run in record["runs"]:
         settings = ", ".join(f"{key}={value}" for key, value in run["settings"].items()) or "defaults"
+        settings = f"**{run['preset']}**: {settings}" if run.get("preset") else settings
         costs = [f"{run['cpu_s']:.2f}", f"{run['model_mb']:.1f}", f"{run['cpu_ms_per_row']:.4f}"]
         rows.append([settings, *costs, f"{run['p50_ms']:.4f}", markdown.at(run, "P"), markdown.at(run, "PSP")])
     head = "| setting | fit, CPU-s | model, MB | batch, CPU-ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |"
