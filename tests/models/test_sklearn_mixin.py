@@ -162,6 +162,12 @@ def test_columns_far_apart_are_names() -> None:
     assert model.n_labels_ == 4 and model.score(X, Y) == 1.0
 
 
+def test_names_that_are_numbers_leave_ints_to_places(tmp_path: Path) -> None:
+    XRLinear(n_jobs=1).fit(X, [str(number) for number in FAR for _ in range(3)]).save(tmp_path / "model")
+    model = sylvan.load(tmp_path / "model")
+    assert model.rank(X[:1], k=1, allowed=[0]).names == [[model.classes_[0]]]
+
+
 def test_ids_near_each_other_are_places() -> None:
     assert encode_numbers([0, 1, 999_999]) is None, "a list of a million labels costs little"
     assert encode_numbers(list(range(0, 2_000_000, 50))) is None, "one place in fifty is used"

@@ -19,7 +19,7 @@ from sylvan.cli.saved import inner_of, input_for, rank_blocks
 from sylvan.cli.shown.card import MEASURED
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.errors import DataError
-from sylvan.models.label_names import are_numbers, numbered_labels
+from sylvan.models.label_names import Numbers, numbered_labels
 from sylvan.parallel import progress
 from sylvan.topk import TopK
 
@@ -199,7 +199,7 @@ def _known_part(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[Any]]:
         vocabulary = model.vocabulary_
         missing = [name for row in labels for name in row if vocabulary.get(name) is None]
         return vocabulary.encode(labels, unknown="ignore"), missing
-    if model.vocabulary_ is not None and are_numbers(model.vocabulary_):
+    if isinstance(model.vocabulary_, Numbers):
         known = numbered_labels(labels, model.vocabulary_)
         missing = [str(number) for number in labels.indices if str(number) not in model.vocabulary_]
         return known, missing

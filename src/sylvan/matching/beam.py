@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,13 @@ def combine_rule(word: str) -> tuple[str, float]:
     if not 0 <= weight <= 1:
         raise ValueError("not a weight in [0, 1]")
     return name, weight
+
+
+@lru_cache(maxsize=128)  # a single query takes some microseconds
+def _rules(combines: tuple[str, ...]) -> tuple[list[int], float, list[float]]:
+    """What the kernel is told of each layer's rule: its number, the power of hinges, the weight of the score above."""
+    names, weights = zip(*map(combine_rule, combines), strict=True)
+    return [COMBINES[name] for name in names], hinge_power(combines), list(weights)
 
 
 def hinge_power(combines: Sequence[str]) -> float:
@@ -181,8 +189,7 @@ def rank(
     n_rows = features.shape[0]
     best, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
     handles = [weights.layer for weights in layers]
-    rules, shares = zip(*map(combine_rule, combines), strict=True)
-    how, power = [COMBINES[rule] for rule in rules], hinge_power(combines)
+    how, power, shares = _rules(tuple(combines))
     exponentiate = combines[-1] != "ranker"
     listed = None if labels is None else labels.to_kernel()
 

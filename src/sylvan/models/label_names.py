@@ -19,7 +19,7 @@ from sylvan.errors import DataError
 from sylvan.topk import TopK
 
 __all__ = [
-    "LabelNumbers", "NamedTopK", "are_numbers", "encode_labels", "encode_numbers", "ids_of_names", "names_and_weights",
+    "LabelNumbers", "NamedTopK", "Numbers", "encode_labels", "encode_numbers", "ids_of_names", "names_and_weights",
     "names_for", "numbered_labels", "numbers_far_apart", "rows_of_names",
 ]  # fmt: skip
 
@@ -28,6 +28,10 @@ __all__ = [
 _HIGH_ID, _PER_LABEL = 1 << 20, 100
 _MANY_COLUMNS = 1 << 24  # of a matrix, whose columns are meant as places unless there is no room for them
 _COMPARED = 200_000  # names among which a like one is looked for; more would take seconds
+
+
+class Numbers(Vocabulary):
+    """The names of labels that are numbers (see :func:`encode_numbers`): an int is a name too, not a label's place."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class NamedTopK(TopK):
 def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
     """``labels`` with every string replaced by its id in ``vocabulary``; ids and masks are left as they are.
 
-    Where the labels are numbers (see :func:`encode_numbers`), an int is a name too.
+    Where the labels are :class:`Numbers`, an int is a name too.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
     """
     if labels is None or isinstance(labels, str | bytes) or sp.issparse(labels) or not isinstance(labels, Iterable):
         return labels
-    kinds = "OUSiu" if are_numbers(vocabulary) else "OUS"
+    kinds = "OUSiu" if isinstance(vocabulary, Numbers) else "OUS"
     if hasattr(labels, "dtype") and getattr(labels.dtype, "kind", "O") not in kinds:
         return labels
     listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
@@ -89,7 +93,7 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
 
 
 def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
-    if isinstance(item, int | np.integer) and not isinstance(item, bool) and are_numbers(vocabulary):
+    if isinstance(vocabulary, Numbers) and isinstance(item, int | np.integer) and not isinstance(item, bool):
         item = str(item)
     if not isinstance(item, str):
         return item
@@ -225,7 +229,7 @@ def _sparse(ids: npt.NDArray[Any]) -> bool:
     return int(ids.max()) >= _PER_LABEL * len(np.unique(ids))
 
 
-def encode_numbers(Y: Any) -> tuple[Vocabulary, sp.csr_matrix] | None:
+def encode_numbers(Y: Any) -> tuple[Numbers, sp.csr_matrix] | None:
     """The names and the matrix of labels that are numbers far apart, such as ISBNs; None for any other labels.
 
     Examples
@@ -247,10 +251,10 @@ def encode_numbers(Y: Any) -> tuple[Vocabulary, sp.csr_matrix] | None:
     if not sp.issparse(Y):
         matrix.sum_duplicates()
         np.minimum(matrix.data, 1, out=matrix.data)  # a number named twice is one label
-    return Vocabulary(map(str, different.tolist())), matrix
+    return Numbers(map(str, different.tolist())), matrix
 
 
-def numbered_labels(Y: Any, vocabulary: Vocabulary) -> sp.csr_matrix:
+def numbered_labels(Y: Any, vocabulary: Numbers) -> sp.csr_matrix:
     """True labels, in any of their forms, by their places among names that are numbers; unknown ones are dropped."""
     if sp.issparse(Y) or getattr(Y, "ndim", 1) == 2:
         matrix = validate.labels(Y)
@@ -258,12 +262,6 @@ def numbered_labels(Y: Any, vocabulary: Vocabulary) -> sp.csr_matrix:
     else:
         rows = [row if isinstance(row, Iterable) and not isinstance(row, str) else [row] for row in Y]
     return vocabulary.encode(rows, unknown="ignore")
-
-
-def are_numbers(vocabulary: Vocabulary) -> bool:
-    """Whether the labels' names are numbers other than their places, so that an int means a name."""
-    n = len(vocabulary)
-    return n > 0 and vocabulary[0].isdecimal() and vocabulary[n - 1].isdecimal() and vocabulary[n - 1] != str(n - 1)
 
 
 def names_and_weights(row: Any, number: int) -> dict[str | int, float]:

@@ -14,7 +14,7 @@ from sylvan.errors import DataError, ModelError, UnsupportedError
 from sylvan.label_filter import LabelFilter
 from sylvan.models.label_names import (
     NamedTopK,
-    are_numbers,
+    Numbers,
     encode_labels,
     encode_numbers,
     ids_of_names,
@@ -102,7 +102,7 @@ class SklearnMixin(Parameterized):
 
     def _truth(self, Y: Any) -> Csr:
         """True labels by their ids."""
-        if self.vocabulary_ is not None and Y is not None and are_numbers(self.vocabulary_):
+        if isinstance(self.vocabulary_, Numbers) and Y is not None:
             return validate.labels(numbered_labels(Y, self.vocabulary_))
         named = None if self.vocabulary_ is None else rows_of_names(Y)
         if named is None or self.vocabulary_ is None:
@@ -152,7 +152,7 @@ class SklearnMixin(Parameterized):
         """The names of labels and columns as parts of a state."""
         parts = {}
         if self.vocabulary_ is not None:
-            parts["classes"] = self.vocabulary_.to_state()
+            parts["numbers" if isinstance(self.vocabulary_, Numbers) else "classes"] = self.vocabulary_.to_state()
         if "feature_names_in_" in self.__dict__:
             parts["columns"] = Vocabulary(self.feature_names_in_.tolist()).to_state()
         return parts
@@ -160,14 +160,15 @@ class SklearnMixin(Parameterized):
     def _names_from_parts(self, state: store.State) -> None:
         """The names that :meth:`_names_to_parts` gave, verified."""
         names = {}
-        for name, size in (("classes", self.n_labels_), ("columns", self.n_features_)):
+        for name, size in (("classes", self.n_labels_), ("numbers", self.n_labels_), ("columns", self.n_features_)):
             if name in state.parts:
-                names[name] = Vocabulary.from_state(store.need_part(state, name, "vocabulary"))
+                kind = Numbers if name == "numbers" else Vocabulary
+                names[name] = kind.from_state(store.need_part(state, name, "vocabulary"))
                 if len(names[name]) != size:
                     raise ModelError(
                         f"{state.where!r} is damaged: {name!r} must hold {size} names. Got {len(names[name])} instead."
                     )
-        self.vocabulary_ = names.get("classes")
+        self.vocabulary_ = names.get("classes", names.get("numbers"))
         if "columns" in names:
             self.feature_names_in_ = np.array(list(names["columns"]), dtype=object)
 

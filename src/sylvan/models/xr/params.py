@@ -117,7 +117,9 @@ class XRParameters(Estimator):
 
     def per_layer(self, name: str, depth: int) -> list[str]:
         """A parameter that is one word or one a layer, as one a layer."""
-        value = getattr(self, name)
+        value, pairs = getattr(self, name), PAIRS[name]
+        if isinstance(value, str) and value not in pairs:
+            return [value] * depth
         if isinstance(value, str):
             words = [value] * depth
         elif len(value) == depth:
@@ -126,7 +128,7 @@ class XRParameters(Estimator):
             raise ParameterError(
                 f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
             )
-        words = [PAIRS[name].get(word, (word, word))[t == depth - 1] for t, word in enumerate(words)]
+        words = [pairs.get(word, (word, word))[t == depth - 1] for t, word in enumerate(words)]
         if name == "combine" and len(set(words)) > 1:
             matching.hinge_power(words)
         return words
