@@ -61,24 +61,24 @@ def collect(rows: Iterable[Row]) -> TextData:
     return TextData(texts, labels, whole)
 
 
-def in_blocks(result: Iterator[Row], rows: int) -> Iterator[TextData]:
+def in_blocks(records: Iterator[Row], rows: int) -> Iterator[TextData]:
     """The same some rows at a time; refuses a number of rows that is none at once, not when it is first asked."""
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ParameterError(f"The 'rows' parameter must be an int in [1, inf). Got {rows!r} instead.")
-    return _blocks(result, rows)
+    return _blocks(records, rows)
 
 
-def _blocks(result: Iterator[Row], rows: int) -> Iterator[TextData]:
-    while block := list(islice(result, rows)):
+def _blocks(records: Iterator[Row], rows: int) -> Iterator[TextData]:
+    while block := list(islice(records, rows)):
         yield collect(block)
 
 
-def complete_rows(result: Iterator[_T], name: str, what: str = "rows") -> Iterator[_T]:
+def complete_rows(records: Iterator[_T], name: str, what: str = "rows") -> Iterator[_T]:
     """The rows, refused when there are none."""
-    first = next(result, None)
+    first = next(records, None)
     if first is None:
         raise DataError(f"{name}: the file holds no {what}.")
-    yield from chain((first,), result)
+    yield from chain((first,), records)
 
 
 def one_kind(place: str, labels: Iterable[Any], kind: type | None) -> type | None:

@@ -53,9 +53,9 @@ def read_json(path: Path) -> Any:
         raise ModelError(f"{str(path)!r} is not JSON, or damaged ({error}).") from error
 
 
-def need_field(result: Any, name: str, kind: type, path: Path, low: int = 0, high: int = MOST_LABELS) -> Any:
+def need_field(fields: Any, name: str, kind: type, path: Path, low: int = 0, high: int = MOST_LABELS) -> Any:
     """A field of a JSON object, of the given type and, when it is a number, within bounds."""
-    value = result.get(name) if isinstance(result, dict) else None
+    value = fields.get(name) if isinstance(fields, dict) else None
     if kind is float and type(value) is int:
         value = float(value) if abs(value) < 1 << 53 else None
     number = kind in (int, float)

@@ -15,7 +15,7 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.ranges import Choice, PerLayer
+from sylvan.ranges import PerLayer
 from sylvan.runtime.jobs import Arrays, Job, Packing
 from sylvan.topk import TopK
 from sylvan.validate import Csr
@@ -45,7 +45,7 @@ class Combine(PerLayer):
 
     def _is_rule(self, word: Any) -> bool:
         try:
-            return Choice(self.options).accepts(word) or combine_rule(word)[0] in SHARED
+            return word in self.options or combine_rule(word)[0] in SHARED
         except (AttributeError, ValueError):
             return False
 

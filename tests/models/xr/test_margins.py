@@ -8,17 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from sylvan import XRLinear, data, metrics
-from sylvan.text import TfidfVectorizer
-
-
-@pytest.fixture(scope="module")
-def books() -> tuple:
-    train, test = data.load_sample()
-    vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True)
-    names = data.Vocabulary.from_labels(train.labels)
-    X, Y = vectorizer.fit_transform(train.texts), names.encode(train.labels)
-    return X, Y, vectorizer.transform(test.texts), names.encode(test.labels, unknown="ignore")
+from sylvan import XRLinear, metrics
 
 
 def measure(margin: float, combine: str | list[str], loss: str) -> float:

@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sylvan import LabelTree, XRLinear, data, indexing, metrics
+from sylvan import LabelTree, XRLinear, indexing, metrics
 from sylvan.errors import DataError, ParameterError
-from sylvan.text import TfidfVectorizer
-
-
-@pytest.fixture(scope="module")
-def books() -> tuple:
-    train, test = data.load_sample()
-    vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True)
-    names = data.Vocabulary.from_labels(train.labels)
-    X, Y = vectorizer.fit_transform(train.texts), names.encode(train.labels)
-    return X, Y, vectorizer.transform(test.texts), names.encode(test.labels, unknown="ignore")
 
 
 def test_overlapping_clusters(books: tuple) -> None:
