@@ -19,6 +19,8 @@ from sylvan.models import (
 from sylvan.store.registry import load
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
+from sylvan.tune.result import TuneResult
+from sylvan.tune.tuner import tune
 from sylvan.version import __version__
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "TfidfVectorizer",
     "TopK",
     "TransformerMatcher",
+    "TuneResult",
     "XRLinear",
     "XRTransformer",
     "XTransformer",
@@ -42,4 +45,5 @@ __all__ = [
     "indexing",
     "load",
     "metrics",
+    "tune",
 ]

@@ -9,6 +9,7 @@ __all__ = [
     "NotFittedError",
     "ParameterError",
     "SylvanError",
+    "TuningError",
     "UnsupportedError",
 ]
 
@@ -35,6 +36,10 @@ class NotFittedError(SylvanError, ValueError, AttributeError):
 
 class MemoryLimitError(SylvanError, MemoryError):
     """The work asked for does not fit the memory there is."""
+
+
+class TuningError(SylvanError, ValueError):
+    """No model could be found within a tuning's budget and limits."""
 
 
 class UnsupportedError(SylvanError, AttributeError):

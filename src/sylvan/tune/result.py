@@ -1,0 +1,144 @@
+"""What a tuning gives: the model, its setting, the trials, and how sure the choice is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sylvan.models.base import Estimator
+from sylvan.runtime.memory import shown_bytes
+from sylvan.tune.limits import Limits, shown_time
+from sylvan.tune.record import Trial, pareto_front
+from sylvan.tune.setting import toml_of
+
+__all__ = ["TuneResult"]
+
+_HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setting")
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """The best model within a budget and limits, and how it was found.
+
+    Attributes
+    ----------
+    model : Estimator
+        Trained on all rows.
+    best : Trial
+        Its setting and its score on the holdout; time, size and latency are those of ``model``.
+    trials : tuple of Trial
+        All that were tried, the default model first.
+    metric : str
+    limits : Limits
+    interval : (float, float) or None
+        95% bootstrap interval of the best's score minus the default's, over holdouts of the same kind; None where one
+        of them wasn't measured with all training rows.
+    n_holdout : int
+        Number of holdout rows.
+    seconds : float
+        Of the whole tuning.
+    notes : tuple of str
+        What else there is to know.
+    """
+
+    model: Estimator = field(repr=False)
+    best: Trial
+    trials: tuple[Trial, ...] = field(repr=False)
+    metric: str
+    limits: Limits
+    interval: tuple[float, float] | None
+    n_holdout: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def default(self) -> Trial | None:
+        """The trial of the default model."""
+        return next((trial for trial in self.trials if trial.number == 0), None)
+
+    def pareto(self) -> list[Trial]:
+        """The trials that no other beats in score, latency, size and training time at once; best score first."""
+        return pareto_front(self.trials)
+
+    def to_toml(self) -> str:
+        """A configuration file that trains the same model with ``sylvan train``, without tuning."""
+        return toml_of(self.best.members, self.best.weights)
+
+    def table(self, trials: Sequence[Trial] | None = None) -> str:
+        """Trials, all by default, as lines of text; the final model's is marked."""
+        rows = [_HEADER, *(_cells(trial) for trial in (self.trials if trials is None else trials))]
+        widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADER) - 1)]
+        lines = []
+        for number, row in enumerate(rows):
+            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
+            mark = "*" if number and row[0] == f"#{self.best.number}" else " "
+            lines.append(f"{mark} {'  '.join(cells)}  {row[-1]}".rstrip())
+        return "\n".join(lines)
+
+    def summary(self) -> str:
+        """What was found, in a few sentences."""
+        best = self.best
+        lines = [f"Best: {best.words()}."]
+        default = self.default
+        score = f"{self.metric} {100 * (best.score or 0):.2f} on {self.n_holdout:,} holdout rows"
+        if default is not None and default.score is not None and default.n_rows == best.n_rows:
+            gain = 100 * ((best.score or 0) - default.score)
+            between = ""
+            if self.interval is not None:
+                low, high = (100 * end for end in self.interval)
+                between = f" (95% interval {low:+.2f} to {high:+.2f})"
+            score += f", the default {100 * default.score:.2f}: {gain:+.2f}{between}"
+        lines.append(f"{score}.")
+        lines.append(
+            f"The final model: training {shown_time(best.seconds or 0)}, {shown_bytes(best.n_bytes or 0)}, "
+            f"{shown_time(best.latency or 0)} a query. {len(self.trials)} trials in {shown_time(self.seconds)}."
+        )
+        return "\n".join([*lines, *self.notes])
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the model as plain values."""
+        return {
+            "metric": self.metric, "best": self.best.as_json(), "interval": self.interval, "holdout": self.n_holdout,
+            "seconds": self.seconds, "limits": vars(self.limits), "notes": list(self.notes),
+            "pareto": [trial.number for trial in self.pareto()],
+            "trials": [trial.as_json() for trial in self.trials],
+        }  # fmt: skip
+
+    def save_report(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Write the configuration, the trials and figures of the Pareto front into a folder.
+
+        ``tuned.toml``, ``trials.txt``, ``trials.json`` and ``report.html``; ``pareto.svg`` and ``pareto.png`` where
+        matplotlib is installed.
+
+        Returns
+        -------
+        list of str
+            The names of the files.
+        """
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        texts = {
+            "tuned.toml": self.to_toml(),
+            "trials.txt": f"{self.summary()}\n\n{self.table()}\n\nPareto front:\n{self.table(self.pareto())}\n",
+            "trials.json": json.dumps(self.as_json(), indent=2) + "\n",
+        }
+        for name, text in texts.items():
+            (place / name).write_text(text, "utf-8")
+        return list(texts)
+
+
+def _cells(trial: Trial) -> tuple[str, ...]:
+    return (
+        f"#{trial.number}",
+        "-" if trial.score is None else f"{100 * trial.score:.2f}",
+        f"{trial.n_rows:,}" if trial.n_rows else "-",
+        "-" if trial.seconds is None else shown_time(trial.seconds),
+        "-" if trial.n_bytes is None else shown_bytes(trial.n_bytes),
+        "-" if trial.latency is None else shown_time(trial.latency),
+        trial.state,
+        trial.words() + (f" ({trial.note})" if trial.note else ""),
+    )

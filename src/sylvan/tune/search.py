@@ -1,0 +1,208 @@
+"""The search: trials climb the rungs of rows, one after the other, until the budget ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sylvan.errors import MemoryLimitError, SylvanError, TuningError
+from sylvan.topk import TopK
+from sylvan.tune.limits import Budget, Limits, shown_time
+from sylvan.tune.record import Trial
+from sylvan.tune.setting import Setting
+from sylvan.tune.study import Study
+from sylvan.tune.workbench import Measured, Workbench
+
+__all__ = ["Search"]
+
+SAFETY = 1.2  # on estimates of time
+PLANNED = 0.7  # of what a plan says must be within a limit: plans of size err by less
+POOL = 3  # best trials whose training on all rows time is reserved for, so that they can be an ensemble
+RESERVED = 0.4  # of the budget at most, for trainings on all rows
+EMPTY = TopK(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
+_HELPLESS = 3  # trials in a row that no time is left for
+
+
+class Search:
+    """Trials one by one on a workbench, by a study, within a budget.
+
+    Parameters
+    ----------
+    bench : Workbench
+    study : Study
+    limits : Limits
+    budget : Budget
+    max_trials : int or None
+        Of the study, earlier ones and those of other processes among them.
+    report : callable
+        Is given a line after each trial.
+    """
+
+    def __init__(
+        self, bench: Workbench, study: Study, limits: Limits, budget: Budget, max_trials: int | None,
+        report: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.bench, self.study, self.limits, self.budget = bench, study, limits, budget
+        self.max_trials, self.report = max_trials, report
+        self.records: dict[int, Trial] = {}
+        self.measured: dict[str, list[Measured]] = {}  # by rung, of settings that were tried
+        self._first_rungs: list[float] = []  # seconds that trials took on the first, rankings included
+
+    @property
+    def last(self) -> int:
+        """The number of the last rung."""
+        return len(self.bench.rungs) - 1
+
+    def best(self) -> list[Trial]:
+        """The trials with all training rows that hold to the limits, the best first."""
+        return ranked([t for t in self.records.values() if t.state == "complete" and t.holds(self.limits)])
+
+    def run(self) -> None:
+        """Try until the budget or the trials are used up; Ctrl-C ends the trial and leaves with KeyboardInterrupt."""
+        helpless = 0
+        while helpless < _HELPLESS:
+            self._refresh()
+            n_begun = len(self.records)
+            if self.max_trials is not None and n_begun >= self.max_trials:
+                return
+            if n_begun and self.budget.remaining - self.reserve() < _median(self._first_rungs):
+                return
+            asked = self.study.ask()
+            try:
+                record, top = self._try(asked)
+            except KeyboardInterrupt:
+                self.study.give_back(asked)
+                raise
+            self.study.tell(asked, record, top)
+            self.records[record.number] = record
+            self._say(record)
+            helpless = helpless + 1 if record.note.startswith("no time") else 0
+
+    def _refresh(self) -> None:
+        """Take in what other processes and earlier runs have tried."""
+        for record in self.study.records():
+            self.records[record.number] = record
+
+    def reserve(self) -> float:
+        """Seconds to leave for the training on all rows of what is best so far."""
+        if self.budget.seconds is None or not self.records:
+            return 0.0
+        best = self.best() or ranked([t for t in self.records.values() if t.seconds is not None])
+        seconds = [SAFETY * (trial.seconds or 0.0) for trial in best[:POOL]]
+        most = max(seconds[0], RESERVED * self.budget.seconds) if seconds else 0.0
+        return min(sum(seconds), most)
+
+    def _try(self, asked: Any) -> tuple[Trial, Any]:
+        """One trial: rung after rung, until it falls behind or can't fit."""
+        setting = self.study.space.setting(asked)
+        whole = bool(asked.user_attrs.get("whole"))
+        record = Trial(asked.number, (setting,), state="pruned")
+        before = self.measured.setdefault(setting.key, [])
+        for rung in range(self.last + 1):
+            excuse = self._excuse(setting, record, before[rung - 1 : rung], rung, asked.number == 0)
+            if excuse:
+                return replace(record, state="skipped", note=excuse), None
+            if len(before) <= rung:
+                try:
+                    measured = self.bench.measure(setting, rung)
+                    before.append(measured if rung == self.last else replace(measured, top=EMPTY))
+                except (SylvanError, MemoryError) as error:
+                    return replace(record, state="failed", note=str(error)), None
+            record = self._noted(record, before[rung], rung)
+            if rung == 0:
+                self._first_rungs.append(before[0].elapsed)
+            if asked.number == 0:
+                self._need_time(record)
+            if rung == self.last:
+                asked.set_user_attr("excess", max([0.0, *record.excesses(self.limits).values()]))
+                return replace(record, state="complete"), before[rung].top
+            asked.report(record.score, 3**rung)
+            if not whole and asked.should_prune():
+                return record, None
+        return record, None
+
+    def _noted(self, record: Trial, measured: Measured, rung: int) -> Trial:
+        growth = self.bench.labels.shape[0] / self.bench.rungs[rung]
+        return replace(
+            record, score=measured.scores.value(), n_rows=self.bench.rungs[rung], seconds=measured.seconds * growth,
+            n_bytes=measured.n_bytes, latency=measured.latency,
+        )  # fmt: skip
+
+    def _excuse(
+        self, setting: Setting, record: Trial, before: list[Measured], rung: int, first: bool
+    ) -> str:
+        """Why a trial needn't train on this rung; empty where it may."""
+        # The default model is measured with all rows if time is left to train it on them once more.
+        spared = SAFETY * (record.seconds or 0.0) if first else self.reserve()
+        remaining = self.budget.remaining - spared
+        if record.seconds is not None:
+            needed = SAFETY * before[0].elapsed * self.bench.rungs[rung] / self.bench.rungs[rung - 1]
+            if needed > remaining and not (first and rung < self.last):
+                return f"no time is left: it would take {shown_time(needed)}"
+            if self.limits.train_time is not None and PLANNED * record.seconds > self.limits.train_time and not first:
+                return f"its training would take {shown_time(record.seconds)}"
+        if rung < self.last or first:
+            return ""
+        return self._planned(setting, remaining)
+
+    def _planned(self, setting: Setting, remaining: float) -> str:
+        """What the model's plan has against training with all rows."""
+        limits = self.limits
+        if self.budget.seconds is None and limits.size is None and limits.train_time is None:
+            return ""
+        try:
+            plan = self.bench.plan(setting, self.last)
+        except MemoryLimitError as error:
+            return str(error)
+        if plan is None:
+            return ""
+        features = self.bench.features(setting, self.last)
+        n_bytes = plan.model_bytes + features.n_bytes + self.bench.name_bytes
+        seconds = plan.seconds + features.seconds
+        if limits.size is not None and PLANNED * n_bytes > limits.size:
+            return f"the model would take about {n_bytes / 1e6:.1f} MB"
+        if limits.train_time is not None and PLANNED * seconds * self.bench.growth > limits.train_time:
+            return f"its training would take {shown_time(seconds * self.bench.growth)}"
+        if PLANNED * plan.seconds > remaining:
+            return f"no time is left: it would take {shown_time(plan.seconds)}"
+        return "" if plan.fits else "there is too little memory for its training"
+
+    def _need_time(self, record: Trial) -> None:
+        """Refuse to go on when the budget isn't enough for one training of the default model.
+
+        Raises
+        ------
+        TuningError
+        """
+        seconds = self.budget.seconds
+        if seconds is None or record.seconds is None or record.seconds <= seconds:
+            return
+        raise TuningError(
+            f"The budget of {shown_time(seconds)} is too short: training the default model once on all "
+            f"{self.bench.labels.shape[0]:,} rows takes about {shown_time(record.seconds)}, and a search several times "
+            "as long."
+        )
+
+    def _say(self, record: Trial) -> None:
+        name = self.bench.metric.name
+        ending = {"complete": "", "pruned": f" with {record.n_rows:,} rows, pruned"}.get(record.state)
+        if ending is None:
+            ending = f"{record.state}: {record.note}"
+        shown = f" {name} {100 * record.score:.2f}" if record.score is not None and record.state != "skipped" else " "
+        best = self.best()
+        so_far = f"; best {100 * (best[0].score or 0):.2f} (#{best[0].number})" if best else ""
+        remaining = self.budget.remaining
+        left = "" if remaining == float("inf") else f"; {shown_time(max(0.0, remaining))} left"
+        self.report(f"#{record.number}{shown}{ending}{so_far}{left} | {record.words()}")
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2] if values else 0.0
+
+
+def ranked(trials: list[Trial]) -> list[Trial]:
+    """Trials with more rows first, among equals by score and then by number."""
+    return sorted(trials, key=lambda trial: (-trial.n_rows, -(trial.score or 0.0), trial.number))

@@ -1,0 +1,123 @@
+"""A setting: which model with which parameters, as a configuration file says it, and the models it makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sylvan.models.base import Estimator
+from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.neighbors import NeighborRanker
+from sylvan.models.text import TextModel
+from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.text import TfidfVectorizer
+
+__all__ = ["MODELS", "Setting", "joined", "toml_of"]
+
+# By their names on the command line.
+MODELS: Mapping[str, type[Estimator]] = {"xr-linear": XRLinear, "neighbors": NeighborRanker}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A model and the parameters that aren't at their defaults.
+
+    Attributes
+    ----------
+    model : {"xr-linear", "neighbors"}
+    parameters : dict
+        Of the model.
+    text : dict
+        Of the vectoriser; empty for matrices.
+    """
+
+    model: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    text: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The same text for the same setting."""
+        return json.dumps([self.model, dict(self.parameters), dict(self.text)], sort_keys=True)
+
+    @property
+    def text_key(self) -> str:
+        """The same text for the same features."""
+        return json.dumps(dict(self.text), sort_keys=True)
+
+    @classmethod
+    def of_key(cls, key: str) -> Setting:
+        """The setting of :attr:`key`."""
+        return cls(*json.loads(key))
+
+    def matrix_model(self, n_jobs: int | None = None, **parameters: Any) -> Estimator:
+        """Its model over matrices, not fitted."""
+        return MODELS[self.model](**{**self.parameters, "n_jobs": n_jobs, **parameters})
+
+    def vectorizer(self, n_jobs: int | None = None) -> TfidfVectorizer:
+        """Its vectoriser, not fitted."""
+        text: dict[str, Any] = dict(self.text)
+        if "ngrams" in text:
+            text["ngrams"] = tuple(text["ngrams"])
+        return TfidfVectorizer(**text, n_jobs=n_jobs)
+
+    def build(self, texts: bool, n_jobs: int | None = None) -> Estimator:
+        """Its model, over texts or over matrices, not fitted."""
+        model = self.matrix_model(n_jobs)
+        return TextModel(self.vectorizer(n_jobs), model) if texts else model
+
+    def words(self) -> str:
+        """The setting in a few words: what isn't at its default."""
+        given = [f"{name}={_plain(value)}" for name, value in (*self.parameters.items(), *self.text.items())]
+        return f"{self.model}: {', '.join(given) or 'defaults'}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def joined(
+    members: Sequence[Setting], weights: Sequence[float], texts: bool, n_jobs: int | None = None
+) -> Estimator:
+    """One setting's model, or the ensemble of several; not fitted."""
+    if len(members) == 1:
+        return members[0].build(texts, n_jobs)
+    return Ensemble([member.build(texts, n_jobs) for member in members], weights=list(weights), n_jobs=n_jobs)
+
+
+def toml_of(members: Sequence[Setting], weights: Sequence[float]) -> str:
+    """A configuration file for ``sylvan train MODEL --config``, which trains the same model without tuning."""
+    if len(members) == 1:
+        (one,) = members
+        lines = [f"# sylvan train {one.model} TRAIN --model DIR --config THIS", "", "[parameters]"]
+        lines += _lines(one.parameters)
+        if one.text:
+            lines += ["", "[text]", *_lines(one.text)]
+        return "\n".join(lines) + "\n"
+    lines = ["# sylvan train ensemble TRAIN --model DIR --config THIS", "", "[parameters]"]
+    lines.append(f"weights = {toml_value(list(weights))}")
+    for number, member in enumerate(members):
+        lines += ["", f"[parameters.member{number}]", f"model = {toml_value(member.model)}"]
+        lines += _lines(member.parameters)
+        if member.text:
+            lines += ["", f"[parameters.member{number}.text]", *_lines(member.text)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(values: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{name} = {toml_value(value)}" for name, value in values.items())
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it; None as the word that the command line takes for it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps("none" if value is None else str(value), ensure_ascii=False)

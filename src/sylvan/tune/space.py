@@ -1,0 +1,215 @@
+"""What a tuning chooses from: the dimensions of the space, and settings that are worth a trial from the start.
+
+Every range starts from what the models declare: words are read from the constraints of their parameters, and a
+parameter's default is always among the values, so that the default model is a point of the space whatever it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sylvan.models.neighbors import NeighborRanker
+from sylvan.models.xr.params import PRESETS
+from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.params import Choice, Constraint
+from sylvan.text import TfidfVectorizer
+from sylvan.tune.setting import MODELS, Setting
+
+__all__ = ["Space", "Start"]
+
+_TERMS = (("word", (1, 1)), ("word", (1, 2)), ("char_wb", (4, 4)), ("char_wb", (3, 5)))  # that n-grams are of
+_COMBINE = ("l3_hinge", "paper", "damped")
+_PAIRS = {"ngrams": (1, 2), "min_df": 2, "sublinear_tf": True}
+_CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
+
+
+@dataclass(frozen=True)
+class Words:
+    """A choice of a few values, of any kind that JSON has."""
+
+    values: tuple[Any, ...]
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        """The value that a trial tries."""
+        return json.loads(trial.suggest_categorical(name, [json.dumps(value) for value in self.values]))
+
+    def written(self, value: Any) -> Any:
+        """A value as the study keeps it."""
+        return json.dumps(value)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A range of numbers, tried by their logarithm."""
+
+    low: float
+    high: float
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        """The value that a trial tries; floats have three digits, which a person can read."""
+        if isinstance(self.low, int):
+            return trial.suggest_int(name, self.low, int(self.high), log=True)
+        return float(f"{trial.suggest_float(name, self.low, self.high, log=True):.3g}")
+
+    def written(self, value: Any) -> Any:
+        """A value as the study keeps it."""
+        return value
+
+
+Dimension = Words | Numbers
+
+
+@dataclass(frozen=True)
+class Start:
+    """A setting that is tried before any is drawn; ``whole`` ones are measured on all rows, for ensembles."""
+
+    changes: Mapping[str, Any]
+    model: str = "xr-linear"
+    text: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
+
+
+class Space:
+    """The dimensions for texts or matrices, a metric and limits.
+
+    Parameters
+    ----------
+    texts : bool
+        Whether there is a vectoriser to choose.
+    tail : str, optional
+        The way of ranking that is made for the metric.
+    small : bool
+        Whether the model's size is limited, so that what makes models smaller is to be tried.
+    seed : int
+        Of every model.
+    """
+
+    def __init__(self, texts: bool, tail: str | None = None, small: bool = False, seed: int = 0) -> None:
+        self.texts, self.tail, self.small, self.seed = texts, tail, small, seed
+        usual, neighbors, vectorizer = XRLinear(), NeighborRanker(), TfidfVectorizer()
+        tails: dict[str, Dimension] = {} if tail is None else {"tail": Words((None, tail))}
+        self.of_model: dict[str, dict[str, Dimension]] = {
+            "xr-linear": {**self._of_trees(usual), **tails},
+            "neighbors": {
+                "n_neighbors": _around(neighbors.n_neighbors, 5, 200), "power": _around(neighbors.power, 0.5, 10.0),
+                **tails,
+            },
+        }  # fmt: skip
+        self.of_text: dict[str, Dimension] = {}
+        if texts:
+            self.of_text = {
+                "terms": _words((vectorizer.analyzer, vectorizer.ngrams), _TERMS),
+                "min_df": _words(vectorizer.min_df, (1, 2, 3, 5)),
+                "sublinear_tf": _words(vectorizer.sublinear_tf, (False, True)),
+            }
+            if small:
+                self.of_text["max_features"] = _words(vectorizer.max_features, (20_000, 50_000, 100_000, 200_000))
+        self._usual_text = vectorizer.get_params()
+
+    def _of_trees(self, usual: XRLinear) -> dict[str, Dimension]:
+        ranges = XRLinear.constraints
+        dimensions: dict[str, Dimension] = {
+            "negatives": _words(usual.negatives, _options(ranges["negatives"])),
+            "combine": _words(usual.combine, [word for word in _COMBINE if ranges["combine"].accepts(word)]),
+            "branching": _around(usual.branching, 4, 64),
+            "max_leaf": _around(usual.max_leaf, 20, 400),
+            "clustering": _words(usual.clustering, [w for w in _options(ranges["clustering"]) if w != "random"]),
+            "n_trees": Numbers(1, max(3, usual.n_trees)),
+            "beam": _around(usual.beam, 5, 40),
+            "cost": _around(usual.cost, 0.25, 4.0),
+            "positive_cost": _around(usual.positive_cost, 0.5, 4.0),
+            "tolerance": _around(usual.tolerance, 0.05, 0.4),
+            "threshold": _around(usual.threshold, 0.03, 0.4),
+        }
+        if self.small:
+            types = [word for word in _options(ranges["weight_dtype"]) if word not in ("float16", "float32")]
+            dimensions["weight_dtype"] = _words(usual.weight_dtype, types)
+            dimensions["max_weights_per_label"] = _words(usual.max_weights_per_label, (25, 50, 100, 200, 400))
+        if not self.texts:
+            dimensions["normalize"] = _words(usual.normalize, (False, True))
+        return dimensions
+
+    def default(self) -> Setting:
+        """The setting of the default model."""
+        return Setting("xr-linear", self._seeded("xr-linear", {}))
+
+    def starts(self) -> Iterator[Start]:
+        """Settings that have proved good on some data, the default first."""
+        yield Start({}, whole=True)
+        tail = {} if self.tail is None else {"tail": self.tail}
+        if tail:
+            yield Start(tail)
+        usual = XRLinear()
+        usual_negatives = dict(PRESETS["balanced"])
+        presets = [preset for preset in PRESETS.values() if any(getattr(usual, n) != v for n, v in preset.items())]
+        if self.texts:
+            yield Start(tail, text=_PAIRS, whole=True)
+            yield Start(tail, text={"sublinear_tf": True, "min_df": 2})
+            yield Start(tail, text=_CHARACTERS, whole=True)
+            yield Start({}, "neighbors", _CHARACTERS, whole=True)
+            yield Start({**usual_negatives, "n_trees": 3, **tail}, text=_PAIRS)
+        else:
+            yield Start({}, "neighbors", whole=True)
+        for preset in presets:
+            yield Start({**preset, **tail})
+        if self.small:
+            yield Start({"threshold": 0.2})
+            yield Start({"threshold": 0.2, "max_weights_per_label": 100})
+
+    def setting(self, trial: Any) -> Setting:
+        """The setting that a trial of the study tries."""
+        model = trial.suggest_categorical("model", list(self.of_model))
+        parameters = {
+            name: dimension.suggest(trial, f"{model}.{name}") for name, dimension in self.of_model[model].items()
+        }
+        usual = MODELS[model]()
+        changed = {name: value for name, value in parameters.items() if value != _plain(getattr(usual, name))}
+        text = {name: dimension.suggest(trial, f"text.{name}") for name, dimension in self.of_text.items()}
+        if "terms" in text:
+            text["analyzer"], text["ngrams"] = text.pop("terms")
+        text = {name: value for name, value in text.items() if value != _plain(self._usual_text[name])}
+        return Setting(model, self._seeded(model, changed), text)
+
+    def _seeded(self, model: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        usual = MODELS[model]()
+        seeded = hasattr(usual, "seed") and self.seed != usual.seed
+        return {**parameters, "seed": self.seed} if seeded else parameters
+
+    def point(self, start: Start) -> dict[str, Any]:
+        """A start as the study takes it: a value for each dimension."""
+        usual = MODELS[start.model]()
+        values = {"model": start.model}
+        for name, dimension in self.of_model[start.model].items():
+            value = start.changes.get(name, getattr(usual, name))
+            values[f"{start.model}.{name}"] = dimension.written(_plain(value))
+        text = {**self._usual_text, **start.text}
+        text["terms"] = (text["analyzer"], text["ngrams"])
+        for name, dimension in self.of_text.items():
+            values[f"text.{name}"] = dimension.written(_plain(text[name]))
+        return values
+
+
+def _options(constraint: Constraint) -> list[str]:
+    assert isinstance(constraint, Choice)
+    return list(constraint.options)
+
+
+def _words(usual: Any, values: Sequence[Any]) -> Words:
+    """The values with the default first, each once."""
+    plain = [_plain(usual), *map(_plain, values)]
+    return Words(tuple(value for at, value in enumerate(plain) if value not in plain[:at]))
+
+
+def _around(usual: Any, low: float, high: float) -> Dimension:
+    """A range that holds the default; that one alone where it is no number."""
+    if isinstance(usual, bool) or not isinstance(usual, int | float) or usual <= 0:
+        return Words((_plain(usual),))
+    return Numbers(min(low, usual), max(high, usual))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: with lists instead of tuples."""
+    return json.loads(json.dumps(value))

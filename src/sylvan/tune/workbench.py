@@ -1,0 +1,235 @@
+"""Trains one setting on a part of the rows and measures it on the holdout; features and trees are made once."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.canonical import Csr, take_rows
+from sylvan.indexing import LabelTree
+from sylvan.models.base import CANDIDATES, Estimator
+from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.runtime.machine import available_bytes
+from sylvan.runtime.plan import Plan, state_bytes
+from sylvan.store import State
+from sylvan.topk import TopK
+from sylvan.tune.metric import LabelScores, Metric, RowScores
+from sylvan.tune.setting import Setting
+
+__all__ = ["Measured", "Workbench", "median_latency", "rungs_of", "saved_bytes"]
+
+LEAST_ROWS = 1_000  # of a rung: with fewer, the order of settings says little of that with all rows
+SHARES = (9, 3, 1)
+QUERIES = 100  # single ones, whose median is the latency
+_ENTRY = 350  # bytes of an array beside its values
+_CACHE_SHARE = 8  # of the memory that there is, for features and trees
+_TREE_PARAMETERS = ("branching", "max_leaf", "clustering", "embedding", "overlap", "alpha", "normalize", "seed")
+
+
+def rungs_of(n_rows: int) -> list[int]:
+    """How many rows each rung of the search trains on: a ninth, a third and all, without those that are too few."""
+    return [n_rows // share for share in SHARES if share == 1 or n_rows // share >= LEAST_ROWS]
+
+
+def saved_bytes(state: State) -> int:
+    """About what a state takes on disk: its arrays, each with a header and an entry of the manifest."""
+    n_arrays = len(state.arrays) + sum(len(part.arrays) for part in state.parts.values())
+    return state_bytes(state) + _ENTRY * (1 + n_arrays)
+
+
+def median_latency(rank: Callable[[Any], Any], queries: Sequence[Any], clock: Callable[[], float]) -> float:
+    """The median seconds of single queries, after a few that only warm up."""
+    for query in queries[:5]:
+        rank(query)
+    times = []
+    for query in queries:
+        start = clock()
+        rank(query)
+        times.append(clock() - start)
+    return float(np.median(times))
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the rows of a rung and the holdout became."""
+
+    train: Csr
+    holdout: Csr
+    transform: Callable[[Any], Any] | None  # of one text, where there are texts
+    seconds: float
+    n_bytes: int  # of the fitted vectoriser, saved
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.train.nbytes + self.holdout.nbytes + self.n_bytes
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a setting came to on a rung.
+
+    Attributes
+    ----------
+    scores : RowScores or LabelScores
+    seconds : float
+        Of the training, features included.
+    n_bytes : int
+        Size of the saved model.
+    latency : float or None
+        Of a single query; measured with all rows only.
+    top : TopK
+        Its answers to the holdout, with probabilities unless ``tail`` ordered them.
+    elapsed : float
+        Seconds that all of it took, the ranking of the holdout too.
+    """
+
+    scores: RowScores | LabelScores
+    seconds: float
+    n_bytes: int
+    latency: float | None
+    top: TopK
+    elapsed: float
+
+
+class Workbench:
+    """Rows, labels and holdout of a tuning, and what was made of them.
+
+    Parameters
+    ----------
+    X : list of str, or Csr
+    labels : Csr
+        Of the same rows.
+    train, holdout : ndarray of int32
+        As :func:`sylvan.tune.holdout.split_rows` gives them.
+    metric : Metric
+    name_bytes : int
+        What the names of the labels take in the saved model.
+    n_jobs : int or None
+    clock : callable
+        Gives the time in seconds.
+    """
+
+    def __init__(
+        self, X: Any, labels: Csr, train: npt.NDArray[np.int32], holdout: npt.NDArray[np.int32], metric: Metric,
+        name_bytes: int, n_jobs: int | None, clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.X, self.labels, self.train, self.holdout = X, labels, train, holdout
+        self.metric, self.name_bytes, self.n_jobs, self.clock = metric, name_bytes, n_jobs, clock
+        self.texts = isinstance(X, list)
+        self.rungs = rungs_of(len(train))
+        self.truth = take_rows(labels, holdout)
+        known = take_rows(labels, train)
+        self.label_counts = np.bincount(known.indices, minlength=labels.shape[1]).astype(np.int64)
+        self._cache: OrderedDict[str, Any] = OrderedDict()
+        self._room = (available_bytes() or 8_000_000_000) // _CACHE_SHARE
+
+    @property
+    def growth(self) -> float:
+        """How many times the rows of the last rung all rows are."""
+        return self.labels.shape[0] / self.rungs[-1]
+
+    def _cached(self, key: str, make: Callable[[], Any], size: Callable[[Any], int]) -> Any:
+        """What was made before under this name; the least recently used is let go of when memory is needed."""
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key][0]
+        made = make()
+        self._cache[key] = made, size(made)
+        while len(self._cache) > 1 and sum(n for _, n in self._cache.values()) > self._room:
+            self._cache.popitem(last=False)
+        return made
+
+    def features(self, setting: Setting, rung: int) -> Features:
+        """The features of a rung's rows and of the holdout by the setting's vectoriser."""
+        rows = self.train[: self.rungs[rung]]
+        if not self.texts:
+            def taken() -> Features:
+                return Features(take_rows(self.X, rows), take_rows(self.X, self.holdout), None, 0.0, 0)
+
+            return self._cached(f"matrix {rung}", taken, lambda made: made.nbytes)  # type: ignore[no-any-return]
+
+        def counted() -> Features:
+            vectorizer, start = setting.vectorizer(self.n_jobs), self.clock()
+            train = vectorizer.fit_transform_blocks([[self.X[row] for row in rows]])
+            seconds = self.clock() - start
+            holdout = vectorizer.transform_rows([self.X[row] for row in self.holdout])
+            return Features(
+                train, holdout, vectorizer.transform_rows, seconds, saved_bytes(vectorizer.to_state())
+            )
+
+        return self._cached(f"text {setting.text_key} {rung}", counted, lambda made: made.nbytes)  # type: ignore[no-any-return]
+
+    def rung_labels(self, rung: int) -> tuple[Csr, npt.NDArray[np.int32]]:
+        """The labels of a rung's rows without those that none of them has, and the ids of those that are left."""
+        part = take_rows(self.labels, self.train[: self.rungs[rung]])
+        used, columns = np.unique(part.indices, return_inverse=True)
+        return Csr(part.indptr, columns.astype(np.int32), part.data, (part.shape[0], len(used))), used
+
+    def _tree(self, setting: Setting, model: XRLinear, features: Features, labels: Csr, rung: int) -> LabelTree:
+        """The tree of a model of one tree, shared by all settings that cluster the labels alike."""
+        shape = [str(getattr(model, name)) for name in _TREE_PARAMETERS]
+        key = f"tree {setting.text_key} {rung} {json.dumps(shape)}"
+        n_bytes = 16 * labels.shape[1]
+        made = self._cached(key, lambda: model.index(features.train, labels), lambda _: n_bytes)
+        (tree,) = made
+        assert isinstance(tree, LabelTree)
+        return tree
+
+    def _model(self, setting: Setting, features: Features, labels: Csr, rung: int) -> tuple[Estimator, float]:
+        """The unfitted model with a tree where one can be shared, and the seconds that it took."""
+        model, start = setting.matrix_model(self.n_jobs), self.clock()
+        if isinstance(model, XRLinear) and model.n_trees == 1 and labels.shape[1] > model.max_leaf:
+            model.tree = self._tree(setting, model, features, labels, rung)
+        return model, self.clock() - start
+
+    def plan(self, setting: Setting, rung: int) -> Plan | None:
+        """What training on a rung would take; None for a model without a plan."""
+        features, (labels, _) = self.features(setting, rung), self.rung_labels(rung)
+        model, _ = self._model(setting, features, labels, rung)
+        if not isinstance(model, XRLinear):
+            return None
+        trees = None if model.tree is None else [model.tree]
+        return model.plan(features.train, labels, trees=trees)
+
+    def measure(self, setting: Setting, rung: int) -> Measured:
+        """Train on a rung's rows and rank the holdout."""
+        begin = self.clock()
+        features, (labels, used) = self.features(setting, rung), self.rung_labels(rung)
+        model, tree_seconds = self._model(setting, features, labels, rung)
+        start = self.clock()
+        model.fit(features.train, labels)
+        seconds = features.seconds + tree_seconds + self.clock() - start
+        top = self._answers(model, features.holdout, used)
+        n_rows = len(self.train)
+        scores = self.metric.scores(self.truth, top, self.label_counts, n_rows)
+        n_bytes = saved_bytes(model.to_state()) + features.n_bytes + self.name_bytes
+        latency = None
+        if rung == len(self.rungs) - 1:
+            latency = self._latency(model, features)
+        return Measured(scores, seconds, n_bytes, latency, top, self.clock() - begin)
+
+    def _answers(self, model: Estimator, holdout: Csr, used: npt.NDArray[np.int32]) -> TopK:
+        """A ranking of the holdout by the ids of all labels, with probabilities unless a ``tail`` orders it."""
+        depth = min(CANDIDATES, model.n_labels_)
+        if getattr(model, "tail", None) is None:
+            top = model.probabilities(model.rank_plainly(holdout, depth))
+        else:
+            top = model.rank(holdout, depth)
+        labels = np.where(top.labels >= 0, used[top.labels], np.int32(-1)).astype(np.int32)
+        return TopK(labels, np.asarray(top.scores, np.float32))
+
+    def _latency(self, model: Estimator, features: Features) -> float:
+        k = self.metric.k or 10
+        if features.transform is None:
+            rows = [take_rows(features.holdout, np.array([at])) for at in range(min(QUERIES, len(self.holdout)))]
+            return median_latency(lambda row: model.rank(row, k), rows, self.clock)
+        transform = features.transform
+        texts = [self.X[row] for row in self.holdout[:QUERIES]]
+        return median_latency(lambda text: model.rank(transform([text]), k), texts, self.clock)

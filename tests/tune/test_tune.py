@@ -1,0 +1,322 @@
+"""The search, its limits and its end: the same bits, errors that are sentences, studies on disk, interrupts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import Clock, corpus  # type: ignore[import-not-found]
+
+import sylvan
+from sylvan import TfidfVectorizer, XRLinear, metrics, store, validate
+from sylvan.errors import DataError, ModelError, ParameterError, TuningError
+from sylvan.topk import TopK
+from sylvan.tune import tuner, workbench
+from sylvan.tune.ensembles import grow_ensemble
+from sylvan.tune.holdout import split_rows
+from sylvan.tune.metric import Metric
+from sylvan.tune.record import Trial
+from sylvan.tune.search import Search
+from sylvan.tune.setting import Setting
+from sylvan.tune.workbench import Workbench, rungs_of
+
+pytest.importorskip("optuna")
+
+
+def tuned(rows: Any, **options: Any) -> sylvan.TuneResult:
+    return sylvan.tune(*rows, **{"max_trials": 6, "n_jobs": 1, **options})
+
+
+def files_of(model: Any, folder: Path) -> dict[str, bytes]:
+    store.save(folder, model.to_state())
+    return {path.name.rsplit(".", 2)[0]: path.read_bytes() for path in folder.rglob("*.npy")}
+
+
+@pytest.fixture(scope="module")
+def result(rows: Any) -> sylvan.TuneResult:
+    return tuned(rows)
+
+
+def test_the_default_comes_first_and_the_best_is_no_worse(result: sylvan.TuneResult) -> None:
+    assert [trial.number for trial in result.trials[:6]] == list(range(6))
+    assert result.default is not None and result.default.members[0].words() == "xr-linear: defaults"
+    assert result.default.state == "complete"
+    assert result.best.score is not None and result.best.score >= (result.default.score or 1)
+    assert result.interval is None or result.interval[0] <= result.interval[1]
+    assert result.best.words() in result.summary() and f"#{result.best.number}" in result.table()
+
+
+def test_the_model_is_trained_on_all_rows(rows: Any, result: sylvan.TuneResult) -> None:
+    texts, labels = corpus(200, seed=5)
+    top = result.model.rank(texts, k=1)
+    assert top.vocabulary is not None and set(top.vocabulary) == {name for row in rows[1] for name in row}
+    right = [names[0] in row for names, row in zip(top.names, labels, strict=True)]
+    assert np.mean(right) > 0.9
+
+
+def test_the_same_bits_for_a_number_of_trials(rows: Any, result: sylvan.TuneResult, tmp_path: Path) -> None:
+    again = tuned(rows, n_jobs=2)
+    assert [trial.score for trial in again.trials] == [trial.score for trial in result.trials]
+    assert again.to_toml() == result.to_toml()
+    assert files_of(again.model, tmp_path / "a") == files_of(result.model, tmp_path / "b")
+    other = tuned(rows, seed=1, max_trials=1)
+    assert "seed = 1" in other.to_toml()
+
+
+def test_scores_are_those_of_the_holdout(rows: Any) -> None:
+    X, Y = TfidfVectorizer(n_jobs=1).fit_transform(rows[0]), sylvan.data.Vocabulary.from_labels(rows[1]).encode(rows[1])
+    result = tuned((X, Y), max_trials=1, metric="nDCG@3", holdout="last")
+    model = XRLinear(n_jobs=1).fit(X[:300][::-1], Y[:300][::-1])
+    expected = metrics.ndcg(Y[300:], model.rank(X[300:], k=6), at=3)[3]
+    assert result.trials[0].score == pytest.approx(expected)
+    assert isinstance(result.model, XRLinear) and result.n_holdout == 100
+
+
+@pytest.mark.parametrize("metric", ["PSP@3", "macro-recall@2", "F1", "F1@2"])
+def test_every_kind_of_metric(rows: Any, metric: str) -> None:
+    result = tuned(rows, max_trials=2, metric=metric)
+    assert result.metric == metric and 0 < (result.best.score or 0) <= 1
+
+
+def test_matrices_with_named_labels_and_class_ids(rows: Any) -> None:
+    X = TfidfVectorizer(n_jobs=1).fit_transform(rows[0])
+    named = tuned((X, rows[1]), max_trials=2)
+    assert named.model.rank(X[:1], k=1).names[0][0] in {name for row in rows[1] for name in row}
+    dense = tuned((X.toarray(), [row[0] for row in rows[1]]), max_trials=2)
+    assert dense.best.score is not None
+
+
+def test_rungs_and_pruning(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rungs_of(20_000) == [2222, 6666, 20_000] and rungs_of(3_000) == [1000, 3000] and rungs_of(900) == [900]
+    monkeypatch.setattr(workbench, "LEAST_ROWS", 30)
+    result = tuned(corpus(500), max_trials=12)
+    states = {trial.state for trial in result.trials}
+    assert states == {"complete", "pruned"}
+    assert {trial.n_rows for trial in result.trials} <= {41, 125, 375}
+    assert result.trials[0].n_rows == 375
+
+
+def test_features_and_trees_are_made_once(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"texts": 0, "trees": 0}
+    fit, index = TfidfVectorizer.fit_transform_blocks, XRLinear.index
+
+    def counted(self: Any, *args: Any, **options: Any) -> Any:
+        made["texts"] += 1
+        return fit(self, *args, **options)
+
+    def indexed(self: Any, *args: Any, **options: Any) -> Any:
+        made["trees"] += 1
+        return index(self, *args, **options)
+
+    monkeypatch.setattr(TfidfVectorizer, "fit_transform_blocks", counted)
+    monkeypatch.setattr(XRLinear, "index", indexed)
+
+    labels = validate.labels(sylvan.data.Vocabulary.from_labels(rows[1]).encode(rows[1]))
+    train, holdout = split_rows(np.ones(len(rows[0]), bool))
+    bench = Workbench(rows[0], labels, train, holdout, Metric.of("P@1"), 0, 1, Clock(0.001))
+    shape = {"max_leaf": 2, "branching": 2}
+    tops = [bench.measure(Setting("xr-linear", {**shape, **more}), 0).top for more in ({}, {"beam": 3}, {"cost": 2.0})]
+    assert made == {"texts": 1, "trees": 1}
+    alone = XRLinear(**shape, n_jobs=1).fit(bench.features(Setting("xr-linear"), 0).train, bench.rung_labels(0)[0])
+    expected = alone.probabilities(alone.rank(bench.features(Setting("xr-linear"), 0).holdout, 6))
+    assert np.array_equal(tops[0].scores, expected.scores)  # a shared tree gives the same bits
+    bench.measure(Setting("xr-linear", {**shape, "seed": 1}), 0)
+    bench.measure(Setting("xr-linear", shape, {"min_df": 2}), 0)
+    assert made == {"texts": 2, "trees": 3}
+
+
+# ------------------------------------------------------------------------------------------ limits and budgets
+
+
+def test_a_size_is_held_by_the_final_model(tmp_path: Path) -> None:
+    sample = sylvan.data.load_sample().train
+    rows = sample.texts[:800], sample.labels[:800]
+    default = tuned(rows, max_trials=1).best
+    limit = int(0.75 * (default.n_bytes or 0))
+    small = tuned(rows, max_size=limit, max_trials=16)
+    assert any(trial.note.startswith("the model would take") for trial in small.trials) or small.best.number > 0
+    small.model.save(tmp_path / "m")
+    assert sum(path.stat().st_size for path in (tmp_path / "m").rglob("*") if path.is_file()) <= limit
+    assert small.best.n_bytes is not None and small.best.n_bytes <= limit
+
+
+def test_limits_that_nothing_holds_to(rows: Any) -> None:
+    with pytest.raises(TuningError, match=r"No setting that was tried holds to the limits\. Of 3 trials, .*query"):
+        tuned(rows, max_latency="1us", max_trials=3)
+    with pytest.raises(TuningError, match=r"the names of the 6 labels alone take"):
+        tuned(rows, max_size=20)
+
+
+def test_a_candidate_that_breaks_a_limit_at_the_end_gives_way(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    measured = []
+
+    def first_too_slow(rank: Any, queries: Any, clock: Any) -> float:
+        measured.append(1)
+        return 0.5 if len(measured) == 1 else 0.001
+
+    monkeypatch.setattr(tuner, "median_latency", first_too_slow)
+    result = tuned(rows, max_latency="100ms", max_trials=3)
+    assert result.notes and "Passed over #" in result.notes[0] and "a single query takes 0.5 s" in result.notes[0]
+
+
+def test_a_budget_ends_the_search(rows: Any) -> None:
+    clock = Clock(0.01)
+    result = tuned(rows, max_trials=None, budget=20.0, clock=clock)
+    assert 2 < len(result.trials) < 100
+    assert clock.now <= 22
+    assert "no time" not in " ".join(result.notes)
+
+
+def test_a_budget_too_short_for_one_training(rows: Any) -> None:
+    sentence = r"The budget of .* is too short: training the default model once on all 400 rows takes about .*"
+    with pytest.raises(TuningError, match=sentence):
+        tuned(rows, budget="1ms", max_trials=None, clock=Clock(0.01))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"metric": "accuracy"}, ParameterError, "The 'metric' parameter must be one of"),
+        ({"budget": "soon"}, ParameterError, "The 'budget' parameter must be a number of seconds above 0"),
+        ({"max_trials": 0}, ParameterError, r"The 'max_trials' parameter of tune must be an int in \[1, inf\)"),
+        ({"max_size": "big"}, ParameterError, "The 'max_size' parameter must be a number of bytes"),
+        ({"max_latency": 0}, ParameterError, "The 'max_latency' parameter must be"),
+        ({"seed": -1}, ParameterError, "The 'seed' parameter of tune must be"),
+        ({"holdout": "first"}, ParameterError, "The 'holdout' parameter of tune must be one of"),
+        ({"n_jobs": 0}, ParameterError, "The 'n_jobs' parameter must be"),
+    ],
+)
+def test_wrong_options(rows: Any, options: dict[str, Any], error: type, sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        tuned(rows, **options)
+
+
+def test_wrong_rows(rows: Any) -> None:
+    with pytest.raises(DataError, match="There are 400 texts, but the labels of 3"):
+        tuned((rows[0], rows[1][:3]))
+    with pytest.raises(DataError, match="No text has a label"):
+        tuned((rows[0], [[]] * 400))
+    with pytest.raises(DataError, match="There are 30 rows: too few"):
+        tuned((rows[0][:30], rows[1][:30]))
+
+
+def test_without_optuna(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ImportError, match=r'Tuning needs Optuna. Install it with: pip install "sylvan\[tune\]"'):
+        tuned(rows)
+
+
+def test_training_that_fails_is_a_failed_trial(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = Workbench.measure
+
+    def failing(self: Any, setting: Any, rung: int) -> Any:
+        if setting.model == "neighbors":
+            raise DataError("made to fail")
+        return measure(self, setting, rung)
+
+    monkeypatch.setattr(Workbench, "measure", failing)
+    result = tuned(rows)
+    (failed,) = (trial for trial in result.trials if trial.state == "failed")
+    assert failed.note == "made to fail" and "made to fail" in result.table()
+
+
+# ---------------------------------------------------------------------------------------- studies and interrupts
+
+
+def test_a_study_goes_on(rows: Any, result: sylvan.TuneResult, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    tuned(rows, max_trials=3, study=study)
+    lines: list[str] = []
+    whole = tuned(rows, study=study, report=lines.append)
+    assert [line.split()[0] for line in lines] == ["#3", "#4", "#5"]
+    assert [trial.members for trial in whole.trials] == [trial.members for trial in result.trials]
+    assert [trial.score for trial in whole.trials] == [trial.score for trial in result.trials]
+    assert whole.to_toml() == result.to_toml() and whole.interval == result.interval
+
+
+def test_a_study_of_something_else(rows: Any, tmp_path: Path) -> None:
+    tuned(rows, max_trials=1, study=tmp_path / "study")
+    with pytest.raises(ModelError, match="is of another tuning: it has other metric"):
+        tuned(rows, max_trials=1, study=tmp_path / "study", metric="P@1")
+    with pytest.raises(ModelError, match="it has other features"):
+        tuned(([*rows[0][:-1], "other"], rows[1]), max_trials=1, study=tmp_path / "study")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("x")
+    with pytest.raises(ModelError, match="holds something other than a study"):
+        tuned(rows, max_trials=1, study=tmp_path / "other")
+    (tmp_path / "study" / "study.json").write_text("{")
+    with pytest.raises(ModelError, match="can't be opened"):
+        tuned(rows, max_trials=1, study=tmp_path / "study")
+
+
+def test_an_interrupt_gives_the_best_so_far(rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure, calls = Workbench.measure, []
+
+    def interrupted(self: Any, setting: Any, rung: int) -> Any:
+        calls.append(setting)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return measure(self, setting, rung)
+
+    monkeypatch.setattr(Workbench, "measure", interrupted)
+    result = tuned(rows, study=tmp_path / "study")
+    assert len([trial for trial in result.trials if len(trial.members) == 1]) == 2
+    assert result.notes[0] == "The search was interrupted: this is the best so far."
+    assert result.model.rank(rows[0][:1], k=1).names
+    calls.clear()
+    calls.extend([None] * 3)
+    again = tuned(rows, study=tmp_path / "study", max_trials=3)
+    assert again.trials[2].members[0] == next(call for call in calls[3:] if call is not None)
+
+
+def test_an_interrupt_before_any_trial(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(rows)
+
+
+def test_the_result_as_json(result: sylvan.TuneResult, tmp_path: Path) -> None:
+    result.save_report(tmp_path / "report")
+    read = json.loads((tmp_path / "report" / "trials.json").read_text("utf-8"))
+    assert read["best"]["number"] == result.best.number and len(read["trials"]) == len(result.trials)
+    assert (tmp_path / "report" / "tuned.toml").read_text("utf-8") == result.to_toml()
+
+
+def test_ensembles_join_what_is_different() -> None:
+    """Two rankings that are each right on half of the rows are joined; the score is that of the ensemble."""
+
+    n = 200
+    truth = validate.labels(sp.csr_matrix((np.ones(n), (np.arange(n), np.arange(n) % 5)), shape=(n, 5)))
+    rng = np.random.default_rng(0)
+    tops = []
+    for part in (0, 1, None):
+        labels = np.stack([rng.permutation(5) for _ in range(n)]).astype(np.int32)
+        scores = np.tile(np.array([0.3, 0.25, 0.2, 0.15, 0.1], np.float32), (n, 1))
+        for row in range(n) if part is not None else ():
+            if (row // 2) % 2 == part:
+                labels[row] = np.roll(np.arange(5), -(row % 5))
+                scores[row, 0] = 0.9
+        tops.append(TopK(labels, scores))
+    trials = [Trial(at, (Setting("neighbors", {"n_neighbors": at + 1}),), score=0.5, n_rows=9, seconds=1.0, n_bytes=10,
+                    latency=0.1) for at in range(3)]  # fmt: skip
+    metric = Metric.of("P@1")
+
+    def score(top: Any) -> Any:
+        return metric.scores(truth, top, np.ones(5, np.int64), 9)
+
+    grown = grow_ensemble(trials, tops, truth, score, lambda trial: True, 7, 1, 1)
+    assert grown is not None
+    joined, scores = grown
+    assert set(joined.of_trials) == {0, 1} and joined.number == 7 and sum(joined.weights) == pytest.approx(1)
+    assert joined.score == scores.value() > 0.9 and (joined.seconds, joined.n_bytes, joined.latency) == (2.0, 20, 0.2)
+    assert grow_ensemble(trials, tops, truth, score, lambda trial: False, 7, 1, 1) is None
+    assert grow_ensemble(trials[:1], tops[:1], truth, score, lambda trial: True, 7, 1, 1) is None
