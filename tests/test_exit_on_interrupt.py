@@ -60,3 +60,30 @@ def test_other_threads_and_the_block_without_signals_are_left_alone() -> None:
         seen.append(2)
     assert seen == [1, 2]
     assert not [t for t in threading.enumerate() if t.name == "sylvan-interrupt"]
+
+
+_ANSWERED = """
+import hashlib, itertools
+from sylvan.parallel import exit_on_interrupt
+asked = itertools.count()
+with exit_on_interrupt(lambda: "Interrupted here.", 130, answers=lambda: next(asked) == 0):
+    print("ready", flush=True)
+    try:
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 4 * 10**6)
+    except KeyboardInterrupt:
+        print("answered", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+"""
+
+
+def test_a_block_may_answer_the_first_interrupt_itself() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ANSWERED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "answered\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Interrupted here." in errors

@@ -211,7 +211,9 @@ def map_parallel(
 
 
 @contextmanager
-def exit_on_interrupt(sentence: Callable[[], str], exit_code: int, patience: float = 0.6) -> Iterator[None]:
+def exit_on_interrupt(
+    sentence: Callable[[], str], exit_code: int, patience: float = 0.6, answers: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
     """End the process soon after Ctrl-C, even while its main thread is deep inside a kernel.
 
     Python raises ``KeyboardInterrupt`` only between two of its own instructions, so a kernel that runs for
@@ -225,6 +227,8 @@ def exit_on_interrupt(sentence: Callable[[], str], exit_code: int, patience: flo
     exit_code : int
     patience : float
         Seconds.
+    answers : callable
+        Asked at each Ctrl-C: whether the block will answer this one itself, however long that takes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -235,7 +239,7 @@ def exit_on_interrupt(sentence: Callable[[], str], exit_code: int, patience: flo
 
     def watch() -> None:
         while signals := hear.recv(64):
-            if signal.SIGINT in signals and not left.wait(patience):
+            if signal.SIGINT in signals and not answers() and not left.wait(patience):
                 os.write(2, f"\n{sentence()}\n".encode())
                 os._exit(exit_code)
 

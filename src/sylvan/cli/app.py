@@ -21,6 +21,7 @@ __all__ = ["cli", "run"]
 
 VERBS = {
     "train": "Train a model on text or matrices and save it in a folder.",
+    "tune": "Find the best model within a budget of time, and train it.",
     "ensemble": "Combine saved models into an ensemble.",
     "predict": "Rank the labels of each row of a file with a saved model.",
     "evaluate": "Measure a saved model on a file with known labels.",
@@ -88,7 +89,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             from sylvan.cli.completion import answer
 
             return answer(cli)
-        with exit_on_interrupt(session.interrupted, INTERRUPTED), cli.make_context("sylvan", words, obj=session) as ctx:
+        watch = exit_on_interrupt(session.interrupted, INTERRUPTED, answers=lambda: session.answers())
+        with watch, cli.make_context("sylvan", words, obj=session) as ctx:
             cli.invoke(ctx)
             sys.stdout.flush()
     except click.exceptions.Exit as leaving:

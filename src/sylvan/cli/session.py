@@ -27,6 +27,7 @@ class Session:
     debug: bool = False
     written: str | None = None  # what an interrupt has to say instead of "nothing was written"
     remains: Callable[[], str | None] = lambda: None  # what is there to go on from
+    answers: Callable[[], bool] = lambda: False  # whether the command goes on after this Ctrl-C
 
     @staticmethod
     def of(ctx: click.Context) -> Session:

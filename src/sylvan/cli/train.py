@@ -98,10 +98,25 @@ class _Models(LazyGroup):
     def owners(self, name: str) -> dict[str, type]:
         from sylvan.text import TfidfVectorizer
 
+        if name not in MODELS:
+            return {}
         return {"settings": _class_of(name), "text_settings": TfidfVectorizer}
 
 
-@click.group("train", cls=_Models, invoke_without_command=True)
+class _Trainings(_Models):
+    """The models, and ensembles of them."""
+
+    lines = dict(_Models.lines, ensemble="Several models that rank together, each with its own vectoriser.")  # noqa: RUF012
+
+    def make(self, name: str) -> click.Command:
+        if name == "ensemble":
+            from sylvan.cli.train_ensemble import command
+
+            return command
+        return super().make(name)
+
+
+@click.group("train", cls=_Trainings, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Train a model on text or matrices and save it in a folder.

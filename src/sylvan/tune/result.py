@@ -66,7 +66,12 @@ class TuneResult:
 
     def to_toml(self) -> str:
         """A configuration file that trains the same model with ``sylvan train``, without tuning."""
-        return toml_of(self.best.members, self.best.weights)
+        options = {}
+        for name, attribute, usual in (("text-field", "text_fields_", ("text",)),
+                                       ("labels-field", "labels_field_", "labels")):  # fmt: skip
+            if (value := getattr(self.model, attribute, usual)) != usual:
+                options[name] = value
+        return toml_of(self.best.members, self.best.weights, options)
 
     def table(self, trials: Sequence[Trial] | None = None) -> str:
         """Trials, all by default, as lines of text; the final model's is marked."""

@@ -13,6 +13,7 @@ from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.text import TfidfVectorizer
+from sylvan.version import __version__
 
 __all__ = ["MODELS", "Setting", "joined", "toml_of"]
 
@@ -89,17 +90,20 @@ def joined(
     return Ensemble([member.build(texts, n_jobs) for member in members], weights=list(weights), n_jobs=n_jobs)
 
 
-def toml_of(members: Sequence[Setting], weights: Sequence[float]) -> str:
+def toml_of(members: Sequence[Setting], weights: Sequence[float], options: Mapping[str, Any] | None = None) -> str:
     """A configuration file for ``sylvan train MODEL --config``, which trains the same model without tuning."""
+    model = members[0].model if len(members) == 1 else "ensemble"
+    lines = [
+        f"# sylvan train {model} TRAIN --model DIR --config THIS_FILE",
+        f"# Parameters that aren't named are at the defaults of Sylvan {__version__}.", "",
+    ]  # fmt: skip
+    if options:
+        lines += ["[options]", *_lines(options), ""]
     if len(members) == 1:
         (one,) = members
-        lines = [f"# sylvan train {one.model} TRAIN --model DIR --config THIS", "", "[parameters]"]
-        lines += _lines(one.parameters)
-        if one.text:
-            lines += ["", "[text]", *_lines(one.text)]
+        lines += ["[parameters]", *_lines(one.parameters), "", "[text]", *_lines(one.text)]
         return "\n".join(lines) + "\n"
-    lines = ["# sylvan train ensemble TRAIN --model DIR --config THIS", "", "[parameters]"]
-    lines.append(f"weights = {toml_value(list(weights))}")
+    lines += ["[parameters]", f"weights = {toml_value(list(weights))}"]
     for number, member in enumerate(members):
         lines += ["", f"[parameters.member{number}]", f"model = {toml_value(member.model)}"]
         lines += _lines(member.parameters)

@@ -155,6 +155,7 @@ def tune(
             if not any(trial.score is not None for trial in search.records.values()):
                 raise
             notes.append("The search was interrupted: this is the best so far.")
+            search.report("Interrupted: the best so far is trained on all rows. Another Ctrl-C ends without a model.")
         return _Finish(search, given, Y, notes).result()
 
 

@@ -54,6 +54,9 @@ class Weights(Constraint):
         floats = [float(weight) for weight in result]
         return all(math.isfinite(weight) and weight >= 0 for weight in floats) and any(floats)
 
+    def _parse(self, text: str) -> Any:
+        return text if text == "fit" else [float(word) for word in text.split(",")]
+
     def describe(self) -> str:
         return "None, 'fit', or floats in [0, inf), one a member, not all 0"
 

@@ -1,0 +1,145 @@
+"""``sylvan train ensemble``: several models trained together, as a configuration names them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from sylvan.cli.config import config_of, config_option
+from sylvan.cli.options import complain, input_options, made, read_settings, shared_options
+from sylvan.cli.session import Session, spoken_warnings
+from sylvan.errors import ParameterError
+from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.text import TextModel
+from sylvan.text import TfidfVectorizer
+from sylvan.tune.setting import MODELS
+
+__all__ = ["command"]
+
+_MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
+
+
+@click.command("ensemble", short_help="Several models that rank together, each with its own vectoriser.")
+@click.argument("train", metavar="TRAIN")
+@click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the ensemble.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A parameter of the ensemble, such as weights=0.7,0.3, or of a member (above); repeat it.")
+@click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
+@click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")
+@input_options
+@shared_options
+@config_option
+@click.pass_context
+def command(ctx: click.Context, /, train: str, folder: str, settings: tuple[str, ...], **given: Any) -> None:
+    """Train the members of an ensemble on the file TRAIN (- for stdin) and save it in a folder.
+
+    Members are numbered from 0. Each has a model, member0__model=xr-linear or neighbors, parameters of the model such
+    as member0__beam=20, and of its vectoriser such as member0__text__ngrams=1,2. In a configuration file they are the
+    tables [parameters.member0] and [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the
+    other models: JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
+
+    \b
+    Examples:
+      sylvan train ensemble train.jsonl --model runs/m --config runs/m.tuning/tuned.toml
+      sylvan train ensemble train.jsonl --model runs/m --set member0__model=xr-linear --set member1__model=neighbors
+    """
+    from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.measure import add_figures, open_test
+    from sylvan.cli.shown.report import folder_size
+    from sylvan.parallel import quiet
+    from sylvan.store import check_target
+
+    config = config_of(ctx)
+    if config.text:
+        config.problems.append("[text] is for one model: members have [parameters.member0.text].")
+    values, problems = _read(settings, config.parameters)
+    if config.problems or problems:
+        raise ParameterError(complain([*config.problems, *problems]))
+    session = Session.of(ctx)
+    check_target(folder)
+    source = open_input(train, given, part="trn")
+    texts = isinstance(source, TextInput)
+    model: Any = _built(values, texts, given["threads"])
+    if isinstance(source, TextInput):
+        for one in (model, *model.members):
+            one.text_fields_, one.labels_field_ = source.text_fields, source.labels_field
+    model.check_params()
+    test = open_test(model, {**given, "train": train, "folder": folder})
+    with quiet(given["quiet"]), spoken_warnings():
+        X, Y = source.read()
+        start = time.perf_counter()
+        model.fit(X, Y)
+        seconds = time.perf_counter() - start
+        model.save(folder)
+        session.written = f"the model was saved in {folder}"
+        if not given["quiet"]:
+            click.echo(
+                f"Trained {len(model.members)} models with {model.n_labels_:,} labels in {seconds:.1f} s and saved "
+                f"them in {folder} ({folder_size(folder)})."
+            )
+        if test is not None:
+            add_figures(model, test, folder, given["quiet"])
+
+
+Values = dict[str, Any]
+
+
+def _read(settings: Sequence[str], config: Mapping[str, Any]) -> tuple[Values, list[str]]:
+    """Parameters of the ensemble, and under "members" a triple of model, parameters and text for each."""
+    own: tuple[list[str], Values] = [], {}
+    parts: dict[int, dict[str, tuple[list[str], Values]]] = {}
+
+    def place(name: str) -> tuple[tuple[list[str], Values], str]:
+        match = _MEMBER.fullmatch(name.strip().replace("-", "_"))
+        if match is None:
+            return own, name
+        part = parts.setdefault(int(match[1]), {"": ([], {}), "text__": ([], {})})
+        return part[match[2] or ""], match[3]
+
+    for name, value in config.items():
+        where, inner = place(name)
+        where[1][inner] = value
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        where, inner = place(name)
+        where[0].append(f"{inner}{equals}{value}")
+    values, problems = read_settings(Ensemble, *_ordered(own))
+    if sorted(parts) != list(range(len(parts))) or not parts:
+        problems.append(
+            "An ensemble takes members numbered from 0, such as member0__model=xr-linear and member1__model=neighbors. "
+            f"Got {', '.join(f'member{at}' for at in sorted(parts)) or 'none'} instead."
+        )
+    members = []
+    for at, part in sorted(parts.items()):
+        kinds = [word.partition("=")[2] for word in part[""][0] if word.startswith("model=")]
+        kind = kinds[-1] if kinds else part[""][1].pop("model", None)
+        part[""][1].pop("model", None)
+        if kind not in MODELS:
+            known = ", ".join(map(repr, MODELS))
+            problems.append(f"The model of member{at} must be one of {known}. Got {kind!r} instead.")
+            continue
+        part[""][0][:] = [word for word in part[""][0] if not word.startswith("model=")]
+        parameters, wrong = read_settings(MODELS[kind], *_ordered(part[""]))
+        text, wrong_text = read_settings(TfidfVectorizer, *_ordered(part["text__"]))
+        problems += [f"member{at}: {problem}" for problem in (*wrong, *wrong_text)]
+        members.append((kind, parameters, text))
+    return {**values, "members": members}, problems
+
+
+def _ordered(pair: tuple[list[str], Values]) -> tuple[list[str], str, Values]:
+    """As ``read_settings`` takes them."""
+    return pair[0], "--set", pair[1]
+
+
+def _built(values: Values, texts: bool, n_jobs: int | None) -> Ensemble:
+    members = []
+    for kind, parameters, text in values["members"]:
+        model: Any = made(MODELS[kind], {**parameters, "n_jobs": n_jobs})
+        members.append(TextModel(TfidfVectorizer(**{**text, "n_jobs": n_jobs}), model) if texts else model)
+        if text and not texts:
+            raise ParameterError("The members have parameters of vectorisers, but the training file is a matrix.")
+    return Ensemble(members, n_jobs=n_jobs, **{name: value for name, value in values.items() if name != "members"})

@@ -1,0 +1,122 @@
+"""``sylvan tune``: the best model that a budget of time finds, and how it was found."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from sylvan.cli.config import config_of, config_option
+from sylvan.cli.options import complain, input_options, shared_options
+from sylvan.cli.session import Session, spoken_warnings
+from sylvan.errors import DataError, ParameterError
+
+__all__ = ["command"]
+
+
+@click.command("tune", short_help="Find the best model within a budget of time, and train it.")
+@click.argument("train", metavar="TRAIN")
+@click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
+@click.option("--budget", metavar="TIME", help="Time for everything, the final training included, such as 10m or 1h. "
+              "[default: 10m, without --max-trials]")  # fmt: skip
+@click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Number of trials at most.")
+@click.option("--metric", default="P@5", show_default=True, metavar="NAME",
+              help="P@k, R@k, nDCG@k, PSP@k, PSnDCG@k, F1@k, macro-recall@k, or F1.")  # fmt: skip
+@click.option("--max-latency", metavar="TIME", help="Median time of a single query on this machine, such as 1ms.")
+@click.option("--max-size", metavar="SIZE", help="Size of the saved model, such as 50MB.")
+@click.option("--max-train-time", metavar="TIME", help="Time of the training on all rows, such as 5m.")
+@click.option("--holdout", type=click.Choice(("random", "last")), default="random", show_default=True,
+              help="Rows that settings are judged by: drawn at random, or the last ones of rows in time order.")
+@click.option("--groups", metavar="FIELD|FILE.npy",
+              help="Field of the file, or array, whose equal values mark rows that stay together.")  # fmt: skip
+@click.option("--study", metavar="DIR", help="Store the trials here; the same command goes on from them, and several "
+              "processes may share them.")  # fmt: skip
+@click.option("--report", metavar="DIR", help="Where to write trials, figures and configuration. "
+              "[default: the model's folder with .tuning]")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@input_options
+@shared_options
+@config_option
+@click.pass_context
+def command(
+    ctx: click.Context, /, train: str, folder: str, report: str | None, groups: str | None, **given: Any
+) -> None:
+    """Find the best model for the file TRAIN within a budget, and train it on all rows.
+
+    Vectorisers, trees of linear models, neighbours and ensembles of them are tried on a part of the rows that is held
+    out. Never give test rows. Needs Optuna: pip install "sylvan[tune]". Ctrl-C ends the search, and the best so far is
+    trained and saved. The report has the configuration with which 'sylvan train --config' trains the same model, the
+    table of trials, and figures of quality against time, size and latency.
+
+    \b
+    Examples:
+      sylvan tune train.jsonl --model runs/m --budget 10m
+      sylvan tune train.jsonl --model runs/m --budget 1h --max-latency 1ms --max-size 50MB --metric PSP@5
+      sylvan tune X.trn.npz --labels Y.trn.npz --model runs/m --max-trials 30 --holdout last --study runs/study
+    """
+    from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.shown.report import folder_size
+    from sylvan.parallel import quiet
+    from sylvan.store import check_target
+    from sylvan.tune.tuner import tune
+
+    config = config_of(ctx)
+    unused = [f"[{name}] is for 'sylvan train'." for name in ("parameters", "text") if getattr(config, name)]
+    if config.problems or unused:
+        raise ParameterError(complain([*config.problems, *unused]))
+    session, silent = Session.of(ctx), given["quiet"]
+    report = report or folder.rstrip("/\\") + ".tuning"
+    check_target(folder)
+    _check_report(report)
+    source = open_input(train, given, part="trn")
+    names = ("budget", "max_trials", "metric", "max_latency", "max_size", "max_train_time", "holdout", "study", "seed")
+    options = {name: given[name] for name in names}
+    say: Callable[[str], None] = (lambda line: None) if silent else (lambda line: click.echo(line, err=True))
+    with quiet(silent), spoken_warnings():
+        in_groups = None if groups is None else _groups(groups, source)
+        X, Y = source.read()
+        interrupts = itertools.count()
+        session.answers = lambda: next(interrupts) == 0
+        try:
+            result = tune(X, Y, groups=in_groups, n_jobs=given["threads"], report=say, **options)
+        finally:
+            session.answers = lambda: False
+    model: Any = result.model
+    if isinstance(source, TextInput):
+        for one in (model, *getattr(model, "members", ())):
+            one.text_fields_, one.labels_field_ = source.text_fields, source.labels_field
+    model.save(folder)
+    session.written = f"the model was saved in {folder}"
+    written = result.save_report(report)
+    if not silent:
+        click.echo(result.summary())
+        click.echo(f"Saved it in {folder} ({folder_size(folder)}), and in {report}: {', '.join(written)}.")
+
+
+def _check_report(folder: str) -> None:
+    """Refuse a report's place that can't be written, before the work."""
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise DataError(f"The report is a folder, but {folder!r} is a file: give another one with --report.")
+
+
+def _groups(groups: str, source: Any) -> Any:
+    """The group of each row: a field of a file of texts, or an array in a file of its own."""
+    import numpy as np
+
+    from sylvan.cli.io.inputs import TextInput
+    from sylvan.cli.io.text_files import COLUMNS
+
+    if groups.endswith(".npy"):
+        try:
+            return np.load(groups, allow_pickle=False)
+        except ValueError as error:
+            raise DataError(f"{groups} can't be read as an array of groups: {error}.") from error
+    if not isinstance(source, TextInput) or source.format not in COLUMNS:
+        raise DataError(f"--groups takes a .npy file for {source.name}, which has no fields. Got {groups!r} instead.")
+    if source.path == "-":
+        raise DataError("--groups takes a field of a file, or a .npy file: stdin is read once.")
+    return replace(source, text_fields=(groups,)).read()[0]
