@@ -21,7 +21,9 @@ struct Layer {
   sylvan::LayerView view{};
 };
 
-sylvan::ChildType child_type(const AnyArray& array) {
+sylvan::ChildType child_type(const std::optional<AnyArray>& children) {
+  if (!children) return sylvan::ChildType::packed;
+  const AnyArray& array = *children;
   if (array.dtype() == nb::dtype<uint8_t>()) return sylvan::ChildType::u8;
   if (array.dtype() == nb::dtype<uint16_t>()) return sylvan::ChildType::u16;
   need(array.dtype() == nb::dtype<uint32_t>(), "children must be uint8, uint16 or uint32");
@@ -38,26 +40,35 @@ sylvan::WeightType weight_type(const AnyArray& array, bool has_codebook) {
   return sylvan::WeightType::f16;
 }
 
+// Bits of a packed entry: a code, and the number of any child.
+int packed_bits(int64_t max_children) {
+  int bits = 0;
+  while (((max_children - 1) >> bits) > 0) ++bits;
+  return sylvan::kCodeBits + bits;
+}
+
 void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> child_offsets,
                 In<int64_t> row_offsets, In<int64_t> entry_offsets, In<uint32_t> block_starts, AnyArray keys,
-                AnyArray lengths, AnyArray children, AnyArray weights, std::optional<In<float>> codebook,
-                In<float> intercepts) {
+                AnyArray lengths, std::optional<AnyArray> children, AnyArray weights,
+                std::optional<In<float>> codebook, In<float> intercepts) {
   need(block_bits >= 0 && block_bits <= 16 && n_features >= 0 && n_features <= INT32_MAX,
        "sizes out of range");
-  const int64_t n_clusters = size(child_offsets) - 1, n_entries = size(children);
+  const int64_t n_clusters = size(child_offsets) - 1, n_offsets = size(entry_offsets);
+  const bool packed = !children;
   const int64_t n_rows = size(keys) - sylvan::kKeyPadding;
   const bool wide_keys = keys.dtype() == nb::dtype<uint16_t>();
   need(n_clusters >= 1 && n_rows >= 0, "there must be a cluster, and keys must be padded");
   need(wide_keys || (keys.dtype() == nb::dtype<uint8_t>() && block_bits <= 8), "keys have the wrong width");
-  need(size(lengths) == size(keys) && lengths.dtype() == children.dtype(), "lengths and keys disagree");
-  need(size(weights) == n_entries, "weights and children disagree");
-  need(!codebook || size(*codebook) == 256, "a codebook holds 256 weights");
+  need(n_offsets >= 1, "entry_offsets are not offsets");
+  const int64_t n_entries = packed ? entry_offsets.data()[n_offsets - 1] : size(*children);
+  need(size(lengths) == (packed ? n_rows / 2 + sylvan::kKeyPadding : size(keys)) &&
+           lengths.dtype() == (packed ? nb::dtype<uint8_t>() : children->dtype()),
+       "lengths and keys disagree");
   need_offsets(child_offsets, n_clusters, size(intercepts), "child_offsets are not offsets");
   need_offsets(row_offsets, n_clusters, n_rows, "row_offsets are not offsets");
   need_offsets(entry_offsets, n_clusters, n_entries, "entry_offsets are not offsets");
   const int64_t n_blocks = (n_features + (int64_t{1} << block_bits) - 1) >> block_bits;
   need(size(block_starts) == 2 * n_clusters * (n_blocks + 1), "block_starts have the wrong size");
-  new (self) Layer();
   const sylvan::ChildType type = child_type(children);
   int64_t max_children = 1;
   for (int64_t c = 0; c < n_clusters; ++c) {
@@ -65,6 +76,19 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
     max_children = n > max_children ? n : max_children;
     need(type != sylvan::ChildType::u8 || n <= 256, "a cluster has more children than their type can number");
   }
+  const int entry_bits = packed_bits(max_children);
+  if (packed) {
+    // Where a product overflowed, the array would have to be larger than any memory.
+    need(n_entries <= (int64_t{1} << 56) / entry_bits &&
+             size(weights) == (n_entries * entry_bits + 7) / 8 + sylvan::kEntryPadding,
+         "weights and entry_offsets disagree");
+    need(codebook && size(*codebook) == n_clusters * sylvan::kBook, "a cluster's codebook holds 16 weights");
+    need(weights.dtype() == nb::dtype<uint8_t>(), "codes must be uint8");
+  } else {
+    need(size(weights) == n_entries, "weights and children disagree");
+    need(!codebook || size(*codebook) == 256, "a codebook holds 256 weights");
+  }
+  new (self) Layer();
   sylvan::LayerView& view = self->view;
   view.n_clusters = n_clusters;
   view.n_nodes = size(intercepts);
@@ -75,7 +99,8 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   view.max_children = max_children;
   view.block_bits = block_bits;
   view.child_type = type;
-  view.weight_type = weight_type(weights, codebook.has_value());
+  view.weight_type = packed ? sylvan::WeightType::packed : weight_type(weights, codebook.has_value());
+  view.entry_bits = entry_bits;
   view.wide_keys = wide_keys;
   view.child_offsets = child_offsets.data();
   view.row_offsets = row_offsets.data();
@@ -83,7 +108,7 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
   view.block_starts = reinterpret_cast<const sylvan::BlockStart*>(block_starts.data());
   view.keys = keys.data();
   view.lengths = lengths.data();
-  view.children = children.data();
+  view.children = packed ? nullptr : children->data();
   view.weights = weights.data();
   view.codebook = codebook ? codebook->data() : nullptr;
   view.intercepts = intercepts.data();
@@ -93,9 +118,9 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
                   AnyArray(block_starts),
                   keys,
                   lengths,
-                  children,
                   weights,
                   AnyArray(intercepts)};
+  if (children) self->arrays.push_back(*children);
   self->codebook = codebook;
 }
 
@@ -217,9 +242,9 @@ void bind_linear_search(nb::module_& m) {
       .def("__init__", &make_layer, nb::arg("n_features"), nb::arg("block_bits"),
            nb::arg("child_offsets").noconvert(), nb::arg("row_offsets").noconvert(),
            nb::arg("entry_offsets").noconvert(), nb::arg("block_starts").noconvert(),
-           nb::arg("keys").noconvert(), nb::arg("lengths").noconvert(), nb::arg("children").noconvert(),
-           nb::arg("weights").noconvert(), nb::arg("codebook").noconvert().none(),
-           nb::arg("intercepts").noconvert());
+           nb::arg("keys").noconvert(), nb::arg("lengths").noconvert(),
+           nb::arg("children").noconvert().none(), nb::arg("weights").noconvert(),
+           nb::arg("codebook").noconvert().none(), nb::arg("intercepts").noconvert());
   m.def("search_layer", &search, nb::arg("layer"), nb::arg("indptr").noconvert(),
         nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"),
         nb::arg("from_nodes").noconvert(), nb::arg("from_scores").noconvert(), nb::arg("combine"),

@@ -68,6 +68,44 @@ SYLVAN_INLINE int64_t sum_lengths(const Length* lengths, int64_t n) {
   return total;
 }
 
+SYLVAN_INLINE uint64_t load_64(const uint8_t* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+// The lengths of rows.
+template <typename Length>
+struct Lengths {
+  static constexpr bool continued = false;  // whether a row may go on in the next, with the same key
+  const Length* first;
+  explicit Lengths(const LayerView& layer) : first(static_cast<const Length*>(layer.lengths)) {}
+  const void* address(int64_t row) const { return first + row; }
+  int64_t at(int64_t row) const { return static_cast<int64_t>(first[row]) + 1; }
+  int64_t sum(int64_t row, int64_t n) const { return sum_lengths(first + row, n); }
+};
+
+struct Nibble {};
+
+template <>
+struct Lengths<Nibble> {
+  static constexpr bool continued = true;
+  const uint8_t* first;
+  explicit Lengths(const LayerView& layer) : first(static_cast<const uint8_t*>(layer.lengths)) {}
+  const void* address(int64_t row) const { return first + (row >> 1); }
+  int64_t at(int64_t row) const { return ((first[row >> 1] >> (4 * (row & 1))) & 15) + 1; }
+  int64_t sum(int64_t row, int64_t n) const {
+    constexpr uint64_t kLow = 0x0f0f0f0f0f0f0f0fu;
+    int64_t total = n;
+    for (int64_t left = n; left > 0; row += 15, left -= 15) {
+      uint64_t word = load_64(first + (row >> 1)) >> (4 * (row & 1));
+      word &= (uint64_t{1} << (4 * (left < 15 ? left : 15))) - 1;
+      total += static_cast<int64_t>((((word & kLow) + ((word >> 4) & kLow)) * 0x0101010101010101u) >> 56);
+    }
+    return total;
+  }
+};
+
 // The blocks that may contain a query's features, for all its clusters: first every block's start is
 // prefetched, then it is read and its keys are prefetched.
 template <typename Key, typename Length>
@@ -75,7 +113,7 @@ int64_t find_blocks(const LayerView& layer, const int32_t* clusters, int64_t n_c
                     const int32_t* features, const float* values, int64_t n, Probe* probes) {
   const int bits = layer.block_bits;
   const Key* keys = static_cast<const Key*>(layer.keys);
-  const Length* lengths = static_cast<const Length*>(layer.lengths);
+  const Lengths<Length> lengths(layer);
   for (int64_t c = 0; c < n_clusters; ++c) {
     const BlockStart* starts = layer.block_starts + clusters[c] * (layer.n_blocks + 1);
     for (int64_t t = 0; t < n; ++t) SYLVAN_PREFETCH(starts + (features[t] >> bits));
@@ -93,7 +131,7 @@ int64_t find_blocks(const LayerView& layer, const int32_t* clusters, int64_t n_c
       const int64_t row = start[0].row, end = start[1].row;
       if (row >= end || end > n_rows) continue;
       SYLVAN_PREFETCH(keys + first_row + row);
-      SYLVAN_PREFETCH(lengths + first_row + row);
+      SYLVAN_PREFETCH(lengths.address(first_row + row));
       probes[n_probes++] = {first_row + row,
                             first_entry + start->entry,
                             end_entry,
@@ -106,27 +144,49 @@ int64_t find_blocks(const LayerView& layer, const int32_t* clusters, int64_t n_c
   return n_probes;
 }
 
+// Entries of the row at `position` of a block's `count` rows, which begin at row `first`, and of those that
+// continue it.
+template <typename Key, typename Length>
+SYLVAN_INLINE int64_t whole_length(const Key* keys, const Lengths<Length>& lengths, int64_t first,
+                                   int64_t position, int64_t count) {
+  int64_t length = lengths.at(first + position);
+  if (Lengths<Length>::continued) {
+    for (int64_t next = position + 1; next < count && keys[next] == keys[position]; ++next)
+      length += lengths.at(first + next);
+  }
+  return length;
+}
+
+SYLVAN_INLINE void prefetch_entry(const LayerView& layer, int64_t entry) {
+  const char* weights = static_cast<const char*>(layer.weights);
+  if (layer.weight_type == WeightType::packed) {
+    SYLVAN_PREFETCH(weights + ((entry * layer.entry_bits) >> 3));
+    return;
+  }
+  const int child_shift = layer.child_type == ChildType::u32 ? 2 : layer.child_type == ChildType::u16 ? 1 : 0;
+  const int weight_shift = layer.weight_type == WeightType::f32   ? 2
+                           : layer.weight_type == WeightType::f16 ? 1
+                                                                  : 0;
+  SYLVAN_PREFETCH(static_cast<const char*>(layer.children) + (entry << child_shift));
+  SYLVAN_PREFETCH(weights + (entry << weight_shift));
+}
+
 // The rows found in those blocks, cluster after cluster; hits_end[c] says where cluster c's end.
 template <typename Key, typename Length>
 void find_rows(const LayerView& layer, const Probe* probes, int64_t n_probes, int64_t n_clusters, Hit* hits,
                int64_t* hits_end) {
   const Key* keys = static_cast<const Key*>(layer.keys);
-  const Length* lengths = static_cast<const Length*>(layer.lengths);
-  const int64_t child_size = sizeof(Length);
-  const int64_t weight_size = layer.weight_type == WeightType::f32   ? 4
-                              : layer.weight_type == WeightType::f16 ? 2
-                                                                     : 1;
+  const Lengths<Length> lengths(layer);
   int64_t n_hits = 0, cluster = 0;
   for (int64_t p = 0; p < n_probes; ++p) {
     const Probe& probe = probes[p];
     for (; cluster < probe.cluster; ++cluster) hits_end[cluster] = n_hits;
     const int64_t position = find_key(keys + probe.row, static_cast<int64_t>(probe.count), probe.key);
     if (position < 0) continue;
-    const int64_t entry = probe.entry + sum_lengths(lengths + probe.row, position);
-    const int64_t length = static_cast<int64_t>(lengths[probe.row + position]) + 1;
+    const int64_t entry = probe.entry + lengths.sum(probe.row, position);
+    const int64_t length = whole_length(keys + probe.row, lengths, probe.row, position, probe.count);
     if (entry + length > probe.end) continue;
-    SYLVAN_PREFETCH(static_cast<const char*>(layer.children) + entry * child_size);
-    SYLVAN_PREFETCH(static_cast<const char*>(layer.weights) + entry * weight_size);
+    prefetch_entry(layer, entry);
     hits[n_hits++] = {entry, static_cast<uint32_t>(length), probe.value};
   }
   for (; cluster < n_clusters; ++cluster) hits_end[cluster] = n_hits;
@@ -180,6 +240,69 @@ SYLVAN_CLONES void add_rows(const Hit* hits, int64_t n_hits, uint32_t dense, con
   }
 }
 
+// Packed entries one after another: as many as a 64-bit number is sure to hold are read at once.
+class Entries {
+ public:
+  SYLVAN_INLINE Entries(const uint8_t* stream, int64_t first, int bits, const float* book)
+      : stream_(stream),
+        book_(book),
+        bits_(bits),
+        bit_(static_cast<uint64_t>(first) * bits),
+        mask_((1u << (bits - kCodeBits)) - 1) {
+    read();
+  }
+  SYLVAN_INLINE uint32_t child() const { return static_cast<uint32_t>(word_ >> kCodeBits) & mask_; }
+  SYLVAN_INLINE float weight() const { return book_[word_ & (kBook - 1)]; }
+  SYLVAN_INLINE void next() {
+    bit_ += bits_;
+    left_ -= bits_;
+    if (left_ < bits_) {
+      read();
+    } else {
+      word_ >>= bits_;
+    }
+  }
+
+ private:
+  SYLVAN_INLINE void read() {
+    word_ = load_64(stream_ + (bit_ >> 3)) >> (bit_ & 7);
+    left_ = 57;
+  }
+  const uint8_t* stream_;
+  const float* book_;
+  int bits_, left_;
+  uint64_t bit_, word_;
+  uint32_t mask_;
+};
+
+// As add_rows, of packed entries: each weight, which may be a sum, is added once. Without `checked` child
+// numbers have at most 8 bits.
+template <bool checked>
+SYLVAN_CLONES void add_packed_rows(const Hit* hits, int64_t n_hits, uint32_t dense, const uint8_t* stream,
+                                   int bits, const float* book, float* sums, uint32_t n_children) {
+  for (int pass = dense == 0 ? 1 : 0; pass < 2; ++pass) {
+    for (int64_t h = 0; h < n_hits; ++h) {
+      if (dense != 0 && (hits[h].length >= dense) != (pass == 0)) continue;
+      const float value = hits[h].value;
+      Entries entries(stream, hits[h].entry, bits, book);
+      uint32_t child = entries.child();
+      float weight = entries.weight();
+      for (uint32_t left = hits[h].length - 1; left > 0; --left) {
+        entries.next();
+        const uint32_t other = entries.child();
+        if (other == child) {
+          weight += entries.weight();
+          continue;
+        }
+        if (!checked || child < n_children) sums[child] += value * weight;
+        child = other;
+        weight = entries.weight();
+      }
+      if (!checked || child < n_children) sums[child] += value * weight;
+    }
+  }
+}
+
 template <typename Child>
 void add_rows_of(const LayerView& layer, const Hit* hits, int64_t n_hits, uint32_t dense, float* sums,
                  uint32_t n_children) {
@@ -222,20 +345,23 @@ template <typename Key, typename Length, typename Visit>
 void visit_rows(const LayerView& layer, int64_t cluster, const Visit& visit) {
   const BlockStart* starts = layer.block_starts + cluster * (layer.n_blocks + 1);
   const Key* keys = static_cast<const Key*>(layer.keys) + layer.row_offsets[cluster];
-  const Length* lengths = static_cast<const Length*>(layer.lengths) + layer.row_offsets[cluster];
+  const Lengths<Length> lengths(layer);
+  const int64_t first_row = layer.row_offsets[cluster];
   const int64_t n_rows = layer.row_offsets[cluster + 1] - layer.row_offsets[cluster];
   const int64_t n_entries = layer.entry_offsets[cluster + 1] - layer.entry_offsets[cluster];
   int64_t seen = 0;  // blocks of a damaged file may overlap: no row is visited twice
   for (int64_t block = 0; block < layer.n_blocks; ++block) {
     int64_t entry = starts[block].entry;
     if (starts[block].row < seen) continue;
-    for (int64_t row = starts[block].row; row < starts[block + 1].row && row < n_rows; ++row) {
+    const int64_t end = std::min<int64_t>(starts[block + 1].row, n_rows);
+    for (int64_t row = starts[block].row; row < end; row = seen) {
       const int64_t feature = (block << layer.block_bits) + keys[row];
-      const int64_t length = static_cast<int64_t>(lengths[row]) + 1;
+      const int64_t length = whole_length(keys, lengths, first_row, row, end);
       if (feature >= layer.n_features || entry + length > n_entries) break;
       visit(feature, entry, length);
       entry += length;
       seen = row + 1;
+      while (Lengths<Length>::continued && seen < end && keys[seen] == keys[row]) ++seen;
     }
   }
 }
@@ -246,12 +372,26 @@ void with_types(const LayerView& layer, const Call& call) {
   const auto with_length = [&](auto length) {
     layer.wide_keys ? call(uint16_t{}, length) : call(uint8_t{}, length);
   };
-  if (layer.child_type == ChildType::u8) {
+  if (layer.child_type == ChildType::packed) {
+    with_length(Nibble{});
+  } else if (layer.child_type == ChildType::u8) {
     with_length(uint8_t{});
   } else if (layer.child_type == ChildType::u16) {
     with_length(uint16_t{});
   } else {
     with_length(uint32_t{});
+  }
+}
+
+// As fill_line, of packed entries.
+void fill_packed_line(const LayerView& layer, int64_t cluster, int64_t entry, int64_t length, float* line,
+                      int64_t n_children) {
+  const uint8_t* stream = static_cast<const uint8_t*>(layer.weights);
+  const float* book = layer.codebook + cluster * kBook;
+  Entries entries(stream, entry, layer.entry_bits, book);
+  for (int64_t e = 0; e < length; ++e) {
+    if (entries.child() < n_children) line[entries.child()] += entries.weight();
+    entries.next();
   }
 }
 
@@ -271,6 +411,12 @@ void fill_line(const LayerView& layer, int64_t entry, int64_t length, float* lin
   }
 }
 
+// Whether child numbers have at most 8 bits: any is then within the 256 sums, and rows may become lines.
+bool narrow_children(const LayerView& layer) {
+  return layer.child_type == ChildType::packed ? layer.entry_bits <= kCodeBits + 8
+                                               : layer.child_type == ChildType::u8;
+}
+
 }  // namespace
 
 bool Lookup::unpacking_pays(int64_t cluster, int64_t query_entries) const {
@@ -283,7 +429,7 @@ void Lookup::unpack(int64_t cluster) {
   cluster_ = cluster;
   const int64_t n_children = layer_.child_offsets[cluster + 1] - layer_.child_offsets[cluster];
   const int64_t first_entry = layer_.entry_offsets[cluster];
-  const uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children) : 0;
+  const uint32_t dense = narrow_children(layer_) ? dense_length(n_children) : 0;
   const int64_t width = (n_children + 15) / 16 * 16;
   places_.resize(static_cast<size_t>(layer_.n_features), Place{0, 0});
   lines_.clear();
@@ -295,7 +441,12 @@ void Lookup::unpack(int64_t cluster) {
       return;
     }
     lines_.resize(lines_.size() + static_cast<size_t>(width), 0.0f);
-    fill_line(layer_, first_entry + entry, length, lines_.data() + n_lines * width, n_children);
+    float* line = lines_.data() + n_lines * width;
+    if (layer_.weight_type == WeightType::packed) {
+      fill_packed_line(layer_, cluster, first_entry + entry, length, line, n_children);
+    } else {
+      fill_line(layer_, first_entry + entry, length, line, n_children);
+    }
     places_[feature] = {n_lines++, UINT32_MAX};
   };
   with_types(layer_, [&](auto key, auto length) {
@@ -317,9 +468,14 @@ float* Lookup::start_sums(int64_t cluster) {
   return sums_.data();
 }
 
-void Lookup::add(const Hit* hits, int64_t n_hits, uint32_t dense, int64_t n_children) {
-  const uint32_t n = static_cast<uint32_t>(n_children);
-  if (layer_.child_type == ChildType::u8) {
+void Lookup::add(int64_t cluster, const Hit* hits, int64_t n_hits, uint32_t dense) {
+  const uint32_t n = static_cast<uint32_t>(layer_.child_offsets[cluster + 1] - layer_.child_offsets[cluster]);
+  if (layer_.child_type == ChildType::packed) {
+    const uint8_t* stream = static_cast<const uint8_t*>(layer_.weights);
+    const float* book = layer_.codebook + cluster * kBook;
+    const auto add_packed = narrow_children(layer_) ? add_packed_rows<false> : add_packed_rows<true>;
+    add_packed(hits, n_hits, dense, stream, layer_.entry_bits, book, sums_.data(), n);
+  } else if (layer_.child_type == ChildType::u8) {
     add_rows_of<uint8_t>(layer_, hits, n_hits, dense, sums_.data(), n);
   } else if (layer_.child_type == ChildType::u16) {
     add_rows_of<uint16_t>(layer_, hits, n_hits, dense, sums_.data(), n);
@@ -343,7 +499,7 @@ void Lookup::score_unpacked(const int32_t* features, const float* values, int64_
     n_dense += place.dense();
   }
   if (n_dense > 0) kAddLines[(n_children + 15) / 16 - 1](dense_hits_.data(), n_dense, lines_.data(), sums);
-  add(hits_.data(), n_hits, 0, n_children);
+  add(cluster_, hits_.data(), n_hits, 0);
   std::copy(sums, sums + n_children, out);
 }
 
@@ -363,9 +519,9 @@ void Lookup::score_clusters(const int32_t* clusters, int64_t n_clusters, const i
   int64_t begin = 0;
   for (int64_t c = 0; c < n_clusters; ++c) {
     const int64_t n_children = layer_.child_offsets[clusters[c] + 1] - layer_.child_offsets[clusters[c]];
-    const uint32_t dense = layer_.child_type == ChildType::u8 ? dense_length(n_children) : 0;
+    const uint32_t dense = narrow_children(layer_) ? dense_length(n_children) : 0;
     const float* sums = start_sums(clusters[c]);
-    add(hits_.data() + begin, hits_end_[c] - begin, dense, n_children);
+    add(clusters[c], hits_.data() + begin, hits_end_[c] - begin, dense);
     out = std::copy(sums, sums + n_children, out);
     begin = hits_end_[c];
   }

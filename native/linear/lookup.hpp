@@ -57,7 +57,7 @@ class Lookup {
  private:
   void close();
   float* start_sums(int64_t cluster);
-  void add(const Hit* hits, int64_t n_hits, uint32_t dense, int64_t n_children);
+  void add(int64_t cluster, const Hit* hits, int64_t n_hits, uint32_t dense);
 
   const LayerView& layer_;
   int64_t cluster_ = -1;           // the unpacked one

@@ -3,8 +3,8 @@
 Entries (child number, weight) of a cluster lie together, feature after feature. Features are cut into blocks of
 ``2 ** block_bits``; a cluster stores where each block's rows and entries begin, and a row only the low bits of its
 feature (its key) and its length. A weight is a float, or one byte that points into a codebook whose magnitudes
-grow by a constant factor, so that a small weight is rounded as little as a large one. Everything is offsets: a
-memory-mapped file is used as it lies on disk.
+grow by a constant factor, so that a small weight is rounded as little as a large one, or four bits that are packed with
+the child's number (:mod:`sylvan.quantized`). Everything is offsets: a memory-mapped file is used as it lies on disk.
 """
 
 from __future__ import annotations
@@ -18,12 +18,25 @@ import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.errors import ModelError
+from sylvan.quantized import (
+    BOOK,
+    CODE_BITS,
+    CodedRows,
+    child_bits,
+    coded,
+    pack_bits,
+    pack_lengths,
+    stream_bytes,
+    unpack_bits,
+    unpack_lengths,
+)
 
 __all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout", "laid_out_bytes"]
 
-WEIGHT_DTYPES = ("uint8", "float16", "float32")
+WEIGHT_DTYPES = ("uint8", "uint4", "float16", "float32")
 KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last
 ROWS_PER_BLOCK = 8  # aimed at: one comparison finds the row, and the starts stay small beside the rows
+PACKED_ROWS_PER_BLOCK = 64  # of packed weights, whose starts would otherwise be large beside them
 LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebook's least
 
 
@@ -40,11 +53,18 @@ class ClusterRows:
     # What a layer's layout depends on before any of its clusters is placed.
     SIZES: ClassVar[Any] = np.dtype([("rows", "<i8"), ("entries", "<i8"), ("least", "<f4"), ("largest", "<f4")])
 
-    def sizes(self) -> tuple[int, int, float, float]:
+    def sizes(self, weight_dtype: str) -> tuple[int, int, float, float]:
         """Rows, entries, and the least and largest magnitude of a weight: one item of dtype :attr:`SIZES`."""
+        if weight_dtype == "uint4":
+            packed = self.coded()
+            return len(packed.features), len(packed.children), 0.0, 0.0
         magnitudes = np.abs(self.weights)
         least, largest = magnitudes.min(initial=np.inf), magnitudes.max(initial=0)
         return len(self.features), len(self.children), float(least), float(largest)
+
+    def coded(self) -> CodedRows:
+        """The rows with four-bit codes for weights."""
+        return coded(self.features, self.lengths, self.children, self.weights)
 
     @property
     def nbytes(self) -> int:
@@ -74,6 +94,12 @@ class ClusterWeights:
         Codes into ``codebook``, or weights.
     codebook : ndarray of float32, shape (256,), or None
     intercepts : ndarray of float32, shape (n_nodes,)
+
+    Notes
+    -----
+    With ``weight_dtype="uint4"``, ``children`` is None, ``values`` (uint8) are the child numbers and codes of
+    :func:`~sylvan.quantized.pack_bits`, ``lengths`` (uint8) two a byte, and ``codebook`` has 16 weights a cluster.
+    ``row_offsets`` are then multiples of 2 and ``entry_offsets`` of 8, so that each cluster begins at a byte.
     """
 
     n_features: int
@@ -84,7 +110,7 @@ class ClusterWeights:
     block_starts: npt.NDArray[np.uint32]
     keys: npt.NDArray[Any]
     lengths: npt.NDArray[Any]
-    children: npt.NDArray[Any]
+    children: npt.NDArray[Any] | None
     values: npt.NDArray[Any]
     codebook: npt.NDArray[np.float32] | None
     intercepts: npt.NDArray[np.float32]
@@ -108,7 +134,14 @@ class ClusterWeights:
     @property
     def n_entries(self) -> int:
         """Number of stored weights."""
+        if self.children is None:  # what the offsets count may be more, for the clusters to begin at bytes
+            return int(self.block_starts.reshape(len(self.row_offsets) - 1, -1, 2)[:, -1, 1].sum(dtype=np.int64))
         return int(self.children.size)
+
+    @property
+    def weight_dtype(self) -> str:
+        """One of :data:`WEIGHT_DTYPES`."""
+        return "uint4" if self.children is None else str(self.values.dtype)
 
     @classmethod
     def from_clusters(
@@ -118,8 +151,8 @@ class ClusterWeights:
         n_features: int,
         weight_dtype: str = "uint8",
     ) -> ClusterWeights:
-        """Lay the clusters' rows out; with ``weight_dtype="uint8"`` weights are rounded to a codebook."""
-        sizes = np.array([cluster.sizes() for cluster in clusters], ClusterRows.SIZES)
+        """Lay the clusters' rows out; with ``weight_dtype`` "uint8" and "uint4" weights are rounded to codebooks."""
+        sizes = np.array([cluster.sizes(weight_dtype) for cluster in clusters], ClusterRows.SIZES)
         layout = Layout(sizes, child_offsets, n_features, weight_dtype)
         for c, cluster in enumerate(clusters):
             layout.place(c, cluster)
@@ -127,6 +160,8 @@ class ClusterWeights:
 
     def cluster(self, c: int) -> ClusterRows:
         """Cluster ``c``'s rows, unpacked: what the kernels compute with."""
+        if self.children is None:
+            return self._packed_cluster(c)
         rows = slice(int(self.row_offsets[c]), int(self.row_offsets[c + 1]))
         entries = slice(int(self.entry_offsets[c]), int(self.entry_offsets[c + 1]))
         starts = self.block_starts.reshape(len(self.row_offsets) - 1, -1, 2)[c]
@@ -140,10 +175,36 @@ class ClusterWeights:
             self.intercepts[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])],
         )
 
+    def _packed_cluster(self, c: int) -> ClusterRows:
+        first_row, first_entry = int(self.row_offsets[c]), int(self.entry_offsets[c])
+        first, last = int(self.child_offsets[c]), int(self.child_offsets[c + 1])
+        starts = self.block_starts.reshape(len(self.row_offsets) - 1, -1, 2)[c].astype(np.int64)
+        n_rows, n_entries = int(starts[-1, 0]), int(starts[-1, 1])
+        if n_rows > self.row_offsets[c + 1] - first_row or n_entries > self.entry_offsets[c + 1] - first_entry:
+            raise ValueError("a cluster's blocks end behind it")
+        blocks = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts[:, 0]))
+        features = (blocks << self.block_bits) + self.keys[first_row : first_row + n_rows]
+        of_row = np.repeat(np.arange(n_rows), unpack_lengths(self.lengths, first_row, n_rows))
+        bits = child_bits(int(np.diff(self.child_offsets).max())) + CODE_BITS
+        numbers = unpack_bits(self.values, first_entry, n_entries, bits)
+        assert self.codebook is not None
+        children, weights = numbers >> CODE_BITS, self.codebook.reshape(-1, BOOK)[c][numbers % BOOK]
+        # Continued rows are one, and a child's entries side by side add up to one weight.
+        of_entry = features[of_row]
+        if len(of_entry) != n_entries:
+            raise ValueError("a cluster's rows and entries disagree")
+        new = np.flatnonzero(np.diff(of_entry, prepend=-1) | np.diff(children, prepend=-1))
+        own, lengths = np.unique(of_entry[new], return_counts=True)
+        summed = np.add.reduceat(weights, new) if len(new) else weights
+        return ClusterRows(
+            own.astype(np.int32), lengths.astype(np.int32), children[new].astype(np.int32), summed,
+            self.intercepts[first:last],
+        )  # fmt: skip
+
     def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""
         names = ["row_offsets", "entry_offsets", "block_starts", "keys", "lengths", "children", "values", "intercepts"]
-        arrays = {f"{prefix}.{name}": getattr(self, name) for name in names}
+        arrays = {f"{prefix}.{name}": getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.codebook is not None:
             arrays[f"{prefix}.codebook"] = self.codebook
         return arrays
@@ -173,11 +234,16 @@ class ClusterWeights:
         entry_offsets = store.need_offsets(state, f"{prefix}.entry_offsets", length=n_clusters + 1)
         n_starts = n_clusters * (_n_blocks(n_features, block_bits) + 1) * 2
         n_keys = int(row_offsets[-1]) + KEY_PADDING
-        children = need("children", child_types, int(entry_offsets[-1]))
+        n_entries, n_lengths, packed = int(entry_offsets[-1]), n_keys, f"{prefix}.children" not in state.arrays
+        if packed:
+            bits = child_bits(int(np.diff(child_offsets).max(initial=1))) + CODE_BITS
+            children, n_values, n_lengths = None, stream_bytes(n_entries, bits), _length_bytes(int(row_offsets[-1]))
+        else:
+            children, n_values = need("children", child_types, n_entries), n_entries
         codebook = None
         value_types: tuple[Any, ...] = (np.float16, np.float32)
-        if f"{prefix}.codebook" in state.arrays:
-            codebook = need("codebook", np.float32, 256)
+        if packed or f"{prefix}.codebook" in state.arrays:
+            codebook = need("codebook", np.float32, BOOK * n_clusters if packed else 256)
             store.need_finite(state, f"{prefix}.codebook")
             value_types = (np.uint8,)
         store.need_finite(state, f"{prefix}.intercepts")
@@ -186,8 +252,8 @@ class ClusterWeights:
                 n_features, block_bits, child_offsets, row_offsets, entry_offsets,
                 need("block_starts", np.uint32, n_starts),
                 need("keys", np.uint8 if block_bits <= 8 else np.uint16, n_keys),
-                need("lengths", children.dtype, n_keys), children,
-                need("values", value_types, int(entry_offsets[-1])), codebook,
+                need("lengths", np.uint8 if children is None else children.dtype, n_lengths), children,
+                need("values", value_types, n_values), codebook,
                 need("intercepts", np.float32, n_nodes),
             )  # fmt: skip
         except (ValueError, TypeError) as error:
@@ -219,19 +285,29 @@ class Layout:
         weight_dtype: str,
         allocate: Callable[[int, Any], npt.NDArray[Any]] = np.zeros,
     ) -> None:
-        rows, entries = int(sizes["rows"].sum()), int(sizes["entries"].sum())
         self._n_features, self._child_offsets = n_features, np.ascontiguousarray(child_offsets)
-        self._bits = block_bits(n_features, rows, len(sizes))
+        self._packed = weight_dtype == "uint4"
+        # Packed clusters begin at bytes, so that several threads can place them.
+        unit_rows, unit_entries = (2, 8) if self._packed else (1, 1)
+        self._row_offsets = _offsets(sizes["rows"], unit_rows)
+        self._entry_offsets = _offsets(sizes["entries"], unit_entries)
+        rows, entries = int(self._row_offsets[-1]), int(self._entry_offsets[-1])
+        self._bits = block_bits(n_features, rows, len(sizes), self._packed)
         most_children = int(np.diff(child_offsets).max(initial=1))
-        child_dtype = np.uint8 if most_children <= 1 << 8 else np.uint16 if most_children <= 1 << 16 else np.uint32
         self._keys = allocate(rows + KEY_PADDING, np.uint8 if self._bits <= 8 else np.uint16)
-        self._lengths = allocate(rows + KEY_PADDING, child_dtype)
         self._starts = allocate(len(sizes) * (_n_blocks(n_features, self._bits) + 1) * 2, np.uint32)
-        self._children = allocate(entries, child_dtype)
-        self._values = allocate(entries, np.dtype(weight_dtype))
-        self._row_offsets = np.concatenate(([0], np.cumsum(sizes["rows"]))).astype(np.int64)
-        self._entry_offsets = np.concatenate(([0], np.cumsum(sizes["entries"]))).astype(np.int64)
+        self._children: npt.NDArray[Any] | None = None
         self._codebook: npt.NDArray[np.float32] | None = None
+        if self._packed:
+            self._entry_bits = child_bits(most_children) + CODE_BITS
+            self._lengths = allocate(_length_bytes(rows), np.uint8)
+            self._values = allocate(stream_bytes(entries, self._entry_bits), np.uint8)
+            self._codebook = np.zeros(BOOK * len(sizes), np.float32)
+        else:
+            child_dtype = np.uint8 if most_children <= 1 << 8 else np.uint16 if most_children <= 1 << 16 else np.uint32
+            self._lengths = allocate(rows + KEY_PADDING, child_dtype)
+            self._children = allocate(entries, child_dtype)
+            self._values = allocate(entries, np.dtype(weight_dtype))
         if weight_dtype == "uint8":
             least, largest = sizes["least"].min(initial=np.inf), sizes["largest"].max(initial=0)
             self._codebook = _make_codebook(float(least), float(largest))
@@ -239,15 +315,33 @@ class Layout:
 
     def place(self, c: int, cluster: ClusterRows) -> None:
         """Write cluster ``c``, whose sizes must be those given."""
-        rows = slice(int(self._row_offsets[c]), int(self._row_offsets[c + 1]))
-        self._keys[rows] = cluster.features & ((1 << self._bits) - 1)
-        self._lengths[rows] = cluster.lengths - 1
-        _count_blocks(cluster, self._bits, self._starts.reshape(len(self._row_offsets) - 1, -1, 2)[c])
-        entries = slice(int(self._entry_offsets[c]), int(self._entry_offsets[c + 1]))
+        self._intercepts[int(self._child_offsets[c]) : int(self._child_offsets[c + 1])] = cluster.intercepts
+        starts = self._starts.reshape(len(self._row_offsets) - 1, -1, 2)[c]
+        first_row, first_entry = int(self._row_offsets[c]), int(self._entry_offsets[c])
+        if self._packed:
+            packed = cluster.coded()
+            self._place_rows(first_row, packed.features, packed.lengths, starts)
+            lengths = pack_lengths(packed.lengths)
+            self._lengths[first_row // 2 : first_row // 2 + len(lengths)] = lengths
+            numbers = packed.children.astype(np.int64) << CODE_BITS | packed.codes
+            stream, at = pack_bits(numbers, self._entry_bits), first_entry * self._entry_bits // 8
+            self._values[at : at + len(stream)] = stream
+            assert self._codebook is not None
+            self._codebook[BOOK * c : BOOK * (c + 1)] = packed.codebook
+            return
+        assert self._children is not None
+        self._place_rows(first_row, cluster.features, cluster.lengths, starts)
+        self._lengths[first_row : first_row + len(cluster.features)] = cluster.lengths - 1
+        entries = slice(first_entry, first_entry + len(cluster.children))
         self._children[entries] = cluster.children
         book = self._codebook
         self._values[entries] = cluster.weights if book is None else _encode(cluster.weights, book)
-        self._intercepts[int(self._child_offsets[c]) : int(self._child_offsets[c + 1])] = cluster.intercepts
+
+    def _place_rows(
+        self, first: int, features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], starts: npt.NDArray[np.uint32]
+    ) -> None:
+        self._keys[first : first + len(features)] = features & ((1 << self._bits) - 1)
+        _count_blocks(features, lengths, self._bits, starts)
 
     def finish(self) -> ClusterWeights:
         """The layer, when every cluster has been placed."""
@@ -258,30 +352,48 @@ class Layout:
 
 
 def laid_out_bytes(
-    n_weights: int, n_rows: int, n_clusters: int, n_nodes: int, n_features: int, block_bits: int, weight_bytes: int = 1
+    n_weights: int, n_rows: int, n_clusters: int, n_nodes: int, n_features: int, most_children: int, weight_dtype: str
 ) -> int:
     """A layer as it is searched and saved: entries, rows, block starts, offsets and intercepts."""
-    blocks = _n_blocks(n_features, block_bits) + 1
-    keys = 1 if block_bits <= 8 else 2
-    return (1 + weight_bytes) * n_weights + (1 + keys) * n_rows + (8 * blocks + 16) * n_clusters + 4 * n_nodes + 1024
+    packed = weight_dtype == "uint4"
+    bits = block_bits(n_features, n_rows, n_clusters, packed)
+    blocks, keys = _n_blocks(n_features, bits) + 1, 1 if bits <= 8 else 2
+    if packed:
+        entries, rows = stream_bytes(n_weights, child_bits(most_children) + CODE_BITS), keys * n_rows + n_rows // 2
+        books = 4 * BOOK * n_clusters
+    else:
+        entries, rows = (1 + np.dtype(weight_dtype).itemsize) * n_weights, (1 + keys) * n_rows
+        books = 1024 if weight_dtype == "uint8" else 0
+    return entries + rows + books + (8 * blocks + 16) * n_clusters + 4 * n_nodes
+
+
+def _offsets(sizes: npt.NDArray[np.int64], unit: int) -> npt.NDArray[np.int64]:
+    """Where parts of these sizes begin and the last one ends, at multiples of ``unit``."""
+    return np.concatenate(([0], np.cumsum(-(-sizes // unit) * unit))).astype(np.int64)
+
+
+def _length_bytes(n_rows: int) -> int:
+    return n_rows // 2 + KEY_PADDING
 
 
 def _n_blocks(n_features: int, bits: int) -> int:
     return -(-n_features // (1 << bits))
 
 
-def block_bits(n_features: int, n_rows: int, n_clusters: int) -> int:
-    """Block size for about :data:`ROWS_PER_BLOCK` rows a block and cluster."""
+def block_bits(n_features: int, n_rows: int, n_clusters: int, packed: bool = False) -> int:
+    """Block size for about :data:`ROWS_PER_BLOCK` rows a block and cluster, or :data:`PACKED_ROWS_PER_BLOCK`."""
     per_cluster = max(1.0, n_rows / max(1, n_clusters))
-    wanted = max(1.0, ROWS_PER_BLOCK * n_features / per_cluster)
+    wanted = max(1.0, (PACKED_ROWS_PER_BLOCK if packed else ROWS_PER_BLOCK) * n_features / per_cluster)
     return int(min(16, np.log2(wanted)))
 
 
-def _count_blocks(cluster: ClusterRows, bits: int, starts: npt.NDArray[np.uint32]) -> None:
+def _count_blocks(
+    features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], bits: int, starts: npt.NDArray[np.uint32]
+) -> None:
     """Fill ``starts`` (n_blocks + 1, 2): rows and entries before each block."""
     n_blocks = len(starts) - 1
-    rows = np.searchsorted(cluster.features >> bits, np.arange(n_blocks + 1))
-    entries = np.concatenate(([0], np.cumsum(cluster.lengths)))
+    rows = np.searchsorted(features >> bits, np.arange(n_blocks + 1))
+    entries = np.concatenate(([0], np.cumsum(lengths)))
     starts[:, 0] = rows
     starts[:, 1] = entries[rows]
 

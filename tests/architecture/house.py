@@ -18,7 +18,7 @@ LAYERS: list[list[str]] = [
     ["_native"],
     ["kernels", "parallel"],
     ["canonical", "validate", "label_filter"],
-    ["store", "weights"],
+    ["store", "quantized", "weights"],
     ["runtime"],
     ["data", "text", "metrics"],
     ["indexing"],

@@ -30,7 +30,7 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "max_iterations": st.sampled_from([1, 10, 200]),
     "threshold": st.sampled_from([0.0, 0.1, 1e9]),
     "max_weights_per_label": st.sampled_from([None, 1, 3]),
-    "weight_dtype": st.sampled_from(["uint8", "float16", "float32"]),
+    "weight_dtype": st.sampled_from(["uint8", "uint4", "float16", "float32"]),
     "normalize": st.booleans(),
     "combine": st.sampled_from(["l3_hinge", "ranker", "sigmoid", "l2_hinge", "paper"]),
     "embedding": st.sampled_from(["pifa", "pii", "spectral"]),

@@ -32,7 +32,7 @@ def tree(sample: tuple[Any, ...]) -> LabelTree:
     return LabelTree.build(sylvan.indexing.pifa(X, Y), branching=16, max_leaf=100)
 
 
-@pytest.fixture(scope="module", params=["uint8", "float16", "float32"])
+@pytest.fixture(scope="module", params=["uint8", "uint4", "float16", "float32"])
 def model(request: pytest.FixtureRequest, sample: tuple[Any, ...], tree: LabelTree) -> XRLinear:
     X, Y, _ = sample
     return XRLinear(tree=tree, weight_dtype=request.param, n_jobs=2).fit(X, Y)
@@ -48,8 +48,8 @@ def test_threads_and_loading_change_no_bit(model: XRLinear, sample: tuple[Any, .
     for n_jobs in (1, 5):
         loaded.set_params(n_jobs=n_jobs)
         assert bits(loaded.rank(queries, k=10)) == expected
-    if model.weight_dtype == "uint8":
-        same_model(model, XRLinear(tree=model.tree_, n_jobs=5).fit(X, Y))
+    if model.weight_dtype in ("uint8", "uint4"):
+        same_model(model, XRLinear(tree=model.tree_, weight_dtype=model.weight_dtype, n_jobs=5).fit(X, Y))
 
 
 @pytest.mark.parametrize("beam", [1, 10, 1000])

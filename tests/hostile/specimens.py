@@ -151,6 +151,19 @@ def flat_linear(folder: Path) -> None:
     XRLinear(tree=LabelTree.flat(Y.shape[1]), weight_dtype="float32").fit(X, Y).save(folder)
 
 
+def packed_linear(folder: Path) -> None:
+    xr_linear(folder, weight_dtype="uint4")
+
+
+def flat_packed_linear(folder: Path) -> None:
+    """Of so many children that a number of theirs is checked, in rows that are continued, with keys of 16 bits."""
+    from sylvan import LabelTree, XRLinear
+
+    X, Y = known(n=90, n_features=900, n_labels=300)
+    model = XRLinear(tree=LabelTree.flat(Y.shape[1]), weight_dtype="uint4", threshold=0.0)
+    model.fit(X, Y).save(folder)
+
+
 def neighbors(folder: Path) -> None:
     from sylvan import NeighborRanker
 
@@ -271,6 +284,8 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "xr-linear-two-trees": (two_trees, "sylvan", "XRLinear.save"),
     "xr-linear-named": (named_labels, "sylvan", "XRLinear.save"),
     "xr-linear-flat-float32": (flat_linear, "sylvan", "XRLinear.save"),
+    "xr-linear-packed": (packed_linear, "sylvan", "XRLinear.save"),
+    "xr-linear-flat-packed": (flat_packed_linear, "sylvan", "XRLinear.save"),
     "calibrator": (calibrator, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "calibrator-platt": (calibrator_of_platt, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "neighbor-ranker": (neighbors, "sylvan", "NeighborRanker.save"),

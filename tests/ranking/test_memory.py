@@ -92,11 +92,12 @@ def test_a_gate_lets_in_what_fits() -> None:
         pass
 
 
-def test_the_layout_is_counted_to_the_byte() -> None:
-    layer = XRLinear(branching=3, max_leaf=4).fit(X, Y).layers_[-1]
+@pytest.mark.parametrize("weight_dtype", ["uint8", "uint4", "float32"])
+def test_the_layout_is_counted_to_the_byte(weight_dtype: str) -> None:
+    layer = XRLinear(branching=3, max_leaf=4, weight_dtype=weight_dtype).fit(X, Y).layers_[-1]
     counted = laid_out_bytes(
-        layer.n_entries, int(layer.row_offsets[-1]), len(layer.row_offsets) - 1, len(layer.intercepts),
-        layer.n_features, layer.block_bits,
+        int(layer.entry_offsets[-1]), int(layer.row_offsets[-1]), len(layer.row_offsets) - 1, len(layer.intercepts),
+        layer.n_features, int(np.diff(layer.child_offsets).max()), weight_dtype,
     )  # fmt: skip
     assert abs(counted - sum(array.nbytes for array in layer.to_arrays("layer").values())) < 100
 

@@ -98,7 +98,7 @@ def rankings(draw: st.DrawFn) -> dict:
 
 
 @settings(deadline=None, max_examples=150)
-@given(rankings(), st.sampled_from(["float32", "float16", "uint8"]), st.integers(1, 3))
+@given(rankings(), st.sampled_from(["float32", "float16", "uint8", "uint4"]), st.integers(1, 3))
 def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int) -> None:
     tree, X, combine = case["tree"], case["X"], case["combine"]
     layers = [
@@ -115,7 +115,7 @@ def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int
         validate.features(X), layers, tree.leaf_labels, k=case["k"], beam=case["beam"],
         combines=[combine] * tree.depth, n_copies=copies, n_jobs=n_jobs,
     )  # fmt: skip
-    exact = case["exact"] and weight_dtype != "uint8" and "sigmoid" not in combine
+    exact = case["exact"] and weight_dtype not in ("uint8", "uint4") and "sigmoid" not in combine
     for x, labels, scores in zip(X, top.labels, top.scores, strict=True):
         weights, intercepts = [W for W, _ in dense_layers], [b for _, b in dense_layers]
         width = {"beam": case["beam"], "k": case["k"]}

@@ -27,7 +27,7 @@ def ranker_of(case: dict, weight_dtype: str) -> TreeRanker:
 
 
 @settings(deadline=None, max_examples=80)
-@given(rankings(), st.sampled_from(["float32", "float16", "uint8"]), st.sampled_from([1, 3, 1000]))
+@given(rankings(), st.sampled_from(["float32", "float16", "uint8", "uint4"]), st.sampled_from([1, 3, 1000]))
 def test_paths_equals_the_reference(case: dict, weight_dtype: str, top: int) -> None:
     tree, combine, beam = case["tree"], case["combine"], case["beam"]
     ranker = ranker_of(case, weight_dtype)

@@ -23,7 +23,7 @@ _TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
 @click.option("--from", "library", type=click.Choice(_LIBRARIES), help="The library; by default recognised.")
 @click.option("--weight-dtype", type=click.Choice(tuple(reversed(WEIGHT_DTYPES))), default="float32", show_default=True,
-              help="How weights are stored; uint8 rounds them and halves the size of the model.")  # fmt: skip
+              help="How weights are stored; uint8 rounds them and halves the model, uint4 leaves a third.")  # fmt: skip
 @click.option("--beam", type=click.IntRange(min=1), metavar="N", help="Nodes followed per layer, instead of its own.")
 @click.option("--labels", metavar="FILE",
               help="Names of the labels, one per line from label 0 on; together with --vectorizer.")  # fmt: skip

@@ -51,8 +51,8 @@ def from_libpecos(folder: str | os.PathLike[str], *, weight_dtype: str = "float3
     folder : path
         With ``param.json`` and ``ranker/<layer>.model/{param.json,W.npz,C.npz}``; ``ranker`` itself will do, and so
         will a text2text application's folder, of which the model over matrices is taken.
-    weight_dtype : {"float32", "float16", "uint8"}, default "float32"
-        ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large.
+    weight_dtype : {"float32", "float16", "uint8", "uint4"}, default "float32"
+        ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large, ``"uint4"`` a third.
 
     Returns
     -------

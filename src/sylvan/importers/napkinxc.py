@@ -63,8 +63,8 @@ def from_napkinxc(folder: str | os.PathLike[str], *, weight_dtype: str = "float3
     folder : path
         With ``args.bin``, ``weights.bin`` and ``tree.bin``, or ``member_0``, ``member_1``, … with the last two, as
         napkinXC 0.6 and 0.7 write them.
-    weight_dtype : {"float32", "float16", "uint8"}, default "float32"
-        ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large.
+    weight_dtype : {"float32", "float16", "uint8", "uint4"}, default "float32"
+        ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large, ``"uint4"`` a third.
     beam : int, default 50
         Nodes followed per layer. napkinXC searches its tree exactly by default, which a wide beam comes near.
 

@@ -95,8 +95,8 @@ def from_omikuji(
     n_labels : int, optional
         How many labels there are; omikuji doesn't store it, and by default the last label of a tree is the last
         of all. A label that stands in no tree gets a score of 0.
-    weight_dtype : {"float32", "float16", "uint8"}, default "float32"
-        ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large.
+    weight_dtype : {"float32", "float16", "uint8", "uint4"}, default "float32"
+        ``"float32"`` keeps every weight as it is, ``"uint8"`` makes the model half as large, ``"uint4"`` a third.
 
     Returns
     -------

@@ -22,7 +22,7 @@ from sylvan.parallel import progress
 from sylvan.ranking.linear import LANES, LayerProblem, block_jobs, solved_bytes, solver_bytes, squared_norms
 from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Runner
-from sylvan.weights import ClusterRows, block_bits, laid_out_bytes
+from sylvan.weights import ClusterRows, laid_out_bytes
 
 __all__ = ["RankerEstimate", "estimate_ranker"]
 
@@ -286,10 +286,9 @@ class _Estimator:
 
     def _laid_out_bytes(self, t: int, n_weights: float, n_rows: float) -> int:
         n_clusters, n_columns = self._n_clusters(t), self.features.shape[1]
-        bits = block_bits(n_columns, int(n_rows), n_clusters)
-        n_nodes = int(self.tree.child_offsets[t][-1])
-        size = np.dtype(self.training.weight_dtype).itemsize
-        return laid_out_bytes(int(n_weights), int(n_rows), n_clusters, n_nodes, n_columns, bits, size)
+        offsets, dtype = self.tree.child_offsets[t], self.training.weight_dtype
+        most = int(np.diff(offsets).max())
+        return laid_out_bytes(int(n_weights), int(n_rows), n_clusters, int(offsets[-1]), n_columns, most, dtype)
 
 
 def _taken(matrix: Csr, rows: npt.NDArray[np.int32], one_more: bool) -> Csr:

@@ -135,7 +135,7 @@ def _laid_out(
             sizes = [[np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets] for _ in block[0]]
         for cluster, sets in zip(clusters, block, strict=True):
             for own, rows in zip(sizes, sets, strict=True):
-                own[at][cluster] = rows.sizes()
+                own[at][cluster] = rows.sizes(dtype)
     layouts = [
         [Layout(size, each, n_features, dtype, runner.zeros) for size, each in zip(own, offsets, strict=True)]
         for own in sizes

@@ -1,0 +1,144 @@
+"""Four-bit weights: a codebook of 16 weights a cluster, and child numbers packed beside their codes.
+
+An entry is ``child_bits + 4`` bits: the child's number, and below it the code of its weight. A few weights, those that
+one code is farthest from, take several entries of one child, whose codes' weights add up: the largest weights of a
+cluster decide most of its answers, and would need most of the codebook otherwise. Lengths of rows are four bits as
+well, so that a longer row is continued in the next, with the same key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "BOOK", "CODE_BITS", "ENTRY_PADDING", "LONGEST", "CodedRows", "child_bits", "coded", "pack_bits", "pack_lengths",
+    "stream_bytes", "unpack_bits", "unpack_lengths",
+]  # fmt: skip
+
+CODE_BITS = 4
+BOOK = 1 << CODE_BITS  # weights of a codebook
+LONGEST = 16  # entries of a row; a longer one is continued in the next
+ENTRY_PADDING = 8  # bytes: an entry is read as part of a 64-bit number
+REFINED = 0.04  # of a cluster's weights get another entry, those that their code is farthest from
+PASSES = 2  # at most so many entries more a weight
+ROUNDS = 10  # of k-means
+WIDEST = 1e-5  # magnitudes below this part of the largest share the codebook's least
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """A cluster's rows with codes for weights: features (rising, repeated where a row is continued) and lengths of the
+    rows, child numbers and codes of the entries, and the cluster's codebook."""
+
+    features: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int64]
+    children: npt.NDArray[np.int32]
+    codes: npt.NDArray[np.uint8]
+    codebook: npt.NDArray[np.float32]
+
+
+def child_bits(most_children: int) -> int:
+    """Bits of a child number in a layer whose largest cluster has ``most_children``."""
+    return max(0, most_children - 1).bit_length()
+
+
+def coded(
+    features: npt.NDArray[np.int32],
+    lengths: npt.NDArray[np.int32],
+    children: npt.NDArray[np.int32],
+    weights: npt.NDArray[np.float32],
+) -> CodedRows:
+    """Rows of a cluster with every weight rounded to the codebook that k-means makes of them."""
+    book = _fit(weights)
+    middles = (book[1:] + book[:-1]) / 2
+    rows = np.repeat(np.arange(len(features)), lengths)
+    places, codes = [np.arange(len(weights))], [np.searchsorted(middles, weights)]
+    left = weights - book[codes[0]]
+    if len(weights):
+        # A residual below half of the least magnitude is better left alone.
+        least = max(np.abs(book).min() / 2, np.quantile(np.abs(left), 1 - REFINED))
+        for _ in range(PASSES):
+            far = np.flatnonzero(np.abs(left) > least)
+            places.append(far)
+            codes.append(np.searchsorted(middles, left[far]))
+            left[far] -= book[codes[-1]]
+    order = np.argsort(np.concatenate(places), kind="stable")  # the entries of one weight side by side
+    place = np.concatenate(places)[order]
+    of_row = np.bincount(rows[place], minlength=len(features))
+    pieces = -(-of_row // LONGEST)
+    split = np.full(int(pieces.sum()), LONGEST, np.int64)
+    split[np.cumsum(pieces) - 1] = of_row - (pieces - 1) * LONGEST
+    return CodedRows(
+        np.repeat(features, pieces), split, children[place], np.concatenate(codes)[order].astype(np.uint8), book
+    )
+
+
+def _fit(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The codebook, rising: half for each sign, where both are there."""
+    magnitudes = [np.sort(np.abs(weights[weights * sign > 0])).astype(np.float64) for sign in (-1, 1)]
+    sizes = [BOOK // 2 if len(other) else BOOK for other in magnitudes[::-1]]
+    below, above = (_means(one, size) for one, size in zip(magnitudes, sizes, strict=True))
+    book = np.concatenate((-below[::-1], above)).astype(np.float32)
+    return np.concatenate((book, np.full(BOOK - len(book), book[-1] if len(book) else 0, np.float32)))
+
+
+def _means(values: npt.NDArray[np.float64], n_means: int) -> npt.NDArray[np.float64]:
+    """At most ``n_means`` means of sorted values above 0, by Lloyd's algorithm from a geometric series."""
+    if not len(values):
+        return values
+    distinct = values[np.concatenate(([True], values[1:] > values[:-1]))]
+    if len(distinct) <= n_means:
+        return distinct
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    first = max(values[0], values[-1] * WIDEST)
+    means: npt.NDArray[np.float64] = first * (values[-1] / first) ** (np.arange(n_means) / (n_means - 1))
+    for _ in range(ROUNDS):
+        ends = np.concatenate(([0], np.searchsorted(values, (means[1:] + means[:-1]) / 2), [len(values)]))
+        counts = np.diff(ends)
+        new = np.where(counts > 0, np.diff(sums[ends]) / np.maximum(counts, 1), means)
+        if np.array_equal(new, means):
+            break
+        means = new
+    return means
+
+
+def stream_bytes(n_entries: int, bits: int) -> int:
+    """Bytes of so many entries, with the padding that reading takes."""
+    return -(-n_entries * bits // 8) + ENTRY_PADDING
+
+
+def pack_bits(numbers: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
+    """Numbers of ``bits`` bits one after another, low bits first."""
+    spread = np.empty((len(numbers), bits), np.uint8)
+    for bit in range(bits):
+        spread[:, bit] = numbers >> bit & 1
+    return np.packbits(spread.ravel(), bitorder="little")
+
+
+def unpack_bits(stream: npt.NDArray[np.uint8], first: int, n: int, bits: int) -> npt.NDArray[np.int64]:
+    """``n`` numbers from number ``first`` on of what :func:`pack_bits` made; ``stream`` is padded."""
+    at = (first + np.arange(n, dtype=np.int64)) * bits
+    words = np.zeros(n, np.uint64)
+    for byte in range(8):
+        words |= stream[(at >> 3) + byte].astype(np.uint64) << np.uint64(8 * byte)
+    numbers: npt.NDArray[np.int64] = (words >> (at & 7).astype(np.uint64) & np.uint64((1 << bits) - 1)).astype(np.int64)
+    return numbers
+
+
+def pack_lengths(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Lengths of 1 to 16, less one, two a byte, the first in the low bits."""
+    halves = np.zeros(len(lengths) + len(lengths) % 2, np.uint8)
+    halves[: len(lengths)] = lengths - 1
+    packed: npt.NDArray[np.uint8] = halves[::2] | halves[1::2] << np.uint8(4)
+    return packed
+
+
+def unpack_lengths(stream: npt.NDArray[np.uint8], first: int, n: int) -> npt.NDArray[np.int64]:
+    """``n`` lengths from row ``first`` on of what :func:`pack_lengths` made."""
+    at = first + np.arange(n, dtype=np.int64)
+    halves: npt.NDArray[np.int64] = (stream[at >> 1] >> (4 * (at & 1)).astype(np.uint8) & np.uint8(15)).astype(np.int64)
+    return halves + 1
