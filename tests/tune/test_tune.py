@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,35 @@ def test_the_result_as_json(result: sylvan.TuneResult, tmp_path: Path) -> None:
     read = json.loads((tmp_path / "report" / "trials.json").read_text("utf-8"))
     assert read["best"]["number"] == result.best.number and len(read["trials"]) == len(result.trials)
     assert (tmp_path / "report" / "tuned.toml").read_text("utf-8") == result.to_toml()
+
+
+def test_the_report_has_figures_and_a_page(result: sylvan.TuneResult, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    names = result.save_report(tmp_path / "a")
+    assert names == ["tuned.toml", "trials.txt", "trials.json", "report.html", "pareto.svg", "pareto.png"]
+    assert (tmp_path / "a" / "pareto.png").read_bytes().startswith(b"\x89PNG")
+    drawn, page = ((tmp_path / "a" / name).read_text("utf-8") for name in ("pareto.svg", "report.html"))
+    assert "single query, ms" in drawn and "Pareto front" in drawn and drawn[drawn.index("<svg") :] in page
+    assert result.best.words() in page and "[parameters]" in page and "<script" not in page
+    result.save_report(tmp_path / "b")
+    assert (tmp_path / "b" / "pareto.svg").read_text("utf-8") == drawn
+
+
+def test_a_report_without_matplotlib(
+    result: sylvan.TuneResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert result.save_report(tmp_path)[-1] == "report.html"
+    assert "<svg" not in (tmp_path / "report.html").read_text("utf-8")
+    with pytest.raises(DataError, match="Figures need matplotlib"):
+        result.draw([tmp_path / "x.png"])
+
+
+def test_a_page_escapes_what_it_shows(result: sylvan.TuneResult, tmp_path: Path) -> None:
+    noted = replace(result, notes=("<b>bold</b>",))
+    noted.save_report(tmp_path)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "&lt;b&gt;bold" in page and "<b>" not in page
 
 
 def test_ensembles_join_what_is_different() -> None:

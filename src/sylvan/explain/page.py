@@ -8,7 +8,7 @@ from html import escape as _escape
 from sylvan.explain.records import Findings, Step, TreeVote
 from sylvan.explain.text import example_words, number, printable, remarks, step_words, tree_words, verdict
 
-__all__ = ["as_page"]
+__all__ = ["as_page", "escape", "page_head"]
 
 # Light and dark from the reader's own settings. The policy forbids whatever an escaped text might still try.
 _HEAD = """<!DOCTYPE html>
@@ -52,10 +52,15 @@ def escape(text: str) -> str:
     return _escape(printable(text), quote=True)
 
 
+def page_head(title: str) -> str:
+    """The beginning of a page up to its body, with its style."""
+    return _HEAD.format(title=escape(title))
+
+
 def as_page(explanations: Sequence[Findings]) -> str:
     """One page of all explanations, in their order."""
     title = ", ".join(result.name for result in explanations[:3])
-    parts = [_HEAD.format(title=escape(f"Explanation: {title}"))]
+    parts = [page_head(f"Explanation: {title}")]
     for result in explanations:
         parts.extend(_section(result))
     parts.append("</body>\n</html>\n")

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sylvan.tune.limits import Limits
+from sylvan.runtime.memory import shown_bytes
+from sylvan.tune.limits import Limits, shown_time
 from sylvan.tune.setting import Setting
 
-__all__ = ["Trial", "pareto_front"]
+__all__ = ["HEADER", "Trial", "cells_of", "pareto_front"]
+
+HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setting")
 
 
 @dataclass(frozen=True)
@@ -94,3 +97,17 @@ def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
 
     front = [trial for trial in complete if not any(beats(other, trial) for other in complete if other is not trial)]
     return sorted(front, key=lambda trial: (-(trial.score or 0.0), trial.number))
+
+
+def cells_of(trial: Trial) -> tuple[str, ...]:
+    """A trial as a row of a table, in words."""
+    return (
+        f"#{trial.number}",
+        "-" if trial.score is None else f"{100 * trial.score:.2f}",
+        f"{trial.n_rows:,}" if trial.n_rows else "-",
+        "-" if trial.seconds is None else shown_time(trial.seconds),
+        "-" if trial.n_bytes is None else shown_bytes(trial.n_bytes),
+        "-" if trial.latency is None else shown_time(trial.latency),
+        trial.state,
+        trial.words() + (f" ({trial.note})" if trial.note else ""),
+    )

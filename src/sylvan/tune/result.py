@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sylvan.errors import DataError
 from sylvan.models.base import Estimator
 from sylvan.runtime.memory import shown_bytes
+from sylvan.tune.figure import draw_front, tuning_page
 from sylvan.tune.limits import Limits, shown_time
-from sylvan.tune.record import Trial, pareto_front
+from sylvan.tune.record import HEADER, Trial, cells_of, pareto_front
 from sylvan.tune.setting import toml_of
 
 __all__ = ["TuneResult"]
-
-_HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setting")
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class TuneResult:
 
     def table(self, trials: Sequence[Trial] | None = None) -> str:
         """Trials, all by default, as lines of text; the final model's is marked."""
-        rows = [_HEADER, *(_cells(trial) for trial in (self.trials if trials is None else trials))]
-        widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADER) - 1)]
+        rows = [HEADER, *(cells_of(trial) for trial in (self.trials if trials is None else trials))]
+        widths = [max(len(row[at]) for row in rows) for at in range(len(HEADER) - 1)]
         lines = []
         for number, row in enumerate(rows):
             cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
@@ -133,17 +133,26 @@ class TuneResult:
         }
         for name, text in texts.items():
             (place / name).write_text(text, "utf-8")
-        return list(texts)
+        figures = ["pareto.svg", "pareto.png"]
+        try:
+            self.draw([place / name for name in figures])
+            picture = (place / figures[0]).read_text("utf-8")
+        except DataError:  # without matplotlib the tables say the same
+            figures, picture = [], ""
+        (place / "report.html").write_text(tuning_page(self, picture), "utf-8")
+        return [*texts, "report.html", *figures]
 
+    def draw(self, paths: Sequence[str | os.PathLike[str]]) -> None:
+        """Draw every complete trial's score against its size, training time and latency, and the Pareto front of each.
 
-def _cells(trial: Trial) -> tuple[str, ...]:
-    return (
-        f"#{trial.number}",
-        "-" if trial.score is None else f"{100 * trial.score:.2f}",
-        f"{trial.n_rows:,}" if trial.n_rows else "-",
-        "-" if trial.seconds is None else shown_time(trial.seconds),
-        "-" if trial.n_bytes is None else shown_bytes(trial.n_bytes),
-        "-" if trial.latency is None else shown_time(trial.latency),
-        trial.state,
-        trial.words() + (f" ({trial.note})" if trial.note else ""),
-    )
+        Parameters
+        ----------
+        paths : sequence of path
+            ``.png``, ``.svg`` or ``.pdf`` files.
+
+        Raises
+        ------
+        DataError
+            When matplotlib isn't installed.
+        """
+        draw_front(paths, self.trials, self.best.number, self.metric, self.limits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,12 @@ import numpy as np
 from sylvan import metrics
 from sylvan.cli.saved import inner_of
 from sylvan.errors import DataError
+from sylvan.figures import BLUE, GREEN, GREY, ORANGE, draw_panels, need_matplotlib
 
 __all__ = ["CURVES_TO", "FORMATS", "check_figures", "draw", "draw_evaluation"]
 
 FORMATS = (".png", ".svg", ".pdf")
 CURVES_TO = 10  # the k that curves go to, at least
-# Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
-_BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 
 
 def check_figures(paths: Sequence[str]) -> None:
@@ -34,10 +34,7 @@ def check_figures(paths: Sequence[str]) -> None:
         if not os.path.isdir(os.path.dirname(path) or "."):
             raise DataError(f"There is no folder {os.path.dirname(path)!r} to draw {path!r} in.")
     if paths:
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError as error:
-            raise DataError('Figures need matplotlib: pip install "sylvan[plot]".') from error
+        need_matplotlib()
 
 
 def draw_evaluation(paths: Sequence[str], model: Any, measured: Any, folder: str, test: str) -> None:
@@ -78,32 +75,16 @@ def draw(
     slices : mapping, optional
         Recall by part of the labels (head, torso, tail) and k.
     """
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    panels: list[Any] = [(_draw_curves, curves)]
+    panels: list[Any] = [partial(_draw_curves, curves)]
     if reliability:
-        panels.append((_draw_reliability, reliability))
+        panels.append(partial(_draw_reliability, reliability))
     if slices:
-        panels.append((_draw_slices, slices))
-    figure = Figure(figsize=(4.6 * len(panels), 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=11)
-    for axes, (paint, content) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
-        paint(axes, content)
-        axes.grid(color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    # Neither dates nor random names inside: the same evaluation gives the same file.
-    for path in paths:
-        dateless: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-        with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
-            figure.savefig(path, dpi=150, metadata=dateless.get(os.path.splitext(path)[1].lower()))
+        panels.append(partial(_draw_slices, slices))
+    draw_panels(paths, title, panels)
 
 
-def _draw_curves(axes: Any, curves: Mapping[str, Mapping[int, float]]) -> None:
-    styles = {"P": ("precision", _BLUE, "o"), "R": ("recall", _ORANGE, "s")}
+def _draw_curves(curves: Mapping[str, Mapping[int, float]], axes: Any) -> None:
+    styles = {"P": ("precision", BLUE, "o"), "R": ("recall", ORANGE, "s")}
     for measure, values in curves.items():
         name, colour, marker = styles[measure]
         at = sorted(values)
@@ -113,9 +94,9 @@ def _draw_curves(axes: Any, curves: Mapping[str, Mapping[int, float]]) -> None:
     axes.legend(frameon=False)
 
 
-def _draw_reliability(axes: Any, result: Mapping[str, Any]) -> None:
-    axes.plot([0, 1], [0, 1], color=_GREY, linestyle=":", linewidth=1)
-    for (name, bins), colour in zip(result.items(), (_BLUE, _GREY), strict=False):
+def _draw_reliability(result: Mapping[str, Any], axes: Any) -> None:
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1)
+    for (name, bins), colour in zip(result.items(), (BLUE, GREY), strict=False):
         used = bins.counts > 0
         sizes = 10 + 90 * np.sqrt(bins.counts[used] / bins.counts.max())
         axes.plot(bins.predicted[used], bins.observed[used], color=colour, linewidth=1)
@@ -127,7 +108,7 @@ def _draw_reliability(axes: Any, result: Mapping[str, Any]) -> None:
     axes.legend(frameon=False, loc="upper left")
 
 
-def _draw_slices(axes: Any, slices: Mapping[str, Mapping[int, float]]) -> None:
+def _draw_slices(slices: Mapping[str, Mapping[int, float]], axes: Any) -> None:
     names, at = list(slices), sorted(next(iter(slices.values())))
     width = 0.8 / len(at)
     for number, (k, colour) in enumerate(zip(at, _shades(len(at)), strict=True)):
@@ -140,5 +121,5 @@ def _draw_slices(axes: Any, slices: Mapping[str, Mapping[int, float]]) -> None:
 
 def _shades(n: int) -> list[tuple[float, float, float]]:
     """``n`` greens, from light to full."""
-    full = np.array([int(_GREEN[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    full = np.array([int(GREEN[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return [tuple(1 - (1 - full) * share) for share in np.linspace(0.4, 1, n)]
