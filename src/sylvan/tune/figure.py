@@ -39,6 +39,8 @@ def _paint(
     trials: Sequence[Trial], best: int, attribute: str, label: str, unit: float, limit: float | None, metric: str,
     axes: Any,
 ) -> None:  # fmt: skip
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     points = [
         (unit * getattr(trial, attribute), 100 * (trial.score or 0.0), trial.number)
         for trial in trials
@@ -56,6 +58,10 @@ def _paint(
     if limit is not None:
         axes.axvline(unit * limit, color=ORANGE, linestyle=":", linewidth=1, label="limit")
     axes.set_xscale("log")
+    for which in ("major", "minor"):
+        places = LogLocator(subs=(1,) if which == "major" else (2, 5))
+        getattr(axes.xaxis, f"set_{which}_locator")(places)
+        getattr(axes.xaxis, f"set_{which}_formatter")(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set(xlabel=label, ylabel=f"{metric}, percent")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 

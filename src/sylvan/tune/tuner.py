@@ -279,7 +279,7 @@ class _Finish:
         notes = [*self.notes, *(f"Passed over {problem}." for problem in broken)]
         spent, seconds = self.budget.spent, self.budget.seconds
         if seconds is not None and spent > 1.05 * seconds:
-            notes.append(f"This took {shown_time(spent)}, more than the budget of {shown_time(seconds)}.")
+            notes.append(f"This took {spent:.0f} s, more than the budget of {seconds:.0f} s.")
         return TuneResult(
             model, final, tuple(trials), self.bench.metric.name, self.limits, self._interval(final),
             len(self.bench.holdout), spent, tuple(notes),
