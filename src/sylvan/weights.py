@@ -362,7 +362,8 @@ def laid_out_bytes(
         entries, rows = stream_bytes(n_weights, child_bits(most_children) + CODE_BITS), keys * n_rows + n_rows // 2
         books = 4 * BOOK * n_clusters
     else:
-        entries, rows = (1 + np.dtype(weight_dtype).itemsize) * n_weights, (1 + keys) * n_rows
+        child = 1 if most_children <= 256 else 2 if most_children <= 65536 else 4
+        entries, rows = (child + np.dtype(weight_dtype).itemsize) * n_weights, (child + keys) * n_rows
         books = 1024 if weight_dtype == "uint8" else 0
     return entries + rows + books + (8 * blocks + 16) * n_clusters + 4 * n_nodes
 

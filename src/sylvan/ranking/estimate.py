@@ -1,35 +1,64 @@
-"""What training the rankers of a tree will take, from solving a few of its clusters for real.
+"""What training the rankers of a tree will take: from trainings on a few of the rows, carried over to all of them.
 
-A cluster's time and weights are nearly proportional to its cost: entries of its rows times groups of children. So
-clusters of each layer are drawn with a probability proportional to that cost, solved, and their rates carried over to
-the layer (sampling with probability proportional to size; Hansen & Hurwitz, Annals of Mathematical Statistics, 1943).
-What holds memory is counted from sizes, by the functions that the training itself counts with.
+The time of a training is nearly proportional to the entries of its rows. What a node's weights are as rows grow follows
+a power of the node's positive rows, as vocabularies grow (Heaps' law): weights are its rows' features, of which ever
+fewer are new. What holds memory is counted from sizes, by the functions that the training itself counts with.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr, take_rows
+from sylvan.canonical import Csr
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_bytes
 from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, rows_bytes
-from sylvan.parallel import progress
-from sylvan.ranking.linear import LANES, LayerProblem, block_jobs, solved_bytes, solver_bytes, squared_norms
-from sylvan.ranking.training import TreeTraining
-from sylvan.runtime import Runner
-from sylvan.weights import ClusterRows, laid_out_bytes
+from sylvan.ranking.linear import LANES, solved_bytes, solver_bytes
+from sylvan.ranking.training import TreeTraining, train_rankers
+from sylvan.weights import ClusterWeights, laid_out_bytes
 
-__all__ = ["RankerEstimate", "estimate_ranker"]
+__all__ = ["RankerEstimate", "TrainingSize", "carried_over", "estimate_ranker"]
 
-DRAWS = 12  # clusters drawn of each layer
-SHARE = 0.02  # of a tree's cost: of a cluster beyond it a part is solved
-LEAST_ROWS = 2_000  # of such a part, where it is a sample of rows
-GROUPS = 48  # groups of children solved of a layer, at least, where clusters have several
+CLUSTERS = 16  # of a layer, on whose weights thresholds are tried
+# Exponents, where two trainings don't tell or a layer isn't like any of theirs: of a node's weights by its positive
+# rows, in the last layer and above; of a cluster's features by its rows; of a vocabulary by its texts.
+LAST, INNER, FEATURES, HEAPS = 0.65, 0.5, 0.45, 0.6
+_LAST_RANGE, _CLUSTERS_RANGE = (0.4, 1.0), (0.0, 0.5)
+
+
+@dataclass(frozen=True)
+class TrainingSize:
+    """How large the data of a training are.
+
+    Attributes
+    ----------
+    n_rows, n_labels, n_columns : int
+    n_entries : int
+        Feature values of all rows.
+    n_positives : int
+        Labels of all rows.
+    """
+
+    n_rows: int
+    n_labels: int
+    n_columns: int
+    n_entries: int
+    n_positives: int
+
+    @classmethod
+    def of(cls, features: Csr, labels: Csr) -> TrainingSize:
+        """The size of these data."""
+        return cls(features.shape[0], labels.shape[1], features.shape[1], len(features.indices), len(labels.indices))
+
+    @property
+    def nbytes(self) -> int:
+        """Of features and labels in memory."""
+        return csr_bytes(self.n_rows, self.n_entries) + csr_bytes(self.n_rows, self.n_positives)
 
 
 @dataclass(frozen=True)
@@ -38,20 +67,27 @@ class LayerEstimate:
 
     Attributes
     ----------
-    n_clusters : int
-    seconds, longest : float
-        Of one thread, for all clusters and for the most expensive of them.
+    n_clusters, n_nodes : int
+    n_positives : float
+        Positive rows of all nodes together.
+    n_own, n_pairs : float
+        Rows of all clusters with a label in them, and rows that they are trained on.
+    largest : float
+        Rows of the largest cluster.
     n_weights, n_rows : float
         Weights, and features that have any, over all clusters.
     known, solver, laid_out : int
         Bytes: of the rows and positives, of a thread that solves the largest cluster, of the finished layer.
     magnitudes : ndarray of float32
-        Absolute weights of the clusters that were solved.
+        Absolute weights, some of them.
     """
 
     n_clusters: int
-    seconds: float
-    longest: float
+    n_nodes: int
+    n_positives: float
+    n_own: float
+    n_pairs: float
+    largest: float
     n_weights: float
     n_rows: float
     known: int
@@ -64,6 +100,11 @@ class LayerEstimate:
         """Bytes of the solved clusters before they are laid out."""
         return solved_bytes(int(self.n_weights), int(self.n_rows))
 
+    @property
+    def cost(self) -> float:
+        """Of solving it, in rows times groups of children."""
+        return self.n_pairs * -(-self.n_nodes // (self.n_clusters * LANES))
+
 
 @dataclass(frozen=True)
 class RankerEstimate:
@@ -75,8 +116,8 @@ class RankerEstimate:
     together : bool
         Whether all layers are trained at once, or one after the other with a search between them.
     n_jobs : int
-    prepared : float
-        Seconds before the first cluster is solved.
+    work : float
+        Seconds of one thread.
     beams : int
         Bytes of the search's answers.
     """
@@ -84,16 +125,15 @@ class RankerEstimate:
     layers: tuple[LayerEstimate, ...]
     together: bool
     n_jobs: int
-    prepared: float
+    work: float
     beams: int
 
     @property
     def seconds(self) -> float:
         """With the threads of the training, on a machine that does nothing else."""
-        if self.together:
-            longest = max(layer.longest for layer in self.layers)
-            return self.prepared + max(sum(layer.seconds for layer in self.layers) / self.n_jobs, longest)
-        return self.prepared + sum(max(layer.seconds / self.n_jobs, layer.longest) for layer in self.layers)
+        total = sum(layer.cost for layer in self.layers) or 1.0
+        longest = max(layer.cost * layer.largest / max(1.0, layer.n_pairs) for layer in self.layers)
+        return self.work * max(1 / self.n_jobs, min(1.0, longest / total))
 
     @property
     def model_bytes(self) -> int:
@@ -124,17 +164,6 @@ class RankerEstimate:
         return float(left / total) if total else 1.0
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """What solving a part of a cluster showed, for the whole cluster."""
-
-    seconds: float
-    n_weights: float
-    n_rows: float
-    solver: int
-    magnitudes: npt.NDArray[np.float32]
-
-
 def estimate_ranker(
     features: Csr,
     labels: Csr,
@@ -143,157 +172,139 @@ def estimate_ranker(
     sample_weight: npt.NDArray[np.float32] | None = None,
     n_jobs: int = 1,
 ) -> RankerEstimate:
-    """Time, memory and size of :func:`~sylvan.ranking.training.train_rankers`, for a small part of its time.
-
-    Rows that a search would add to a cluster (matcher-aware negatives) can't be known before the layers above are
-    trained; the rows most alike to the cluster's own stand in for them.
-    """
-    start = time.process_time()
-    estimator = _Estimator(features, labels, tree, training, sample_weight)
-    prepared = time.process_time() - start
+    """What :func:`~sylvan.ranking.training.train_rankers` takes, by training on one thread; meant for a few rows."""
+    start = time.thread_time()  # of the processor, whatever else it does meanwhile
+    ranker = train_rankers(features, labels, tree, training, sample_weight)[0]
+    work = time.thread_time() - start
+    size, positives = TrainingSize.of(features, labels), layer_positives(tree, labels)
+    weighted = sample_weight is not None or bool((labels.data != 1).any())
     layers = []
-    with progress("Estimating", tree.depth, "layer") as bar:
-        for t in range(tree.depth):
-            layers.append(estimator.layer(t))
-            bar.update()
-    searched = any(estimator.searched(t) for t in range(tree.depth))
-    beams = beam_bytes(features.shape[0], training.beam) if searched else 0
-    return RankerEstimate(tuple(layers), not searched, n_jobs, prepared, beams)
-
-
-class _Estimator:
-    """The layers of a tree, one by one."""
-
-    def __init__(
-        self, features: Csr, labels: Csr, tree: LabelTree, training: TreeTraining,
-        sample_weight: npt.NDArray[np.float32] | None,
-    ) -> None:  # fmt: skip
-        self.features, self.tree, self.training, self.sample_weight = features, tree, training, sample_weight
-        self.entries = np.diff(features.indptr)
-        self.weighted = bool((labels.data != 1).any())
-        self.positives = layer_positives(tree, labels)
-        self.rows = [self._teacher_forced(t) for t in range(tree.depth)]
-        self.costs = [self._cluster_costs(t) for t in range(tree.depth)]
-        self.random = np.random.default_rng(training.linear.seed)
-
-    def _teacher_forced(self, t: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        above = self.positives[t - 1] if t else None
-        return cluster_rows("tfn", above, None, self._n_clusters(t), self.features.shape[0])
-
-    def _n_clusters(self, t: int) -> int:
-        return len(self.tree.child_offsets[t]) - 1
-
-    def searched(self, t: int) -> bool:
-        """Whether layer t learns from rows that a search finds."""
-        return t > 0 and self.training.negatives[t] != "tfn"
-
-    def _found(self, t: int) -> float:
-        """Rows that the search brings to a cluster of layer t, on average."""
-        n_clusters = self._n_clusters(t)
-        return self.features.shape[0] * min(self.training.beam, n_clusters) / n_clusters if self.searched(t) else 0.0
-
-    def _cluster_costs(self, t: int) -> npt.NDArray[np.float64]:
-        """Entries of each cluster's rows times its groups of children."""
-        offsets, rows = self.rows[t]
-        sums = np.concatenate(([0], np.cumsum(self.entries[rows] + 1)))
-        groups = -(-np.diff(self.tree.child_offsets[t]) // LANES)
-        result = self._found(t) * (self.entries.mean() + 1)
-        costs = np.maximum(sums[offsets[1:]] - sums[offsets[:-1]], result) * groups + 1.0
-        return np.asarray(costs, np.float64)
-
-    def layer(self, t: int) -> LayerEstimate:
-        """One layer, from a few of its clusters."""
-        costs = self.costs[t]
-        total, most = float(costs.sum()), SHARE * float(sum(cost.sum() for cost in self.costs))
-        drawn, times = np.unique(self.random.choice(len(costs), DRAWS, p=costs / total), return_counts=True)
-        rates, solver, magnitudes = np.zeros(3), 0, []
-        for cluster, n in zip(map(int, drawn), times, strict=True):
-            result = self._sample(t, cluster, min(1.0, most / costs[cluster]), GROUPS // len(drawn))
-            rates += n * np.array([result.seconds, result.n_weights, result.n_rows]) / costs[cluster]
-            magnitudes.append(result.magnitudes)
-            solver = max(solver, result.solver)
-        seconds, n_weights, n_rows = rates * (total / DRAWS)
-        return LayerEstimate(
-            len(costs), float(seconds), float(seconds * costs.max() / total), float(n_weights), float(n_rows),
-            self._known_bytes(t), solver, self._laid_out_bytes(t, n_weights, n_rows), np.concatenate(magnitudes),
+    for t, weights in enumerate(ranker.layers):
+        n_clusters = len(tree.child_offsets[t]) - 1
+        offsets, rows = cluster_rows("tfn", positives[t - 1] if t else None, None, n_clusters, size.n_rows)
+        largest, n_own = int(np.diff(offsets).max()), float(len(rows))
+        n_rows, n_weights = weights.block_starts.reshape(n_clusters, -1, 2)[:, -1].sum(axis=0, dtype=np.int64)
+        layers.append(
+            _layer(
+                size, training, t, (n_clusters, int(tree.child_offsets[t][-1]), float(len(positives[t].indices))),
+                (n_own, largest / max(1.0, n_own)), (float(n_weights), float(n_rows)), _magnitudes(weights), weighted,
+            )
         )  # fmt: skip
+    return _ranker(size, training, layers, n_jobs, work)
 
-    def _sample(self, t: int, cluster: int, share: float, least: int) -> _Sample:
-        """Solve a ``share`` of a cluster: at least so many groups of children, or one group on some of its rows."""
-        offsets, all_rows = self.rows[t]
-        rows = all_rows[offsets[cluster] : offsets[cluster + 1]]
-        if self.searched(t):
-            rows = self._with_negatives(t, rows)
-        first, last = map(int, self.tree.child_offsets[t][cluster : cluster + 2])
-        starts, kept_rows = np.arange(first, last, LANES), rows
-        if len(starts) > 1:
-            n_groups = min(len(starts), max(least, int(share * len(starts))))
-            share = n_groups / len(starts)
-            starts = np.sort(self.random.choice(starts, n_groups, replace=False))
-        elif share < 1:
-            n_kept = min(len(rows), max(LEAST_ROWS, int(share * len(rows))))
-            share = n_kept / max(1, len(rows))
-            kept_rows = np.sort(self.random.choice(rows, n_kept, replace=False))
-        groups = [np.array([start, min(start + LANES, last)], np.int64) for start in map(int, starts)]
-        seconds, solved, used = self._solve(t, groups, kept_rows)
-        # Fewer rows, and fewer children, have fewer of the rare features: about the root of their share.
-        root = share**0.5
-        n_weights = sum(len(group.children) for group in solved) / (share if len(groups) > 1 else root)
-        n_rows = len(np.unique(np.concatenate([group.features for group in solved]))) / root
-        n_entries = int(self.entries[rows].sum())
-        return _Sample(
-            seconds / share, n_weights, n_rows, self._solver_bytes(len(rows), n_entries, used, last - first),
-            np.abs(np.concatenate([group.weights for group in solved])),
+
+def carried_over(
+    fewer: tuple[TrainingSize, RankerEstimate], more: tuple[TrainingSize, RankerEstimate], whole: TrainingSize,
+    sizes: Sequence[int], training: TreeTraining, weighted: bool = False,
+) -> RankerEstimate:  # fmt: skip
+    """What training on all rows takes, by what training on some and on more of them took.
+
+    Parameters
+    ----------
+    fewer, more : (TrainingSize, RankerEstimate)
+        Trainings on samples of the rows, by the same parameters.
+    whole : TrainingSize
+        Of all rows.
+    sizes : sequence of int
+        Nodes of each layer of the tree of all labels.
+    training : TreeTraining
+        For that tree.
+    weighted : bool
+        Whether rows or labels have weights.
+    """
+    (size, seen), before = more, fewer[1]
+    layers = []
+    for t, n_nodes in enumerate(sizes):
+        n_clusters = sizes[t - 1] if t else 1
+        like, earlier = (one.layers[max(0, len(one.layers) - (len(sizes) - t))] for one in (seen, before))
+        last = t == len(sizes) - 1
+        # Rows come into more of the clusters where there are more of these.
+        spread = _exponent(
+            earlier.n_clusters, like.n_clusters, earlier.n_own / fewer[0].n_rows, like.n_own / size.n_rows,
+            0.1, _CLUSTERS_RANGE,
         )  # fmt: skip
-
-    def _solve(
-        self, t: int, groups: list[npt.NDArray[np.int64]], rows: npt.NDArray[np.int32]
-    ) -> tuple[float, list[ClusterRows], int]:
-        """Solve groups of children on some rows: seconds, weights, and how many features the rows have."""
-        # Where a cluster has all rows there are, the solver leaves their features as they are numbered. That is so in
-        # the top layer alone: elsewhere an empty row more keeps it from that.
-        features, positives = (_taken(matrix, rows, t > 0) for matrix in (self.features, self.positives[t]))
-        at, own = np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int32)
-        problems = [LayerProblem(children, positives, at, own, weighted=self.weighted) for children in groups]
-        weight = self.sample_weight
-        if weight is not None:
-            weight = np.append(weight[rows], np.float32(1))[: features.shape[0]]
-        start = time.thread_time()  # of the processor, whatever else it does meanwhile
-        linear = self.training.linear
-        norms = squared_norms(features)
-        jobs = [block_jobs(features, norms, one, n, linear, sample_weight=weight) for n, one in enumerate(problems)]
-        solved = [sets[0] for (sets,) in Runner().run([job for (job,) in jobs])]
-        seconds = time.thread_time() - start
-        return seconds, solved, len(np.unique(features.indices))
-
-    def _with_negatives(self, t: int, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The cluster's own rows (unless negatives are ``"man"``) and as many as a search would bring."""
-        matrix = self.features.to_scipy()
-        centre = np.asarray(matrix[rows].sum(axis=0)).ravel()
-        alike = matrix @ centre
-        if self.training.negatives[t] != "man":
-            alike[rows] = np.inf  # what a search brings holds nearly all of these too
-        n_found = min(len(alike), max(len(rows), int(self._found(t))))
-        return np.sort(np.argpartition(-alike, n_found - 1)[:n_found]).astype(np.int32)
-
-    def _solver_bytes(self, n_rows: int, n_entries: int, n_used: int, n_children: int) -> int:
-        weighted = self.weighted or self.sample_weight is not None
-        return int(solver_bytes(n_rows, n_entries, n_used, self.features.shape[1], n_children, weighted))
-
-    def _known_bytes(self, t: int) -> int:
-        positives, n_pairs = self.positives[t], len(self.rows[t][1]) + int(self._found(t) * self._n_clusters(t))
-        return csr_bytes(positives.shape[0], positives.nnz) + rows_bytes(n_pairs, self._n_clusters(t))
-
-    def _laid_out_bytes(self, t: int, n_weights: float, n_rows: float) -> int:
-        n_clusters, n_columns = self._n_clusters(t), self.features.shape[1]
-        offsets, dtype = self.tree.child_offsets[t], self.training.weight_dtype
-        most = int(np.diff(offsets).max())
-        return laid_out_bytes(int(n_weights), int(n_rows), n_clusters, int(offsets[-1]), n_columns, most, dtype)
+        per_row = whole.n_positives / whole.n_rows
+        own_per_row = like.n_own / size.n_rows * (n_clusters / like.n_clusters) ** spread
+        n_own = whole.n_rows * (min(own_per_row, max(1.0, per_row), n_clusters) if t else 1.0)
+        node_positives = whole.n_rows * like.n_positives / size.n_rows * (n_nodes / like.n_nodes) ** spread
+        n_positives = min(node_positives, whole.n_positives)
+        if last:  # a label may have several leaves
+            n_nodes = round(whole.n_labels * like.n_nodes / size.n_labels)
+            n_positives = whole.n_positives * like.n_positives / max(1, size.n_positives)
+        density = n_positives / n_nodes
+        if not last:
+            like = min(seen.layers[:-1] or seen.layers, key=lambda one: abs(np.log(_density(one) / density)))
+        power = INNER
+        if last:
+            power = _exponent(
+                _density(earlier), _density(like), earlier.n_weights / earlier.n_nodes, like.n_weights / like.n_nodes,
+                LAST, _LAST_RANGE,
+            )  # fmt: skip
+        each = _grown(like.n_weights / like.n_nodes, _density(like), density, power)
+        n_weights = n_nodes * min(each, float(whole.n_columns))
+        rows_each = _grown(like.n_rows / like.n_clusters, like.n_own / like.n_clusters, n_own / n_clusters, FEATURES)
+        n_rows = min(n_weights, n_clusters * min(rows_each, whole.n_columns))
+        layers.append(
+            _layer(
+                whole, training, t, (n_clusters, n_nodes, float(n_positives)),
+                (n_own, min(1.0, like.largest / max(1.0, like.n_pairs) * like.n_clusters / n_clusters)),
+                (n_weights, n_rows), like.magnitudes, weighted,
+            )
+        )  # fmt: skip
+    return _ranker(whole, training, layers, seen.n_jobs, seen.work * whole.n_entries / max(1, size.n_entries))
 
 
-def _taken(matrix: Csr, rows: npt.NDArray[np.int32], one_more: bool) -> Csr:
-    """Some rows of a matrix, and perhaps an empty one."""
-    taken = take_rows(matrix, rows)
-    if not one_more:
-        return taken
-    return Csr(np.append(taken.indptr, taken.indptr[-1]), taken.indices, taken.data, (len(rows) + 1, matrix.shape[1]))
+def _layer(
+    size: TrainingSize, training: TreeTraining, t: int, shape: tuple[int, int, float], own: tuple[float, float],
+    solved: tuple[float, float], magnitudes: npt.NDArray[np.float32], weighted: bool,
+) -> LayerEstimate:  # fmt: skip
+    """Layer ``t``: by (clusters, nodes, positives), (rows of labels, share of the largest) and (weights, features)."""
+    (n_clusters, n_nodes, n_positives), (n_own, share), (n_weights, n_rows) = shape, own, solved
+    searched = t > 0 and training.negatives[t] != "tfn"
+    n_found = size.n_rows * min(training.beam, n_clusters) if searched else 0
+    n_pairs = max(n_own, n_found)
+    largest = min(float(size.n_rows), share * n_pairs)
+    rows = largest / max(1, size.n_rows)
+    n_used, n_children = size.n_columns * rows**HEAPS, -(-n_nodes // n_clusters)
+    entries = int(size.n_entries * rows)
+    solver = solver_bytes(int(largest), entries, int(n_used), size.n_columns, n_children, weighted)
+    known = csr_bytes(size.n_rows, int(n_positives)) + rows_bytes(int(n_own + n_found), n_clusters)
+    laid_out = laid_out_bytes(
+        int(n_weights), int(n_rows), n_clusters, n_nodes, size.n_columns, n_children, training.weight_dtype
+    )
+    return LayerEstimate(
+        n_clusters, n_nodes, n_positives, n_own, n_pairs, largest, n_weights, n_rows, known, int(solver), laid_out,
+        magnitudes,
+    )  # fmt: skip
+
+
+def _ranker(
+    size: TrainingSize, training: TreeTraining, layers: Sequence[LayerEstimate], n_jobs: int, work: float
+) -> RankerEstimate:
+    searched = any(scheme != "tfn" for scheme in training.negatives[1:])
+    beams = beam_bytes(size.n_rows, training.beam) if searched else 0
+    return RankerEstimate(tuple(layers), not searched, n_jobs, work, beams)
+
+
+def _magnitudes(weights: ClusterWeights) -> npt.NDArray[np.float32]:
+    n_clusters = len(weights.row_offsets) - 1
+    some = np.unique(np.linspace(0, n_clusters - 1, min(n_clusters, CLUSTERS)).astype(np.int64))
+    values = np.concatenate([weights.cluster(int(c)).weights for c in some])
+    return np.asarray(np.abs(values), np.float32)
+
+
+def _density(layer: LayerEstimate) -> float:
+    """Positive rows of a node."""
+    return max(layer.n_positives, 1e-9) / layer.n_nodes
+
+
+def _grown(value: float, before: float, after: float, power: float) -> float:
+    """A value that is a power of another, which grew."""
+    return value * (after / before) ** power if before > 0 and after > 0 else value
+
+
+def _exponent(x0: float, x1: float, y0: float, y1: float, otherwise: float, within: tuple[float, float]) -> float:
+    """The power of x that y is, by two points, where these are apart."""
+    if min(x0, x1, y0, y1) <= 0 or abs(np.log(x1 / x0)) < 0.1:
+        return otherwise
+    return float(np.clip(np.log(y1 / y0) / np.log(x1 / x0), *within))

@@ -39,6 +39,8 @@ class Plan:
     phases : tuple of Phase
     offers : tuple of str
         What would need less memory, and how much less; least harmful first.
+    sampled_rows : int
+        The rows from which the rest was estimated; 0 if all were seen.
     """
 
     seconds: float
@@ -47,6 +49,7 @@ class Plan:
     available_bytes: int | None
     phases: tuple[Phase, ...] = ()
     offers: tuple[str, ...] = ()
+    sampled_rows: int = 0
 
     @property
     def fits(self) -> bool:
@@ -87,6 +90,10 @@ class Plan:
         if self.available_bytes is not None:
             verdict = "enough" if self.fits else "too little"
             lines.append(f"{'available':<{width}}  {shown_bytes(self.available_bytes):>9}, which is {verdict}")
+        if self.sampled_rows:
+            lines.append(
+                f"Estimated from {self.sampled_rows:,} of the rows: memory and size within about a third, time roughly."
+            )
         if not self.fits:
             lines += ["What takes less:", *(f"  - {offer}" for offer in self.offers)]
         return "\n".join(lines)

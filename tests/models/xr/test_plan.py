@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sylvan
-from sylvan import NeighborRanker, TextModel, XRLinear, data
+from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
 from sylvan.models.xr import plan as plans
 from sylvan.models.xr import xr_linear
-from sylvan.runtime.plan import Phase, Plan, shown_seconds
+from sylvan.ranking import estimate
+from sylvan.ranking.estimate import TrainingSize
+from sylvan.runtime.plan import Phase, Plan, shown_seconds, state_bytes
+from sylvan.text import estimate as texts_module
 
 SOURCE = str(Path(sylvan.__file__).parents[1])
 # What a process says of itself: a plan, or the peak of memory and the size of the model after training.
@@ -25,7 +29,8 @@ PROGRAM = """
 import json, os, re, sys, tempfile
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data
 train, _ = data.load_sample()
-model = TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(n_jobs=1, **json.loads(sys.argv[2])))
+given = json.loads(sys.argv[2])
+model = TextModel(TfidfVectorizer(**given.pop("text", {"ngrams": (1, 2)})), XRLinear(n_jobs=1, **given))
 if sys.argv[1] == "plan":
     plan = model.plan(train.texts, train.labels)
     print(json.dumps([plan.peak_bytes, plan.model_bytes]))
@@ -41,7 +46,14 @@ else:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks of memory are counted otherwise elsewhere")
 @pytest.mark.skipif("SYLVAN_SANITIZED" in os.environ, reason="the sanitizers' own memory would be counted")
-@pytest.mark.parametrize("params", [{}, {"n_trees": 2, "calibration": "platt"}], ids=["default", "more of it"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {}, {"n_trees": 2, "calibration": "platt"}, {"negatives": "paper", "combine": "damped", "text": {"min_df": 2}},
+        {"text": {"analyzer": "char_wb", "ngrams": (3, 4)}},
+    ],
+    ids=["default", "more of it", "matcher-aware", "characters"],
+)  # fmt: skip
 def test_memory_and_size_are_near_the_real_ones(params: dict[str, Any]) -> None:
     found = {}
     for what in ("plan", "fit"):
@@ -82,6 +94,73 @@ def test_texts_have_a_plan() -> None:
         TextModel(model=NeighborRanker()).plan(["a b"], [["c"]])
     with pytest.raises(DataError, match="there is no label to learn"):
         XRLinear().plan(np.eye(2), [[], []])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {}, {"negatives": "tfn+man", "beam": 3}, {"max_leaf": 20, "branching": 4}, {"max_leaf": 10_000},
+        {"weight_dtype": "float32", "threshold": 0.02}, {"n_trees": 3}, {"overlap": 2}, {"scaling": "none"},
+        {"embedding": "pii", "negatives": ["tfn", "tfn", "tfn+man"]},
+    ],
+    ids=["default", "searched", "deep", "flat", "float32", "trees", "overlap", "unscaled", "layer by layer"],
+)  # fmt: skip
+def test_sizes_from_a_sample_are_near_the_real_ones(monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]) -> None:
+    monkeypatch.setattr(plans, "MOST_ROWS", 2_000)
+    train, _ = data.load_sample()
+    X, Y = TfidfVectorizer().fit_transform(train.texts), data.Vocabulary.from_labels(train.labels).encode(train.labels)
+    model = XRLinear(n_jobs=1, **params)
+    plan = model.plan(X, Y)
+    assert plan.sampled_rows == 2_000 and "Estimated from 2,000 of the rows" in plan.text()
+    real = state_bytes(model.fit(X, Y).to_state())
+    assert plan.model_bytes == pytest.approx(real, rel=0.35)
+
+
+def test_a_plan_trains_on_no_more_than_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, int]] = []
+    train = estimate.train_rankers
+    monkeypatch.setattr(
+        estimate, "train_rankers",
+        lambda features, *rest: (shapes.append((features.shape[0], len(features.indices))), train(features, *rest))[1],
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    X = sp.random(20_000, 300, 0.05, "csr", np.float32, rng)
+    model = XRLinear(n_jobs=1)
+    assert model.plan(X, rng.integers(0, 40, 20_000)).sampled_rows == max(shapes)[0] == plans.MOST_ROWS
+    shapes.clear()
+    monkeypatch.setattr(plans, "MOST_ENTRIES", 3_000)
+    model.plan(X, rng.integers(0, 40, 20_000))
+    assert 2_000 < max(shapes)[1] <= 3_000
+    shapes.clear()
+    monkeypatch.setattr(plans, "MOST_SECONDS", 0.0)  # the first training takes too long already
+    model.plan(X, rng.integers(0, 40, 20_000))
+    assert len(shapes) == 1
+
+
+def test_a_sample_stands_for_a_larger_set() -> None:
+    train, _ = data.load_sample()
+    X, Y = TfidfVectorizer().fit_transform(train.texts), data.Vocabulary.from_labels(train.labels).encode(train.labels)
+    model, whole = XRLinear(n_jobs=1), TrainingSize(X.shape[0], Y.shape[1], X.shape[1], X.nnz, Y.nnz)
+    rows = np.random.default_rng(1).permutation(X.shape[0])[:4_000]
+    plan, real = model.plan(X[rows], Y[rows], whole=whole), model.plan(X, Y)
+    assert plan.model_bytes == pytest.approx(real.model_bytes, rel=0.25) and plan.sampled_rows == 4_000
+
+
+def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample without a label, or with one; and labels in other forms than lists of names."""
+    for module, name in ((plans, "MOST_ROWS"), (texts_module, "MOST_TEXTS")):
+        monkeypatch.setattr(module, name, 20)
+    texts, names = ["a whale at sea"] * 2_000, [[]] * 1_997 + [["Whaling"], ["Sea"], ["Sea"]]
+    X, Y = TfidfVectorizer().fit_transform(texts), data.Vocabulary.from_labels(names).encode(names)
+    assert XRLinear(max_leaf=1).plan(X, Y).model_bytes > 0
+    model = TextModel(model=XRLinear(max_leaf=1))
+    for labels in (names, [[(name, 2.0) for name in row] for row in names], Y):
+        plan = model.plan(texts, labels, sample_weight=np.ones(2_000))
+        assert plan.model_bytes > 0 and plan.sampled_rows == 20
+    embeddings = np.eye(2, dtype=np.float32)
+    assert model.plan(texts, names, label_embeddings=embeddings).model_bytes > 0
+    with pytest.raises(DataError, match="There are 2000 texts, but the labels of 1999"):
+        model.plan(texts, names[1:])
 
 
 def too_small(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar
 
-import numpy as np
-
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
@@ -19,6 +17,7 @@ from sylvan.matching.negatives import NEGATIVES
 from sylvan.models.base import Estimator
 from sylvan.params import Choice, PerLayer, Range, Seed, Threads, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.estimate import TrainingSize
 from sylvan.ranking.linear import LOSSES, LinearOptions
 from sylvan.ranking.tail import Tail
 from sylvan.ranking.training import TreeTraining
@@ -163,9 +162,9 @@ class XRParameters(Estimator):
         ]
         return [run.one(job) for job in jobs]
 
-    def index_bytes(self, features: Csr, labels: Csr) -> int:
+    def index_bytes(self, size: TrainingSize) -> int:
         """What clustering the labels takes at its worst."""
-        if self.tree is not None or labels.shape[1] <= self.max_leaf:
+        if self.tree is not None or size.n_labels <= self.max_leaf:
             return 0
-        lengths = np.diff(features.indptr)[np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))]
-        return embedding_bytes(labels.shape[1], int(lengths.sum()), labels.nnz)
+        n_entries = size.n_entries * size.n_positives // max(1, size.n_rows)  # of each label's rows
+        return embedding_bytes(size.n_labels, n_entries, size.n_positives)

@@ -2,46 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import copy
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.canonical import take_rows
 from sylvan.indexing import LabelTree
-from sylvan.ranking.estimate import RankerEstimate, estimate_ranker
-from sylvan.ranking.training import TreeTraining
+from sylvan.indexing.shape import layer_plan
+from sylvan.models.xr.scaling import Scale, scaled
+from sylvan.parallel import resolve_jobs
+from sylvan.ranking.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
+from sylvan.runtime import Runner
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.memory import shown_bytes
 from sylvan.runtime.plan import Phase, Plan
 from sylvan.validate import Csr
 
-__all__ = ["rankers_plan"]
+__all__ = ["training_plan"]
 
 TREE_BYTES = 16  # of a finished tree and the label counts, a label
 AGAIN = 0.3  # of a training's time, to solve it again without the rows that calibrate it
 DEEP = 100  # max_leaf of a tree that is as deep as pays
+# What is trained on to plan: at most so many rows, so many of their feature values, and so many seconds.
+MOST_ROWS, MOST_ENTRIES, MOST_SECONDS = 5_000, 800_000, 1.2
+STEP = 4  # times the rows of the training before
+FEWEST_CLUSTERS = 8  # of a sample's labels, where all labels have as many: one cluster would be no tree
 
 
-def rankers_plan(
-    model: Any, features: Csr, labels: Csr, trees: Sequence[LabelTree], training: TreeTraining, sample_weight: Any,
-    n_jobs: int, before: Sequence[Phase] = (), n_folds: int = 0,
+@dataclass(frozen=True)
+class _Sample:
+    """A training on some of the rows: the size of its data, what it took, and what making its tree took."""
+
+    size: TrainingSize
+    ranker: RankerEstimate
+    tree_seconds: float
+
+
+def training_plan(
+    model: Any, features: Csr, labels: Csr, weight: Any, about: Mapping[str, Any],
+    trees: Sequence[LabelTree] | None = None, whole: TrainingSize | None = None,
 ) -> Plan:  # fmt: skip
-    """The plan of an XRLinear whose trees are made: each tree is taken to be like the first.
+    """The plan of an XRLinear, from trainings on a few of the rows.
 
     Parameters
     ----------
     model : XRLinear
         Not fitted; its parameters are what is planned.
-    trees : sequence of LabelTree
-    training : TreeTraining
-        How the rankers of the first are trained.
+    features, labels : Csr
+    weight : ndarray of float32, or None
+        Of the rows.
+    about : mapping
+        What ``fit`` is told about the labels.
+    trees : sequence of LabelTree, optional
+        They are made already.
+    whole : TrainingSize, optional
+        Of the training, where features and labels are a sample of its rows.
+    """
+    whole = TrainingSize.of(features, labels) if whole is None else whole
+    samples = _Samples(model, features, labels, weight, about, None if trees is None else trees[0], whole.n_labels)
+    estimate, seconds = samples.estimate(whole)
+    phases, n_jobs = [], resolve_jobs(model.n_jobs)
+    if trees is None:
+        made = samples.tree is None
+        name, n_bytes = "tree" if model.n_trees == 1 else "trees", model.index_bytes(whole) if made else 0
+        phases = [Phase(name, model.n_trees * seconds / n_jobs, n_bytes)]
+    unread = whole.nbytes if whole.n_rows > features.shape[0] else 0
+    return _rankers_plan(model, estimate, whole.n_labels, phases, unread, samples.n_rows % whole.n_rows)
+
+
+class _Samples:
+    """Trainings on samples of the rows of one training.
+
+    Attributes
+    ----------
+    tree : LabelTree or None
+        One that is given.
+    n_rows : int
+        Of the last sample.
+    """
+
+    def __init__(
+        self, model: Any, features: Csr, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
+        n_labels: int,
+    ) -> None:  # fmt: skip
+        self._model, self._features, self._labels = model, features, labels
+        self._weight, self._about, self.n_rows = weight, about, 0
+        self.tree = model.tree if tree is None else tree
+        if self.tree is not None:
+            self._sizes = tuple(self.tree.layer_sizes)
+        else:
+            self._sizes = layer_plan(n_labels, model.branching, model.max_leaf)
+
+    def estimate(self, whole: TrainingSize) -> tuple[RankerEstimate, float]:
+        """Train on ever more of the rows until they are enough: the estimate for all, and seconds of making a tree."""
+        training = self._model.tree_training(len(self._sizes), self._model.seeds()[0])
+        rows = self._drawn()
+        labelled = np.diff(self._labels.indptr)
+        if not labelled[rows].any():
+            rows = np.flatnonzero(labelled)[: len(rows)]
+        seen: list[_Sample] = []
+        for n in (len(rows) // STEP**2, len(rows) // STEP, len(rows)):
+            if not labelled[rows[:n]].any():
+                continue
+            start = time.thread_time()
+            seen.append(self._trained(np.sort(rows[:n])))
+            if STEP * (time.thread_time() - start) > MOST_SECONDS:
+                break
+        *_, before, last = (seen[0], *seen)
+        if last.size.n_rows == whole.n_rows:
+            return last.ranker, last.tree_seconds
+        weighted = self._weight is not None or bool((self._labels.data != 1).any())
+        ranker = carried_over(
+            (before.size, before.ranker), (last.size, last.ranker), whole, self._sizes, training, weighted
+        )  # fmt: skip
+        return ranker, last.tree_seconds * whole.n_entries / max(1, last.size.n_entries)
+
+    def _drawn(self) -> npt.NDArray[np.int64]:
+        """The largest sample's rows, drawn at random and in that order, so that its beginning is a sample too."""
+        drawn = np.random.default_rng(0).permutation(self._features.shape[0])[:MOST_ROWS]
+        n_entries = np.cumsum(np.diff(self._features.indptr)[drawn])
+        return drawn[: max(1, int(np.searchsorted(n_entries, MOST_ENTRIES, side="right")))]
+
+    def _trained(self, rows: npt.NDArray[np.int64]) -> _Sample:
+        model, self.n_rows = copy.copy(self._model), len(rows)
+        features, labels = take_rows(self._features, rows), take_rows(self._labels, rows)
+        scale = Scale() if model.scaling == "none" else Scale.of(features, model.normalize)
+        features = scaled(features, scale.factors, model.normalize)
+        if self.tree is None and all(value is None for value in self._about.values()):
+            labels = _without_gaps(labels)
+        model.n_trees, start = 1, time.thread_time()
+        if len(self._sizes) > 1:
+            fewest = min(self._sizes[-2], FEWEST_CLUSTERS)
+            model.max_leaf = max(1, min(model.max_leaf, labels.shape[1] // fewest))
+        tree = self.tree or model.build_trees(features, labels, Runner(), **self._about)[0]
+        took = time.thread_time() - start
+        model.negatives, model.combine = (_layers_for(value, tree.depth) for value in (model.negatives, model.combine))
+        training = model.tree_training(tree.depth, model.seeds()[0], scale.length)
+        weight = None if self._weight is None else self._weight[rows]
+        ranker = estimate_ranker(features, labels, tree, training, weight, resolve_jobs(model.n_jobs))
+        return _Sample(TrainingSize.of(features, labels), ranker, took)
+
+
+def _layers_for(value: Any, depth: int) -> Any:
+    """A parameter with one word a layer, for a tree of another depth: from the last layer up."""
+    return value if isinstance(value, str) else ([value[0]] * depth + list(value))[-depth:]
+
+
+def _without_gaps(labels: Csr) -> Csr:
+    """The labels that occur alone, numbered anew."""
+    used, indices = np.unique(labels.indices, return_inverse=True)
+    return Csr(labels.indptr, indices.astype(np.int32), labels.data, (labels.shape[0], len(used)))
+
+
+def _rankers_plan(
+    model: Any, estimate: RankerEstimate, n_labels: int, before: Sequence[Phase], unread: int, sampled: int
+) -> Plan:
+    """The plan of a model each of whose trees is taken to be like the first.
+
+    Parameters
+    ----------
+    model : XRLinear
+    estimate : RankerEstimate
+        Of one tree.
     before : sequence of Phase
-        What was done already.
-    n_folds : int
-        How many more models are solved beside this one to calibrate it, and let go of when they have ranked their rows.
+        What is done before.
+    unread : int
+        Bytes of data that aren't in memory yet.
+    sampled : int
+        How many rows it was estimated from, where these aren't all.
     """
     now, available = resident_bytes(), available_bytes()
-    estimate = estimate_ranker(features, labels, trees[0], training, sample_weight, n_jobs)
-    n_trees, own = len(trees), TREE_BYTES * labels.shape[1]
+    available, now = None if available is None else now + available, now + unread
+    # More models are solved beside this one to calibrate it, and let go of when they have ranked their rows.
+    n_folds = 0 if model.calibration is None else model.calibration_folds
+    n_trees, own = model.n_trees, TREE_BYTES * n_labels
     each = estimate.model_bytes + own
     peak = (n_trees - 1) * each + estimate.peak_bytes() + own  # when the last tree is trained
     solved = sum(layer.solved for layer in estimate.layers)
@@ -51,7 +190,7 @@ def rankers_plan(
         phases.append(Phase("calibration", seconds, peak + n_folds * (n_trees * each + solved)))
     plan = Plan(
         sum(phase.seconds for phase in phases), now + max(phase.peak_bytes for phase in phases), n_trees * each,
-        None if available is None else now + available, tuple(phases),
+        available, tuple(phases), sampled_rows=sampled,
     )  # fmt: skip
     if plan.fits:
         return plan

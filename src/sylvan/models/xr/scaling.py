@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sylvan.validate import Csr
 
-__all__ = ["Scale"]
+__all__ = ["Scale", "scaled"]
 
 # Columns whose values differ by more than this are of different units. Those of TF-IDF differ by about ten, and on
 # purpose: rare words count for more.
@@ -41,6 +41,12 @@ class Scale:
         if normalized:
             return cls(1.0, factors)
         return cls(length if factors is None else _usual_length(features.times_columns(factors)), factors)
+
+
+def scaled(features: Csr, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Csr:
+    """Features as rankers see them: columns times ``factors``, then rows of unit length if they are ``normalized``."""
+    features = features if factors is None else features.times_columns(factors)
+    return features.unit_rows() if normalized else features
 
 
 def _usual_length(features: Csr) -> float:

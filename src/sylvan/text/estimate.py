@@ -1,0 +1,151 @@
+"""What a vectoriser will make of many texts, from a sample of them.
+
+A vocabulary grows with a power of what is read (Heaps' law), and so does the number of terms that occur once, twice and
+so on, whose shares follow from that power (Karlin, Journal of Mathematics and Mechanics, 1967).
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels
+from sylvan.errors import DataError
+from sylvan.parallel import resolve_jobs
+from sylvan.runtime.plan import timed
+from sylvan.text.documents import as_documents
+from sylvan.text.tfidf import TfidfVectorizer
+from sylvan.validate import Csr
+
+__all__ = ["TextEstimate", "estimate_texts"]
+
+MOST_TEXTS, MOST_CHARACTERS = 5_000, 4_000_000
+HEAPS = 0.6  # the power of most vocabularies, where a sample doesn't tell
+TERM_BYTES = 48  # of a term while texts are counted, beside its letters
+
+
+@dataclass(frozen=True)
+class TextEstimate:
+    """Features of some texts, and what those of all are like.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Numbers of the texts that were read, rising; all of them if they are few.
+    features : Csr
+        Their features.
+    n_texts, n_terms, n_entries : int
+        Of all texts: their number, columns and values.
+    seconds : float
+        With the vectoriser's threads.
+    peak_bytes, vectorizer_bytes : int
+        Memory while it is fitted, with the features that result; size of the fitted vectoriser.
+    """
+
+    rows: npt.NDArray[np.int64]
+    features: Csr
+    n_texts: int
+    n_terms: int
+    n_entries: int
+    seconds: float
+    peak_bytes: int
+    vectorizer_bytes: int
+
+
+def estimate_texts(vectorizer: TfidfVectorizer, texts: Sequence[str]) -> TextEstimate:
+    """What ``vectorizer.fit_transform(texts)`` will take and give; the vectoriser doesn't change.
+
+    Raises
+    ------
+    DataError
+        As ``fit_transform``.
+    """
+    documents = as_documents(texts)
+    lengths = np.asarray(kernels.tfidf_text_lengths(documents), np.int64) if documents else np.zeros(0, np.int64)
+    drawn = np.random.default_rng(0).permutation(len(documents))[:MOST_TEXTS]
+    drawn = drawn[: max(1, int(np.searchsorted(np.cumsum(lengths[drawn]), MOST_CHARACTERS, side="right")))]
+    small = _for_sample(vectorizer, len(drawn) / max(1, len(documents)))
+    try:
+        return _estimate(vectorizer, small, documents, lengths, drawn)
+    except DataError:
+        if len(drawn) >= len(documents):
+            raise
+    return _estimate(vectorizer, copy.copy(vectorizer), documents, lengths, np.arange(len(documents)))
+
+
+def _for_sample(vectorizer: TfidfVectorizer, share: float) -> TfidfVectorizer:
+    """One that leaves of a sample what the vectoriser will leave of all: its counts of texts are for all of them."""
+    small = copy.copy(vectorizer)
+    if share < 1:
+        small.min_df, small.max_df = (_scaled(df, share) for df in (vectorizer.min_df, vectorizer.max_df))
+    return small
+
+
+def _scaled(df: float, share: float) -> float:
+    return max(1, round(df * share)) if isinstance(df, numbers.Integral) else df
+
+
+def _estimate(
+    vectorizer: TfidfVectorizer, small: TfidfVectorizer, documents: tuple[str, ...],
+    lengths: npt.NDArray[np.int64], drawn: npt.NDArray[np.int64],
+) -> TextEstimate:  # fmt: skip
+    rows, n_jobs = np.sort(drawn), resolve_jobs(vectorizer.n_jobs)
+    with timed() as clock:
+        features = small.fit_transform_blocks([[documents[row] for row in rows]])
+    ratio = float(lengths.sum()) / max(1.0, float(lengths[rows].sum()))
+    n_seen, entries = small.n_terms_, len(features.indices)
+    n_terms, n_entries, n_counted = n_seen, entries, entries
+    if len(rows) < len(documents):
+        n_counted = round(entries * ratio)
+        read = [_read(features, np.searchsorted(rows, drawn[: len(drawn) // part])) for part in (16, 4)]
+        n_terms, n_entries = _all_terms(vectorizer, [*read, (n_seen, entries)], n_counted)
+    fitted = small.to_state()
+    letters = fitted.arrays["term_bytes"].nbytes / n_seen
+    slots = 8 << max(0, math.ceil(math.log2(n_terms / 6)))  # three of four are full
+    counting = round(n_terms * (TERM_BYTES + letters)) * n_jobs
+    return TextEstimate(
+        rows, features, len(documents), n_terms, n_entries, clock.seconds * ratio / n_jobs,
+        8 * n_counted + 8 * n_entries + 8 * len(documents) + counting,
+        round(n_terms * (letters + 8 + 4 * ("idf" in fitted.arrays))) + 8 * slots,
+    )  # fmt: skip
+
+
+def _read(features: Csr, rows: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Different terms and values of some of the rows."""
+    parts = [features.indices[features.indptr[row] : features.indptr[row + 1]] for row in rows]
+    terms = np.concatenate([*parts, np.zeros(0, np.int32)])
+    return len(np.unique(terms)), len(terms)
+
+
+def _all_terms(vectorizer: Any, read: Sequence[tuple[int, int]], n_counted: int) -> tuple[int, int]:
+    """Terms and values of all texts, by the (terms, values) of the sample and, before it, of ever larger parts."""
+    n_seen, n_values = read[-1]
+    further, mean, power = math.log(n_counted / n_values), HEAPS, HEAPS
+    if not isinstance(vectorizer.min_df, numbers.Integral):
+        mean = power = 0.0  # terms in a share of the texts are all in the sample
+    elif all(0 < one[0] < two[0] for one, two in itertools.pairwise(read)):
+        # The power falls slowly, by as much as it did within the sample.
+        x, y = np.log(np.array(read, np.float64)).T[::-1]
+        before, last = np.diff(y) / np.diff(x)
+        bend = float(np.clip((last - before) / (x[2] - x[0]) * 2, -0.05, 0))
+        mean, power = (
+            float(np.clip(last + bend * ((x[2] - x[1]) + way) / 2, 0.05, 0.98)) for way in (further, 2 * further)
+        )
+    n_terms = n_seen * math.exp(mean * further)
+    rare, n_entries, share = 0.0, float(n_counted), power  # the share of terms in one text, then in two, and so on
+    for times in range(1, int(min(vectorizer.min_df, 1_000)) if power else 1):
+        rare += share
+        n_entries -= share * n_terms * times
+        share *= (times - power) / (times + 1)
+    n_terms *= 1 - min(rare, 0.99)
+    if vectorizer.max_features is not None:
+        n_terms = min(n_terms, vectorizer.max_features)
+    return max(1, round(n_terms)), max(1, round(n_entries))
