@@ -33,7 +33,7 @@ def read_jsonl(path: Path) -> tuple[list[str], list[list[str]]]:
         for line in lines:
             row = json.loads(line)
             texts.append(" ".join(row[field] for field in TEXT_FIELDS if row.get(field)))
-            labels.append([str(label) for label in row["labels"]])
+            labels.append([str(label) for label in row.get("labels") or [row["label"]]])
     return texts, labels
 
 

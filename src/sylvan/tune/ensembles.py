@@ -17,9 +17,9 @@ from sylvan.tune.record import Trial
 
 __all__ = ["grow_ensemble"]
 
-MEMBERS = 4  # at most
-GAIN = 0.001  # of the score that a member must bring
-TRIED = 8  # trials among which the next member is looked for
+MEMBERS = 6  # at most
+GAIN = 0.002  # of the score that a member must bring, as a share of it
+TRIED = 6  # best trials among which the next member is looked for, beside the best of each family
 SHORT = 20  # answers a row, at least, while members are looked for
 VOTES = 10  # of Ensemble, whose formula this is
 HOW = "score"
@@ -58,16 +58,17 @@ def grow_ensemble(
     jobs = resolve_jobs(n_jobs)
     width = max(depth, SHORT)
     short = [TopK(top.labels[:, :width], top.scores[:, :width]) for top in tops]
+    tried = _varied(trials)
     chosen, best = [0], score(tops[0]).value()
     while len(chosen) < MEMBERS:
         grown: tuple[float, int] | None = None
-        for at in range(min(len(trials), TRIED)):
+        for at in tried:
             if at in chosen or not allowed(_joined([trials[i] for i in (*chosen, at)], (), number)):
                 continue
             value = score(_cross_fitted([short[i] for i in (*chosen, at)], truth, jobs)).value()
             if grown is None or value > grown[0]:
                 grown = value, at
-        if grown is None or grown[0] < best + GAIN:
+        if grown is None or grown[0] < best * (1 + GAIN):
             break
         best = grown[0]
         chosen.append(grown[1])
@@ -80,6 +81,19 @@ def grow_ensemble(
             return replace(joined, score=scores.value()), scores
         chosen = [at for at, weight in zip(chosen, weights, strict=True) if weight > 0]  # that it found no use for
     return None
+
+
+def _varied(trials: Sequence[Trial]) -> list[int]:
+    """The places of the best trials, and of the best of each model over each kind of terms."""
+    seen: set[tuple[str, ...]] = set()
+    chosen = []
+    for at, trial in enumerate(trials):
+        (one,) = trial.members
+        family = (one.model, str(one.text.get("analyzer")), str(one.text.get("ngrams")))
+        if at < TRIED or family not in seen:
+            chosen.append(at)
+        seen.add(family)
+    return chosen
 
 
 def _joined(members: Sequence[Trial], weights: tuple[float, ...], number: int) -> Trial:

@@ -21,6 +21,7 @@ from sylvan.tune.setting import MODELS, Setting
 __all__ = ["Space", "Start"]
 
 _TERMS = (("word", (1, 1)), ("word", (1, 2)), ("char_wb", (4, 4)), ("char_wb", (3, 5)))  # that n-grams are of
+SMALLEST = "uint4"  # of the types of weights
 _COMBINE = ("l3_hinge", "paper", "damped")
 _PAIRS = {"ngrams": (1, 2), "min_df": 2, "sublinear_tf": True}
 _CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
@@ -156,8 +157,11 @@ class Space:
         for preset in presets:
             yield Start({**preset, **tail})
         if self.small:
-            yield Start({"threshold": 0.2})
-            yield Start({"threshold": 0.2, "max_weights_per_label": 100})
+            fewest = {"weight_dtype": SMALLEST} if SMALLEST in _options(XRLinear.constraints["weight_dtype"]) else {}
+            yield Start({**fewest, "threshold": 0.2})
+            yield Start({**fewest, "threshold": 0.2, "max_weights_per_label": 100})
+            if self.texts:
+                yield Start({**fewest, "threshold": 0.2}, text={"min_df": 3, "sublinear_tf": True})
 
     def setting(self, trial: Any) -> Setting:
         """The setting that a trial of the study tries."""
