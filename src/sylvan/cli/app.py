@@ -28,6 +28,7 @@ VERBS = {
     "index": "Index vectors for nearest-neighbour search.",
     "search": "Find the nearest vectors in a saved index.",
     "inspect": "Show what a saved model contains.",
+    "compress": "Make a saved model smaller.",
     "explain": "Explain why a saved model gives a label to a row, or doesn't.",
     "convert": "Convert a file of texts or a matrix to another format.",
     "import": "Import a model of libpecos, omikuji or napkinXC.",

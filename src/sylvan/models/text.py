@@ -17,6 +17,7 @@ from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import Estimator
+from sylvan.models.compress import Compressible
 from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, names_for
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.xr.xr_linear import XRLinear
@@ -35,7 +36,7 @@ __all__ = ["NamedTopK", "TextModel", "need_plan"]
 
 
 @parameterized
-class TextModel(TextEstimator):
+class TextModel(TextEstimator, Compressible):
     """A vectoriser and a model that together go from texts to label names.
 
     Parameters
@@ -212,6 +213,15 @@ class TextModel(TextEstimator):
         params["vectorizer"] = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
         params["model"] = _over_matrices(rebuild(store.need_part(state, "model")))
         return params
+
+    def _with_weights(self, share: float, weight_dtype: str | None) -> TextModel:
+        made = copy.copy(self)
+        if isinstance(self.model, Compressible):
+            made.model = self.model.pruned(share, weight_dtype)
+        return made
+
+    def weight_dtypes(self) -> set[str]:
+        return self.model.weight_dtypes() if isinstance(self.model, Compressible) else set()
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, State]]:
         meta, arrays, parts = super()._fitted_state()

@@ -12,6 +12,7 @@ from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
+from sylvan.ranking.pruning import prune_layer
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
@@ -60,6 +61,11 @@ class TreeRanker:
             n_copies=self.tree.most_copies, labels=labels, paths=None if labels is None else self._paths,
             n_jobs=n_jobs, description=description,
         )  # fmt: skip
+
+    def pruned(self, share: float, weight_dtype: str | None, n_jobs: int = 1) -> TreeRanker:
+        """With a ``share`` of each cluster's weights, the largest; stored as they are, or in another way."""
+        layers = [prune_layer(layer, share, weight_dtype or layer.weight_dtype, n_jobs) for layer in self.layers]
+        return TreeRanker(self.tree, layers)
 
     def to_state(self) -> store.State:
         """The tree and the arrays of all layers."""

@@ -47,7 +47,7 @@ from sylvan.store.npy import DTYPES, header
 from sylvan.store.state import JSON, State, folder_path
 from sylvan.version import __version__
 
-__all__ = ["check_target", "locked", "put_manifest", "save"]
+__all__ = ["check_target", "locked", "put_manifest", "save", "saved_bytes"]
 
 _CHUNK = 16 << 20
 _OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
@@ -99,6 +99,30 @@ def save(folder: str | os.PathLike[str], state: State) -> None:
             _remove_unnamed(path, plan)
     except (OSError, MemoryError) as error:
         raise ModelError(_unsaved(str(folder), error)) from error
+
+
+def saved_bytes(state: State) -> int:
+    """The size of the folder that :func:`save` would write, to the byte.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> from sylvan import store
+    >>> folder, state = tempfile.mkdtemp(), store.State("example", 1, arrays={"numbers": np.arange(3)})
+    >>> store.save(folder, state)
+    >>> store.saved_bytes(state) == sum(file.stat().st_size for file in os.scandir(folder))
+    True
+    """
+    plan = _Plan("0" * 8)
+    model = plan.describe(state, "")
+    for array, entry in plan.files.values():
+        entry["bytes"] = len(header(array.dtype.newbyteorder("<"), array.shape)) + array.nbytes
+        entry["checksum"] = f"crc32:{0:08x}"
+    for source, entry in plan.foreign.values():
+        entry["bytes"] = len(source) if isinstance(source, bytes) else os.path.getsize(source)
+        entry["checksum"] = f"crc32:{0:08x}"
+    entries = [entry for _, entry in (*plan.files.values(), *plan.foreign.values())]
+    return sum(int(entry["bytes"]) for entry in entries) + len(manifest.dump(model, __version__))
 
 
 def _unsaved(folder: str, error: OSError | MemoryError) -> str:

@@ -20,10 +20,12 @@ from sylvan.models.base import Estimator
 from sylvan.params import Parameterized
 from sylvan.store import manifest
 from sylvan.store.registry import rebuild
+from sylvan.weights import WEIGHT_DTYPES
 
-__all__ = ["MEASURED", "Card", "Layer", "Parameters", "Part", "Tree", "read_card"]
+__all__ = ["COMPRESSED", "MEASURED", "Card", "Layer", "Parameters", "Part", "Tree", "read_card"]
 
 MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
+COMPRESSED = "compressed"  # and how the model was made from a larger one
 _SUMMARIES = {
     "xr-linear": "a tree of linear models over the labels",
     "text-model": "from texts to named labels",
@@ -108,6 +110,7 @@ class Card:
     parameters: tuple[Parameters, ...]
     trees: tuple[Tree, ...]
     measured: dict[str, Any] | None = None
+    compressed: dict[str, Any] | None = None
     labels: tuple[tuple[str, int | None], ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
@@ -134,6 +137,7 @@ class Card:
                 for tree in self.trees
             ],
             "measured": self.measured,
+            "compressed": self.compressed,
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
         }
 
@@ -187,6 +191,7 @@ def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: 
         parameters=tuple(_parameters(model, "")),
         trees=tuple(_trees(model, "", levels, branches, name)),
         measured=_measured(state),
+        compressed=_compressed(state),
         labels=tuple(_frequent(model, n_labels, name)),
     )
 
@@ -331,4 +336,23 @@ def _measured(state: store.State) -> dict[str, Any] | None:
     )
     if not sound:
         raise ModelError(f"{state.where!r} is damaged: in manifest.json, {MEASURED!r} holds no figures.")
+    return dict(result)
+
+
+def _compressed(state: store.State) -> dict[str, Any] | None:
+    """What ``sylvan compress`` says of a model that it made.
+
+    Raises
+    ------
+    ModelError
+        When that has another form.
+    """
+    result = state.meta.get(COMPRESSED)
+    if result is None:
+        return None
+    sizes = (result.get("bytes_before"), result.get("max_size") or 0) if isinstance(result, dict) else ()
+    types = result.get("weight_dtypes") if sizes else None
+    sound = isinstance(types, list) and all(name in WEIGHT_DTYPES for name in types)
+    if not sound or not all(type(size) is int for size in sizes):
+        raise ModelError(f"{state.where!r} is damaged: in manifest.json, {COMPRESSED!r} isn't what compress writes.")
     return dict(result)

@@ -29,6 +29,8 @@ def as_text(card: Card) -> str:
 def _lines(card: Card) -> Iterator[str]:
     yield f"{card.folder}: {card.owner}" + (f", {card.summary}" if card.summary else "")
     yield f"{_facts(card)}; {size_words(card.n_bytes)} in {card.n_files} files, written by Sylvan {card.written_by}"
+    if card.compressed is not None:
+        yield _compressed(card.compressed)
     for each in card.parameters:
         yield f"\nParameters of {_called(each)} (* not the default)"
         for name, value, changed in each.values:
@@ -51,6 +53,12 @@ def _lines(card: Card) -> Iterator[str]:
 
 def _facts(card: Card) -> str:
     return ", ".join(f"{value:,} {name}" for name, value in card.facts.items()) or card.kind
+
+
+def _compressed(compressed: dict[str, Any]) -> str:
+    most = f", to {size_words(compressed['max_size'])} at most" if compressed.get("max_size") else ""
+    types = " and ".join(compressed["weight_dtypes"])
+    return f"Compressed from {size_words(compressed['bytes_before'])}{most}; weights are {types}."
 
 
 def _called(each: Parameters) -> str:
@@ -108,6 +116,8 @@ def _markdown(card: Card) -> Iterator[str]:
     yield f"# {_escaped(os.path.basename(os.path.abspath(card.folder)))}"
     yield f"\nA {card.owner}{f': {card.summary}' if card.summary else ''}, made with Sylvan {card.written_by}."
     yield f"{_facts(card)}; {size_words(card.n_bytes)} on disk."
+    if card.compressed is not None:
+        yield _compressed(card.compressed)
     yield "\n## Use\n\n```python\nimport sylvan\n\nmodel = sylvan.load(\"path/to/this/folder\")\n```"
     if card.measured is not None:
         yield f"\n## Figures\n\nMeasured after training on {_escaped(_measured_on(card.measured))}, in percent:\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
@@ -15,6 +16,7 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import find_label, place_of
 from sylvan.explain.records import Names, TreeVote
 from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.members import (
     LabelIds,
     Weights,
@@ -46,7 +48,7 @@ _Self = TypeVar("_Self", bound="Ensemble")
 
 
 @parameterized
-class Ensemble(Estimator):
+class Ensemble(Compressible):
     """Several models of any kind that rank together: over the same matrices, or over the same texts.
 
     Parameters
@@ -442,6 +444,18 @@ class Ensemble(Estimator):
         if wrong is not None:
             raise DataError(f"a member of the ensemble is a {wrong}, which ranks nothing.")
         return {"members": members, **params}
+
+    def _with_weights(self, share: float, weight_dtype: str | None) -> Ensemble:
+        made = copy.copy(self)
+        made.members = [
+            member.pruned(share, weight_dtype) if isinstance(member, Compressible) and has_weights(member) else member
+            for member in self.members
+        ]
+        return made
+
+    def weight_dtypes(self) -> set[str]:
+        members = (member for member in self.members if isinstance(member, Compressible))
+        return {name for member in members for name in member.weight_dtypes()}
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}

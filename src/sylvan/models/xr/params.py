@@ -14,7 +14,7 @@ from sylvan.indexing.embeddings import EMBEDDINGS, embed_labels, embedding_bytes
 from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
-from sylvan.models.base import Estimator
+from sylvan.models.compress import Compressible
 from sylvan.params import Choice, PerLayer, Range, Seed, Threads, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.estimate import TrainingSize
@@ -44,7 +44,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 
 
 @parameterized
-class XRParameters(Estimator):
+class XRParameters(Compressible):
     """Base of XRLinear, whose documentation describes each parameter; those of the solver have its own defaults."""
 
     branching: Annotated[int, Range(2)] = 16

@@ -425,6 +425,14 @@ class XRLinear(XRParameters):
             return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
         return matching.hinge_measure(scores, matching.hinge_power(combines))
 
+    def _with_weights(self, share: float, weight_dtype: str | None) -> XRLinear:
+        made, jobs = copy.copy(self), resolve_jobs(self.n_jobs)
+        made.rankers_ = [ranker.pruned(share, weight_dtype, jobs) for ranker in self.rankers_]
+        return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
+
+    def weight_dtypes(self) -> set[str]:
+        return {layer.weight_dtype for ranker in self.rankers_ for layer in ranker.layers}
+
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         parts |= {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}

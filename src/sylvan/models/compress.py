@@ -1,0 +1,154 @@
+"""Compressing a trained model: fewer weights, of fewer bits, until it has a given size on disk."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from sylvan import store
+from sylvan.errors import ParameterError
+from sylvan.models.base import Estimator
+from sylvan.params import Choice, Range, check_value
+from sylvan.runtime.memory import parse_bytes, shown_bytes
+from sylvan.weights import WEIGHT_DTYPES
+
+__all__ = ["Compressible", "has_weights"]
+
+NARROWER = ("uint8", "uint4")  # weight types to turn to, one after the other
+LITTLE = 0.85  # a share of the weights that is better than fewer bits: measured on several sets
+ROUNDS, STRAIGHT = 8, 3  # of the search for a size, and those of them that interpolate
+NEAR = 0.005  # where it ends: this near below the size
+
+_Self = TypeVar("_Self", bound="Compressible")
+
+
+class Compressible(Estimator):
+    """Base of models whose weights can be pruned and rounded when they are trained."""
+
+    def pruned(self: _Self, share: float = 1.0, weight_dtype: str | None = None) -> _Self:
+        """A copy with a share of each cluster's weights, the largest, and nothing else changed.
+
+        Parameters
+        ----------
+        share : float in [0, 1]
+        weight_dtype : {"uint8", "uint4", "float16", "float32"}, optional
+            How they are stored; by default as they are now.
+
+        Raises
+        ------
+        NotFittedError, ParameterError
+        """
+        self._need_weights("pruned")
+        check_value("share", share, Range(0, 1), f"{type(self).__name__}.pruned")
+        if weight_dtype is not None:
+            check_value("weight_dtype", weight_dtype, Choice(WEIGHT_DTYPES), f"{type(self).__name__}.pruned")
+        return self._with_weights(share, weight_dtype)
+
+    def _need_weights(self, action: str) -> None:
+        self._need_fit(action)
+        if not has_weights(self):
+            raise ParameterError(
+                f"This {type(self).__name__} has no weights to prune: only those of XRLinear can be, alone or in a "
+                "TextModel or an Ensemble."
+            )
+
+    def _with_weights(self: _Self, share: float, weight_dtype: str | None) -> _Self:
+        raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
+
+    def weight_dtypes(self) -> set[str]:
+        """How the weights are stored; empty where there are none."""
+        raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
+
+    def compress(
+        self: _Self, max_size: int | str | None = None, weight_dtype: str | None = None, *, room: int = 0
+    ) -> _Self:
+        """A smaller copy of the model: with fewer weights, of fewer bits.
+
+        Parameters
+        ----------
+        max_size : int or str, optional
+            Bytes that the model may take on disk, or text such as ``"5MB"``. The largest weights of each cluster stay,
+            as many as there is room for.
+        weight_dtype : {"uint4", "uint8", "float16", "float32"}, optional
+            How weights are stored. By default as they are, where at least 85% of them then have room, or else in fewer
+            bits, which costs less than dropping more of them; ``"uint4"`` without ``max_size``.
+        room : int, default 0
+            Bytes of ``max_size`` that stay free, for notes that are written into the manifest later.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ParameterError
+            When the model can't be so small: without any weight it is larger.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> X = np.eye(64, dtype=np.float32).repeat(5, axis=0)
+        >>> model = XRLinear(max_leaf=8).fit(X, np.arange(64).repeat(5))
+        >>> small = model.compress(weight_dtype="uint4")
+        >>> small.weight_dtype, (small.predict(X) != model.predict(X)).nnz
+        ('uint4', 0)
+        """
+        self._need_weights("compress")
+        if max_size is None:
+            return self.pruned(1.0, weight_dtype or "uint4")
+        limit = parse_bytes(max_size, "max_size") - room
+        types = [weight_dtype] if weight_dtype is not None else [None, *_narrower(self.weight_dtypes())]
+        empty = self.pruned(0.0, types[-1])
+        least = _size(empty)
+        if least > limit:
+            raise ParameterError(
+                f"The 'max_size' parameter must be at least {_rounded_up(least + room)} for this "
+                f"{type(self).__name__}, which is as large without any weight. Got {max_size!r} instead."
+            )
+        for each in types:
+            whole = self.pruned(1.0, each)
+            size = _size(whole)
+            if size <= limit:
+                return whole
+            if each == types[-1] or (limit - least) / (size - least) >= LITTLE:
+                break
+        return self._searched(each, limit, (0.0, least, empty), (1.0, size))
+
+    def _searched(
+        self: _Self, weight_dtype: str | None, limit: int, below: tuple[float, int, _Self], above: tuple[float, int]
+    ) -> _Self:
+        """The largest share of the weights that has room, between two whose sizes lie below and above the limit."""
+        for number in range(ROUNDS):
+            share, size, _ = below
+            middle = (share + above[0]) / 2
+            if number < STRAIGHT:  # a size grows nearly as the number of weights, but for steps of the layout
+                wanted = limit * (1 - NEAR / 2) - size
+                middle = share + (above[0] - share) * max(wanted, 0) / (above[1] - size)
+            model = self.pruned(middle, weight_dtype)
+            if (size := _size(model)) > limit:
+                above = middle, size
+            else:
+                below = middle, size, model
+                if size >= limit * (1 - NEAR):
+                    break
+        return below[2]
+
+
+def has_weights(model: Estimator) -> bool:
+    """Whether a model has weights that can be pruned."""
+    return isinstance(model, Compressible) and bool(model.weight_dtypes())
+
+
+def _narrower(present: set[str]) -> list[str]:
+    """Weight types of fewer bits than some that are present."""
+    order = ("float32", "float16", *NARROWER)
+    widest = min(map(order.index, present))
+    return [name for name in NARROWER if order.index(name) > widest]
+
+
+def _rounded_up(n_bytes: int) -> str:
+    """As :func:`shown_bytes`, never less."""
+    unit = next((unit for unit in (10**8, 10**5) if n_bytes >= 10 * unit), 1000)
+    return shown_bytes(-(-n_bytes // unit) * unit)
+
+
+def _size(model: Estimator) -> int:
+    return store.saved_bytes(model.to_state())
