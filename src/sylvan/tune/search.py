@@ -20,6 +20,8 @@ __all__ = ["Search"]
 
 SAFETY = 1.2  # on estimates of time
 PLANNED = 0.7  # of what a plan says must be within a limit: plans of size err by less
+MARGIN = 0.25  # by which an estimate may exceed a limit before the trial is given up
+SUBLINEAR = 0.8  # models grow with this power of the rows, about
 POOL = 3  # best trials whose training on all rows time is reserved for, so that they can be an ensemble
 RESERVED = 0.4  # of the budget at most, for trainings on all rows
 EMPTY = TopK(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
@@ -49,6 +51,7 @@ class Search:
         self.max_trials, self.report = max_trials, report
         self.records: dict[int, Trial] = {}
         self.measured: dict[str, list[Measured]] = {}  # by rung, of settings that were tried
+        self._usual: list[Measured] = []  # of the default model, by rung: how size and latency grow with the rows
         self._first_rungs: list[float] = []  # seconds that trials took on the first, rankings included
 
     @property
@@ -112,23 +115,48 @@ class Search:
                 except (SylvanError, MemoryError) as error:
                     return replace(record, state="failed", note=str(error)), None
             record = self._noted(record, before[rung], rung)
+            if asked.number == 0:
+                self._usual = before
             if rung == 0:
                 self._first_rungs.append(before[0].elapsed)
             if asked.number == 0:
                 self._need_time(record)
             if rung == self.last:
-                asked.set_user_attr("excess", max([0.0, *record.excesses(self.limits).values()]))
-                return replace(record, state="complete"), before[rung].top
+                return self._completed(asked, record, before)
+            excess = self._excess(asked, record)
+            if asked.number == 0:
+                continue  # it competes with others if it's within the limits, which is known at the end
+            if excess > MARGIN:
+                return replace(record, state="skipped", note=self._too_much(record)), None
             asked.report(record.score, 3**rung)
             if not whole and asked.should_prune():
                 return record, None
         return record, None
 
+    def _completed(self, asked: Any, record: Trial, measured: list[Measured]) -> tuple[Trial, TopK]:
+        """The end of a trial that was measured with all training rows."""
+        if self._excess(asked, record) == 0 and asked.number == 0:
+            for rung, one in enumerate(measured[:-1]):
+                asked.report(one.scores.value(), 3**rung)
+        return replace(record, state="complete"), measured[-1].top
+
+    def _excess(self, asked: Any, record: Trial) -> float:
+        """By how much a trial exceeds a limit, at most; the sampler is told."""
+        excess = max([0.0, *record.excesses(self.limits).values()])
+        asked.set_user_attr("excess", excess)
+        return excess
+
+    def _too_much(self, record: Trial) -> str:
+        """Which limits a trial would break, from the rows that it was trained on."""
+        return f"by estimate, {' and '.join(self.limits.broken(record.latency, record.n_bytes, record.seconds))}"
+
     def _noted(self, record: Trial, measured: Measured, rung: int) -> Trial:
         growth = self.bench.labels.shape[0] / self.bench.rungs[rung]
+        usual = self._usual if len(self._usual) > self.last else [measured] * (self.last + 1)
+        size = usual[-1].n_bytes / usual[rung].n_bytes * self.bench.growth**SUBLINEAR
         return replace(
             record, score=measured.scores.value(), n_rows=self.bench.rungs[rung], seconds=measured.seconds * growth,
-            n_bytes=measured.n_bytes, latency=measured.latency,
+            n_bytes=round(size * measured.n_bytes), latency=measured.latency * usual[-1].latency / usual[rung].latency,
         )  # fmt: skip
 
     def _excuse(

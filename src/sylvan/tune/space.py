@@ -103,11 +103,13 @@ class Space:
         if texts:
             self.of_text = {
                 "terms": _words((vectorizer.analyzer, vectorizer.ngrams), _TERMS),
-                "min_df": _words(vectorizer.min_df, (1, 2, 3, 5)),
+                "min_df": _words(vectorizer.min_df, (1, 2, 3, 5, 10) if small else (1, 2, 3, 5)),
                 "sublinear_tf": _words(vectorizer.sublinear_tf, (False, True)),
             }
             if small:
-                self.of_text["max_features"] = _words(vectorizer.max_features, (20_000, 50_000, 100_000, 200_000))
+                self.of_text["max_features"] = _words(
+                    vectorizer.max_features, (5_000, 10_000, 20_000, 50_000, 100_000)
+                )
         self._usual_text = vectorizer.get_params()
 
     def _of_trees(self, usual: XRLinear) -> dict[str, Dimension]:
@@ -162,6 +164,8 @@ class Space:
             yield Start({**fewest, "threshold": 0.2, "max_weights_per_label": 100})
             if self.texts:
                 yield Start({**fewest, "threshold": 0.2}, text={"min_df": 3, "sublinear_tf": True})
+                yield Start({**fewest, "threshold": 0.2}, text={"max_features": 10_000})
+                yield Start({**fewest, "threshold": 0.2, "max_weights_per_label": 50}, text={"max_features": 5_000})
 
     def setting(self, trial: Any) -> Setting:
         """The setting that a trial of the study tries."""

@@ -142,7 +142,7 @@ class Study:
         with _without_warnings():
             if record.state == "complete":
                 self._study.tell(asked, record.score)
-            elif record.state == "pruned":
+            elif record.state == "pruned" or record.score is not None:  # the sampler learns from what exceeds a limit
                 self._study.tell(asked, state=state.PRUNED)
             else:
                 self._study.tell(asked, state=state.FAIL)

@@ -82,8 +82,8 @@ class Measured:
         Of the training, features included.
     n_bytes : int
         Size of the saved model.
-    latency : float or None
-        Of a single query; measured with all rows only.
+    latency : float
+        Of a single query.
     top : TopK
         Its answers to the holdout, with probabilities unless ``tail`` ordered them.
     elapsed : float
@@ -93,7 +93,7 @@ class Measured:
     scores: RowScores | LabelScores
     seconds: float
     n_bytes: int
-    latency: float | None
+    latency: float
     top: TopK
     elapsed: float
 
@@ -210,9 +210,7 @@ class Workbench:
         n_rows = len(self.train)
         scores = self.metric.scores(self.truth, top, self.label_counts, n_rows)
         n_bytes = saved_bytes(model.to_state()) + features.n_bytes + self.name_bytes
-        latency = None
-        if rung == len(self.rungs) - 1:
-            latency = self._latency(model, features)
+        latency = self._latency(model, features)
         return Measured(scores, seconds, n_bytes, latency, top, self.clock() - begin)
 
     def _answers(self, model: Estimator, holdout: Csr, used: npt.NDArray[np.int32]) -> TopK:
