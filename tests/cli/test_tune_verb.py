@@ -82,6 +82,21 @@ def test_a_configuration_gives_the_same_bits(call: Any, files: Any, tmp_path: Pa
     assert arrays(tmp_path / "a") == arrays(tmp_path / "b") != {}
 
 
+def test_a_size_is_reproduced_by_two_commands(call: Any, books: Path, tmp_path: Path) -> None:
+    default = call("tune", str(books), "--model", str(tmp_path / "d"), "--max-trials", "1", "-q", *FIELDS)
+    assert default.code == 0
+    limit = int(0.8 * sum(path.stat().st_size for path in (tmp_path / "d").iterdir()))
+    words = ("--max-trials", "1", "--max-size", str(limit), "-q", *FIELDS)
+    assert call("tune", str(books), "--model", str(tmp_path / "m"), *words).code == 0
+    assert sum(path.stat().st_size for path in (tmp_path / "m").iterdir()) <= limit
+    toml = tmp_path / "m.tuning" / "tuned.toml"
+    assert f"# sylvan compress DIR --output SMALL_DIR --max-size {limit}" in toml.read_text("utf-8").splitlines()
+    whole, small = str(tmp_path / "w"), str(tmp_path / "s")
+    assert call("train", "xr-linear", str(books), "--model", whole, "--config", str(toml), "-q").code == 0
+    assert call("compress", whole, "--output", small, "--max-size", str(limit), "-q").code == 0
+    assert arrays(tmp_path / "m") == arrays(tmp_path / "s") != arrays(tmp_path / "w")
+
+
 def test_a_matrix_with_groups_and_a_study(call: Any, files: Any, tmp_path: Path) -> None:
     groups = tmp_path / "groups.npy"
     np.save(groups, np.arange(240) // 4)

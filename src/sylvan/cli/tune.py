@@ -79,17 +79,15 @@ def command(
     with quiet(silent), spoken_warnings():
         in_groups = None if groups is None else _groups(groups, source)
         X, Y = source.read()
+        if isinstance(source, TextInput):
+            options |= {"text_fields": source.text_fields, "labels_field": source.labels_field}
         interrupts = itertools.count()
         session.answers = lambda: next(interrupts) == 0
         try:
             result = tune(X, Y, groups=in_groups, n_jobs=given["threads"], report=say, **options)
         finally:
             session.answers = lambda: False
-    model: Any = result.model
-    if isinstance(source, TextInput):
-        for one in (model, *getattr(model, "members", ())):
-            one.text_fields_, one.labels_field_ = source.text_fields, source.labels_field
-    model.save(folder)
+    result.model.save(folder)
     session.written = f"the model was saved in {folder}"
     written = result.save_report(report)
     if not silent:

@@ -41,6 +41,8 @@ class TuneResult:
         Number of holdout rows.
     seconds : float
         Of the whole tuning.
+    pruned_to : int or None
+        The bytes that the final model was compressed to, as :meth:`sylvan.XRLinear.compress` does, to hold to a size.
     notes : tuple of str
         What else there is to know.
     """
@@ -53,6 +55,7 @@ class TuneResult:
     interval: tuple[float, float] | None
     n_holdout: int
     seconds: float
+    pruned_to: int | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -71,7 +74,7 @@ class TuneResult:
                                        ("labels-field", "labels_field_", "labels")):  # fmt: skip
             if (value := getattr(self.model, attribute, usual)) != usual:
                 options[name] = value
-        return toml_of(self.best.members, self.best.weights, options)
+        return toml_of(self.best.members, self.best.weights, options, self.pruned_to)
 
     def table(self, trials: Sequence[Trial] | None = None) -> str:
         """Trials, all by default, as lines of text; the final model's is marked."""

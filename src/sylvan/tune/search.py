@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sylvan.errors import MemoryLimitError, SylvanError, TuningError
+from sylvan.runtime.memory import shown_bytes
 from sylvan.topk import TopK
 from sylvan.tune.limits import Budget, Limits, shown_time
 from sylvan.tune.record import Trial
@@ -21,7 +22,6 @@ __all__ = ["Search"]
 SAFETY = 1.2  # on estimates of time
 PLANNED = 0.7  # of what a plan says must be within a limit: plans of size err by less
 MARGIN = 0.25  # by which an estimate may exceed a limit before the trial is given up
-SUBLINEAR = 0.8  # models grow with this power of the rows, about
 POOL = 3  # best trials whose training on all rows time is reserved for, so that they can be an ensemble
 RESERVED = 0.4  # of the budget at most, for trainings on all rows
 EMPTY = TopK(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
@@ -51,7 +51,7 @@ class Search:
         self.max_trials, self.report = max_trials, report
         self.records: dict[int, Trial] = {}
         self.measured: dict[str, list[Measured]] = {}  # by rung, of settings that were tried
-        self._usual: list[Measured] = []  # of the default model, by rung: how size and latency grow with the rows
+        self._usual: list[Measured] = []  # of the default model, by rung: how the latency grows with the rows
         self._first_rungs: list[float] = []  # seconds that trials took on the first, rankings included
 
     @property
@@ -153,10 +153,12 @@ class Search:
     def _noted(self, record: Trial, measured: Measured, rung: int) -> Trial:
         growth = self.bench.labels.shape[0] / self.bench.rungs[rung]
         usual = self._usual if len(self._usual) > self.last else [measured] * (self.last + 1)
-        size = usual[-1].n_bytes / usual[rung].n_bytes * self.bench.growth**SUBLINEAR
+        n_bytes = measured.n_bytes
+        if self.limits.size is not None:  # what is too large will be pruned
+            n_bytes = max(min(n_bytes, self.limits.size), measured.least_bytes)
         return replace(
             record, score=measured.scores.value(), n_rows=self.bench.rungs[rung], seconds=measured.seconds * growth,
-            n_bytes=round(size * measured.n_bytes), latency=measured.latency * usual[-1].latency / usual[rung].latency,
+            n_bytes=n_bytes, latency=measured.latency * usual[-1].latency / usual[rung].latency,
         )  # fmt: skip
 
     def _excuse(
@@ -188,10 +190,10 @@ class Search:
         if plan is None:
             return ""
         features = self.bench.features(setting, self.last)
-        n_bytes = plan.model_bytes + features.n_bytes + self.bench.name_bytes
+        n_bytes = features.n_bytes + self.bench.name_bytes  # a tree's weights can be pruned
         seconds = plan.seconds + features.seconds
-        if limits.size is not None and PLANNED * n_bytes > limits.size:
-            return f"the model would take about {n_bytes / 1e6:.1f} MB"
+        if limits.size is not None and n_bytes > limits.size:
+            return f"it would take more than {shown_bytes(n_bytes)}"
         if limits.train_time is not None and PLANNED * seconds * self.bench.growth > limits.train_time:
             return f"its training would take {shown_time(seconds * self.bench.growth)}"
         if PLANNED * plan.seconds > remaining:

@@ -90,13 +90,21 @@ def joined(
     return Ensemble([member.build(texts, n_jobs) for member in members], weights=list(weights), n_jobs=n_jobs)
 
 
-def toml_of(members: Sequence[Setting], weights: Sequence[float], options: Mapping[str, Any] | None = None) -> str:
-    """A configuration file for ``sylvan train MODEL --config``, which trains the same model without tuning."""
+def toml_of(
+    members: Sequence[Setting], weights: Sequence[float], options: Mapping[str, Any] | None = None,
+    pruned_to: int | None = None,
+) -> str:  # fmt: skip
+    """A configuration file for ``sylvan train MODEL --config``, which trains the same model without tuning.
+
+    A model that was then compressed to a size has the command for that in a remark.
+    """
     model = members[0].model if len(members) == 1 else "ensemble"
     lines = [
         f"# sylvan train {model} TRAIN --model DIR --config THIS_FILE",
         f"# Parameters that aren't named are at the defaults of Sylvan {__version__}.", "",
     ]  # fmt: skip
+    if pruned_to is not None:
+        lines[1:1] = [f"# sylvan compress DIR --output SMALL_DIR --max-size {pruned_to}"]
     if options:
         lines += ["[options]", *_lines(options), ""]
     if len(members) == 1:

@@ -21,7 +21,6 @@ from sylvan.tune.setting import MODELS, Setting
 __all__ = ["Space", "Start"]
 
 _TERMS = (("word", (1, 1)), ("word", (1, 2)), ("char_wb", (4, 4)), ("char_wb", (3, 5)))  # that n-grams are of
-SMALLEST = "uint4"  # of the types of weights
 _COMBINE = ("l3_hinge", "paper", "damped")
 _PAIRS = {"ngrams": (1, 2), "min_df": 2, "sublinear_tf": True}
 _CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
@@ -128,9 +127,7 @@ class Space:
             "threshold": _around(usual.threshold, 0.03, 0.4),
         }
         if self.small:
-            types = [word for word in _options(ranges["weight_dtype"]) if word not in ("float16", "float32")]
-            dimensions["weight_dtype"] = _words(usual.weight_dtype, types)
-            dimensions["max_weights_per_label"] = _words(usual.max_weights_per_label, (25, 50, 100, 200, 400))
+            dimensions["max_weights_per_label"] = _words(usual.max_weights_per_label, (50, 100, 200, 400))
         if not self.texts:
             dimensions["normalize"] = _words(usual.normalize, (False, True))
         return dimensions
@@ -159,13 +156,10 @@ class Space:
         for preset in presets:
             yield Start({**preset, **tail})
         if self.small:
-            fewest = {"weight_dtype": SMALLEST} if SMALLEST in _options(XRLinear.constraints["weight_dtype"]) else {}
-            yield Start({**fewest, "threshold": 0.2})
-            yield Start({**fewest, "threshold": 0.2, "max_weights_per_label": 100})
+            yield Start({"max_leaf": 200}, text={"min_df": 3} if self.texts else {})
             if self.texts:
-                yield Start({**fewest, "threshold": 0.2}, text={"min_df": 3, "sublinear_tf": True})
-                yield Start({**fewest, "threshold": 0.2}, text={"max_features": 10_000})
-                yield Start({**fewest, "threshold": 0.2, "max_weights_per_label": 50}, text={"max_features": 5_000})
+                yield Start({}, text={"min_df": 2, "max_features": 20_000})
+                yield Start({}, text={"max_features": 5_000})
 
     def setting(self, trial: Any) -> Setting:
         """The setting that a trial of the study tries."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, SylvanError, TuningError
 from sylvan.models.base import Estimator
+from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.label_names import encode_labels, encode_numbers, rows_of_names
 from sylvan.models.text_estimator import check_texts
 from sylvan.parallel import quiet, resolve_jobs
@@ -31,10 +32,11 @@ from sylvan.tune.search import SAFETY, Search, ranked
 from sylvan.tune.setting import joined
 from sylvan.tune.space import Space
 from sylvan.tune.study import Study, data_identity, need_optuna
-from sylvan.tune.workbench import QUERIES, Workbench, median_latency, saved_bytes
+from sylvan.tune.workbench import QUERIES, SUBLINEAR, Workbench, median_latency
 
 __all__ = ["tune"]
 
+ROOM = 512  # bytes of a size that a pruned model leaves free for notes, as ``sylvan compress`` does
 _BUDGET = "10m"  # where neither time nor trials are given
 _SEED = Number(int, 0, 2**31 - 1)
 
@@ -52,6 +54,8 @@ def tune(
     holdout: str = "random",
     groups: Any = None,
     study: str | os.PathLike[str] | None = None,
+    text_fields: Sequence[str] = ("text",),
+    labels_field: str = "labels",
     n_jobs: int | None = None,
     seed: int = 0,
     report: Callable[[str], None] | None = None,
@@ -89,6 +93,9 @@ def tune(
         Rows of one group are all trained on or all in the holdout.
     study : path, optional
         A folder for the trials. The same call goes on from there, and several processes may share it.
+    text_fields, labels_field : sequence of str, str
+        The fields that texts and labels were read from, which the final model stores, as :class:`~sylvan.TextModel`
+        does, for the command line.
     n_jobs : int, optional
         Number of threads; None or -1 for every core.
     seed : int, default 0
@@ -136,13 +143,14 @@ def tune(
     resolve_jobs(n_jobs)
     rows, labels, vocabulary, given = _training_rows(X, Y)
     train, apart = split_rows(np.diff(labels.indptr) > 0, holdout, groups, seed)
-    name_bytes = 0 if vocabulary is None else saved_bytes(vocabulary.to_state())
+    name_bytes = 0 if vocabulary is None else store.saved_bytes(vocabulary.to_state())
     if limits.size is not None and name_bytes >= limits.size:
         raise TuningError(
             f"No model can be as small as {limits.size:,} bytes: the names of the {labels.shape[1]:,} labels alone "
             f"take {name_bytes:,}."
         )
-    bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock)
+    least = None if limits.size is None else int(limits.size * (len(train) / labels.shape[0]) ** SUBLINEAR) - ROOM
+    bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock, least)
     space = Space(bench.texts, chosen.tail, limits.size is not None, seed)
     identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed)
     trials = Study(space, seed, identity, None if study is None else os.fspath(study))
@@ -156,7 +164,7 @@ def tune(
                 raise
             notes.append("The search was interrupted: this is the best so far.")
             search.report("Interrupted: the best so far is trained on all rows. Another Ctrl-C ends without a model.")
-        return _Finish(search, given, Y, notes).result()
+        return _Finish(search, given, Y, (tuple(text_fields), labels_field), notes).result()
 
 
 def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | None, Any]:
@@ -183,9 +191,9 @@ def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | N
 class _Finish:
     """The end of a tuning: candidates, the training on all rows, limits checked on the model that comes of it."""
 
-    def __init__(self, search: Search, X: Any, Y: Any, notes: list[str]) -> None:
+    def __init__(self, search: Search, X: Any, Y: Any, fields: tuple[Any, str], notes: list[str]) -> None:
         self.search, self.bench, self.limits, self.budget = search, search.bench, search.limits, search.budget
-        self.X, self.Y, self.notes = X, Y, notes
+        self.X, self.Y, self.fields, self.notes = X, Y, fields, notes
         self.ensemble: Trial | None = None
         self.ensemble_scores: Any = None
 
@@ -204,7 +212,7 @@ class _Finish:
                 broken.append(f"#{candidate.number}: no time is left for its training ({shown_time(needed)})")
                 continue
             try:
-                model, seconds = self._train(candidate)
+                model, seconds, pruned_to = self._train(candidate)
             except (SylvanError, MemoryError) as error:
                 broken.append(f"#{candidate.number}: its training failed: {error}")
                 continue
@@ -212,7 +220,7 @@ class _Finish:
             problems = self.limits.broken(latency, n_bytes, seconds)
             if not problems:
                 final = replace(candidate, latency=latency, n_bytes=n_bytes, seconds=seconds)
-                return self._told(model, final, broken)
+                return self._told(model, final, broken, pruned_to)
             broken.append(f"#{candidate.number}: {' and '.join(problems)}")
             heavier = max(1.0, n_bytes / (candidate.n_bytes or n_bytes))
         raise TuningError(self._none_holds(broken))
@@ -250,11 +258,20 @@ class _Finish:
         if grown is not None:
             self.ensemble, self.ensemble_scores = grown
 
-    def _train(self, candidate: Trial) -> tuple[Estimator, float]:
-        model = joined(candidate.members, candidate.weights, self.bench.texts, self.bench.n_jobs)
+    def _train(self, candidate: Trial) -> tuple[Estimator, float, int | None]:
+        """The model of all rows, the seconds of its training, and the size that it was pruned to."""
+        model: Any = joined(candidate.members, candidate.weights, self.bench.texts, self.bench.n_jobs)
+        for one in (model, *getattr(model, "members", ())) if self.bench.texts else ():
+            one.text_fields_, one.labels_field_ = self.fields
         start = self.bench.clock()
         model.fit(self.X, self.Y)
-        return model, self.bench.clock() - start
+        limit = self.limits.size
+        seconds = self.bench.clock() - start
+        if limit is None or not isinstance(model, Compressible) or not has_weights(model):
+            return model, seconds, None
+        if store.saved_bytes(model.to_state()) <= limit:
+            return model, seconds, None
+        return model.compress(limit, room=ROOM), seconds, limit
 
     def _measure(self, model: Estimator) -> tuple[float, int]:
         """The latency of single queries, and the bytes of the saved model."""
@@ -271,7 +288,7 @@ class _Finish:
             places = (os.path.join(place, name) for place, _, names in os.walk(path) for name in names)
             return latency, sum(os.stat(place).st_size for place in places)
 
-    def _told(self, model: Estimator, final: Trial, broken: list[str]) -> TuneResult:
+    def _told(self, model: Estimator, final: Trial, broken: list[str], pruned_to: int | None) -> TuneResult:
         records = self.search.records
         trials = [records[number] for number in sorted(records)]
         if self.ensemble is not None:
@@ -282,7 +299,7 @@ class _Finish:
             notes.append(f"This took {spent:.0f} s, more than the budget of {seconds:.0f} s.")
         return TuneResult(
             model, final, tuple(trials), self.bench.metric.name, self.limits, self._interval(final),
-            len(self.bench.holdout), spent, tuple(notes),
+            len(self.bench.holdout), spent, pruned_to, tuple(notes),
         )  # fmt: skip
 
     def _interval(self, final: Trial) -> tuple[float, float] | None:

@@ -12,22 +12,24 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.canonical import Csr, take_rows
+from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.models.base import CANDIDATES, Estimator
+from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.runtime.machine import available_bytes
-from sylvan.runtime.plan import Plan, state_bytes
-from sylvan.store import State
+from sylvan.runtime.plan import Plan
+from sylvan.store import saved_bytes
 from sylvan.topk import TopK
 from sylvan.tune.metric import LabelScores, Metric, RowScores
 from sylvan.tune.setting import Setting
 
-__all__ = ["Measured", "Workbench", "median_latency", "rungs_of", "saved_bytes"]
+__all__ = ["SUBLINEAR", "Measured", "Workbench", "median_latency", "rungs_of"]
 
 LEAST_ROWS = 1_000  # of a rung: with fewer, the order of settings says little of that with all rows
 SHARES = (9, 3, 1)
 QUERIES = 100  # single ones, whose median is the latency
-_ENTRY = 350  # bytes of an array beside its values
+SUBLINEAR, WORDS = 0.8, 0.6  # powers of the number of rows with which models and vocabularies grow, about
 _CACHE_SHARE = 8  # of the memory that there is, for features and trees
 _TREE_PARAMETERS = ("branching", "max_leaf", "clustering", "embedding", "overlap", "alpha", "normalize", "seed")
 
@@ -35,12 +37,6 @@ _TREE_PARAMETERS = ("branching", "max_leaf", "clustering", "embedding", "overlap
 def rungs_of(n_rows: int) -> list[int]:
     """How many rows each rung of the search trains on: a ninth, a third and all, without those that are too few."""
     return [n_rows // share for share in SHARES if share == 1 or n_rows // share >= LEAST_ROWS]
-
-
-def saved_bytes(state: State) -> int:
-    """About what a state takes on disk: its arrays, each with a header and an entry of the manifest."""
-    n_arrays = len(state.arrays) + sum(len(part.arrays) for part in state.parts.values())
-    return state_bytes(state) + _ENTRY * (1 + n_arrays)
 
 
 def median_latency(rank: Callable[[Any], Any], queries: Sequence[Any], clock: Callable[[], float]) -> float:
@@ -81,7 +77,9 @@ class Measured:
     seconds : float
         Of the training, features included.
     n_bytes : int
-        Size of the saved model.
+        Estimated size of the saved model of all rows, pruned to ``max_bytes`` on the last rung where that is possible.
+    least_bytes : int
+        What can't be pruned of it.
     latency : float
         Of a single query.
     top : TopK
@@ -93,6 +91,7 @@ class Measured:
     scores: RowScores | LabelScores
     seconds: float
     n_bytes: int
+    least_bytes: int
     latency: float
     top: TopK
     elapsed: float
@@ -114,14 +113,17 @@ class Workbench:
     n_jobs : int or None
     clock : callable
         Gives the time in seconds.
+    max_bytes : int, optional
+        What a model of the last rung's rows may take.
     """
 
     def __init__(
         self, X: Any, labels: Csr, train: npt.NDArray[np.int32], holdout: npt.NDArray[np.int32], metric: Metric,
-        name_bytes: int, n_jobs: int | None, clock: Callable[[], float],
+        name_bytes: int, n_jobs: int | None, clock: Callable[[], float], max_bytes: int | None = None,
     ) -> None:  # fmt: skip
         self.X, self.labels, self.train, self.holdout = X, labels, train, holdout
         self.metric, self.name_bytes, self.n_jobs, self.clock = metric, name_bytes, n_jobs, clock
+        self.max_bytes = max_bytes
         self.texts = isinstance(X, list)
         self.rungs = rungs_of(len(train))
         self.truth = take_rows(labels, holdout)
@@ -206,12 +208,28 @@ class Workbench:
         start = self.clock()
         model.fit(features.train, labels)
         seconds = features.seconds + tree_seconds + self.clock() - start
+        prunable, n_bytes = has_weights(model), saved_bytes(model.to_state())
+        if self.max_bytes is not None and rung == len(self.rungs) - 1:
+            model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - features.n_bytes - self.name_bytes)
         top = self._answers(model, features.holdout, used)
         n_rows = len(self.train)
         scores = self.metric.scores(self.truth, top, self.label_counts, n_rows)
-        n_bytes = saved_bytes(model.to_state()) + features.n_bytes + self.name_bytes
         latency = self._latency(model, features)
-        return Measured(scores, seconds, n_bytes, latency, top, self.clock() - begin)
+        growth = self.labels.shape[0] / self.rungs[rung]
+        capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
+        others = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
+        whole = others + round(n_bytes * growth**SUBLINEAR)
+        return Measured(scores, seconds, whole, others if prunable else whole, latency, top, self.clock() - begin)
+
+    def _pruned(self, model: Estimator, n_bytes: int, room: int) -> tuple[Estimator, int]:
+        """The model made small enough for ``room``, and its size; as it is where it has room or can't be pruned."""
+        if n_bytes <= room or not isinstance(model, Compressible) or not has_weights(model) or room < 1:
+            return model, n_bytes
+        try:
+            small = model.compress(room)
+        except ParameterError:  # without any weight it is larger
+            return model, n_bytes
+        return small, saved_bytes(small.to_state())
 
     def _answers(self, model: Estimator, holdout: Csr, used: npt.NDArray[np.int32]) -> TopK:
         """A ranking of the holdout by the ids of all labels, with probabilities unless a ``tail`` orders it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 TOPICS = {
     "Whaling": "whales harpoon ship ocean oil", "Baking": "bread flour oven cakes yeast",
@@ -23,11 +22,6 @@ def corpus(n: int, seed: int = 0) -> tuple[list[str], list[list[str]]]:
         texts.append(" ".join([*words, *rng.choice(everything, 3)]))
         labels.append(chosen)
     return texts, labels
-
-
-@pytest.fixture(scope="session")
-def rows() -> tuple[list[str], list[list[str]]]:
-    return corpus(400)
 
 
 class Clock:
