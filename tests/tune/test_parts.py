@@ -197,7 +197,7 @@ def test_every_start_is_a_point_of_the_space(texts: bool, small: bool) -> None:
         setting = space.setting(Fixed(space.point(start)))
         assert setting.model == start.model
         for name, value in start.changes.items():
-            assert getattr(setting.matrix_model(), name) == value
+            assert getattr(setting.inner_model(), name) == value
         for name, value in start.text.items() if texts else ():
             assert getattr(setting.vectorizer(), name) == value
         setting.build(texts).check_params()

@@ -10,13 +10,12 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_of, config_option
-from sylvan.cli.options import complain, input_options, made, read_settings, shared_options
+from sylvan.cli.options import complain, input_options, read_settings, shared_options
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.models.ensembles.ensemble import Ensemble
-from sylvan.models.text import TextModel
 from sylvan.text import TfidfVectorizer
-from sylvan.tune.setting import MODELS
+from sylvan.tune.setting import MODELS, Setting
 
 __all__ = ["command"]
 
@@ -138,8 +137,9 @@ def _ordered(pair: tuple[list[str], Values]) -> tuple[list[str], str, Values]:
 def _built(values: Values, texts: bool, n_jobs: int | None) -> Ensemble:
     members = []
     for kind, parameters, text in values["members"]:
-        model: Any = made(MODELS[kind], {**parameters, "n_jobs": n_jobs})
-        members.append(TextModel(TfidfVectorizer(**{**text, "n_jobs": n_jobs}), model) if texts else model)
-        if text and not texts:
-            raise ParameterError("The members have parameters of vectorisers, but the training file is a matrix.")
+        setting = Setting(kind, parameters, text)
+        if not texts and (text or setting.takes_texts):
+            words = "parameters of vectorisers" if text else "an encoder of texts"
+            raise ParameterError(f"The members have {words}, but the training file is a matrix.")
+        members.append(setting.build(texts, n_jobs))
     return Ensemble(members, n_jobs=n_jobs, **{name: value for name, value in values.items() if name != "members"})

@@ -17,6 +17,12 @@ from sylvan.errors import DataError, ParameterError
 
 __all__ = ["command"]
 
+# Options that sylvan.tune takes as they are.
+_OF_TUNE = (
+    "budget", "max_trials", "metric", "max_latency", "max_size", "max_train_time", "holdout", "encoder", "study",
+    "seed",
+)  # fmt: skip
+
 
 @click.command("tune", short_help="Find the best model within a budget of time, and train it.")
 @click.argument("train", metavar="TRAIN")
@@ -33,6 +39,7 @@ __all__ = ["command"]
               help="Rows that settings are judged by: drawn at random, or the last ones of rows in time order.")
 @click.option("--groups", metavar="FIELD|FILE.npy",
               help="Field of the file, or array, whose equal values mark rows that stay together.")  # fmt: skip
+@click.option("--encoder", metavar="DIR", help="An encoder of texts, whose vectors are tried beside the words.")
 @click.option("--study", metavar="DIR", help="Store the trials here; the same command goes on from them, and several "
               "processes may share them.")  # fmt: skip
 @click.option("--report", metavar="DIR", help="Where to write trials, figures and configuration. "
@@ -73,8 +80,7 @@ def command(
     check_target(folder)
     _check_report(report)
     source = open_input(train, given, part="trn")
-    names = ("budget", "max_trials", "metric", "max_latency", "max_size", "max_train_time", "holdout", "study", "seed")
-    options = {name: given[name] for name in names}
+    options = {name: given[name] for name in _OF_TUNE}
     say: Callable[[str], None] = (lambda line: None) if silent else (lambda line: click.echo(line, err=True))
     with quiet(silent), spoken_warnings():
         in_groups = None if groups is None else _groups(groups, source)

@@ -11,6 +11,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel
+from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.text import TfidfVectorizer
 from sylvan.version import __version__
@@ -18,7 +19,9 @@ from sylvan.version import __version__
 __all__ = ["MODELS", "Setting", "joined", "toml_of"]
 
 # By their names on the command line.
-MODELS: Mapping[str, type[Estimator]] = {"xr-linear": XRLinear, "neighbors": NeighborRanker}
+MODELS: Mapping[str, type[Estimator]] = {
+    "xr-linear": XRLinear, "neighbors": NeighborRanker, "xr-transformer": XRTransformer,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,9 @@ class Setting:
 
     Attributes
     ----------
-    model : {"xr-linear", "neighbors"}
+    model : {"xr-linear", "neighbors", "xr-transformer"}
     parameters : dict
-        Of the model.
+        Of the model; of its parts as ``ranker__beam``.
     text : dict
         Of the vectoriser; empty for matrices.
     """
@@ -53,20 +56,29 @@ class Setting:
         """The setting of :attr:`key`."""
         return cls(*json.loads(key))
 
-    def matrix_model(self, n_jobs: int | None = None, **parameters: Any) -> Estimator:
-        """Its model over matrices, not fitted."""
-        return MODELS[self.model](**{**self.parameters, "n_jobs": n_jobs, **parameters})
+    @property
+    def takes_texts(self) -> bool:
+        """Whether its model makes features of texts itself."""
+        return self.model == "xr-transformer"
+
+    def inner_model(self, n_jobs: int | None = None) -> Estimator:
+        """Its model without the vectoriser, not fitted."""
+        of_parts = {name: value for name, value in self.parameters.items() if "__" in name}
+        own = {name: value for name, value in self.parameters.items() if "__" not in name}
+        return MODELS[self.model](**{**own, "n_jobs": n_jobs}).set_params(**of_parts)
 
     def vectorizer(self, n_jobs: int | None = None) -> TfidfVectorizer:
         """Its vectoriser, not fitted."""
-        text: dict[str, Any] = dict(self.text)
-        if "ngrams" in text:
-            text["ngrams"] = tuple(text["ngrams"])
-        return TfidfVectorizer(**text, n_jobs=n_jobs)
+        return TfidfVectorizer(**self._text(), n_jobs=n_jobs)
+
+    def _text(self) -> dict[str, Any]:
+        return {name: tuple(value) if name == "ngrams" else value for name, value in self.text.items()}
 
     def build(self, texts: bool, n_jobs: int | None = None) -> Estimator:
         """Its model, over texts or over matrices, not fitted."""
-        model = self.matrix_model(n_jobs)
+        model = self.inner_model(n_jobs)
+        if self.takes_texts:
+            return model.set_params(**{f"vectorizer__{name}": value for name, value in self._text().items()})
         return TextModel(self.vectorizer(n_jobs), model) if texts else model
 
     def words(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sylvan.models.base import Estimator
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.xr.params import PRESETS
 from sylvan.models.xr.xr_linear import XRLinear
@@ -85,9 +86,13 @@ class Space:
         Whether the model's size is limited, so that what makes models smaller is to be tried.
     seed : int
         Of every model.
+    encoder : str, optional
+        A frozen encoder of texts, as :class:`~sylvan.XRTransformer` takes it.
     """
 
-    def __init__(self, texts: bool, tail: str | None = None, small: bool = False, seed: int = 0) -> None:
+    def __init__(
+        self, texts: bool, tail: str | None = None, small: bool = False, seed: int = 0, encoder: str | None = None
+    ) -> None:
         self.texts, self.tail, self.small, self.seed = texts, tail, small, seed
         usual, neighbors, vectorizer = XRLinear(), NeighborRanker(), TfidfVectorizer()
         tails: dict[str, Dimension] = {} if tail is None else {"tail": Words((None, tail))}
@@ -98,6 +103,10 @@ class Space:
                 **tails,
             },
         }  # fmt: skip
+        self.fixed: dict[str, Any] = {}  # parameters of models with an encoder
+        if encoder is not None:
+            self.fixed = {"encoder": encoder, "frozen": True}
+            self.of_model["xr-transformer"] = self._of_encoder()
         self.of_text: dict[str, Dimension] = {}
         if texts:
             self.of_text = {
@@ -110,6 +119,26 @@ class Space:
                     vectorizer.max_features, (5_000, 10_000, 20_000, 50_000, 100_000)
                 )
         self._usual_text = vectorizer.get_params()
+
+    def _of_encoder(self) -> dict[str, Dimension]:
+        ranker = self._usual("xr-transformer").part("ranker")
+        names = ("negatives", "combine", "max_leaf", "n_trees", "beam", "cost", "positive_cost")
+        trees = self._of_trees(ranker)
+        return {"dense_scale": Words((None, 0.5, 1.0, 2.0)), **{f"ranker__{name}": trees[name] for name in names}}
+
+    def _usual(self, model: str) -> Estimator:
+        """A model with its defaults."""
+        return MODELS[model](**(self.fixed if model == "xr-transformer" else {}))
+
+    def _usual_value(self, model: str, name: str) -> Any:
+        """A parameter's default, a part's too."""
+        outer, _, inner = name.rpartition("__")
+        usual = self._usual(model)
+        return getattr(usual.part(outer) if outer else usual, inner)
+
+    def _usual_terms(self, model: str) -> dict[str, Any]:
+        """The parameters of a model's vectoriser by default."""
+        return self._usual(model).part("vectorizer").get_params() if model == "xr-transformer" else self._usual_text
 
     def _of_trees(self, usual: XRLinear) -> dict[str, Dimension]:
         ranges = XRLinear.constraints
@@ -150,6 +179,8 @@ class Space:
             yield Start(tail, text={"sublinear_tf": True, "min_df": 2})
             yield Start(tail, text=_CHARACTERS, whole=True)
             yield Start({}, "neighbors", _CHARACTERS, whole=True)
+            if self.fixed:
+                yield Start({}, "xr-transformer", whole=True)
             yield Start({**usual_negatives, "n_trees": 3, **tail}, text=_PAIRS)
         else:
             yield Start({}, "neighbors", whole=True)
@@ -159,7 +190,8 @@ class Space:
             yield Start({"max_leaf": 200}, text={"min_df": 3} if self.texts else {})
             if self.texts:
                 yield Start({}, text={"min_df": 2, "max_features": 20_000})
-                yield Start({}, text={"max_features": 5_000})
+                yield Start({}, text={"min_df": 5, "sublinear_tf": True}, whole=True)
+                yield Start({}, text={"max_features": 5_000}, whole=True)
 
     def setting(self, trial: Any) -> Setting:
         """The setting that a trial of the study tries."""
@@ -167,27 +199,29 @@ class Space:
         parameters = {
             name: dimension.suggest(trial, f"{model}.{name}") for name, dimension in self.of_model[model].items()
         }
-        usual = MODELS[model]()
-        changed = {name: value for name, value in parameters.items() if value != _plain(getattr(usual, name))}
+        changed = {
+            name: value for name, value in parameters.items() if value != _plain(self._usual_value(model, name))
+        }
         text = {name: dimension.suggest(trial, f"text.{name}") for name, dimension in self.of_text.items()}
         if "terms" in text:
             text["analyzer"], text["ngrams"] = text.pop("terms")
-        text = {name: value for name, value in text.items() if value != _plain(self._usual_text[name])}
+        usual = self._usual_terms(model)
+        text = {name: value for name, value in text.items() if value != _plain(usual[name])}
         return Setting(model, self._seeded(model, changed), text)
 
     def _seeded(self, model: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        usual = MODELS[model]()
+        usual = self._usual(model)
         seeded = hasattr(usual, "seed") and self.seed != usual.seed
-        return {**parameters, "seed": self.seed} if seeded else parameters
+        fixed = self.fixed if model == "xr-transformer" else {}
+        return {**fixed, **parameters, "seed": self.seed} if seeded else {**fixed, **parameters}
 
     def point(self, start: Start) -> dict[str, Any]:
         """A start as the study takes it: a value for each dimension."""
-        usual = MODELS[start.model]()
         values = {"model": start.model}
         for name, dimension in self.of_model[start.model].items():
-            value = start.changes.get(name, getattr(usual, name))
+            value = start.changes.get(name, self._usual_value(start.model, name))
             values[f"{start.model}.{name}"] = dimension.written(_plain(value))
-        text = {**self._usual_text, **start.text}
+        text = {**self._usual_terms(start.model), **start.text}
         text["terms"] = (text["analyzer"], text["ngrams"])
         for name, dimension in self.of_text.items():
             values[f"text.{name}"] = dimension.written(_plain(text[name]))

@@ -14,11 +14,14 @@ import numpy as np
 from sylvan import store, validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, SylvanError, TuningError
+from sylvan.errors import DataError, ParameterError, SylvanError, TuningError
+from sylvan.lazy import need_torch
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.label_names import encode_labels, encode_numbers, rows_of_names
 from sylvan.models.text_estimator import check_texts
+from sylvan.models.transformer.presets import encoder_of
+from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.parallel import quiet, resolve_jobs
 from sylvan.params import Number, check_value
 from sylvan.runtime.memory import shown_bytes
@@ -53,6 +56,7 @@ def tune(
     max_train_time: float | str | None = None,
     holdout: str = "random",
     groups: Any = None,
+    encoder: str | os.PathLike[str] | None = None,
     study: str | os.PathLike[str] | None = None,
     text_fields: Sequence[str] = ("text",),
     labels_field: str = "labels",
@@ -91,6 +95,9 @@ def tune(
         Which rows settings are judged by: a tenth, drawn at random or the last ones, for rows in time order.
     groups : array of shape (n,), optional
         Rows of one group are all trained on or all in the holdout.
+    encoder : path, optional
+        A folder with an encoder of texts, as :class:`~sylvan.XRTransformer` takes it: models with its vectors beside
+        the words are tried too. It stays as it is, and each text is encoded once.
     study : path, optional
         A folder for the trials. The same call goes on from there, and several processes may share it.
     text_fields, labels_field : sequence of str, str
@@ -151,8 +158,9 @@ def tune(
         )
     least = None if limits.size is None else int(limits.size * (len(train) / labels.shape[0]) ** SUBLINEAR) - ROOM
     bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock, least)
-    space = Space(bench.texts, chosen.tail, limits.size is not None, seed)
-    identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed)
+    with_encoder = None if encoder is None else _encoder(encoder, bench.texts)
+    space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder)
+    identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder)
     trials = Study(space, seed, identity, None if study is None else os.fspath(study))
     search = Search(bench, trials, limits, allowed, max_trials, report or (lambda line: None))
     notes = []
@@ -186,6 +194,16 @@ def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | N
     if labels.nnz == 0:
         raise DataError("No text has a label: there is nothing to learn.")
     return texts, labels, vocabulary, texts
+
+
+def _encoder(encoder: str | os.PathLike[str], texts: bool) -> str:
+    """The encoder's name, when it can be opened."""
+    if not texts:
+        raise ParameterError("The 'encoder' parameter of tune is for texts, but X is a matrix.")
+    need_torch("sylvan.tune with an encoder")
+    name = os.fspath(encoder)
+    encoder_of(XRTransformer(name, frozen=True))
+    return name
 
 
 class _Finish:
@@ -228,13 +246,13 @@ class _Finish:
     def _candidates(self) -> list[Trial]:
         """Trials within the limits, as far as they are known, the best first; the best ensemble among them."""
         best = self.search.best()
-        if not best:
-            scored = [t for t in self.search.records.values() if t.score is not None and t.state != "skipped"]
-            return ranked([trial for trial in scored if trial.holds(self.limits)])
-        self._grow(best)
+        scored = [trial for trial in self.search.records.values() if trial.score is not None]
+        others = [trial for trial in scored if trial not in best and trial.holds(self.limits)]
+        if best:
+            self._grow(best)
         if self.ensemble is not None and (self.ensemble.score or 0) > (best[0].score or 0):
-            return [self.ensemble, *best]
-        return best
+            best = [self.ensemble, *best]
+        return [*best, *ranked(others)]  # a pruned trial is better than none
 
     def _grow(self, best: list[Trial]) -> None:
         known = [(trial, self.search.study.top(trial.number)) for trial in best]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -129,6 +132,8 @@ class Workbench:
         self.truth = take_rows(labels, holdout)
         known = take_rows(labels, train)
         self.label_counts = np.bincount(known.indices, minlength=labels.shape[1]).astype(np.int64)
+        self.vectors = TemporaryDirectory()  # of texts, by a frozen encoder
+        self._encoded, self._encoding = 0, 0.0  # rows so far, and seconds of each
         self._cache: OrderedDict[str, Any] = OrderedDict()
         self._room = (available_bytes() or 8_000_000_000) // _CACHE_SHARE
 
@@ -186,13 +191,15 @@ class Workbench:
 
     def _model(self, setting: Setting, features: Features, labels: Csr, rung: int) -> tuple[Estimator, float]:
         """The unfitted model with a tree where one can be shared, and the seconds that it took."""
-        model, start = setting.matrix_model(self.n_jobs), self.clock()
+        model, start = setting.inner_model(self.n_jobs), self.clock()
         if isinstance(model, XRLinear) and model.n_trees == 1 and labels.shape[1] > model.max_leaf:
             model.tree = self._tree(setting, model, features, labels, rung)
         return model, self.clock() - start
 
     def plan(self, setting: Setting, rung: int) -> Plan | None:
         """What training on a rung would take; None for a model without a plan."""
+        if setting.takes_texts:
+            return None
         features, (labels, _) = self.features(setting, rung), self.rung_labels(rung)
         model, _ = self._model(setting, features, labels, rung)
         if not isinstance(model, XRLinear):
@@ -202,13 +209,17 @@ class Workbench:
 
     def measure(self, setting: Setting, rung: int) -> Measured:
         """Train on a rung's rows and rank the holdout."""
+        if setting.takes_texts:
+            return self._measure_encoder(setting, rung)
         begin = self.clock()
         features, (labels, used) = self.features(setting, rung), self.rung_labels(rung)
         model, tree_seconds = self._model(setting, features, labels, rung)
         start = self.clock()
         model.fit(features.train, labels)
         seconds = features.seconds + tree_seconds + self.clock() - start
-        prunable, n_bytes = has_weights(model), saved_bytes(model.to_state())
+        n_bytes = least_bytes = saved_bytes(model.to_state())
+        if self.max_bytes is not None and isinstance(model, Compressible) and has_weights(model):
+            least_bytes = saved_bytes(model.pruned(0.0, "uint4").to_state())
         if self.max_bytes is not None and rung == len(self.rungs) - 1:
             model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - features.n_bytes - self.name_bytes)
         top = self._answers(model, features.holdout, used)
@@ -218,8 +229,35 @@ class Workbench:
         growth = self.labels.shape[0] / self.rungs[rung]
         capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
         others = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
-        whole = others + round(n_bytes * growth**SUBLINEAR)
-        return Measured(scores, seconds, whole, others if prunable else whole, latency, top, self.clock() - begin)
+        whole, least = (others + round(size * growth**SUBLINEAR) for size in (n_bytes, least_bytes))
+        return Measured(scores, seconds, whole, least, latency, top, self.clock() - begin)
+
+    def _measure_encoder(self, setting: Setting, rung: int) -> Measured:
+        """As :meth:`measure`, of a model with a frozen encoder, which encodes each text once in all trials."""
+        begin = self.clock()
+        rows, (labels, used) = self.train[: self.rungs[rung]], self.rung_labels(rung)
+        texts, holdout = [self.X[row] for row in rows], [self.X[row] for row in self.holdout]
+        model = setting.build(True, self.n_jobs).set_params(cache=self.vectors.name)
+        start = self.clock()
+        model.fit(texts, labels.to_scipy())
+        seconds = self.clock() - start
+        if not self._encoded:  # the same once more, without encoding: what encoding takes
+            start = self.clock()
+            model.fit(texts, labels.to_scipy())
+            warm = self.clock() - start
+            self._encoding, seconds = max(0.0, seconds - warm) / len(rows), max(seconds, warm)
+        else:
+            seconds += self._encoding * min(self._encoded, len(rows))
+        self._encoded = max(self._encoded, len(rows))
+        top = self._answers(model, holdout, used)
+        scores = self.metric.scores(self.truth, top, self.label_counts, len(self.train))
+        model.set_params(cache=None)
+        k = self.metric.k or 10
+        latency = median_latency(lambda text: model.rank([text], k), holdout[:QUERIES], self.clock)
+        with TemporaryDirectory() as folder:
+            model.save(os.path.join(folder, "model"))
+            n_bytes = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+        return Measured(scores, seconds, n_bytes, n_bytes, latency, top, self.clock() - begin)
 
     def _pruned(self, model: Estimator, n_bytes: int, room: int) -> tuple[Estimator, int]:
         """The model made small enough for ``room``, and its size; as it is where it has room or can't be pruned."""
@@ -231,7 +269,7 @@ class Workbench:
             return model, n_bytes
         return small, saved_bytes(small.to_state())
 
-    def _answers(self, model: Estimator, holdout: Csr, used: npt.NDArray[np.int32]) -> TopK:
+    def _answers(self, model: Estimator, holdout: Any, used: npt.NDArray[np.int32]) -> TopK:
         """A ranking of the holdout by the ids of all labels, with probabilities unless a ``tail`` orders it."""
         depth = min(CANDIDATES, model.n_labels_)
         if getattr(model, "tail", None) is None:
