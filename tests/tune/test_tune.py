@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -356,3 +358,23 @@ def test_ensembles_join_what_is_different() -> None:
     assert joined.score == scores.value() > 0.9 and (joined.seconds, joined.n_bytes, joined.latency) == (2.0, 20, 0.2)
     assert grow_ensemble(trials, tops, truth, score, lambda trial: False, 7, 1, 1) is None
     assert grow_ensemble(trials[:1], tops[:1], truth, score, lambda trial: True, 7, 1, 1) is None
+
+
+def test_two_processes_share_a_study(rows: Any, tmp_path: Path) -> None:
+    """Each trial is one process's; both see all of them in the end."""
+    code = (
+        "import json, sys, sylvan; rows = json.load(open(sys.argv[1])); "
+        "r = sylvan.tune(*rows, max_trials=8, n_jobs=1, study=sys.argv[2]); "
+        "print(json.dumps([t.as_json() for t in r.trials]))"
+    )
+    (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(sylvan.__file__).parents[1])}
+    words = [sys.executable, "-c", code, str(tmp_path / "rows.json"), str(tmp_path / "study")]
+    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    found = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    assert all(process.returncode == 0 for process in processes)
+    numbers = [{trial["number"] for trial in trials if len(trial["members"]) == 1} for trials in found]
+    assert set(range(8)) <= numbers[0] | numbers[1] <= set(range(10))
+    first = {trial["number"]: trial["members"] for trial in found[0]}
+    assert all(trial["members"] == first[trial["number"]] for trial in found[1] if trial["number"] in first
+               and len(trial["members"]) == len(first[trial["number"]]) == 1)  # fmt: skip

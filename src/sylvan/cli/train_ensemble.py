@@ -36,10 +36,10 @@ _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 def command(ctx: click.Context, /, train: str, folder: str, settings: tuple[str, ...], **given: Any) -> None:
     """Train the members of an ensemble on the file TRAIN (- for stdin) and save it in a folder.
 
-    Members are numbered from 0. Each has a model, member0__model=xr-linear or neighbors, parameters of the model such
-    as member0__beam=20, and of its vectoriser such as member0__text__ngrams=1,2. In a configuration file they are the
-    tables [parameters.member0] and [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the
-    other models: JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
+    Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors or xr-transformer), parameters of
+    the model such as member0__beam=20, and of its vectoriser such as member0__text__ngrams=1,2. In a configuration file
+    they are the tables [parameters.member0] and [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as
+    for the other models: JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
 
     \b
     Examples:

@@ -92,7 +92,7 @@ class Study:
 
     def _enqueue(self, start: Any) -> None:
         with _without_warnings():
-            self._study.enqueue_trial(self.space.point(start), user_attrs={"whole": start.whole})
+            self._study.enqueue_trial(self.space.point(start), user_attrs={"whole": start.whole}, skip_if_exists=True)
 
     def _storage(self, folder: Path, identity: dict[str, Any]) -> Any:
         path = folder / _IDENTITY
