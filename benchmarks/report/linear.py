@@ -33,6 +33,10 @@ CONSTRAINTS = (
     "with a true one (not shown for fewer than 20 rows). The naive way ranks more labels with the same beam and "
     "drops those that are not allowed. The exhaustive ranking, filtered, is the best possible result."
 )
+COMPRESSION = (
+    "By `python -m benchmarks.linear.compression`, on one thread: models trained with each type of weights, and the "
+    "one of `uint8` compressed to shares of its size by `compress`, without training. All are ranked with in turns."
+)
 IMPORTERS = (
     "A model of each library, trained by it with the settings above and imported, compared with the library itself "
     "on the same test rows (`python -m benchmarks.linear.importers`). Equal: rows whose first five labels are the "
@@ -118,6 +122,25 @@ def defaults_table(record: Record) -> list[str]:
         costs = [f"{run['cpu_s']:.2f}", f"{run['model_mb']:.1f}", f"{run['cpu_ms_per_row']:.4f}"]
         rows.append([settings, *costs, f"{run['p50_ms']:.4f}", markdown.at(run, "P"), markdown.at(run, "PSP")])
     head = "| setting | fit, CPU-s | model, MB | batch, CPU-ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |"
+    return markdown.table(head, rows)
+
+
+def compression_table(record: Record) -> list[str]:
+    """What ``compression.py`` measured: sizes beside that with ``uint8``, differences in points beside ``float32``."""
+    rows = []
+    for run in record["runs"]:
+        first, whole = (
+            next(one for one in record["runs"] if (one["preset"], one["model"]) == (run["preset"], name))
+            for name in ("float32", "uint8")
+        )
+        size = f"{run['model_mb']:.2f} ({run['model_mb'] / whole['model_mb']:.2f})"
+        lost = "/".join(f"{run[f'P@{k}'] - first[f'P@{k}']:+.2f}" for k in (1, 3, 5))
+        costs = [f"{run['cpu_s']:.2f}", f"{run['batch_ms']:.4f}", f"{1e3 * run['p50_ms']:.0f}"]
+        rows.append([run["preset"], run["model"], run["weights"], size, markdown.at(run, "P"), lost, *costs])
+    head = (
+        "| preset | model | weights | MB (of uint8's) | P@1/3/5 | against float32 | made in, CPU-s | "
+        "batch, CPU-ms a row | one query p50, µs |"
+    )
     return markdown.table(head, rows)
 
 
@@ -254,6 +277,7 @@ def calibration_tables(record: Record) -> list[str]:
 
 BY_SET = {  # the sections with tables for each set: title, words, tables
     "defaults": ("Which defaults", "On one thread; all other parameters have their defaults.", defaults_table),
+    "compression": ("Smaller models", COMPRESSION, compression_table),
     "constraints": ("Constraints", CONSTRAINTS, constraints_table),
     "importers": ("Imported models", IMPORTERS, importers_table),
     "memory": ("Memory limits and resuming", MEMORY, memory_table),

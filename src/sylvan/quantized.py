@@ -98,8 +98,8 @@ def _means(values: npt.NDArray[np.float64], n_means: int) -> npt.NDArray[np.floa
     means: npt.NDArray[np.float64] = first * (values[-1] / first) ** (np.arange(n_means) / (n_means - 1))
     for _ in range(ROUNDS):
         ends = np.concatenate(([0], np.searchsorted(values, (means[1:] + means[:-1]) / 2), [len(values)]))
-        counts = np.diff(ends)
-        new = np.where(counts > 0, np.diff(sums[ends]) / np.maximum(counts, 1), means)
+        counts, totals = ends[1:] - ends[:-1], sums[ends]
+        new = np.where(counts > 0, (totals[1:] - totals[:-1]) / np.maximum(counts, 1), means)
         if np.array_equal(new, means):
             break
         means = new

@@ -16,7 +16,7 @@ __all__ = ["Compressible", "has_weights"]
 NARROWER = ("uint8", "uint4")  # weight types to turn to, one after the other
 LITTLE = 0.85  # a share of the weights that is better than fewer bits: measured on several sets
 ROUNDS, STRAIGHT = 8, 3  # of the search for a size, and those of them that interpolate
-NEAR = 0.005  # where it ends: this near below the size
+NEAR = 0.01  # where it ends: this near below the size
 
 _Self = TypeVar("_Self", bound="Compressible")
 

@@ -51,7 +51,11 @@ def largest_weights(cluster: ClusterRows, share: float) -> ClusterRows:
     n_left = int(np.ceil(share * len(cluster.weights)))
     if n_left >= len(cluster.weights):
         return cluster
-    left = np.sort(np.argsort(-np.abs(cluster.weights), kind="stable")[:n_left])
+    magnitudes = np.abs(cluster.weights)
+    cut = np.partition(magnitudes, -n_left)[-n_left] if n_left else np.inf
+    stays = magnitudes > cut
+    stays[np.flatnonzero(magnitudes == cut)[: n_left - int(stays.sum())]] = True
+    left = np.flatnonzero(stays)
     rows = np.repeat(np.arange(len(cluster.features)), cluster.lengths)[left]
     lengths = np.bincount(rows, minlength=len(cluster.features)).astype(np.int32)
     filled = lengths > 0
