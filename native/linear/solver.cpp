@@ -13,7 +13,11 @@ namespace {
 // Rows of this cost or less are ignored: their term of the curvature, 1 / (2 cost), would overflow.
 constexpr float kMinCost = 1e-30f;
 // Passes over the remaining rows after a fold was removed from a solution: more don't change the calibration.
-constexpr int kFoldRounds = 2;
+constexpr int kFoldRounds = 3;
+// A row whose projected gradient is within this share of the tolerance rests until all rows are visited
+// again, at the latest after that share of the rounds. A row that counts for more than kEasy, its cost times
+// its squared length, never rests: such problems converge slowly, and would not within a few rounds.
+constexpr float kRest = 0.05f, kEasy = 4.0f, kLastRounds = 0.8f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A small seedable generator, good enough for shuffling.
@@ -236,7 +240,9 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   std::fill(largest_old, largest_old + N, kInfinity);
   std::fill(smallest_old, smallest_old + N, -kInfinity);
   float* weights = work.weights;
-  uint32_t shrunken = 0;  // lanes in which rows were shrunk away
+  uint32_t shrunken = 0;               // lanes in which rows rest or were shrunk away
+  uint32_t waiting = 0;                // lanes that have converged on the rows that remained to them
+  uint32_t everywhere = ~uint32_t{0};  // lanes of which this round visits every row
   int64_t visits = 0;
 
   for (int round = 0; round < max_rounds && live != 0 && n_active > 0; ++round) {
@@ -247,6 +253,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     std::fill(largest, largest + N, -kInfinity);
     std::fill(smallest, smallest + N, kInfinity);
     int64_t n_remaining = 0;
+    const float rest = round > 0 && fold == 0 ? kRest * options.tolerance : 0.0f;
     for (int64_t s = 0; s < n_active; ++s) {
       if (s + 1 < n_active) {  // the next row is prefetched while this one is computed
         const int64_t ahead = work.active[s + 1];
@@ -318,7 +325,9 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           alpha[l] = a + change;
           step[l] = y * change;
           changed |= change != 0.0f;
-          left |= on << l;
+          const int rests =
+              (projected <= rest) & (projected >= -rest) & (rest > 0.0f) & (costs[l] * norm <= kEasy);
+          left |= (on & (rests ^ 1)) << l;
         }
       }
       if (changed) {
@@ -330,19 +339,29 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       if (left != 0) work.active[n_remaining++] = i;
     }
     n_active = n_remaining;
-    uint32_t woken = 0;
     for (int lane = 0; lane < n_children; ++lane) {
-      if (!(live >> lane & 1u)) continue;
+      const uint32_t bit = 1u << lane;
+      if (!(live & bit)) continue;
       if (largest[lane] - smallest[lane] > options.tolerance) {
         largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
         smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
-      } else if (shrunken >> lane & 1u) {  // converged on the rows that remain: visit all rows once more
-        woken |= 1u << lane;
-        largest_old[lane] = kInfinity;
-        smallest_old[lane] = -kInfinity;
       } else {
-        live &= ~(1u << lane);
+        live &= ~bit;
+        if (shrunken & ~everywhere & bit) waiting |= bit;
       }
+    }
+    // Every row is visited once more, by all lanes that wait for it together: a row's features are read once
+    // for them.
+    const uint32_t woken =
+        live == 0 || static_cast<float>(round + 1) >= kLastRounds * static_cast<float>(max_rounds) ? waiting
+                                                                                                   : 0;
+    live |= woken;
+    waiting &= ~woken;
+    everywhere = woken;
+    for (int lane = 0; lane < n_children; ++lane) {
+      if (!(woken >> lane & 1u)) continue;
+      largest_old[lane] = kInfinity;
+      smallest_old[lane] = -kInfinity;
     }
     if (woken != 0) {
       shrunken &= ~woken;
