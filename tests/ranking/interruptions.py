@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sylvan import XRLinear
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "tfn": {"branching": 3, "max_leaf": 4},
+    "tfn": {"branching": 3, "max_leaf": 4, "negatives": "tfn"},
     "man": {"branching": 3, "max_leaf": 4, "negatives": "tfn+man", "beam": 2},
     "two trees": {"branching": 4, "max_leaf": 8, "n_trees": 2, "weight_dtype": "float32", "loss": "hinge"},
     "one layer": {"max_leaf": 100, "weight_dtype": "float16"},

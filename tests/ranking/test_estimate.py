@@ -25,7 +25,7 @@ def books() -> tuple[validate.Csr, validate.Csr]:
 def trained_and_estimated(
     X: validate.Csr, Y: validate.Csr, tree: LabelTree, weight: Any = None, **params: Any
 ) -> tuple[Any, RankerEstimate]:
-    training = XRLinear(n_jobs=1, **params).tree_training(tree.depth, 0)
+    training = XRLinear(n_jobs=1, **params).tree_training(tree.depth, 0, X)
     return train_rankers(X, Y, tree, training, weight)[0], estimate_ranker(X, Y, tree, training, weight)
 
 
@@ -35,8 +35,13 @@ def stored_bytes(ranker: Any) -> int:
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"weight_dtype": "float32", "threshold": 0.02}, {"negatives": "tfn+man"}, {"max_leaf": 5000}],
-    ids=["default", "float32", "matcher-aware", "one layer"],
+    [
+        {},
+        {"negatives": "tfn", "weight_dtype": "float32", "threshold": 0.02},
+        {"negatives": "tfn+man", "man_threshold": 0.0},
+        {"max_leaf": 5000},
+    ],
+    ids=["default", "teacher forcing", "matcher-aware", "one layer"],
 )
 def test_sizes_are_near_the_real_ones(books: Any, params: dict[str, Any]) -> None:
     X, Y = books
@@ -48,7 +53,7 @@ def test_sizes_are_near_the_real_ones(books: Any, params: dict[str, Any]) -> Non
     assert estimate.model_bytes == pytest.approx(stored_bytes(ranker), rel=0.3)
     weights = sum(layer.n_entries for layer in ranker.layers)
     assert sum(layer.n_weights for layer in estimate.layers) == pytest.approx(weights, rel=0.3)
-    assert estimate.together == ("negatives" not in params)
+    assert estimate.together == (tree.depth == 1 or params.get("negatives") == "tfn")
 
 
 def test_left_is_what_a_higher_threshold_leaves(books: Any) -> None:
@@ -64,7 +69,7 @@ def test_left_is_what_a_higher_threshold_leaves(books: Any) -> None:
 def test_more_threads_take_less_time_and_more_memory(books: Any) -> None:
     X, Y = books
     tree = LabelTree.build(indexing.pifa(X, Y), 16, 100, seed=0)
-    _, one = trained_and_estimated(X, Y, tree)
+    _, one = trained_and_estimated(X, Y, tree, negatives="tfn")
     assert one.peak_bytes(n_jobs=50) > one.peak_bytes()
     assert one.peak_bytes(share=0.1) < one.peak_bytes()
     assert 0 < one.seconds < 600

@@ -248,6 +248,7 @@ class Model:
     tree: Tree
     combine: str
     beam: int
+    closest: float = math.inf  # least difference between a cluster's score and the one from which it counts
 
     def rank(self, x: Array, k: int, beam: int | None = None) -> Ranking:
         return rank_row(x, self.weights, self.intercepts, self.tree, beam=beam or self.beam, k=k, combine=self.combine)
@@ -268,16 +269,18 @@ def train(
     combine: str = "l3_hinge",
     sample_weight: Array | None = None,
     unreached: float = 0.0,
+    man_threshold: float = 0.0,
 ) -> Model:
     """Algorithm 2: layer by layer, each ranker on the rows that its negatives choose.
 
     The rankers of a cluster without rows have no weights and the intercept ``unreached``: 0 minimises Eq. 10, and -1
-    is what Sylvan gives them (docs/how-it-works.md).
+    is what Sylvan gives them (docs/how-it-works.md). Of the clusters that a row's beam reached, its matcher-aware
+    negatives are those whose score is at least ``man_threshold`` of the best one's; the paper takes all.
     """
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     model = Model([], [], tree, combine, beam)
     for layer, (offsets, layer_truth) in enumerate(zip(tree[0], truth(Y, tree), strict=True)):
-        reached = [_reached(model, x, layer) for x in X]
+        reached = [_reached(model, x, layer, man_threshold) for x in X]
         rows_of = cluster_rows(Y, tree, layer, negatives, reached)
         W, b = np.zeros((X.shape[1], int(offsets[-1]))), np.full(int(offsets[-1]), unreached)
         for cluster, rows in enumerate(rows_of):
@@ -292,13 +295,17 @@ def train(
     return model
 
 
-def _reached(model: Model, x: Array, layer: int) -> list[int]:
-    """The clusters of a layer that the beam of the layers above it keeps: the layer's matcher."""
+def _reached(model: Model, x: Array, layer: int, man_threshold: float) -> list[int]:
+    """The clusters of a layer that the beam of the layers above it keeps, if near enough to the best: its matcher."""
     if layer == 0:
         return [0]
     above: Tree = (model.tree[0][:layer], np.arange(int(model.tree[0][layer - 1][-1])))
     answer = rank_row(x, model.weights, model.intercepts, above, beam=model.beam, k=model.beam, combine=model.combine)
-    return answer.labels
+    if model.combine == "ranker":  # scores that aren't shares of anything
+        return answer.labels
+    least = man_threshold * answer.scores[0]
+    model.closest = min([model.closest, *(abs(score - least) for score in answer.scores)])
+    return [cluster for cluster, score in zip(answer.labels, answer.scores, strict=True) if score >= least]
 
 
 def cosines(X: Array, Q: Array) -> Array:

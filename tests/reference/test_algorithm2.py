@@ -191,9 +191,10 @@ def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: s
     st.sampled_from(["squared_hinge", "logistic", "hinge"]),
     st.sampled_from(COMBINES),
     st.sampled_from([1, 2, 10]),
+    st.sampled_from([0.0, 0.3, 1.0]),
 )
 def test_training_equals_the_reference(
-    tree: LabelTree, seed: int, negatives: str, loss: str, combine: str, beam: int
+    tree: LabelTree, seed: int, negatives: str, loss: str, combine: str, beam: int, man_threshold: float
 ) -> None:
     random = np.random.default_rng(seed)
     n, d = 12, 6
@@ -202,10 +203,11 @@ def test_training_equals_the_reference(
     Y[np.arange(n), random.integers(0, tree.n_labels, n)] = 1  # every row has a label: the root sees all rows
     weight = np.float32(random.choice([0.5, 1.0, 2.0], n))
     settings_ = {"negatives": negatives, "loss": loss, "combine": combine, "beam": beam, "cost": 0.5,
-                 "positive_cost": 2.0, "bias": 0.5}  # fmt: skip
+                 "positive_cost": 2.0, "negative_cost": 0.75, "bias": 0.5, "man_threshold": man_threshold}  # fmt: skip
     slow = reference.train(X, Y, plain(tree), sample_weight=weight, unreached=-1.0, **settings_)
     if negatives != "tfn":  # a close decision of the beam changes the rows that a layer is trained on
         assume(all(slow.rank(x, k=tree.n_labels).margin > 1e-2 for x in X))
+        assume(man_threshold in (0, 1) or slow.closest > 1e-3)
     fast = XRLinear(
         scaling="none",
         **settings_, tree=tree, tolerance=1e-5, max_iterations=10000, threshold=0.0, weight_dtype="float32", n_jobs=1

@@ -363,6 +363,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         return
     if not given["quiet"]:
         click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
+        _show_chosen(model)
     model.save(given["folder"])
     session.written = f"the model was saved in {given['folder']}"
     if checkpoint is not None:
@@ -384,6 +385,13 @@ def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any]
         inputs = iter(inputs)  # which gives the texts up once they are features
     model.fit(inputs, labels, **options)
     return read
+
+
+def _show_chosen(model: Any) -> None:
+    """What the data made of parameters that are "auto"."""
+    chosen = getattr(model, "model", model).chosen()
+    if chosen:
+        click.echo(f"Chosen by the rows: {', '.join(f'{name}={value:.3g}' for name, value in chosen.items())}.")
 
 
 def _label_features(path: str | None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 
 __all__ = [
-    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "pairing_bytes", "positives_job", "rows_bytes",
-    "rows_job",
+    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "pairing_bytes", "positives_job",
+    "rows_bytes", "rows_job",
 ]  # fmt: skip
 
 NEGATIVES = ("tfn", "man", "tfn+man")
@@ -87,6 +87,21 @@ def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64], join: np.ufunc
     relevance = join.reduceat(nodes.data, starts) if len(starts) else nodes.data[:0]
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[starts], minlength=n_rows)))).astype(np.int64)
     return Csr(indptr, parents[starts], relevance.astype(np.float32), (n_rows, n_parents))
+
+
+def near_best(
+    beam: tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]], share: float, combine: str
+) -> npt.NDArray[np.int32]:
+    """The clusters of each row's beam whose score is at least a ``share`` of the row's best, and -1 for the others.
+
+    What lies far below the best cluster hardly enters the ranking, and is most of what the beam holds: a ranker learns
+    nothing from rows that never come near it. Rankers' own scores (``combine="ranker"``) aren't shares of anything, so
+    there all clusters count.
+    """
+    nodes, scores = beam
+    if share == 0 or combine == "ranker":
+        return nodes
+    return np.where(scores >= scores.max(axis=1, keepdims=True) + np.float32(np.log(share)), nodes, np.int32(-1))
 
 
 def rows_job(

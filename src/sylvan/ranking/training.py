@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_job, root_beam
-from sylvan.matching.negatives import positives_job, rows_job
+from sylvan.matching.negatives import near_best, positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Block, Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.tree_ranker import TreeRanker
@@ -29,7 +29,7 @@ class TreeTraining:
     """How the rankers of a tree are trained.
 
     ``negatives`` and ``combines`` hold one word a layer; ``beam`` is the width of the search that gives matcher-aware
-    negatives.
+    negatives, of which those clusters count whose score is at least ``man_threshold`` of the row's best.
     """
 
     negatives: Sequence[str]
@@ -37,6 +37,7 @@ class TreeTraining:
     beam: int
     linear: LinearOptions
     weight_dtype: str
+    man_threshold: float = 0.0
 
 
 def train_rankers(
@@ -80,7 +81,8 @@ def train_rankers(
                     weights, combine = sets[0][above], training.combines[above]
                     job = beam_job(above, features, weights, beam, training.beam, combine, runner.n_jobs)
                     beam = runner.one(job)
-                nodes, reached = beam[0], t
+                reached = t
+                nodes = near_best(beam, training.man_threshold, training.combines[t - 1])
             parents = positives[t - 1] if t else None
             row_offsets, rows = runner.one(rows_job(t, scheme, len(children) - 1, n_rows, parents, nodes))
             problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted)

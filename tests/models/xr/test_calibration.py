@@ -35,7 +35,8 @@ def errors(model: XRLinear, X: sp.csr_matrix, Y: sp.csr_matrix) -> tuple[dict[in
     return metrics.calibration_error(Y, model.bounded(top)), metrics.calibration_error(Y, model.probabilities(top))
 
 
-SMALL = {"branching": 2, "max_leaf": 3, "scaling": "none", "n_jobs": 1}
+SMALL = {"branching": 2, "max_leaf": 3, "negatives": "tfn", "scaling": "none", "n_jobs": 1}
+MATCHED = {**SMALL, "negatives": "tfn+man"}
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +79,8 @@ def test_little_data_is_not_calibrated() -> None:
 
 def test_more_folds_and_more_trees(fitted: dict[str | None, XRLinear]) -> None:
     X, Y = noisy(800)
-    model = XRLinear(**SMALL, calibration="isotonic", calibration_folds=3, n_trees=2, negatives="tfn+man").fit(X, Y)
-    plain = XRLinear(**SMALL, n_trees=2, negatives="tfn+man").fit(X, Y)
+    model = XRLinear(**MATCHED, calibration="isotonic", calibration_folds=3, n_trees=2).fit(X, Y)
+    plain = XRLinear(**MATCHED, n_trees=2).fit(X, Y)
     test_X, test_Y = noisy(400, seed=3)
     top = model.rank(test_X, k=10)
     assert top.scores.tobytes() == plain.rank(test_X, k=10).scores.tobytes()
@@ -100,7 +101,7 @@ def test_rows_of_no_weight_calibrate_nothing() -> None:
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_other_losses_and_ways_to_combine(loss: str) -> None:
     X, Y = noisy(800)
-    model = XRLinear(**SMALL, calibration="platt", loss=loss, combine="ranker", negatives="tfn+man").fit(X, Y)
+    model = XRLinear(**MATCHED, calibration="platt", loss=loss, combine="ranker").fit(X, Y)
     test_X, test_Y = noisy(400, seed=3)
     before, after = errors(model, test_X, test_Y)
     assert after[3] < max(before[3], 0.05)

@@ -99,10 +99,29 @@ def test_a_weight_of_the_score_above_is_in_0_to_1(combine: object) -> None:
         XRLinear(combine=combine).fit(np.eye(4), np.arange(4))  # type: ignore[arg-type]
 
 
+def test_damped_counts_less_above_rankers_that_a_search_trained() -> None:
+    words = {scheme: XRLinear(negatives=scheme).per_layer("combine", 3) for scheme in ("tfn", "man", "paper")}
+    assert words["man"] == words["paper"] == ["l3_hinge", "l3_hinge", "l3_hinge:0.35"]
+    assert words["tfn"] == ["l3_hinge", "l3_hinge", "l3_hinge:0.65"]
+    assert XRLinear(negatives="tfn").per_layer("combine", 1) == ["l3_hinge:0.65"]
+
+
+@pytest.mark.parametrize(("length", "cost"), [(3, 0.3), (9, 0.3), (15, 0.5), (30, 1.0), (200, 1.0)])
+def test_negatives_of_short_rows_cost_less(length: int, cost: float) -> None:
+    X = np.ones((40, length), np.float32)
+    X[:10] = 0  # empty rows have no length
+    Y = np.arange(40) % 20
+    model = XRLinear(max_leaf=3, branching=3, n_jobs=1).fit(X, Y)
+    assert model.negative_cost_ == pytest.approx(cost) and model.chosen() == {"negative_cost": model.negative_cost_}
+    given = XRLinear(max_leaf=3, branching=3, negative_cost=cost, n_jobs=1).fit(X, Y)
+    assert given.chosen() == {}
+    for own, other in zip(model.layers_, given.layers_, strict=True):
+        assert own.values.tobytes() == other.values.tobytes()
+    assert XRLinear(max_leaf=3, branching=3, negatives="tfn", n_jobs=1).fit(X, Y).negative_cost_ == 1
+
+
 def test_presets() -> None:
-    assert XRLinear.preset("fast").get_params() == XRLinear().get_params()
-    assert XRLinear.preset("accurate", n_trees=5, seed=1).get_params() == XRLinear(
-        negatives="paper", combine="damped", n_trees=5, seed=1
-    ).get_params()
+    assert XRLinear.preset("balanced").get_params() == XRLinear().get_params()
+    assert XRLinear.preset("accurate", n_trees=5, seed=1).get_params() == XRLinear(n_trees=5, seed=1).get_params()
     with pytest.raises(ParameterError, match=r"'name' parameter of XRLinear\.preset must be one of 'fast', 'balanced'"):
         XRLinear.preset("best")

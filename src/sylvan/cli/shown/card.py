@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,11 +66,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of one object: name, value, and whether it differs from the default."""
+    """The parameters of one object: name, value, and whether it differs from the default; what "auto" became."""
 
     path: str
     owner: str
     values: tuple[tuple[str, Any, bool], ...]
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,10 @@ class Card:
             },
             "changed": {
                 each.path or each.owner: [name for name, _, changed in each.values if changed]
+                for each in self.parameters
+            },
+            "chosen": {
+                each.path or each.owner: {name: _plain(value) for name, value in each.chosen.items()}
                 for each in self.parameters
             },
             "trees": [
@@ -265,7 +270,7 @@ def _parameters(model: Any, path: str) -> Iterator[Parameters]:
             if not isinstance(value, Parameterized) and not _holds_objects(value)
         )
         if values:
-            yield Parameters(at, type(owner).__name__, values)
+            yield Parameters(at, type(owner).__name__, values, owner.chosen())
 
 
 def _holds_objects(value: Any) -> bool:

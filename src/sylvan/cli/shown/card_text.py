@@ -34,7 +34,7 @@ def _lines(card: Card) -> Iterator[str]:
     for each in card.parameters:
         yield f"\nParameters of {_called(each)} (* not the default)"
         for name, value, changed in each.values:
-            yield f"  {'*' if changed else ' '} {name} = {value!r}"
+            yield f"  {'*' if changed else ' '} {name} = {value!r}{_chosen(each, name)}"
     for tree in card.trees:
         yield f"\n{f'{tree.path}: ' if tree.path else ''}{tree.words}"
         yield from (f"  {line}" for line in _table(_layer_rows(tree)))
@@ -59,6 +59,12 @@ def _compressed(compressed: dict[str, Any]) -> str:
     most = f", to {size_words(compressed['max_size'])} at most" if compressed.get("max_size") else ""
     types = " and ".join(compressed["weight_dtypes"])
     return f"Compressed from {size_words(compressed['bytes_before'])}{most}; weights are {types}."
+
+
+def _chosen(each: Parameters, name: str) -> str:
+    """What the data made of "auto"."""
+    value = each.chosen.get(name)
+    return "" if value is None else f" ({value:.3g})"
 
 
 def _called(each: Parameters) -> str:
@@ -126,7 +132,10 @@ def _markdown(card: Card) -> Iterator[str]:
         yield "\n## Parameters\n\nThose that are not the default are in bold."
     for each in card.parameters:
         yield f"\n### {_escaped(_called(each))}\n"
-        rows = [[f"**{name}**" if changed else name, _escaped(repr(value))] for name, value, changed in each.values]
+        rows = [
+            [f"**{name}**" if changed else name, _escaped(f"{value!r}{_chosen(each, name)}")]
+            for name, value, changed in each.values
+        ]
         yield from _grid([["parameter", "value"], *rows])
     for tree in card.trees:
         yield f"\n## {_escaped(f'Tree {tree.path}'.strip())}\n\n{_escaped(tree.words)}\n"

@@ -26,20 +26,22 @@ PARTS: Mapping[str, type[Parameterized]] = MappingProxyType({
 })  # fmt: skip
 # By preset: the encoder, the length of its vectors, and of each part the parameters that aren't at their default. What
 # is said of one kind of encoder alone stands under the kind's name.
+_AS_THEY_ARE = {"scaling": "none", "negative_cost": 1.0, "man_threshold": 0.0}  # features, and negatives
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
         "encoder": "bag", "new_bag": {"dim": 64, "n_buckets": 1 << 14}, "dense_scale": 1.0,
-        "vectorizer": {}, "matcher": {"epochs": 5.0}, "ranker": {"scaling": "none"},
+        "vectorizer": {}, "matcher": {"epochs": 5.0},
+        "ranker": {"negatives": "tfn", "combine": "l3_hinge", **_AS_THEY_ARE},
     },
     "base": {
         "encoder": "sentence-transformers/all-MiniLM-L6-v2", "dense_scale": 0.75,
         "vectorizer": {"sublinear_tf": True}, "matcher": {},
-        "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, "scaling": "none"},
+        "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, **_AS_THEY_ARE},
     },
     "paper": {
         "encoder": "bert-base-uncased", "dense_scale": 1.0,
         "vectorizer": {}, "matcher": {"epochs": 4.0},
-        "ranker": {"negatives": "paper", "combine": "paper", "n_trees": 3, "scaling": "none"},
+        "ranker": {"negatives": "paper", "combine": "paper", "n_trees": 3, **_AS_THEY_ARE},
         "network": {"pooling": "cls", "learning_rate": 5e-5}, "sentence": {"learning_rate": 5e-5},
     },
 })  # fmt: skip

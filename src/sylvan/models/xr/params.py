@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar
 
+import numpy as np
+
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
@@ -35,12 +37,17 @@ PAIRS = {
     "negatives": {"paper": ("tfn", "tfn+man")},
     "combine": {"paper": ("l3_hinge", "ranker"), "damped": ("l3_hinge", "l3_hinge:0.35")},
 }
+# "damped" after teacher forcing: its rankers know less of what lies above them.
+DAMPED_TFN = "l3_hinge:0.65"
 # Parameters that go together, by what they cost; benchmarks/linear/defaults.py measures them.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    "fast": {},
-    "balanced": {"negatives": "paper", "combine": "damped"},
-    "accurate": {"negatives": "paper", "combine": "damped", "n_trees": 3},
+    "fast": {"negatives": "tfn"},
+    "balanced": {},
+    "accurate": {"n_trees": 3},
 })  # fmt: skip
+# Features a row from which on negatives count as much as positives, and what they count for in the shortest rows. The
+# shorter a row, the more of its labels it doesn't say: a search brings rows that lack a label by chance.
+FULL_ROW, LEAST_NEGATIVE_COST = 30, 0.3
 
 
 @parameterized
@@ -50,11 +57,12 @@ class XRParameters(Compressible):
     branching: Annotated[int, Range(2)] = 16
     max_leaf: Annotated[int, Range(1)] = 100
     beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
-    negatives: Annotated[str | list[str], PerLayer((*NEGATIVES, "paper"))] = "tfn"
+    negatives: Annotated[str | list[str], PerLayer((*NEGATIVES, "paper"))] = "paper"
+    man_threshold: Annotated[float, Range(0, 1)] = 0.005
     loss: Annotated[str, Choice(tuple(LOSSES))] = LinearOptions.loss
     cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.cost
     positive_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.positive_cost
-    negative_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.negative_cost
+    negative_cost: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
     bias: Annotated[float, Range(0)] = LinearOptions.bias
     normalize: bool = False
     scaling: Annotated[str, Choice(("auto", "none"))] = "auto"
@@ -63,7 +71,7 @@ class XRParameters(Compressible):
     threshold: Annotated[float, Range(0)] = LinearOptions.threshold
     max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
     weight_dtype: Annotated[str, Choice(WEIGHT_DTYPES)] = "uint8"
-    combine: Annotated[str | list[str], matching.Combine()] = "l3_hinge"
+    combine: Annotated[str | list[str], matching.Combine()] = "damped"
     embedding: Annotated[str, Choice(EMBEDDINGS)] = "pifa"
     clustering: Annotated[str, Choice(("spherical", "kmeans", "random"))] = "spherical"
     overlap: Annotated[int, Range(1)] = 1
@@ -85,9 +93,8 @@ class XRParameters(Compressible):
         Parameters
         ----------
         name : {"fast", "balanced", "accurate"}
-            ``"fast"`` is the defaults. ``"balanced"`` also trains the last layer on the rows that the search takes for
-            its clusters, and damps the scores above it: it ranks better, most of all long texts with several labels,
-            for two to four times the training. ``"accurate"`` is three of these trees.
+            ``"balanced"`` is the defaults. ``"fast"`` trains by teacher forcing alone: for less time, it ranks a little
+            worse, most of all long texts with several labels. ``"accurate"`` is three trees instead of one.
         **parameters
             Parameters of the class, which go before the preset's.
 
@@ -100,19 +107,30 @@ class XRParameters(Compressible):
         --------
         >>> from sylvan import XRLinear
         >>> XRLinear.preset("accurate", beam=20)
-        XRLinear(beam=20, negatives='paper', combine='damped', n_trees=3)
+        XRLinear(beam=20, n_trees=3)
         """
         check_value("name", name, Choice(tuple(PRESETS)), f"{cls.__name__}.preset")
         return cls(**{**PRESETS[name], **parameters})
 
-    def tree_training(self, depth: int, seed: int, length: float = 1.0) -> TreeTraining:
-        """How the rankers of one tree are trained on rows of about this length."""
-        names = [field.name for field in dataclasses.fields(LinearOptions) if field.name != "seed"]
-        linear = LinearOptions(**{name: getattr(self, name) for name in names}, seed=seed)
+    def tree_training(self, depth: int, seed: int, features: Csr, length: float = 1.0) -> TreeTraining:
+        """How the rankers of one tree are trained on these rows of about this length."""
+        names = {field.name for field in dataclasses.fields(LinearOptions)} - {"seed", "negative_cost"}
+        given, negative_cost = {name: getattr(self, name) for name in names}, self.cost_of_negatives(features, depth)
+        linear = LinearOptions(**given, negative_cost=negative_cost, seed=seed)
         return TreeTraining(
             self.per_layer("negatives", depth), self.per_layer("combine", depth), self.beam,
-            linear.for_rows_of(length), self.weight_dtype,
+            linear.for_rows_of(length), self.weight_dtype, self.man_threshold,
         )  # fmt: skip
+
+    def cost_of_negatives(self, features: Csr, depth: int) -> float:
+        """``negative_cost``, or what "auto" makes of the rows: the usual number of features of one, in thirtieths."""
+        if isinstance(self.negative_cost, float | int):
+            return float(self.negative_cost)
+        entries = np.diff(features.indptr)
+        entries = entries[entries > 0]
+        if not entries.size or self.per_layer("negatives", depth)[-1] == "tfn":
+            return 1.0
+        return float(np.clip(np.median(entries) / FULL_ROW, LEAST_NEGATIVE_COST, 1.0))
 
     def per_layer(self, name: str, depth: int) -> list[str]:
         """A parameter that is one word or one a layer, as one a layer."""
@@ -127,7 +145,10 @@ class XRParameters(Compressible):
             raise ParameterError(
                 f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
             )
+        damped = words[-1] == "damped"
         words = [pairs.get(word, (word, word))[t == depth - 1] for t, word in enumerate(words)]
+        if damped and self.per_layer("negatives", depth)[-1] == "tfn":
+            words[-1] = DAMPED_TFN
         if name == "combine" and len(set(words)) > 1:
             matching.hinge_power(words)
         return words

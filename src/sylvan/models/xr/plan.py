@@ -100,7 +100,7 @@ class _Samples:
 
     def estimate(self, whole: TrainingSize) -> tuple[RankerEstimate, float]:
         """Train on ever more of the rows until they are enough: the estimate for all, and seconds of making a tree."""
-        training = self._model.tree_training(len(self._sizes), self._model.seeds()[0])
+        training = self._model.tree_training(len(self._sizes), self._model.seeds()[0], self._features)
         rows = self._drawn()
         labelled = np.diff(self._labels.indptr)
         if not labelled[rows].any():
@@ -142,7 +142,7 @@ class _Samples:
         tree = self.tree or model.build_trees(features, labels, Runner(), **self._about)[0]
         took = time.thread_time() - start
         model.negatives, model.combine = (_layers_for(value, tree.depth) for value in (model.negatives, model.combine))
-        training = model.tree_training(tree.depth, model.seeds()[0], scale.length)
+        training = model.tree_training(tree.depth, model.seeds()[0], features, scale.length)
         weight = None if self._weight is None else self._weight[rows]
         ranker = estimate_ranker(features, labels, tree, training, weight, resolve_jobs(model.n_jobs))
         return _Sample(TrainingSize.of(features, labels), ranker, took)

@@ -60,14 +60,19 @@ class XRLinear(XRParameters):
         the tree has one layer: plain one-versus-rest.
     beam : int, default 10
         Nodes followed per layer when ranking (and for ``"man"`` negatives).
-    negatives : {"tfn", "man", "tfn+man", "paper"} or list of them, default "tfn"
+    negatives : {"tfn", "man", "tfn+man", "paper"} or list of them, default "paper"
         Which rows a cluster is trained on: rows with a label in it (teacher forcing), rows whose beam search reached it
         (matcher-aware), or both; one for all layers, or a list with one per layer. ``"paper"`` takes both in the last
-        layer and ``"tfn"`` above. It is slower to train, and better if rows have several frequent labels. The default
-        is the fastest (docs/results.md has the figures).
+        layer and ``"tfn"`` above. ``"tfn"`` for all layers is the fastest (docs/results.md has the figures).
+    man_threshold : float in [0, 1], default 0.005
+        Of the clusters that a row's beam search reached, those count whose score is at least this share of the best.
     loss : {"squared_hinge", "hinge", "logistic"}, default "squared_hinge"
-    cost, positive_cost, negative_cost : float, default 1.0
-        Weight of the losses against half the squared norm of the weights, and of the positive and negative losses.
+    cost, positive_cost : float, default 1.0
+        Weight of the losses against half the squared norm of the weights, and of the positive losses.
+    negative_cost : float or "auto", default "auto"
+        Weight of the negative losses. ``"auto"`` is 1 with teacher forcing alone. Where a search brings negatives, it
+        follows the usual number of features of a row: a thirtieth of it, between 0.3 and 1. The shorter a row, the more
+        of its labels aren't said in it, and the less a missing label is worth.
     bias : float, default 1.0
         Value of a constant feature; 0 for none.
     normalize : bool, default False
@@ -89,11 +94,12 @@ class XRLinear(XRParameters):
         How weights are stored; ``"uint8"`` rounds to the nearest of 128 magnitudes in a geometric series, ``"uint4"``
         to the nearest of 16 weights of each cluster: a model 0.6 to 0.7 times as large, which ranks more slowly.
     combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper", "damped"} or list, \
-            default "l3_hinge"
+            default "damped"
         How a node's score s is combined with those above it: product with exp(-max(0, 1 - s)^3) (Eq. 13; or with other
         powers), the node's own score alone (Eq. 12), or product with its sigmoid. ``"l3_hinge:0.25"`` raises the scores
         above to the power of 0.25 first. ``"paper"`` uses Eq. 13 in all layers except the last, and Eq. 12 there;
-        ``"damped"`` is ``"l3_hinge"`` above the last layer and ``"l3_hinge:0.35"`` there. A ranker's own score isn't
+        ``"damped"`` is ``"l3_hinge"`` above the last layer and ``"l3_hinge:0.35"`` there, or ``"l3_hinge:0.65"`` where
+        that was trained by teacher forcing alone. A ranker's own score isn't
         bounded. Where a score in [0, 1] is needed, for means over trees or models and for :meth:`predict_proba`, Eq. 13
         is applied, or the sigmoid with the logistic loss.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
@@ -130,6 +136,8 @@ class XRLinear(XRParameters):
         Training rows of each label, for propensities.
     feature_factors_ : ndarray of float32, shape (n_features_,), or None
         What ``scaling`` multiplies the columns by, in training and in ranking.
+    negative_cost_ : float
+        What ``negative_cost`` was in the training.
 
     Notes
     -----
@@ -153,6 +161,7 @@ class XRLinear(XRParameters):
 
     rankers_: list[TreeRanker]
     feature_factors_: npt.NDArray[np.float32] | None = None
+    negative_cost_: float = 1.0
 
     def fit(
         self,
@@ -226,7 +235,7 @@ class XRLinear(XRParameters):
                 self._refuse_beyond_memory(features, labels, trees, weight, about_labels)
             results = [
                 train_rankers(
-                    features, labels, tree, self.tree_training(tree.depth, seed, scale.length), weight, folds,
+                    features, labels, tree, self.tree_training(tree.depth, seed, features, scale.length), weight, folds,
                     runner=run.within(f"tree{at}"), known=layers,
                 )
                 for at, (tree, seed) in enumerate(zip(trees, self.seeds(), strict=True))
@@ -237,6 +246,7 @@ class XRLinear(XRParameters):
                 fold_models = [copy.copy(self)._fitted(each, features, labels, None) for each in without]
                 calibrator = calibrated(self.calibration, fold_models, folds, features, labels, weight)
         self._keep_names(X, vocabulary)
+        self.negative_cost_ = self.cost_of_negatives(features, trees[0].depth)
         return self._fitted(rankers, features, labels, calibrator, scale)
 
     def index(
@@ -440,11 +450,12 @@ class XRLinear(XRParameters):
             arrays["feature_factors"] = self.feature_factors_
         if self.calibrator_ is not None:
             parts["calibrator"] = self.calibrator_.to_state()
-        return meta | {"n_trees": len(self.rankers_)}, arrays, parts
+        return meta | {"n_trees": len(self.rankers_), "negative_cost_": self.negative_cost_}, arrays, parts
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
         n_trees = store.need_int(state, "n_trees", 1, 1000)
+        self.negative_cost_ = store.need_float(state, "negative_cost_", 0)
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
         self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
         if "feature_factors" in state.arrays:
