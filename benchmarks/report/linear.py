@@ -81,6 +81,10 @@ ABLATION_PAPER = {
         (1, 32): "66.60/47.67/37.19",
     },
 }  # fmt: skip
+VECTORIZERS = (
+    "By `python -m benchmarks.linear.vectorizers`, from raw texts on one thread, with the `balanced` preset: 20,000 "
+    "training rows, of whose texts only the first words are read, and up to 6,000 test rows."
+)
 ABLATION_RANDOM = {"Eurlex-4K": "79.3/67.1/55.9"}
 ABLATION = (
     "By `python -m benchmarks.linear.ablation`, as in section 6.4 of PECOS: P@1/3/5 by the number of trees T and the "
@@ -142,6 +146,18 @@ def compression_table(record: Record) -> list[str]:
         "batch, CPU-ms a row | one query p50, µs |"
     )
     return markdown.table(head, rows)
+
+
+def vectorizers_table(record: Record) -> list[str]:
+    """What ``vectorizers.py`` measured."""
+    rows = []
+    for run in record["runs"]:
+        length = "all" if run["words"] is None else f"first {run['words']}"
+        n_words = {(1, 1): "words", (1, 2): "words, pairs"}[tuple(run["ngrams"])]
+        name = f"**{run['settings']}** ({n_words})" if run["settings"] == "the default" else run["settings"]
+        costs = [f"{run['train_cpu_s']:.2f}", f"{run['model_mb']:.1f}"]
+        rows.append([length, name, *costs, markdown.at(run, "P"), markdown.at(run, "PSP")])
+    return markdown.table("| words of a text | counted | training, CPU-s | model, MB | P@1/3/5 | PSP@1/3/5 |", rows)
 
 
 def constraints_table(record: Record) -> list[str]:
@@ -278,6 +294,7 @@ def calibration_tables(record: Record) -> list[str]:
 BY_SET = {  # the sections with tables for each set: title, words, tables
     "defaults": ("Which defaults", "On one thread; all other parameters have their defaults.", defaults_table),
     "compression": ("Smaller models", COMPRESSION, compression_table),
+    "vectorizers": ("Vectorisers", VECTORIZERS, vectorizers_table),
     "constraints": ("Constraints", CONSTRAINTS, constraints_table),
     "importers": ("Imported models", IMPORTERS, importers_table),
     "memory": ("Memory limits and resuming", MEMORY, memory_table),

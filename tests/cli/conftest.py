@@ -48,7 +48,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
         data.save_npz(folder / f"Y.{part}.npz", Y)
         data.save_npy(folder / f"X.{part}.npy", X.toarray())
     text_model, matrix_model = str(folder / "text-model"), str(folder / "matrix-model")
-    assert main(["train", "xr-linear", str(folder / "train.jsonl"), "--model", text_model, "-q"]) == 0
+    words = ["--ngrams", "1,1", "-q"]  # as in the matrices
+    assert main(["train", "xr-linear", str(folder / "train.jsonl"), "--model", text_model, *words]) == 0
     assert main(["train", "xr-linear", str(folder / "train.xmc"), "--model", matrix_model, "-q"]) == 0
     return Files(folder, text_model, matrix_model)
 

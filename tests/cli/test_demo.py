@@ -13,7 +13,7 @@ import pytest
 from processes import SOURCE, start
 
 import sylvan
-from sylvan import TextModel, TfidfVectorizer, XRLinear, data
+from sylvan import TextModel, data
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_it_is_good(demo: tuple[Path, str, float]) -> None:
 
 def test_its_phases_are_those_of_fit(demo: tuple[Path, str, float]) -> None:
     train, test = data.load_sample()
-    model = TextModel(TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True), XRLinear()).fit(train.texts, train.labels)
+    model = TextModel().fit(train.texts, train.labels)
     mine, other = (one.rank(test.texts, k=3) for one in (model, sylvan.load(demo[0] / "sylvan-demo")))
     assert mine.names == other.names
 

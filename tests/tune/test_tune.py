@@ -145,7 +145,7 @@ def test_a_size_is_held_by_the_final_model(tmp_path: Path) -> None:
     sample = sylvan.data.load_sample().train
     rows = sample.texts[:800], sample.labels[:800]
     default = tuned(rows, max_trials=1).best
-    limit = int(0.75 * (default.n_bytes or 0))
+    limit = int(0.5 * (default.n_bytes or 0))
     small = tuned(rows, max_size=limit, max_trials=16)
     assert small.pruned_to == limit
     assert f"# sylvan compress DIR --output SMALL_DIR --max-size {limit}" in small.to_toml()

@@ -158,9 +158,9 @@ def commented(
 
     Parameters of the model's parts that weren't set are remarks: another preset may have others than those shown.
     """
-    from sylvan.text import TfidfVectorizer
+    from sylvan.models.text import usual_vectorizer
 
-    whole, vectorizer = made(owner, parameters), TfidfVectorizer(**text)
+    whole, vectorizer = made(owner, parameters), usual_vectorizer(**text)
     if part_class(owner, "vectorizer") is not None:
         vectorizer = whole.part("vectorizer").set_params(**text)
     lines = [

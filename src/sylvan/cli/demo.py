@@ -75,13 +75,12 @@ def _demo(session: Session, folder: str, seed: int, threads: int | None) -> None
 def _train(train: Any, seed: int, threads: int | None) -> Any:
     """The three phases one by one, as ``TextModel(...).fit(texts, labels)`` runs them."""
     from sylvan import data, indexing
-    from sylvan.models.text import TextModel
+    from sylvan.models.text import TextModel, usual_vectorizer
     from sylvan.models.xr.xr_linear import XRLinear
-    from sylvan.text import TfidfVectorizer
 
     model = XRLinear(n_jobs=threads, seed=seed)
     with _phase("Turning titles and authors into features") as result:
-        vectorizer = TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True, n_jobs=threads)
+        vectorizer = usual_vectorizer(n_jobs=threads)
         X = vectorizer.fit_transform(train.texts)
         names = data.Vocabulary.from_labels(train.labels)
         Y = names.encode(train.labels)
@@ -132,4 +131,4 @@ def _show_commands(folder: str) -> None:
     click.echo("\nWhat to try next:")
     click.echo(f'  echo "Whale hunting in the south seas" | sylvan predict {model} -k 3')
     click.echo(f"  sylvan evaluate {model} {test} -k 1,3,5,10")
-    click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --ngrams 1,2 --set beam=20")
+    click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --set beam=20")

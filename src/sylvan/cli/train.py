@@ -152,7 +152,8 @@ _text_options = together(
     click.option("--max-df", metavar="DF", help="Ignore terms in more texts than this."),
     click.option("--min-df", metavar="DF", help="Ignore terms in fewer texts than this."),
     click.option("--analyzer", metavar="NAME", help="What is counted: word, char or char_wb n-grams."),
-    click.option("--ngrams", metavar="LOW,HIGH", help="Lengths of n-grams, such as 1,2."),
+    click.option("--ngrams", metavar="LOW,HIGH",
+                 help="Lengths of n-grams, such as 1,2; auto (the default) is words, and pairs where texts are short."),
 )  # fmt: skip
 
 
@@ -227,8 +228,8 @@ def _help(name: str) -> str:
 
 
 def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
+    from sylvan.models.text import usual_vectorizer
     from sylvan.parallel import quiet, resolve_jobs
-    from sylvan.text import TfidfVectorizer
 
     owner = _class_of(name)
     parameters, text = _settings(ctx, owner, given)
@@ -240,7 +241,7 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
         if parameter.name in needed and given[parameter.name] is None:
             raise click.MissingParameter(ctx=ctx, param=parameter)
     model = made(owner, parameters)
-    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **text})
+    vectorizer = usual_vectorizer(**{"n_jobs": given["threads"], **text})
     if model.takes_texts:
         model.set_params(**{f"vectorizer__{name}": value for name, value in text.items()})
     model.check_params()
@@ -324,7 +325,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.cli.io.inputs import TextInput, open_input
     from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
-    from sylvan.models.text import need_plan
+    from sylvan.models.text import TextModel, need_plan
     from sylvan.store import check_target
 
     source = open_input(given["train"], given, part="trn")
@@ -336,8 +337,6 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         checkpoint, work = working(session, model, given)
         options |= work
     if isinstance(source, TextInput):
-        from sylvan.models.text import TextModel
-
         if not model.takes_texts:
             model = TextModel(vectorizer, model)
         elif not given["quiet"]:
@@ -362,6 +361,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     if not _writes():
         return
     if not given["quiet"]:
+        if isinstance(model, TextModel) and model.vectorizer.ngrams == "auto":
+            click.echo(model.vectorizer.choice())
         click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
         _show_chosen(model)
     model.save(given["folder"])

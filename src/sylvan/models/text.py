@@ -32,7 +32,12 @@ from sylvan.text import TfidfVectorizer
 from sylvan.text.estimate import estimate_texts
 from sylvan.validate import Csr
 
-__all__ = ["NamedTopK", "TextModel", "need_plan"]
+__all__ = ["NamedTopK", "TextModel", "need_plan", "usual_vectorizer"]
+
+
+def usual_vectorizer(**params: Any) -> TfidfVectorizer:
+    """The vectoriser that texts have by default."""
+    return TfidfVectorizer(**{"ngrams": "auto", **params})
 
 
 @parameterized
@@ -42,7 +47,8 @@ class TextModel(TextEstimator, Compressible):
     Parameters
     ----------
     vectorizer : TfidfVectorizer, optional
-        Turns texts into sparse features; a ``TfidfVectorizer()`` by default.
+        Turns texts into sparse features; a ``TfidfVectorizer(ngrams="auto")`` by default, which counts words, and
+        pairs of words where texts are short.
     model : Estimator, optional
         Any model of matrices; an ``XRLinear()`` by default.
 
@@ -73,7 +79,7 @@ class TextModel(TextEstimator, Compressible):
     kind = "text-model"
     not_saved = ("vectorizer", "model")
 
-    vectorizer: TfidfVectorizer = fresh(TfidfVectorizer)
+    vectorizer: TfidfVectorizer = fresh(usual_vectorizer)
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(XRLinear)
 
     def inner(self) -> Estimator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ class TermCounter:
         self.n_documents += len(texts)
 
     def finish(
-        self, *, min_df: float, max_df: float, max_features: int | None
+        self, *, min_df: float, max_df: float, max_features: int | None, phrase_min_df: int = 1
     ) -> tuple[Terms, npt.NDArray[np.int64], list[Rows]]:
         """The vocabulary, its document frequencies, and each document's counts.
 
@@ -134,10 +134,17 @@ class TermCounter:
         frequencies = merged.document_frequencies()
         ids = _frequent(frequencies, self.n_documents, min_df, max_df)
         merged.sort(ids)
+        if phrase_min_df > 1:
+            ids = ids[(frequencies[ids] >= phrase_min_df) | ~_terms(merged, ids).phrases()]
+            if not len(ids):
+                raise DataError(
+                    f"After pruning no terms remain: none of several words is in {phrase_min_df} documents. Lower "
+                    "phrase_min_df or min_df."
+                )
         if max_features is not None and len(ids) > max_features:
             ids = ids[_most_used(_totals(rows, maps, len(merged))[ids], max_features)]
-        data, offsets = merged.copy(ids)
-        terms = Terms(data, offsets, kernels.tfidf_slots(data, offsets))
+        terms = _terms(merged, ids)
+        terms = replace(terms, slots=kernels.tfidf_slots(terms.data, terms.offsets))
         column_of = np.full(len(merged), -1, dtype=np.int32)
         column_of[ids] = np.arange(len(ids), dtype=np.int32)
         columns = [column_of, *(column_of[one] for one in maps[1:])]
@@ -147,6 +154,11 @@ class TermCounter:
 
         map_parallel(keep, rows, self._n_jobs)
         return terms, frequencies[ids].astype(np.int64), rows
+
+
+def _terms(table: kernels.TfidfTerms, ids: npt.NDArray[np.int32]) -> Terms:
+    """Some terms of a table, without the means to find them."""
+    return Terms(*table.copy(ids), np.zeros(0, np.uint64))
 
 
 def _merge(tables: list[kernels.TfidfTerms]) -> list[npt.NDArray[np.int32]]:

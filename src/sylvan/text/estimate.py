@@ -12,7 +12,6 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +68,7 @@ def estimate_texts(vectorizer: TfidfVectorizer, texts: Sequence[str]) -> TextEst
         As ``fit_transform``.
     """
     documents = as_documents(texts)
+    vectorizer = vectorizer.resolved(documents)
     lengths = np.asarray(kernels.tfidf_text_lengths(documents), np.int64) if documents else np.zeros(0, np.int64)
     drawn = np.random.default_rng(0).permutation(len(documents))[:MOST_TEXTS]
     drawn = drawn[: max(1, int(np.searchsorted(np.cumsum(lengths[drawn]), MOST_CHARACTERS, side="right")))]
@@ -86,6 +86,8 @@ def _for_sample(vectorizer: TfidfVectorizer, share: float) -> TfidfVectorizer:
     small = copy.copy(vectorizer)
     if share < 1:
         small.min_df, small.max_df = (_scaled(df, share) for df in (vectorizer.min_df, vectorizer.max_df))
+        if vectorizer.phrase_min_df is not None:
+            small.phrase_min_df = int(_scaled(vectorizer.phrase_min_df, share))
     return small
 
 
@@ -105,8 +107,19 @@ def _estimate(
     n_terms, n_entries, n_counted = n_seen, entries, entries
     if len(rows) < len(documents):
         n_counted = round(entries * ratio)
-        read = [_read(features, np.searchsorted(rows, drawn[: len(drawn) // part])) for part in (16, 4)]
-        n_terms, n_entries = _all_terms(vectorizer, [*read, (n_seen, entries)], n_counted)
+        parts = [np.searchsorted(rows, drawn[: len(drawn) // part]) for part in (16, 4)]
+        phrases = small.phrases()
+        several = int(phrases[features.indices].sum())
+        n_terms, n_entries = 0, 0
+        for one, values, min_df in (
+            (~phrases, entries - several, vectorizer.min_df),
+            (phrases, several, _higher(vectorizer.min_df, vectorizer.phrase_min_df)),
+        ):
+            if values:
+                read = [*(_read(features, part, one) for part in parts), (int(one.sum()), values)]
+                terms, left = _all_terms(min_df, read, values * ratio)
+                n_terms, n_entries = n_terms + terms, n_entries + left
+        n_terms = min(n_terms, vectorizer.max_features or n_terms)
     fitted = small.to_state()
     letters = fitted.arrays["term_bytes"].nbytes / n_seen
     slots = 8 << max(0, math.ceil(math.log2(n_terms / 6)))  # three of four are full
@@ -118,18 +131,24 @@ def _estimate(
     )  # fmt: skip
 
 
-def _read(features: Csr, rows: npt.NDArray[np.int64]) -> tuple[int, int]:
-    """Different terms and values of some of the rows."""
+def _higher(min_df: float, phrase_min_df: int | None) -> float:
+    """The limit for terms of several words; a share of the texts stays one."""
+    return max(min_df, phrase_min_df or 1) if isinstance(min_df, numbers.Integral) else min_df
+
+
+def _read(features: Csr, rows: npt.NDArray[np.int64], which: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Different terms and values of some of the rows, of ``which`` terms."""
     parts = [features.indices[features.indptr[row] : features.indptr[row + 1]] for row in rows]
     terms = np.concatenate([*parts, np.zeros(0, np.int32)])
+    terms = terms[which[terms]]
     return len(np.unique(terms)), len(terms)
 
 
-def _all_terms(vectorizer: Any, read: Sequence[tuple[int, int]], n_counted: int) -> tuple[int, int]:
+def _all_terms(min_df: float, read: Sequence[tuple[int, int]], n_counted: float) -> tuple[int, int]:
     """Terms and values of all texts, by the (terms, values) of the sample and, before it, of ever larger parts."""
     n_seen, n_values = read[-1]
     further, mean, power = math.log(n_counted / n_values), HEAPS, HEAPS
-    if not isinstance(vectorizer.min_df, numbers.Integral):
+    if not isinstance(min_df, numbers.Integral):
         mean = power = 0.0  # terms in a share of the texts are all in the sample
     elif all(0 < one[0] < two[0] for one, two in itertools.pairwise(read)):
         # The power falls slowly, by as much as it did within the sample.
@@ -141,11 +160,9 @@ def _all_terms(vectorizer: Any, read: Sequence[tuple[int, int]], n_counted: int)
         )
     n_terms = n_seen * math.exp(mean * further)
     rare, n_entries, share = 0.0, float(n_counted), power  # the share of terms in one text, then in two, and so on
-    for times in range(1, int(min(vectorizer.min_df, 1_000)) if power else 1):
+    for times in range(1, int(min(min_df, 1_000)) if power else 1):
         rare += share
         n_entries -= share * n_terms * times
         share *= (times - power) / (times + 1)
     n_terms *= 1 - min(rare, 0.99)
-    if vectorizer.max_features is not None:
-        n_terms = min(n_terms, vectorizer.max_features)
     return max(1, round(n_terms)), max(1, round(n_entries))

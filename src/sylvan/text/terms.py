@@ -43,6 +43,12 @@ class Terms:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def phrases(self) -> npt.NDArray[np.bool_]:
+        """Which of the terms have several words, between which there is a space."""
+        result = np.zeros(len(self), dtype=bool)
+        result[np.searchsorted(self.offsets, np.flatnonzero(self.data[: self.offsets[-1]] == 32), "right") - 1] = True
+        return result
+
     def decode(self) -> list[str]:
         """The terms as strings, in the order of their columns.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,13 +14,15 @@ from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Choice, Constraint, Parameterized, Range, Threads, parameterized
+from sylvan.params import Choice, Parameterized, Range, Threads, parameterized
 from sylvan.text.characters import character_table
+from sylvan.text.constraints import DocumentShare, NgramRange
 from sylvan.text.counting import Rows, Scan, TermCounter, chunks
 from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, stacked_rows
+from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
 from sylvan.text.terms import Terms
 
-__all__ = ["DocumentShare", "NgramRange", "TfidfVectorizer"]
+__all__ = ["TfidfVectorizer"]
 
 KIND = "tfidf-vectorizer"
 _ANALYZERS = ("word", "char", "char_wb")
@@ -32,50 +32,7 @@ _TRANSFORM_PARAMS = (
     "ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "n_jobs"
 )  # fmt: skip
 _NO_IDF = np.zeros(0, dtype=np.float32)
-_MAX_N = 1000
-
-
-@dataclass(frozen=True)
-class NgramRange(Constraint):
-    """The shortest and the longest n-gram: a pair of ints, the first not above the second."""
-
-    def accepts(self, value: Any) -> bool:
-        if not isinstance(value, (tuple, list)) or len(value) != 2:
-            return False
-        if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in value):
-            return False
-        return 1 <= int(value[0]) <= int(value[1]) <= _MAX_N
-
-    def describe(self) -> str:
-        return f"a pair of ints (shortest, longest) with 1 <= shortest <= longest <= {_MAX_N}"
-
-    def _parse(self, text: str) -> Any:
-        parts = text.strip("()[] ").replace("-", ",").split(",")
-        low, high = int(parts[0]), int(parts[-1])
-        if len(parts) > 2:
-            raise ValueError("not one or two ints")
-        return (low, high)
-
-
-@dataclass(frozen=True)
-class DocumentShare(Constraint):
-    """A number of documents as an int, or a share of all documents as a float."""
-
-    def accepts(self, value: Any) -> bool:
-        if isinstance(value, bool):
-            return False
-        if isinstance(value, numbers.Integral):
-            return int(value) >= 1
-        return isinstance(value, numbers.Real) and 0.0 <= float(value) <= 1.0
-
-    def describe(self) -> str:
-        return "an int in [1, inf), a number of documents, or a float in [0.0, 1.0], a share of them"
-
-    def _parse(self, text: str) -> Any:
-        try:
-            return int(text)
-        except ValueError:
-            return float(text)
+_PHRASES = ("phrase_weight", "phrase_min_df")
 
 
 @parameterized
@@ -89,13 +46,19 @@ class TfidfVectorizer(Parameterized):
 
     Parameters
     ----------
-    ngrams : (int, int), default (1, 1)
-        Shortest and longest n-gram, of words or of characters.
+    ngrams : (int, int) or "auto", default (1, 1)
+        Shortest and longest n-gram, of words or of characters. ``"auto"``: words, and where texts are short also pairs
+        of words, with ``phrase_weight=0.5`` and ``phrase_min_df=2``; short are texts of no more than 40 words (the
+        median of the first 1,000). :class:`~sylvan.TextModel` and the command line have it by default.
     analyzer : {"word", "char", "char_wb"}, default "word"
         Count words (runs of ``\\w``), characters, or characters within words, each padded with a space on
         both sides.
     min_df, max_df : int or float, default 1 and 1.0
         Minimum and maximum number of documents with a term; a float is a fraction of the documents.
+    phrase_weight : float, optional
+        What terms of several words are multiplied with; 1 by default.
+    phrase_min_df : int, optional
+        Minimum number of documents with a term of several words, beside ``min_df``; 1 by default.
     max_features : int, optional
         Keep only this many terms, the most frequent.
     sublinear_tf : bool, default False
@@ -123,10 +86,12 @@ class TfidfVectorizer(Parameterized):
     ----------
     n_terms_ : int
         Number of columns.
+    ngrams_ : (int, int)
+        Shortest and longest n-gram, those that ``"auto"`` took.
     vocabulary_ : dict of str to int
         Each term's column; built again for each call.
     idf_ : ndarray of float32, shape (n_terms,)
-        Each column's inverse document frequency.
+        Each column's inverse document frequency, times ``phrase_weight`` for terms of several words.
 
     Examples
     --------
@@ -137,10 +102,12 @@ class TfidfVectorizer(Parameterized):
     ((2, 7), ['aus', 'aus köln', 'aus turku', 'grüße', 'grüße aus', 'köln', 'turku'])
     """
 
-    ngrams: Annotated[tuple[int, int], NgramRange()] = (1, 1)
+    ngrams: Annotated[tuple[int, int] | str, NgramRange()] = (1, 1)
     analyzer: Annotated[str, Choice(_ANALYZERS)] = "word"
     min_df: Annotated[float, DocumentShare()] = 1
     max_df: Annotated[float, DocumentShare()] = 1.0
+    phrase_weight: Annotated[float | None, Range(0, open_low=True)] = None
+    phrase_min_df: Annotated[int | None, Range(1)] = None
     max_features: Annotated[int | None, Range(1)] = None
     sublinear_tf: bool = False
     smooth_idf: bool = True
@@ -236,19 +203,59 @@ class TfidfVectorizer(Parameterized):
         moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = apart,
     ) -> list[Rows]:
         self.check_params()
+        self._check_together()
+        phrases, documents = self._phrases(map(as_documents, blocks))
         counter = TermCounter(
-            self._scan(), keep_rows or self.max_features is not None, resolve_jobs(self.n_jobs), moved
+            self._scan(phrases.ngrams), keep_rows or self.max_features is not None, resolve_jobs(self.n_jobs), moved
         )
-        for block in blocks:
-            counter.add(as_documents(block))
+        for block in documents:
+            counter.add(block)
         if not counter.n_documents:
             raise DataError("texts has no documents to learn a vocabulary from.")
         terms, n_with_term, rows = counter.finish(
-            min_df=self.min_df, max_df=self.max_df, max_features=self.max_features
+            min_df=self.min_df, max_df=self.max_df, max_features=self.max_features, phrase_min_df=phrases.min_df
         )
-        self._idf = self._idf_of(n_with_term, counter.n_documents) if self.use_idf else None
-        self._terms = terms
+        idf = self._idf_of(n_with_term, counter.n_documents) if self.use_idf else None
+        if phrases.weight != 1:
+            weights = np.where(terms.phrases(), np.float32(phrases.weight), np.float32(1))
+            idf = weights if idf is None else idf * weights
+        self._idf, self._terms, self._chosen = idf, terms, phrases
         return rows
+
+    def _phrases(self, blocks: Iterable[tuple[str, ...]]) -> tuple[Phrases, Iterable[tuple[str, ...]]]:
+        """What is counted beside words, and the documents, by which ``"auto"`` is chosen."""
+        chosen = WORDS if isinstance(self.ngrams, str) else Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
+        if isinstance(self.ngrams, str) and self.analyzer == "word":
+            chosen, blocks = chosen_phrases(blocks, self._scan((1, 1)))
+        if self.phrase_weight is not None:
+            chosen = chosen._replace(weight=float(self.phrase_weight))
+        if self.phrase_min_df is not None:
+            chosen = chosen._replace(min_df=int(self.phrase_min_df))
+        return chosen, blocks
+
+    def resolved(self, texts: Iterable[str]) -> TfidfVectorizer:
+        """One that isn't fitted, with what ``ngrams="auto"`` is for these texts in its place.
+
+        Examples
+        --------
+        >>> from sylvan.text import TfidfVectorizer
+        >>> TfidfVectorizer(ngrams="auto").resolved(["whales at sea", "bread and cakes"])
+        TfidfVectorizer(ngrams=(1, 2), phrase_weight=0.5, phrase_min_df=2)
+        """
+        self.check_params()
+        params = self.get_params()
+        if isinstance(self.ngrams, str):
+            params |= _named(self._phrases([as_documents(texts)])[0])
+        return type(self)(**params)
+
+    def _check_together(self) -> None:
+        """Refuse parameters that contradict each other before any text is read."""
+        for name in ("phrase_weight", "phrase_min_df"):
+            if getattr(self, name) is not None and self.analyzer != "word":
+                raise ParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} is for analyzer='word', whose terms may have "
+                    f"several words, not for {self.analyzer!r}. Got {getattr(self, name)!r}."
+                )
 
     def _idf_of(self, n_with_term: npt.NDArray[np.int64], n_documents: int) -> npt.NDArray[np.float32]:
         more = int(self.smooth_idf)
@@ -308,7 +315,7 @@ class TfidfVectorizer(Parameterized):
         terms = self._fitted_terms()
         self._check_once()
         documents = as_documents(texts)
-        scan, (idf, use_idf, sublinear, norm) = self._scan(), self._weights()
+        scan, (idf, use_idf, sublinear, norm) = self._scan(self.ngrams_), self._weights()
 
         def work(chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
             return kernels.tfidf_transform(
@@ -337,8 +344,8 @@ class TfidfVectorizer(Parameterized):
             resolve_jobs(self.n_jobs)
             self._checked = [list(value) if isinstance(value, list) else value for value in values]
 
-    def _scan(self) -> Scan:
-        shortest, longest = self.ngrams
+    def _scan(self, ngrams: tuple[int, int]) -> Scan:
+        shortest, longest = ngrams
         return Scan(
             character_table(self.lowercase),
             self.lowercase,
@@ -366,6 +373,21 @@ class TfidfVectorizer(Parameterized):
         return terms
 
     @property
+    def ngrams_(self) -> tuple[int, int]:
+        """Shortest and longest n-gram; those that were chosen where ``ngrams`` is "auto"."""
+        self._fitted_terms()
+        return self._chosen.ngrams if isinstance(self.ngrams, str) else self.ngrams
+
+    def choice(self) -> str:
+        """What ``ngrams="auto"`` took, in a sentence."""
+        if self.ngrams_ == (1, 1):
+            return "The texts are long: words are counted (--ngrams 1,1)."
+        return (
+            "The texts are short: words and, at half their weight, pairs of words are counted "
+            f"({', '.join(f'{name}={value}' for name, value in _named(self._chosen).items())})."
+        )
+
+    @property
     def n_terms_(self) -> int:
         """Number of terms, which is the number of columns."""
         return len(self._fitted_terms())
@@ -375,6 +397,11 @@ class TfidfVectorizer(Parameterized):
         """Inverse document frequency of each column; all ones when ``use_idf`` was False."""
         terms = self._fitted_terms()
         return np.ones(len(terms), dtype=np.float32) if self._idf is None else self._idf
+
+    def phrases(self) -> npt.NDArray[np.bool_]:
+        """Which columns are terms of several words, shape (n_terms,)."""
+        terms = self._fitted_terms()
+        return terms.phrases() if self.analyzer == "word" else np.zeros(len(terms), dtype=bool)
 
     def term(self, column: int) -> str:
         """The term of a column, without building the whole vocabulary."""
@@ -400,7 +427,14 @@ class TfidfVectorizer(Parameterized):
         arrays = terms.arrays()
         if self._idf is not None:
             arrays["idf"] = self._idf
-        params = {name: _plain(value) for name, value in self.get_params().items() if name != "n_jobs"}
+        values = self.get_params()
+        if isinstance(self.ngrams, str):
+            values |= _named(self._chosen)
+        # Those that aren't set aren't written.
+        params = {
+            name: _plain(value) for name, value in values.items()
+            if name != "n_jobs" and (value is not None or name not in _PHRASES)
+        }  # fmt: skip
         return store.State(KIND, 1, params, {"n_terms": len(terms)}, arrays)
 
     @classmethod
@@ -413,7 +447,8 @@ class TfidfVectorizer(Parameterized):
             When anything that the kernels rely on is wrong.
         """
         store.need_kind(state, KIND)
-        params = store.need_params(state, [name for name in cls.parameter_names() if name != "n_jobs"])
+        names = [name for name in cls.parameter_names() if name != "n_jobs"]
+        params = store.need_params(state, [name for name in names if name not in _PHRASES or name in state.params])
         if isinstance(params["ngrams"], list):
             params["ngrams"] = tuple(params["ngrams"])
         vectorizer = cls(**params)
@@ -443,6 +478,14 @@ class TfidfVectorizer(Parameterized):
             Before :meth:`fit`.
         """
         store.save(folder, self.to_state())
+
+
+def _named(phrases: Phrases) -> dict[str, Any]:
+    """The parameters that say the same."""
+    return {
+        "ngrams": phrases.ngrams, "phrase_weight": None if phrases.weight == 1 else phrases.weight,
+        "phrase_min_df": None if phrases.min_df == 1 else phrases.min_df,
+    }  # fmt: skip
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.neighbors import NeighborRanker
-from sylvan.models.text import TextModel
+from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.text import TfidfVectorizer
@@ -69,10 +69,10 @@ class Setting:
 
     def vectorizer(self, n_jobs: int | None = None) -> TfidfVectorizer:
         """Its vectoriser, not fitted."""
-        return TfidfVectorizer(**self._text(), n_jobs=n_jobs)
+        return usual_vectorizer(**self._text(), n_jobs=n_jobs)
 
     def _text(self) -> dict[str, Any]:
-        return {name: tuple(value) if name == "ngrams" else value for name, value in self.text.items()}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in self.text.items()}
 
     def build(self, texts: bool, n_jobs: int | None = None) -> Estimator:
         """Its model, over texts or over matrices, not fitted."""

@@ -13,10 +13,10 @@ from typing import Any
 
 from sylvan.models.base import Estimator
 from sylvan.models.neighbors import NeighborRanker
+from sylvan.models.text import usual_vectorizer
 from sylvan.models.xr.params import PRESETS
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Choice, Constraint
-from sylvan.text import TfidfVectorizer
 from sylvan.tune.setting import MODELS, Setting
 
 __all__ = ["Space", "Start"]
@@ -94,7 +94,7 @@ class Space:
         self, texts: bool, tail: str | None = None, small: bool = False, seed: int = 0, encoder: str | None = None
     ) -> None:
         self.texts, self.tail, self.small, self.seed = texts, tail, small, seed
-        usual, neighbors, vectorizer = XRLinear(), NeighborRanker(), TfidfVectorizer()
+        usual, neighbors, vectorizer = XRLinear(), NeighborRanker(), usual_vectorizer()
         tails: dict[str, Dimension] = {} if tail is None else {"tail": Words((None, tail))}
         self.of_model: dict[str, dict[str, Dimension]] = {
             "xr-linear": {**self._of_trees(usual), **tails},

@@ -61,7 +61,7 @@ def made_part(state: store.State, name: str, kind: type[Parameterized], params: 
     if params is None:
         return None
     try:
-        plain = {key: tuple(value) if key == "ngrams" else value for key, value in dict(params).items()}
+        plain = {key: tuple(value) if isinstance(value, list) else value for key, value in dict(params).items()}
         made = kind(**plain)
         made.check_params()
     except (TypeError, ValueError) as error:

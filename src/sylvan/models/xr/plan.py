@@ -30,7 +30,7 @@ AGAIN = 0.3  # of a training's time, to solve it again without the rows that cal
 DEEP = 100  # max_leaf of a tree that is as deep as pays
 # What is trained on to plan: at most so many rows, so many of their feature values, and so many seconds.
 MOST_ROWS, MOST_ENTRIES, MOST_SECONDS = 5_000, 800_000, 1.2
-STEP = 4  # times the rows of the training before
+STEP, MORE = 4, 1.5  # times the rows of the training before, and at least
 FEWEST_CLUSTERS = 8  # of a sample's labels, where all labels have as many: one cluster would be no tree
 
 
@@ -106,13 +106,15 @@ class _Samples:
         if not labelled[rows].any():
             rows = np.flatnonzero(labelled)[: len(rows)]
         seen: list[_Sample] = []
-        for n in (len(rows) // STEP**2, len(rows) // STEP, len(rows)):
-            if not labelled[rows[:n]].any():
-                continue
+        n = max(1, len(rows) // STEP**2, int(np.argmax(labelled[rows] > 0)) + 1)  # with a label among them
+        while True:
             start = time.thread_time()
             seen.append(self._trained(np.sort(rows[:n])))
-            if STEP * (time.thread_time() - start) > MOST_SECONDS:
+            affordable = MOST_SECONDS / max(1e-9, time.thread_time() - start)
+            more = min(len(rows), STEP * n, int(affordable * n))
+            if (more < MORE * n and more < len(rows)) or n == len(rows):
                 break
+            n = max(more, n)
         *_, before, last = (seen[0], *seen)
         if last.size.n_rows == whole.n_rows:
             return last.ranker, last.tree_seconds
