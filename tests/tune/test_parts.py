@@ -189,8 +189,9 @@ class Fixed:
 
 @pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize("small", [False, True])
-def test_every_start_is_a_point_of_the_space(texts: bool, small: bool) -> None:
-    space = Space(texts, "psp", small)
+@pytest.mark.parametrize("long", [False, True])
+def test_every_start_is_a_point_of_the_space(texts: bool, small: bool, long: bool) -> None:
+    space = Space(texts, "psp", small, long=long)
     starts = list(space.starts())
     assert starts[0] == Start({}, whole=True)
     for start in starts:

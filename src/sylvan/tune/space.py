@@ -24,6 +24,8 @@ __all__ = ["Space", "Start"]
 _TERMS = (("word", (1, 1)), ("word", (1, 2)), ("char_wb", (4, 4)), ("char_wb", (3, 5)))  # that n-grams are of
 _COMBINE = ("l3_hinge", "paper", "damped")
 _PAIRS = {"ngrams": (1, 2), "min_df": 2, "sublinear_tf": True}
+_WORDS = {"min_df": 2, "sublinear_tf": True}
+_FREQUENT = {**_PAIRS, "max_features": 120_000}
 _CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
 
 
@@ -40,6 +42,10 @@ class Words:
     def written(self, value: Any) -> Any:
         """A value as the study keeps it."""
         return json.dumps(value)
+
+    def with_value(self, value: Any) -> Words:
+        """The choice that has a value, too."""
+        return self if value in self.values else Words((*self.values, value))
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,10 @@ class Numbers:
     def written(self, value: Any) -> Any:
         """A value as the study keeps it."""
         return value
+
+    def with_value(self, value: Any) -> Numbers:
+        """The range that holds a value, too."""
+        return Numbers(min(self.low, value), max(self.high, value))
 
 
 Dimension = Words | Numbers
@@ -88,11 +98,15 @@ class Space:
         Of every model.
     encoder : str, optional
         A frozen encoder of texts, as :class:`~sylvan.XRTransformer` takes it.
+    long : bool
+        Whether the texts are long, such as abstracts: other settings are then good, and those of many terms slow.
     """
 
     def __init__(
-        self, texts: bool, tail: str | None = None, small: bool = False, seed: int = 0, encoder: str | None = None
-    ) -> None:
+        self, texts: bool, tail: str | None = None, small: bool = False, seed: int = 0, encoder: str | None = None,
+        long: bool = False,
+    ) -> None:  # fmt: skip
+        self.long = long
         self.texts, self.tail, self.small, self.seed = texts, tail, small, seed
         usual, neighbors, vectorizer = XRLinear(), NeighborRanker(), usual_vectorizer()
         tails: dict[str, Dimension] = {} if tail is None else {"tail": Words((None, tail))}
@@ -114,10 +128,9 @@ class Space:
                 "min_df": _words(vectorizer.min_df, (1, 2, 3, 5, 10) if small else (1, 2, 3, 5)),
                 "sublinear_tf": _words(vectorizer.sublinear_tf, (False, True)),
             }
-            if small:
-                self.of_text["max_features"] = _words(
-                    vectorizer.max_features, (5_000, 10_000, 20_000, 50_000, 100_000)
-                )
+            if small or long:
+                most = (5_000, 10_000, 20_000, 50_000, 120_000) if small else (60_000, 120_000, 240_000)
+                self.of_text["max_features"] = _words(vectorizer.max_features, most)
         self._usual_text = vectorizer.get_params()
 
     def _of_encoder(self) -> dict[str, Dimension]:
@@ -155,6 +168,9 @@ class Space:
             "tolerance": _around(usual.tolerance, 0.05, 0.4),
             "threshold": _around(usual.threshold, 0.03, 0.4),
         }
+        for preset in PRESETS.values():
+            for name in preset.keys() & dimensions.keys():
+                dimensions[name] = dimensions[name].with_value(_plain(preset[name]))
         if self.small:
             dimensions["max_weights_per_label"] = _words(usual.max_weights_per_label, (50, 100, 200, 400))
         if not self.texts:
@@ -171,16 +187,22 @@ class Space:
         tail = {} if self.tail is None else {"tail": self.tail}
         if tail:
             yield Start(tail)
+        if self.fixed:
+            yield Start({}, "xr-transformer", whole=True)
         usual = XRLinear()
-        usual_negatives = dict(PRESETS["balanced"])
+        usual_negatives = dict(PRESETS.get("balanced", {}))
         presets = [preset for preset in PRESETS.values() if any(getattr(usual, n) != v for n, v in preset.items())]
-        if self.texts:
+        if self.texts and self.long:
+            # Pairs of words are many and add little here; the last layer's negatives count most.
+            yield Start(tail, text=_WORDS, whole=True)
+            yield Start({**usual_negatives, **tail}, text=_WORDS)
+            yield Start({}, "neighbors", _WORDS, whole=True)
+            yield Start({**usual_negatives, **tail}, text=_FREQUENT, whole=True)
+        elif self.texts:
             yield Start(tail, text=_PAIRS, whole=True)
-            yield Start(tail, text={"sublinear_tf": True, "min_df": 2})
+            yield Start(tail, text=_WORDS)
             yield Start(tail, text=_CHARACTERS, whole=True)
             yield Start({}, "neighbors", _CHARACTERS, whole=True)
-            if self.fixed:
-                yield Start({}, "xr-transformer", whole=True)
             yield Start({**usual_negatives, "n_trees": 3, **tail}, text=_PAIRS)
         else:
             yield Start({}, "neighbors", whole=True)

@@ -40,6 +40,7 @@ from sylvan.tune.workbench import QUERIES, SUBLINEAR, Workbench, median_latency
 __all__ = ["tune"]
 
 ROOM = 512  # bytes of a size that a pruned model leaves free for notes, as ``sylvan compress`` does
+LONG = 250  # characters of a text, in the mean, from which on texts are long: abstracts, not titles
 _BUDGET = "10m"  # where neither time nor trials are given
 _SEED = Number(int, 0, 2**31 - 1)
 
@@ -159,7 +160,7 @@ def tune(
     least = None if limits.size is None else int(limits.size * (len(train) / labels.shape[0]) ** SUBLINEAR) - ROOM
     bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock, least)
     with_encoder = None if encoder is None else _encoder(encoder, bench.texts)
-    space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder)
+    space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder, _long(rows))
     identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder)
     trials = Study(space, seed, identity, None if study is None else os.fspath(study))
     search = Search(bench, trials, limits, allowed, max_trials, report or (lambda line: None))
@@ -194,6 +195,11 @@ def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | N
     if labels.nnz == 0:
         raise DataError("No text has a label: there is nothing to learn.")
     return texts, labels, vocabulary, texts
+
+
+def _long(rows: Any) -> bool:
+    """Whether rows are long texts."""
+    return isinstance(rows, list) and sum(map(len, rows)) > LONG * len(rows)
 
 
 def _encoder(encoder: str | os.PathLike[str], texts: bool) -> str:
