@@ -107,13 +107,13 @@ def labelled_texts(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 class Sylvan(Contender):
-    """Sylvan itself: XRLinear at its defaults but for the negatives, or another model at its own."""
+    """Sylvan itself: XRLinear at its defaults, or another model at its own."""
 
     package = "sylvan"
     text = True
 
     def __init__(self, model: str = "XRLinear", **settings: Any) -> None:
-        shared = {"branching": BRANCHING, "max_leaf": MAX_LEAF, "beam": BEAM, "negatives": "tfn"}
+        shared = {"branching": BRANCHING, "max_leaf": MAX_LEAF, "beam": BEAM}
         self._name, self._settings = model, {**shared, **settings} if model == "XRLinear" else settings
 
     def version(self) -> str:
@@ -172,6 +172,22 @@ class Sylvan(Contender):
         for at, row in enumerate(names):
             best[at, : len(row)] = [int(name) for name in row]
         return best
+
+
+class SylvanFast(Sylvan):
+    """Sylvan with teacher forcing alone, as the other libraries train."""
+
+    def __init__(self) -> None:
+        super().__init__(negatives="tfn")
+
+
+class SylvanAccurate(Sylvan):
+    """Sylvan with three trees."""
+
+    text = False
+
+    def __init__(self) -> None:
+        super().__init__(n_trees=3)
 
 
 class Libpecos(Contender):
@@ -246,3 +262,12 @@ class Libpecos(Contender):
 
     def rank_text(self, texts: list[str]) -> np.ndarray:
         return self.top(self._model.predict(self._tool.predict(texts)))
+
+
+class LibpecosMatched(Libpecos):
+    """libpecos with matcher-aware negatives beside teacher forcing."""
+
+    text = False
+
+    def __init__(self) -> None:
+        super().__init__("tfn+man")

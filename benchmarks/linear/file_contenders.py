@@ -16,7 +16,10 @@ from benchmarks.linear.contenders import (
     TOP,
     Contender,
     Libpecos,
+    LibpecosMatched,
     Sylvan,
+    SylvanAccurate,
+    SylvanFast,
     labelled_texts,
     read,
 )
@@ -170,7 +173,10 @@ class FastText(Contender):
 
 CONTENDERS = {
     "sylvan": Sylvan,
+    "sylvan-fast": SylvanFast,
+    "sylvan-accurate": SylvanAccurate,
     "libpecos": Libpecos,
+    "libpecos-matched": LibpecosMatched,
     "omikuji": Omikuji,
     "napkinxc": NapkinXC,
     "fasttext": FastText,

@@ -132,7 +132,7 @@ def write(
         "test_rows": shapes["X.tst"][0],
         "features": shapes["X.trn"][1],
         "labels": shapes["Y.trn"][1],
-        "settings": {"branching": 16, "max_leaf": 100, "beam": 10, "top": 10, "negatives": "tfn", "seeds": repeats},
+        "settings": {"branching": 16, "max_leaf": 100, "beam": 10, "top": 10, "seeds": repeats},
         **records.about(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "repeats": repeats,

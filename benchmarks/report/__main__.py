@@ -13,6 +13,7 @@ from benchmarks.beam_tree.tables import beam_tree_section
 from benchmarks.irli.tables import irli_section
 from benchmarks.report.linear import linear_sections
 from benchmarks.report.peers import peers_sections, summary
+from benchmarks.report.presets import draw_presets
 from benchmarks.report.sampling import codewords_section, output_layer_section, output_layer_summary
 from benchmarks.sampling.cane_tables import cane_section
 from benchmarks.sampling.tables import sampling_section
@@ -20,8 +21,9 @@ from benchmarks.transformers.tables import transformers_section
 
 INTRO = (
     "`python -m benchmarks.report` writes this page from the files in `benchmarks/results/`. `benchmarks/README.md` "
-    "says how each figure is measured. All libraries use branching 16, leaves of up to 100 labels, beam 10, "
-    "teacher-forcing negatives (TFN) and one tree, on the same features. Figures are medians. A ratio says how many "
+    "says how each figure is measured. All libraries use branching 16, leaves of up to 100 labels, beam 10 and one "
+    "tree, on the same features. Sylvan has its defaults, its preset `fast` teacher-forcing negatives (TFN) as the "
+    "others have, its preset `accurate` three trees. Figures are medians. A ratio says how many "
     "times better Sylvan is than the best other library in that row (than libpecos for model size, memory and raw "
     "text); below 1, Sylvan is worse. The JSON files contain every raw value."
 )
@@ -57,6 +59,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(document(options.results), encoding="utf-8")
+    draw_presets(options.results, options.out.parent / "figures" / "presets")
     tables = ((options.readme, "results", summary), (options.sampling, "output-layer", output_layer_summary))
     for path, name, table in tables:
         if path.exists():

@@ -13,7 +13,10 @@ __all__ = ["NAMES", "by_order", "linear_sections"]
 
 NAMES = {
     "sylvan": "Sylvan",
+    "sylvan-fast": "Sylvan, fast",
+    "sylvan-accurate": "Sylvan, accurate",
     "libpecos": "libpecos",
+    "libpecos-matched": "libpecos, tfn+man",
     "omikuji": "omikuji",
     "napkinxc": "napkinXC",
     "fasttext": "fastText",

@@ -11,14 +11,14 @@ from benchmarks.report.linear import NAMES, by_order
 
 __all__ = ["peers_sections", "summary"]
 
-PEERS = ("libpecos", "omikuji", "napkinxc")
+PEERS = ("libpecos", "libpecos-matched", "omikuji", "napkinxc")
 TOLERANCE = 0.2  # points of precision
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: where its figure lies, whom it is compared with, and what is wanted."""
+    """One line of a table: where its figure lies, whom it is compared with, and what is wanted of ``own``."""
 
     title: str
     step: str
@@ -27,13 +27,16 @@ class Row:
     least: float = 0.0
     aim: float = 0.0
     digits: int = 1
+    own: str = "sylvan"
 
 
 def rows(threads: list[int], single: int) -> list[Row]:
     """The lines of a set's table."""
     lines = []
     for count in threads:
-        lines.append(Row(f"training, s, {threads_word(count)}", f"train {count}", "wall_s", PEERS, 4, 8, 2))
+        title = f"training, s, {threads_word(count)}"
+        lines.append(Row(title, f"train {count}", "wall_s", PEERS, 2, 4, 2))
+        lines.append(Row(f"{title} (fast)", f"train {count}", "wall_s", PEERS, 4, 8, 2, "sylvan-fast"))
         lines.append(Row(f"training, CPU-s, {threads_word(count)}", f"train {count}", "cpu_s", PEERS, digits=2))
     for count in threads:
         title = f"batch, ms a row, {threads_word(count)}"
@@ -91,7 +94,7 @@ def table(record: Record) -> list[str]:
             continue
         others = [value for name in row.against if (value := values.get(name)) is not None]
         cells = ["–" if value is None else f"{value:.{row.digits}f}" for value in values.values()]
-        ratio, wanted = verdict(row, values.get("sylvan"), others)
+        ratio, wanted = verdict(row, values.get(row.own), others)
         table_rows.append([row.title, *cells, ratio, wanted])
     lines = markdown.table("| | " + " | ".join(heads) + " | against the best other | at least / aim |", table_rows)
     missing = [NAMES[name] for name in contenders if name not in measured]
@@ -156,7 +159,9 @@ def summary(folder: Path) -> str:
     lines, threads = [], records[0]["threads"]
     for row in rows(threads, min(threads)):
         if row.least:
-            title = row.title.replace(", ms a row", "").replace(", ms", "").replace(", MB", "").replace(", s", "")
+            title = row.title
+            for unit in (", ms a row", ", ms", ", MB", ", s"):
+                title = title.replace(f"{unit},", ",").removesuffix(unit)
             lines.append([title, *(ratio_text(record, row) for record in records)])
     gaps = [worst_gap(record, min(threads)) for record in records]
     lines.append(["P@1/3/5, points, worst case", *("–" if gap is None else f"{gap:+.2f}" for gap in gaps)])
@@ -166,9 +171,9 @@ def summary(folder: Path) -> str:
 
 def ratio_text(record: Record, row: Row) -> str:
     """How many times better than the best peer, as in the table of the set."""
-    found = {name: figure(record, name, row.step, row.key) for name in ("sylvan", *row.against)}
-    others = [value for name, value in found.items() if name != "sylvan" and value is not None]
-    return verdict(row, found["sylvan"], others)[0] or "–"
+    found = {name: figure(record, name, row.step, row.key) for name in (row.own, *row.against)}
+    others = [value for name, value in found.items() if name != row.own and value is not None]
+    return verdict(row, found[row.own], others)[0] or "–"
 
 
 def worst_gap(record: Record, threads: int, peers: tuple[str, ...] = PEERS) -> float | None:
