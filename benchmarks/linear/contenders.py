@@ -163,8 +163,8 @@ class Sylvan(Contender):
         import sylvan
 
         read = sylvan.data.read_jsonl(scratch / "train.jsonl")
-        vectorizer = sylvan.TfidfVectorizer(min_df=2, sublinear_tf=True, n_jobs=threads)
-        self._model = sylvan.TextModel(vectorizer, self._made(threads)).fit(read.texts, read.labels)
+        model = sylvan.TextModel(model=self._made(threads)).set_params(vectorizer__n_jobs=threads)
+        self._model = model.fit(read.texts, read.labels)
 
     def rank_text(self, texts: list[str]) -> np.ndarray:
         names = self._model.rank(texts, TOP).names
