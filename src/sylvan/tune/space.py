@@ -203,7 +203,7 @@ class Space:
             yield Start(tail, text=_WORDS)
             yield Start(tail, text=_CHARACTERS, whole=True)
             yield Start({}, "neighbors", _CHARACTERS, whole=True)
-            yield Start({**usual_negatives, "n_trees": 3, **tail}, text=_PAIRS)
+            yield Start({**usual_negatives, "n_trees": 3, **tail}, text=_PAIRS, whole=True)
         else:
             yield Start({}, "neighbors", whole=True)
         for preset in presets:
