@@ -74,8 +74,12 @@ def test_characters_have_no_phrases() -> None:
     plain, auto = (TfidfVectorizer(analyzer="char_wb", ngrams=ngrams).fit(SHORT) for ngrams in ((1, 1), "auto"))
     assert plain.get_feature_names_out().tolist() == auto.get_feature_names_out().tolist()
     assert not auto.phrases().any()
-    with pytest.raises(ParameterError, match=r"'phrase_weight' parameter of TfidfVectorizer is for analyzer='word'"):
-        TfidfVectorizer(analyzer="char", phrase_weight=0.5).fit(SHORT)
+    with pytest.raises(ParameterError, match=r"'phrase_weight' parameter .* but analyzer='char' has none"):
+        TfidfVectorizer(analyzer="char", ngrams=(1, 2), phrase_weight=0.5).fit(SHORT)
+    with pytest.raises(ParameterError, match=r"'phrase_min_df' parameter .* but ngrams=\(1, 1\) has none"):
+        TfidfVectorizer(phrase_min_df=2).fit(SHORT)
+    told = TfidfVectorizer(ngrams="auto", phrase_weight=0.5).fit(LONG)
+    assert told.to_state().params["ngrams"] == [1, 1] and "phrase_weight" not in told.to_state().params
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from sylvan.params import Constraint
 
-__all__ = ["DocumentShare", "NgramRange"]
+__all__ = ["AUTO", "DocumentShare", "NgramRange"]
 
 AUTO = "auto"
 _MAX_N = 1000

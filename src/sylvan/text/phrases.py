@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,11 @@ class Phrases(NamedTuple):
     ngrams: tuple[int, int]
     weight: float = 1.0
     min_df: int = 1
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a vectoriser that say the same."""
+        weight, min_df = None if self.weight == 1 else self.weight, None if self.min_df == 1 else self.min_df
+        return {"ngrams": self.ngrams, "phrase_weight": weight, "phrase_min_df": min_df}
 
 
 WORDS, PAIRS = Phrases((1, 1)), Phrases((1, 2), 0.5, 2)

@@ -16,7 +16,7 @@ from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Parameterized, Range, Threads, parameterized
 from sylvan.text.characters import character_table
-from sylvan.text.constraints import DocumentShare, NgramRange
+from sylvan.text.constraints import AUTO, DocumentShare, NgramRange
 from sylvan.text.counting import Rows, Scan, TermCounter, chunks
 from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, stacked_rows
 from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
@@ -227,6 +227,8 @@ class TfidfVectorizer(Parameterized):
         chosen = WORDS if isinstance(self.ngrams, str) else Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
         if isinstance(self.ngrams, str) and self.analyzer == "word":
             chosen, blocks = chosen_phrases(blocks, self._scan((1, 1)))
+        if chosen.ngrams[1] == 1:  # there are no phrases, whatever is said of them
+            return chosen, blocks
         if self.phrase_weight is not None:
             chosen = chosen._replace(weight=float(self.phrase_weight))
         if self.phrase_min_df is not None:
@@ -245,17 +247,22 @@ class TfidfVectorizer(Parameterized):
         self.check_params()
         params = self.get_params()
         if isinstance(self.ngrams, str):
-            params |= _named(self._phrases([as_documents(texts)])[0])
+            params |= self._phrases([as_documents(texts)])[0].parameters()
         return type(self)(**params)
 
     def _check_together(self) -> None:
         """Refuse parameters that contradict each other before any text is read."""
-        for name in ("phrase_weight", "phrase_min_df"):
-            if getattr(self, name) is not None and self.analyzer != "word":
-                raise ParameterError(
-                    f"The {name!r} parameter of {type(self).__name__} is for analyzer='word', whose terms may have "
-                    f"several words, not for {self.analyzer!r}. Got {getattr(self, name)!r}."
-                )
+        given = [name for name in _PHRASES if getattr(self, name) is not None]
+        why = None
+        if self.analyzer != "word":
+            why = f"analyzer={self.analyzer!r} has none: it counts characters"
+        elif self.ngrams != AUTO and self.ngrams[1] == 1:
+            why = f"ngrams={tuple(self.ngrams)} has none: allow pairs with ngrams=(1, 2)"
+        if given and why:
+            raise ParameterError(
+                f"The {given[0]!r} parameter of {type(self).__name__} is for terms of several words, but {why}. "
+                f"Got {getattr(self, given[0])!r}."
+            )
 
     def _idf_of(self, n_with_term: npt.NDArray[np.int64], n_documents: int) -> npt.NDArray[np.float32]:
         more = int(self.smooth_idf)
@@ -384,7 +391,7 @@ class TfidfVectorizer(Parameterized):
             return "The texts are long: words are counted (--ngrams 1,1)."
         return (
             "The texts are short: words and, at half their weight, pairs of words are counted "
-            f"({', '.join(f'{name}={value}' for name, value in _named(self._chosen).items())})."
+            f"({', '.join(f'{name}={value}' for name, value in self._chosen.parameters().items())})."
         )
 
     @property
@@ -429,7 +436,7 @@ class TfidfVectorizer(Parameterized):
             arrays["idf"] = self._idf
         values = self.get_params()
         if isinstance(self.ngrams, str):
-            values |= _named(self._chosen)
+            values |= self._chosen.parameters()
         # Those that aren't set aren't written.
         params = {
             name: _plain(value) for name, value in values.items()
@@ -478,14 +485,6 @@ class TfidfVectorizer(Parameterized):
             Before :meth:`fit`.
         """
         store.save(folder, self.to_state())
-
-
-def _named(phrases: Phrases) -> dict[str, Any]:
-    """The parameters that say the same."""
-    return {
-        "ngrams": phrases.ngrams, "phrase_weight": None if phrases.weight == 1 else phrases.weight,
-        "phrase_min_df": None if phrases.min_df == 1 else phrases.min_df,
-    }  # fmt: skip
 
 
 def _plain(value: Any) -> Any:
