@@ -269,13 +269,6 @@ class Parameterized:
                 values.update({f"{name}__{inner}": v for inner, v in part.get_params().items()})
         return values
 
-    def chosen(self) -> dict[str, Any]:
-        """The numbers that the data made of parameters that are "auto", once the object is fitted."""
-        values = {name: getattr(self, name) for name in self.parameter_names()}
-        names = [name for name, value in values.items() if isinstance(value, str) and value == "auto"]
-        results = {name: self.__dict__.get(f"{name}_") for name in names}
-        return {name: value for name, value in results.items() if isinstance(value, int | float)}
-
     def part(self, name: str) -> Any:
         """The object whose parameters are ``name__inner``: a parameter's value, or what stands for None there."""
         return getattr(self, name)

@@ -390,7 +390,7 @@ def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any]
 
 def _show_chosen(model: Any) -> None:
     """What the data made of parameters that are "auto"."""
-    chosen = getattr(model, "model", model).chosen()
+    chosen = getattr(getattr(model, "model", model), "chosen_", {})
     if chosen:
         click.echo(f"Chosen by the rows: {', '.join(f'{name}={value:.3g}' for name, value in chosen.items())}.")
 

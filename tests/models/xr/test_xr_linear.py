@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import sylvan
 from sylvan import LabelTree, XRLinear, indexing, metrics
 from sylvan.errors import DataError, ParameterError
 
@@ -112,12 +115,26 @@ def test_negatives_of_short_rows_cost_less(length: int, cost: float) -> None:
     X[:10] = 0  # empty rows have no length
     Y = np.arange(40) % 20
     model = XRLinear(max_leaf=3, branching=3, n_jobs=1).fit(X, Y)
-    assert model.negative_cost_ == pytest.approx(cost) and model.chosen() == {"negative_cost": model.negative_cost_}
+    assert model.chosen_["negative_cost"] == pytest.approx(cost)
     given = XRLinear(max_leaf=3, branching=3, negative_cost=cost, n_jobs=1).fit(X, Y)
-    assert given.chosen() == {}
+    assert "negative_cost" not in given.chosen_
     for own, other in zip(model.layers_, given.layers_, strict=True):
         assert own.values.tobytes() == other.values.tobytes()
-    assert XRLinear(max_leaf=3, branching=3, negatives="tfn", n_jobs=1).fit(X, Y).negative_cost_ == 1
+    by_labels = XRLinear(max_leaf=3, branching=3, negatives="tfn", n_jobs=1).fit(X, Y)
+    assert by_labels.chosen_["negative_cost"] == 1
+
+
+def test_equal_rows_of_equal_classes_get_equal_scores(tmp_path: Path) -> None:
+    X, y = np.ones((50, 4), np.float32), np.arange(50) % 5
+    model = XRLinear(n_jobs=1).fit(X, y)
+    scores = model.rank(X[:1], k=5).scores
+    assert scores.max() - scores.min() < 1e-3
+    assert model.chosen_ == {"negative_cost": 0.3, "tolerance": 1e-4, "max_iterations": 300}
+    model.save(tmp_path / "model")
+    assert sylvan.load(tmp_path / "model").chosen_ == model.chosen_
+    many = np.tile(X, (2000, 1))  # too many to be solved more precisely than is worth it
+    large = XRLinear(n_jobs=1).fit(many, np.arange(len(many)) % 5)
+    assert (large.chosen_["tolerance"], large.chosen_["max_iterations"]) == (0.1, 10)
 
 
 def test_presets() -> None:

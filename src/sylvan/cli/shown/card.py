@@ -270,7 +270,7 @@ def _parameters(model: Any, path: str) -> Iterator[Parameters]:
             if not isinstance(value, Parameterized) and not _holds_objects(value)
         )
         if values:
-            yield Parameters(at, type(owner).__name__, values, owner.chosen())
+            yield Parameters(at, type(owner).__name__, values, getattr(owner, "chosen_", {}))
 
 
 def _holds_objects(value: Any) -> bool:

@@ -20,14 +20,14 @@ from sylvan.models.compress import Compressible
 from sylvan.params import Choice, PerLayer, Range, Seed, Threads, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.estimate import TrainingSize
-from sylvan.ranking.linear import LOSSES, LinearOptions
+from sylvan.ranking.linear import LANES, LOSSES, LinearOptions
 from sylvan.ranking.tail import Tail
 from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Job, Once, Runner
 from sylvan.validate import Csr
 from sylvan.weights import WEIGHT_DTYPES
 
-__all__ = ["PRESETS", "XRParameters"]
+__all__ = ["AUTOS", "PRESETS", "XRParameters"]
 
 _Self = TypeVar("_Self", bound="XRParameters")
 
@@ -48,6 +48,10 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 # Features a row from which on negatives count as much as positives, and what they count for in the shortest rows. The
 # shorter a row, the more of its labels it doesn't say: a search brings rows that lack a label by chance.
 FULL_ROW, LEAST_NEGATIVE_COST = 30, 0.3
+AUTOS = ("negative_cost", "tolerance", "max_iterations")  # what the rows choose, where it is "auto"
+# Feature values times groups of labels solved side by side, up to which a training takes a moment however precisely it
+# is solved; and what it's then solved with.
+SMALL, PRECISE_TOLERANCE, PRECISE_ITERATIONS = 350_000, 1e-4, 300
 
 
 @parameterized
@@ -66,8 +70,8 @@ class XRParameters(Compressible):
     bias: Annotated[float, Range(0)] = LinearOptions.bias
     normalize: bool = False
     scaling: Annotated[str, Choice(("auto", "none"))] = "auto"
-    tolerance: Annotated[float, Range(0, open_low=True)] = LinearOptions.tolerance
-    max_iterations: Annotated[int, Range(1, 2**31 - 1)] = LinearOptions.max_iterations
+    tolerance: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
+    max_iterations: Annotated[int | str, Range(1, 2**31 - 1, word="auto")] = "auto"
     threshold: Annotated[float, Range(0)] = LinearOptions.threshold
     max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
     weight_dtype: Annotated[str, Choice(WEIGHT_DTYPES)] = "uint8"
@@ -114,18 +118,26 @@ class XRParameters(Compressible):
 
     def tree_training(self, depth: int, seed: int, features: Csr, length: float = 1.0) -> TreeTraining:
         """How the rankers of one tree are trained on these rows of about this length."""
-        names = {field.name for field in dataclasses.fields(LinearOptions)} - {"seed", "negative_cost"}
-        given, negative_cost = {name: getattr(self, name) for name in names}, self.cost_of_negatives(features, depth)
-        linear = LinearOptions(**given, negative_cost=negative_cost, seed=seed)
+        names = [field.name for field in dataclasses.fields(LinearOptions) if field.name != "seed"]
+        given = {name: getattr(self, name) for name in names} | self.by_the_rows(features, depth)
+        linear = LinearOptions(**given, seed=seed)
         return TreeTraining(
             self.per_layer("negatives", depth), self.per_layer("combine", depth), self.beam,
             linear.for_rows_of(length), self.weight_dtype, self.man_threshold,
         )  # fmt: skip
 
-    def cost_of_negatives(self, features: Csr, depth: int) -> float:
-        """``negative_cost``, or what "auto" makes of the rows: the usual number of features of one, in thirtieths."""
-        if isinstance(self.negative_cost, float | int):
-            return float(self.negative_cost)
+    def by_the_rows(self, features: Csr, depth: int) -> dict[str, float]:
+        """What the rows make of the solver's parameters that are "auto"."""
+        small = len(features.indices) * -(-self.max_leaf // LANES) <= SMALL
+        choices = {
+            "negative_cost": self._cost_of_negatives(features, depth),
+            "tolerance": PRECISE_TOLERANCE if small else LinearOptions.tolerance,
+            "max_iterations": PRECISE_ITERATIONS if small else LinearOptions.max_iterations,
+        }
+        return {name: value for name, value in choices.items() if getattr(self, name) == "auto"}
+
+    def _cost_of_negatives(self, features: Csr, depth: int) -> float:
+        """The usual number of features of a row, in thirtieths, for matcher-aware negatives; 1 for teacher forcing."""
         entries = np.diff(features.indptr)
         entries = entries[entries > 0]
         if not entries.size or self.per_layer("negatives", depth)[-1] == "tfn":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS
 from sylvan.models.holdout import calibrated, holdout_folds
-from sylvan.models.xr.params import XRParameters
+from sylvan.models.xr.params import AUTOS, XRParameters
 from sylvan.models.xr.plan import training_plan
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.parallel import resolve_jobs
@@ -82,10 +83,11 @@ class XRLinear(XRParameters):
         bias and the pruning are meant for rows of length 1, and hold likewise for rows of any usual length; columns
         whose values differ a hundredfold, as those of different units do, are divided by their root mean square first.
         ``"none"`` takes features and parameters as they are.
-    tolerance : float, default 0.1
-        The solver stops when the largest violation of optimality is below it.
-    max_iterations : int, default 10
-        Maximum number of passes over a cluster's rows.
+    tolerance : float or "auto", default "auto"
+        The solver stops when the largest violation of optimality is below it. ``"auto"`` is 0.1, or 1e-4 for data so
+        small that this takes a moment.
+    max_iterations : int or "auto", default "auto"
+        Maximum number of passes over a cluster's rows. ``"auto"`` is 10, or 300 for small data.
     threshold : float, default 0.1
         Weights with a smaller magnitude are dropped.
     max_weights_per_label : int, optional
@@ -136,8 +138,8 @@ class XRLinear(XRParameters):
         Training rows of each label, for propensities.
     feature_factors_ : ndarray of float32, shape (n_features_,), or None
         What ``scaling`` multiplies the columns by, in training and in ranking.
-    negative_cost_ : float
-        What ``negative_cost`` was in the training.
+    chosen_ : dict of str to float
+        What the rows made of parameters that are ``"auto"``: ``negative_cost``, ``tolerance``, ``max_iterations``.
 
     Notes
     -----
@@ -161,7 +163,7 @@ class XRLinear(XRParameters):
 
     rankers_: list[TreeRanker]
     feature_factors_: npt.NDArray[np.float32] | None = None
-    negative_cost_: float = 1.0
+    chosen_: Mapping[str, float] = MappingProxyType({})
 
     def fit(
         self,
@@ -246,7 +248,7 @@ class XRLinear(XRParameters):
                 fold_models = [copy.copy(self)._fitted(each, features, labels, None) for each in without]
                 calibrator = calibrated(self.calibration, fold_models, folds, features, labels, weight)
         self._keep_names(X, vocabulary)
-        self.negative_cost_ = self.cost_of_negatives(features, trees[0].depth)
+        self.chosen_ = self.by_the_rows(features, trees[0].depth)
         return self._fitted(rankers, features, labels, calibrator, scale)
 
     def index(
@@ -450,12 +452,14 @@ class XRLinear(XRParameters):
             arrays["feature_factors"] = self.feature_factors_
         if self.calibrator_ is not None:
             parts["calibrator"] = self.calibrator_.to_state()
-        return meta | {"n_trees": len(self.rankers_), "negative_cost_": self.negative_cost_}, arrays, parts
+        meta |= {"n_trees": len(self.rankers_), **{f"{name}_": value for name, value in self.chosen_.items()}}
+        return meta, arrays, parts
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
         n_trees = store.need_int(state, "n_trees", 1, 1000)
-        self.negative_cost_ = store.need_float(state, "negative_cost_", 0)
+        autos = [name for name in AUTOS if f"{name}_" in state.meta]
+        self.chosen_ = {name: store.need_float(state, f"{name}_", 0) for name in autos}
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
         self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
         if "feature_factors" in state.arrays:
