@@ -24,6 +24,7 @@ from sylvan.weights import ClusterWeights, laid_out_bytes
 
 __all__ = ["RankerEstimate", "TrainingSize", "carried_over", "estimate_ranker"]
 
+NEAR = 0.6  # of the clusters that a search reaches, those whose score is near enough to the best, as a rule
 CLUSTERS = 16  # of a layer, on whose weights thresholds are tried
 # Exponents, where two trainings don't tell or a layer isn't like any of theirs: of a node's weights by its positive
 # rows, in the last layer and above; of a cluster's features by its rows; of a vocabulary by its texts.
@@ -261,7 +262,8 @@ def _layer(
     """Layer ``t``: by (clusters, nodes, positives), (rows of labels, share of the largest) and (weights, features)."""
     (n_clusters, n_nodes, n_positives), (n_own, share), (n_weights, n_rows) = shape, own, solved
     searched = t > 0 and training.negatives[t] != "tfn"
-    n_found = size.n_rows * min(training.beam, n_clusters) if searched else 0
+    reached = min(training.beam, n_clusters) * (NEAR if training.man_threshold else 1.0)
+    n_found = size.n_rows * max(1.0, reached) if searched else 0.0
     n_pairs = max(n_own, n_found)
     largest = min(float(size.n_rows), share * n_pairs)
     rows = largest / max(1, size.n_rows)
