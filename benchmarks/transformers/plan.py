@@ -26,7 +26,10 @@ BATCH = 32
 LARGER = {"gutenberg": {"rows": 30_000, "tests": 3000}}  # a part that Sylvan's are given too, to see what texts do
 LARGER_STEPS = {"gutenberg": 938}  # each text once
 # XRTransformer's rankers, for TF-IDF alone; XRLinear's, for [TF-IDF, encoder].
-RANKER: Row = {"negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, "scaling": "none"}
+RANKER: Row = {
+    "negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, "scaling": "none", "negative_cost": 1.0,
+    "man_threshold": 0.0,
+}  # fmt: skip
 LINEAR: Row = {"negatives": "tfn", "combine": "l3_hinge", "threshold": 0.1, "n_trees": 1}
 BESIDE: tuple[Row, ...] = (
     {"n_trees": 1}, {"dense_scale": 0.5}, {"dense_scale": 1.0}, {"dense_scale": 2.0}, {"threshold": 0.1},

@@ -145,7 +145,7 @@ def test_weights_are_dropped_when_asked(tmp_path: Path, call: Any):
 def test_train_predict_and_evaluate_on_a_table(files: Any, tmp_path: Path, call: Any):
     table, model = str(tmp_path / "train.csv"), str(tmp_path / "m")
     assert call("convert", files("train.jsonl"), table).code == 0
-    assert call("train", "xr-linear", table, "--model", model, "-q").code == 0
+    assert call("train", "xr-linear", table, "--model", model, "--ngrams", "1,1", "-q").code == 0
     columns = ["--text-field", "1", "--labels-field", "2", "--header"]
     expected = call("evaluate", files.text_model, files("test.jsonl"), "--json", "-")
     got = call("evaluate", model, files("test.jsonl"), "--json", "-")

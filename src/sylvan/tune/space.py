@@ -17,7 +17,6 @@ from sylvan.models.text import usual_vectorizer
 from sylvan.models.xr.params import PRESETS
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Choice, Constraint
-from sylvan.ranking.linear import LinearOptions
 from sylvan.tune.setting import MODELS, Setting
 
 __all__ = ["Space", "Start"]
@@ -166,7 +165,8 @@ class Space:
             "beam": _around(usual.beam, 5, 40),
             "cost": _around(usual.cost, 0.25, 4.0),
             "positive_cost": _around(usual.positive_cost, 0.5, 4.0),
-            "tolerance": _around(LinearOptions.tolerance, 0.05, 0.4),
+            "negative_cost": _words(usual.negative_cost, (0.3, 0.5, 1.0)),
+            "tolerance": _words(usual.tolerance, (0.05, 0.2, 0.3)),
             "threshold": _around(usual.threshold, 0.03, 0.4),
         }
         for preset in PRESETS.values():

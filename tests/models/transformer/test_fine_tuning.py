@@ -52,7 +52,11 @@ def test_tables_begin_with_what_the_linear_solver_gives(layer: int, weighted: bo
             leaf = int(np.flatnonzero(given.tree.leaf_labels == label)[0])
             positives[row, given.tree.path(leaf)[layer]] = 1
         Y = positives
-    linear = XRLinear(tree=tree, negatives=words, beam=3, threshold=0.0, weight_dtype="float32", n_jobs=1)
+    as_it_is = {"negative_cost": 1.0, "man_threshold": 0.0, "tolerance": 0.1, "max_iterations": 10}
+    linear = XRLinear(
+        tree=tree, negatives=words, combine="l3_hinge", beam=3, threshold=0.0, weight_dtype="float32", n_jobs=1,
+        **as_it_is,
+    )
     linear.fit(embeddings, Y, sample_weight=weight)
     table, bias = dense_table(linear.layers_[layer])
     np.testing.assert_array_equal(found.table, table)

@@ -61,7 +61,9 @@ def made_part(state: store.State, name: str, kind: type[Parameterized], params: 
     if params is None:
         return None
     try:
-        plain = {key: tuple(value) if isinstance(value, list) else value for key, value in dict(params).items()}
+        plain = dict(params)
+        if isinstance(plain.get("ngrams"), list):
+            plain["ngrams"] = tuple(plain["ngrams"])
         made = kind(**plain)
         made.check_params()
     except (TypeError, ValueError) as error:

@@ -459,7 +459,8 @@ class XRLinear(XRParameters):
         super()._restore(state)
         n_trees = store.need_int(state, "n_trees", 1, 1000)
         autos = [name for name in AUTOS if f"{name}_" in state.meta]
-        self.chosen_ = {name: store.need_float(state, f"{name}_", 0) for name in autos}
+        needs = {"max_iterations": store.need_int}
+        self.chosen_ = {name: needs.get(name, store.need_float)(state, f"{name}_", 0) for name in autos}
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
         self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
         if "feature_factors" in state.arrays:
