@@ -44,11 +44,11 @@ def _fill(figure: Any, records: list[Record]) -> None:
         for name, point in shown.items():
             own = name in PRESETS
             word = {"sylvan": "balanced", "sylvan-fast": "fast", "sylvan-accurate": "accurate"}.get(name, NAMES[name])
-            color, below = ("C0", 6) if own else ("0.3", -12)
-            axis.annotate(word, point, (0, below), textcoords="offset points", ha="center", fontsize=8, color=color)
+            color, apart = ("C0" if own else "0.3"), (6 if own or name == "omikuji" else -12)  # often near libpecos
+            axis.annotate(word, point, (0, apart), textcoords="offset points", ha="center", fontsize=8, color=color)
         axis.set_xscale("log")
         plain_log(axis.xaxis)
-        axis.margins(0.2)
+        axis.margins(0.25)
         axis.set_title(record["set"], fontsize=10)
         axis.set_xlabel("training, CPU seconds", fontsize=9)
         axis.set_ylabel(f"{KEY}, %", fontsize=9)
