@@ -18,18 +18,22 @@ from sylvan.models.xr.params import PRESETS
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     *map(dict, PRESETS.values()),
-    {"negatives": "tfn"},
-    {"negatives": "man"},
-    {"negatives": "tfn+man"},
-    {"negatives": "paper"},
-    {"negatives": "paper", "combine": "paper"},
-    {"negatives": "tfn", "weight_dtype": "float32"},
-    {"negatives": "tfn", "weight_dtype": "float16"},
-    {"negatives": "tfn", "weight_dtype": "uint8"},
-    {"negatives": "tfn", "combine": "ranker"},
     {"negatives": "tfn", "combine": "l3_hinge"},
     {"negatives": "tfn", "combine": "sigmoid"},
+    {"negatives": "tfn", "combine": "ranker"},
     {"negatives": "tfn", "combine": "paper"},
+    {"negatives": "man"},
+    {"negatives": "tfn+man"},
+    {"man_threshold": 0.0},
+    {"negative_cost": 1.0},
+    {"combine": "l3_hinge"},
+    {"combine": "paper"},
+    {"clustering": "kmeans"},
+    {"max_leaf": 50},
+    {"max_leaf": 200},
+    {"beam": 20},
+    {"weight_dtype": "float32"},
+    {"weight_dtype": "uint4"},
 )
 
 
