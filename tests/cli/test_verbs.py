@@ -319,6 +319,12 @@ def test_irli(call: Any, files: Any, tmp_path: Path) -> None:
     assert wrong.code == 2 and "'auto'" in wrong.err
 
 
+@pytest.mark.parametrize("option", [["--memory-limit", "1GB"], ["--checkpoint", "work"], ["--resume"]])
+def test_a_plan_is_of_a_training_in_one_piece(call: Any, files: Any, option: list[str]) -> None:
+    outcome = call("train", "xr-linear", files("train.xmc"), "--plan", *option)
+    assert outcome.code == 2 and f"A plan is of a training in one piece, without {option[0]}" in outcome.err
+
+
 def test_a_verb_without_a_model_shows_its_help(call: Any) -> None:
     outcome = call("train")
     assert outcome.code == 2 and "xr-linear" in outcome.err and "Error" not in outcome.err

@@ -347,6 +347,10 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     else:
         _refuse_text_options(given)
     if given["plan"]:
+        for option in ("memory_limit", "checkpoint", "resume"):
+            if given.get(option):
+                flag = f"--{option.replace('_', '-')}"
+                raise ParameterError(f"A plan is of a training in one piece, without {flag}: leave it out.")
         options.pop("report", None)
         need_plan(model)
         click.echo(model.plan(*source.read(), **options).text())
