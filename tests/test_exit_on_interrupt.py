@@ -67,12 +67,14 @@ import hashlib, itertools
 from sylvan.parallel import exit_on_interrupt
 asked = itertools.count()
 with exit_on_interrupt(lambda: "Interrupted here.", 130, answers=lambda: next(asked) == 0):
-    print("ready", flush=True)
-    try:
-        hashlib.pbkdf2_hmac("sha256", b"", b"", 4 * 10**6)
-    except KeyboardInterrupt:
-        print("answered", flush=True)
-        hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+    answered = False
+    while True:  # whenever an interrupt comes, it doesn't leave the block
+        try:
+            print("answered" if answered else "ready", flush=True)
+            while True:  # each longer than the patience
+                hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9 if answered else 4 * 10**6)
+        except KeyboardInterrupt:
+            answered = True
 """
 
 
