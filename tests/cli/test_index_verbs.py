@@ -228,5 +228,6 @@ def test_an_interrupted_training_writes_nothing(shards: tuple[str, ...], vectors
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err.strip()) == (1, b"Interrupted; nothing was written.")
+    assert process.returncode == 1 and b"Traceback" not in err
+    assert err.strip().splitlines()[-1] == b"Interrupted; nothing was written."  # after PyTorch's words, if any
     assert list(tmp_path.iterdir()) == []
