@@ -46,10 +46,11 @@ def command(
     from sylvan.cli.measure import measure
     from sylvan.cli.saved import input_for, load_model
     from sylvan.cli.shown.card import COMPRESSED, MEASURED
+    from sylvan.cli.shown.report import folder_size, size_words
     from sylvan.errors import ParameterError
     from sylvan.models.compress import Compressible
     from sylvan.parallel import quiet
-    from sylvan.runtime.memory import parse_bytes, shown_bytes
+    from sylvan.runtime.memory import parse_bytes
 
     if rows == "-":
         raise click.UsageError("--rows is read twice, before and after: stdin can't be.")
@@ -72,9 +73,8 @@ def command(
     if results:
         click.echo(_table(*results))
     if not given["quiet"]:
-        size = sum(file.stat().st_size for file in os.scandir(target) if file.is_file())
         click.echo(
-            f"Compressed {model} of {shown_bytes(before)} to {target} of {shown_bytes(size)}; weights are "
+            f"Compressed {model} of {size_words(before)} to {target} of {folder_size(target)}; weights are "
             f"{' and '.join(types)}.", err=True
         )  # fmt: skip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 import os
 import re
 import textwrap
@@ -17,6 +16,7 @@ import click
 from sylvan.cli.options import made, part_class, settable_parameters
 from sylvan.errors import DataError
 from sylvan.params import Parameterized
+from sylvan.ranges import toml_value
 
 __all__ = ["Config", "commented", "config_of", "config_option"]
 
@@ -189,9 +189,9 @@ def _option_lines(ctx: click.Context) -> Iterator[str]:
             click.core.ParameterSource.DEFAULT_MAP,
         )
         if given:
-            yield f"{name} = {_toml(value)}"
+            yield f"{name} = {toml_value(value)}"
         else:
-            yield f"# {name} = {_toml(_example(parameter, value))}"
+            yield f"# {name} = {toml_value(_example(parameter, value))}"
         yield ""
 
 
@@ -218,9 +218,9 @@ def _parameter_lines(whole: Parameterized, given: Mapping[str, Any]) -> Iterator
         yield from _remark(_parameter_notes(type(owner)).get(inner, ""))
         yield from _remark(words.replace("'", '"'))
         if outer and name not in given:
-            yield f"# {name} = {_toml('none' if value is None else value)}"
+            yield f"# {name} = {toml_value(value)}"
         else:
-            yield f"{name} = {_toml(value)}" if value is not None else f'# {name} = "none"'
+            yield f"{name} = {toml_value(value)}" if value is not None else f'# {name} = "none"'
         yield ""
 
 
@@ -239,13 +239,3 @@ def _parameter_notes(owner: type) -> dict[str, str]:
 def _remark(words: str) -> Iterator[str]:
     for line in textwrap.wrap(" ".join(words.split()), _WIDTH):
         yield f"# {line}"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps(str(value), ensure_ascii=False)

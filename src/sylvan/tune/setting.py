@@ -13,6 +13,7 @@ from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.ranges import toml_value
 from sylvan.text import TfidfVectorizer
 from sylvan.version import __version__
 
@@ -134,14 +135,3 @@ def toml_of(
 
 def _lines(values: Mapping[str, Any]) -> Iterator[str]:
     return (f"{name} = {toml_value(value)}" for name, value in values.items())
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML writes it; None as the word that the command line takes for it."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps("none" if value is None else str(value), ensure_ascii=False)

@@ -191,20 +191,18 @@ class Space:
         if self.fixed:
             yield Start({}, "xr-transformer", whole=True)
         usual = XRLinear()
-        usual_negatives = dict(PRESETS.get("balanced", {}))
         presets = [preset for preset in PRESETS.values() if any(getattr(usual, n) != v for n, v in preset.items())]
         if self.texts and self.long:
             # Pairs of words are many and add little here; the last layer's negatives count most.
             yield Start(tail, text=_WORDS, whole=True)
-            yield Start({**usual_negatives, **tail}, text=_WORDS)
             yield Start({}, "neighbors", _WORDS, whole=True)
-            yield Start({**usual_negatives, **tail}, text=_FREQUENT, whole=True)
+            yield Start(tail, text=_FREQUENT, whole=True)
         elif self.texts:
             yield Start(tail, text=_PAIRS, whole=True)
             yield Start(tail, text=_WORDS)
             yield Start(tail, text=_CHARACTERS, whole=True)
             yield Start({}, "neighbors", _CHARACTERS, whole=True)
-            yield Start({**usual_negatives, "n_trees": 3, **tail}, text=_PAIRS, whole=True)
+            yield Start({"n_trees": 3, **tail}, text=_PAIRS, whole=True)
         else:
             yield Start({}, "neighbors", whole=True)
         for preset in presets:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -306,11 +305,7 @@ class _Finish:
         else:
             queries = [take_rows(self.bench.X, rows[at : at + 1]) for at in range(len(rows))]
         latency = median_latency(lambda query: model.rank(query, k), queries, self.bench.clock)
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model")
-            store.save(path, model.to_state())
-            places = (os.path.join(place, name) for place, _, names in os.walk(path) for name in names)
-            return latency, sum(os.stat(place).st_size for place in places)
+        return latency, store.saved_bytes(model.to_state())
 
     def _told(self, model: Estimator, final: Trial, broken: list[str], pruned_to: int | None) -> TuneResult:
         records = self.search.records

@@ -146,6 +146,30 @@ def test_a_sample_stands_for_a_larger_set() -> None:
     assert plan.model_bytes == pytest.approx(real.model_bytes, rel=0.25) and plan.sampled_rows == 4_000
 
 
+def test_a_sample_is_solved_as_all_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small sets are solved precisely, which takes longer; the samples of a large one are small, but stand for it."""
+    solved: list[tuple[float, int]] = []
+    train = estimate.train_rankers
+
+    def seen(features: Any, labels: Any, tree: Any, training: Any, *rest: Any) -> Any:
+        solved.append((training.linear.tolerance, training.linear.max_iterations))
+        return train(features, labels, tree, training, *rest)
+
+    monkeypatch.setattr(estimate, "train_rankers", seen)
+    rng = np.random.default_rng(0)
+    X = sp.random(20_000, 300, 0.05, "csr", np.float32, rng)
+    y = rng.integers(0, 40, 20_000)
+    model = XRLinear(n_jobs=1)
+    model.plan(X, y)
+    assert set(solved) == {(0.1, 10)} == {(model.fit(X, y).chosen_["tolerance"], model.chosen_["max_iterations"])}
+    solved.clear()
+    model.plan(X[:500], y[:500], whole=TrainingSize(20_000, 40, 300, X.nnz, 20_000))
+    assert set(solved) == {(0.1, 10)}
+    solved.clear()
+    model.plan(X[:500], y[:500])
+    assert set(solved) == {(1e-4, 300)}
+
+
 def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample without a label, or with one; and labels in other forms than lists of names."""
     for module, name in ((plans, "MOST_ROWS"), (texts_module, "MOST_TEXTS")):

@@ -126,9 +126,10 @@ class XRParameters(Compressible):
             linear.for_rows_of(length), self.weight_dtype, self.man_threshold,
         )  # fmt: skip
 
-    def by_the_rows(self, features: Csr, depth: int) -> dict[str, float]:
-        """What the rows make of the solver's parameters that are "auto"."""
-        small = len(features.indices) * -(-self.max_leaf // LANES) <= SMALL
+    def by_the_rows(self, features: Csr, depth: int, n_entries: int | None = None) -> dict[str, float]:
+        """The solver's parameters that are "auto", as the rows decide; with ``n_entries`` in all, if there are more."""
+        n_entries = len(features.indices) if n_entries is None else n_entries
+        small = n_entries * -(-self.max_leaf // LANES) <= SMALL
         choices = {
             "negative_cost": self._cost_of_negatives(features, depth),
             "tolerance": PRECISE_TOLERANCE if small else LinearOptions.tolerance,

@@ -64,8 +64,8 @@ def training_plan(
         Of the training, where features and labels are a sample of its rows.
     """
     whole = TrainingSize.of(features, labels) if whole is None else whole
-    samples = _Samples(model, features, labels, weight, about, None if trees is None else trees[0], whole.n_labels)
-    estimate, seconds = samples.estimate(whole)
+    samples = _Samples(model, features, labels, weight, about, None if trees is None else trees[0], whole)
+    estimate, seconds = samples.estimate()
     phases, n_jobs = [], resolve_jobs(model.n_jobs)
     if trees is None:
         made = samples.tree is None
@@ -88,17 +88,19 @@ class _Samples:
 
     def __init__(
         self, model: Any, features: Csr, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
-        n_labels: int,
+        whole: TrainingSize,
     ) -> None:  # fmt: skip
-        self._model, self._features, self._labels = model, features, labels
+        self._model, self._features, self._labels, self._whole = copy.copy(model), features, labels, whole
         self._weight, self._about, self.n_rows = weight, about, 0
         self.tree = model.tree if tree is None else tree
         if self.tree is not None:
             self._sizes = tuple(self.tree.layer_sizes)
         else:
-            self._sizes = layer_plan(n_labels, model.branching, model.max_leaf)
+            self._sizes = layer_plan(whole.n_labels, model.branching, model.max_leaf)
+        # All rows choose how they are solved: a sample by itself would be taken for a small set, solved precisely.
+        self._model.set_params(**model.by_the_rows(features, len(self._sizes), whole.n_entries))
 
-    def estimate(self, whole: TrainingSize) -> tuple[RankerEstimate, float]:
+    def estimate(self) -> tuple[RankerEstimate, float]:
         """Train on ever more of the rows until they are enough: the estimate for all, and seconds of making a tree."""
         training = self._model.tree_training(len(self._sizes), self._model.seeds()[0], self._features)
         rows = self._drawn()
@@ -116,6 +118,7 @@ class _Samples:
                 break
             n = max(more, n)
         *_, before, last = (seen[0], *seen)
+        whole = self._whole
         if last.size.n_rows == whole.n_rows:
             return last.ranker, last.tree_seconds
         weighted = self._weight is not None or bool((self._labels.data != 1).any())
