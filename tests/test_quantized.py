@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan import quantized
+from sylvan import quantized, weights
 from sylvan.weights import ClusterRows, ClusterWeights
 
 
@@ -15,10 +15,10 @@ def rows_of(lengths: list[int], n_children: int, seed: int) -> ClusterRows:
     random = np.random.default_rng(seed)
     children = [np.sort(random.choice(n_children, length, replace=False)) for length in lengths]
     flat = np.concatenate([*children, np.zeros(0, np.int64)])
-    weights = random.choice([-1, 1], len(flat)) * random.lognormal(-1.5, 1, len(flat))
+    drawn = random.choice([-1, 1], len(flat)) * random.lognormal(-1.5, 1, len(flat))
     return ClusterRows(
         np.flatnonzero(random.permutation(np.arange(3 * len(lengths)) < len(lengths))).astype(np.int32),
-        np.array(lengths, np.int32), flat.astype(np.int32), weights.astype(np.float32), np.zeros(n_children, "f4"),
+        np.array(lengths, np.int32), flat.astype(np.int32), drawn.astype(np.float32), np.zeros(n_children, "f4"),
     )  # fmt: skip
 
 
@@ -85,3 +85,17 @@ def test_an_empty_cluster() -> None:
     empty = ClusterRows(*(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.float32)), np.ones(3, "f4"))  # type: ignore[arg-type]
     layer = ClusterWeights.from_clusters([empty, empty], np.array([0, 3, 6]), 5, "uint4")
     assert layer.n_entries == 0 and len(layer.cluster(1).features) == 0
+
+
+@pytest.mark.parametrize("rows_of_a_cluster", [3, 200, 1_100, 9_000])
+def test_packed_blocks_are_as_small_on_disk_as_any(rows_of_a_cluster: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger blocks have fewer starts, but from 256 features on their keys take two bytes."""
+
+    def n_bytes() -> int:
+        return weights.laid_out_bytes(5 * n_rows, n_rows, 50, 5_000, 30_000, 100, "uint4")
+
+    n_rows = 50 * rows_of_a_cluster
+    chosen = n_bytes()
+    for aimed_at in range(weights.ROWS_PER_BLOCK, weights.PACKED_ROWS_PER_BLOCK):
+        monkeypatch.setattr(weights, "PACKED_ROWS_PER_BLOCK", aimed_at)
+        assert n_bytes() >= chosen

@@ -357,15 +357,15 @@ def laid_out_bytes(
     """A layer as it is searched and saved: entries, rows, block starts, offsets and intercepts."""
     packed = weight_dtype == "uint4"
     bits = block_bits(n_features, n_rows, n_clusters, packed)
-    blocks, keys = _n_blocks(n_features, bits) + 1, 1 if bits <= 8 else 2
     if packed:
-        entries, rows = stream_bytes(n_weights, child_bits(most_children) + CODE_BITS), keys * n_rows + n_rows // 2
+        entries, lengths = stream_bytes(n_weights, child_bits(most_children) + CODE_BITS), n_rows // 2
         books = 4 * BOOK * n_clusters
     else:
         child = 1 if most_children <= 256 else 2 if most_children <= 65536 else 4
-        entries, rows = (child + np.dtype(weight_dtype).itemsize) * n_weights, (child + keys) * n_rows
+        entries, lengths = (child + np.dtype(weight_dtype).itemsize) * n_weights, child * n_rows
         books = 1024 if weight_dtype == "uint8" else 0
-    return entries + rows + books + (8 * blocks + 16) * n_clusters + 4 * n_nodes
+    rows = lengths + _rows_bytes(n_features, n_rows, n_clusters, bits)
+    return entries + rows + books + 16 * n_clusters + 4 * n_nodes
 
 
 def _offsets(sizes: npt.NDArray[np.int64], unit: int) -> npt.NDArray[np.int64]:
@@ -382,10 +382,24 @@ def _n_blocks(n_features: int, bits: int) -> int:
 
 
 def block_bits(n_features: int, n_rows: int, n_clusters: int, packed: bool = False) -> int:
-    """Block size for about :data:`ROWS_PER_BLOCK` rows a block and cluster, or :data:`PACKED_ROWS_PER_BLOCK`."""
+    """Block size for about :data:`ROWS_PER_BLOCK` rows a block and cluster; of packed weights, the smallest on disk up
+    to :data:`PACKED_ROWS_PER_BLOCK`."""
     per_cluster = max(1.0, n_rows / max(1, n_clusters))
-    wanted = max(1.0, (PACKED_ROWS_PER_BLOCK if packed else ROWS_PER_BLOCK) * n_features / per_cluster)
-    return int(min(16, np.log2(wanted)))
+
+    def bits_for(rows_per_block: int) -> int:
+        return int(min(16, np.log2(max(1.0, rows_per_block * n_features / per_cluster))))
+
+    bits = bits_for(ROWS_PER_BLOCK)
+    if not packed:
+        return bits
+    # Keys grow to two bytes where blocks get larger than 256 features, which may take more than fewer starts save.
+    choices = range(bits, bits_for(PACKED_ROWS_PER_BLOCK) + 1)
+    return min(choices, key=lambda bits: _rows_bytes(n_features, n_rows, n_clusters, bits))
+
+
+def _rows_bytes(n_features: int, n_rows: int, n_clusters: int, bits: int) -> int:
+    """Keys of rows and starts of blocks."""
+    return (1 if bits <= 8 else 2) * n_rows + 8 * (_n_blocks(n_features, bits) + 1) * n_clusters
 
 
 def _count_blocks(
