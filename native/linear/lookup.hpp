@@ -4,17 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "linear/adding.hpp"
 #include "linear/layer.hpp"
 
 namespace sylvan {
-
-// A row that was found: where its entries begin (or, if unpacked, the number of its dense line), how many
-// there are, and the query's value.
-struct Hit {
-  int64_t entry;
-  uint32_t length;
-  float value;
-};
 
 // Where an unpacked cluster has a feature: nowhere (length 0), in a row's entries, or in a dense line.
 struct Place {
@@ -57,7 +50,6 @@ class Lookup {
  private:
   void close();
   float* start_sums(int64_t cluster);
-  void add(int64_t cluster, const Hit* hits, int64_t n_hits, uint32_t dense);
 
   const LayerView& layer_;
   int64_t cluster_ = -1;           // the unpacked one
@@ -67,7 +59,7 @@ class Lookup {
   std::vector<Probe> probes_;
   std::vector<Hit> hits_, dense_hits_;
   std::vector<int64_t> hits_end_;  // by cluster
-  std::vector<float> sums_;        // at least 256: any 8-bit child number is in range
+  std::vector<float> sums_;        // at least kLeastSums
 };
 
 }  // namespace sylvan
