@@ -50,6 +50,11 @@ def resident() -> float:
     return _status("VmRSS")
 
 
+def private() -> float:
+    """MiB resident now that aren't the content of a file."""
+    return _status("RssAnon")
+
+
 def peak_resident() -> float:
     """Highest MiB resident since the start, or since ``forget_peak`` where the system allows that."""
     return _status("VmHWM")

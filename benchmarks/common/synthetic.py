@@ -7,6 +7,7 @@ set needs little more memory than it takes itself.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,26 @@ SHAPES = {
 }
 
 
+SIZED = re.compile(r"synthetic-([1-9][0-9]*)x([1-9][0-9]*)")
+SIZED_TEST_ROWS, SIZED_FEATURES = 20_000, 300_000
+
+
+def shape_named(name: str) -> Shape:
+    """The sizes of a set: one of :data:`SHAPES`, or ``synthetic-ROWSxLABELS``.
+
+    Raises
+    ------
+    ValueError
+        When there is no such set.
+    """
+    if name in SHAPES:
+        return SHAPES[name]
+    match = SIZED.fullmatch(name)
+    if match is None:
+        raise ValueError(f"no set {name!r}; there are {', '.join(SHAPES)}, and synthetic-ROWSxLABELS")
+    return Shape(int(match[1]), SIZED_TEST_ROWS, int(match[2]), SIZED_FEATURES)
+
+
 def zipf(size: int, exponent: float) -> np.ndarray:
     """Cumulative probabilities of ranks 0, 1, ... under Zipf's law."""
     weights = 1.0 / np.arange(1, size + 1) ** exponent
@@ -66,10 +87,18 @@ class World:
         self.word_of_rank = rng.permutation(shape.n_features)
         self.words = zipf(shape.n_features, 1.0)
         rare = zipf(shape.n_features, 0.4)
-        self.label_words = self.word_of_rank[draw(rng, rare, (shape.n_labels, shape.words_per_label))]
+        self.label_words = self._drawn_words(rng, rare, shape.n_labels, shape.words_per_label)
         self.topic_words = self.word_of_rank[draw(rng, zipf(shape.n_features, 0.7), (n_topics, shape.words_per_topic))]
         self.within = zipf(shape.words_per_topic, 0.6)
         self.within_label = zipf(shape.words_per_label, 0.4)
+
+    def _drawn_words(self, rng: np.random.Generator, cumulative: np.ndarray, n: int, each: int) -> np.ndarray:
+        """Words drawn for each of ``n``, int32, a block at a time: draws as a whole would take many times as much."""
+        words = np.empty((n, each), np.int32)
+        for start in range(0, n, BLOCK):
+            part = words[start : start + BLOCK]
+            part[...] = self.word_of_rank[draw(rng, cumulative, part.shape)]
+        return words
 
     def block(self, n: int, rng: np.random.Generator) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """Word counts (n, d) and labels (n, L) of ``n`` new rows."""
@@ -103,7 +132,7 @@ class World:
 
 def generate(name: str, seed: int = 0) -> dict[str, sp.csr_matrix]:
     """The set ``name`` as ``X.trn Y.trn X.tst Y.tst``; the same seed gives the same set."""
-    shape = SHAPES[name]
+    shape = shape_named(name)
     rng = np.random.default_rng(seed)
     world = World(shape, rng)
     blocks: dict[str, list[tuple[sp.csr_matrix, sp.csr_matrix]]] = {"trn": [], "tst": []}

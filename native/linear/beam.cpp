@@ -160,10 +160,12 @@ class PairScorer {
 
 bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, const Rule& rule,
                   const int32_t* names, const Marks* marks, const Beam& to) {
-  // Queries are processed in blocks, so that the candidates' scores take a few megabytes at most.
-  constexpr int64_t kFloats = 1 << 20;
+  // Queries are processed in blocks, so that the candidates' scores take a few megabytes; of layers with very
+  // many clusters they take up to 32, so that many queries of a block still share a cluster.
+  constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 23, kShared = 512;
+  const int64_t floats = std::clamp(kShared * layer.n_clusters * layer.max_children, kLeast, kMost);
   const int64_t block =
-      std::max<int64_t>(1, kFloats / (layer.max_children * std::min(from.width, layer.n_clusters)));
+      std::max<int64_t>(1, floats / (layer.max_children * std::min(from.width, layer.n_clusters)));
   try {
     std::vector<Pair> pairs;
     std::vector<float> scores;

@@ -31,7 +31,7 @@ from sylvan.quantized import (
     unpack_lengths,
 )
 
-__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout", "laid_out_bytes"]
+__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout", "child_dtype", "laid_out_bytes"]
 
 WEIGHT_DTYPES = ("uint8", "uint4", "float16", "float32")
 KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last
@@ -304,9 +304,9 @@ class Layout:
             self._values = allocate(stream_bytes(entries, self._entry_bits), np.uint8)
             self._codebook = np.zeros(BOOK * len(sizes), np.float32)
         else:
-            child_dtype = np.uint8 if most_children <= 1 << 8 else np.uint16 if most_children <= 1 << 16 else np.uint32
-            self._lengths = allocate(rows + KEY_PADDING, child_dtype)
-            self._children = allocate(entries, child_dtype)
+            number = child_dtype(most_children)
+            self._lengths = allocate(rows + KEY_PADDING, number)
+            self._children = allocate(entries, number)
             self._values = allocate(entries, np.dtype(weight_dtype))
         if weight_dtype == "uint8":
             least, largest = sizes["least"].min(initial=np.inf), sizes["largest"].max(initial=0)
@@ -351,6 +351,11 @@ class Layout:
         )  # fmt: skip
 
 
+def child_dtype(most_children: int) -> np.dtype[Any]:
+    """The narrowest type of the numbers of so many children, and of their count less one."""
+    return np.dtype(np.uint8 if most_children <= 1 << 8 else np.uint16 if most_children <= 1 << 16 else np.uint32)
+
+
 def laid_out_bytes(
     n_weights: int, n_rows: int, n_clusters: int, n_nodes: int, n_features: int, most_children: int, weight_dtype: str
 ) -> int:
@@ -361,7 +366,7 @@ def laid_out_bytes(
         entries, lengths = stream_bytes(n_weights, child_bits(most_children) + CODE_BITS), n_rows // 2
         books = 4 * BOOK * n_clusters
     else:
-        child = 1 if most_children <= 256 else 2 if most_children <= 65536 else 4
+        child = child_dtype(most_children).itemsize
         entries, lengths = (child + np.dtype(weight_dtype).itemsize) * n_weights, child * n_rows
         books = 1024 if weight_dtype == "uint8" else 0
     rows = lengths + _rows_bytes(n_features, n_rows, n_clusters, bits)

@@ -29,6 +29,7 @@ __all__ = [
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # with those above, of which ":W" says the weight
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
+MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # and up to so many, where a layer's clusters would be those of fewer rows
 
 Beam = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
@@ -118,7 +119,8 @@ def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, c
             hinge_power((combine,)), share, nodes, scores,
         )  # fmt: skip
 
-    map_parallel(search, _shares(n_rows, n_jobs), n_jobs)
+    n_clusters = len(weights.child_offsets) - 1
+    map_parallel(search, _shares(n_rows, n_jobs, min(MOST_ROWS, max(ROWS, CLUSTER_ROWS * n_clusters))), n_jobs)
     return nodes, scores
 
 
@@ -206,5 +208,5 @@ def rank(
     return TopK(best, scores)
 
 
-def _shares(n_rows: int, n_jobs: int) -> list[tuple[int, int]]:
-    return split_ranges(n_rows, min(ROWS, max(256, -(-n_rows // n_jobs))))
+def _shares(n_rows: int, n_jobs: int, most: int | None = None) -> list[tuple[int, int]]:
+    return split_ranges(n_rows, min(most or ROWS, max(256, -(-n_rows // n_jobs))))

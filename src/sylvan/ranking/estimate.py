@@ -18,8 +18,9 @@ from sylvan.canonical import Csr
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_bytes
 from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, rows_bytes
-from sylvan.ranking.linear import LANES, solved_bytes, solver_bytes
-from sylvan.ranking.training import TreeTraining, train_rankers
+from sylvan.ranking.linear import LANES, solver_bytes
+from sylvan.ranking.solved import solved_bytes
+from sylvan.ranking.training import TreeTraining, solved_together, train_rankers, training_stages
 from sylvan.weights import ClusterWeights, laid_out_bytes
 
 __all__ = ["RankerEstimate", "TrainingSize", "carried_over", "estimate_ranker"]
@@ -99,7 +100,7 @@ class LayerEstimate:
     @property
     def solved(self) -> int:
         """Bytes of the solved clusters before they are laid out."""
-        return solved_bytes(int(self.n_weights), int(self.n_rows))
+        return solved_bytes(int(self.n_weights), int(self.n_rows), -(-self.n_nodes // self.n_clusters))
 
     @property
     def cost(self) -> float:
@@ -114,8 +115,10 @@ class RankerEstimate:
     Attributes
     ----------
     layers : tuple of LayerEstimate
-    together : bool
-        Whether all layers are trained at once, or one after the other with a search between them.
+    stages : tuple of tuple of int
+        The layers that are known together, with a search before the next ones.
+    row_entries : float
+        Entries of a row.
     n_jobs : int
     work : float
         Seconds of one thread.
@@ -124,7 +127,8 @@ class RankerEstimate:
     """
 
     layers: tuple[LayerEstimate, ...]
-    together: bool
+    stages: tuple[tuple[int, ...], ...]
+    row_entries: float
     n_jobs: int
     work: float
     beams: int
@@ -149,10 +153,20 @@ class RankerEstimate:
         n_clusters = sum(layer.n_clusters for layer in self.layers)
         at_once = min(self.n_jobs if n_jobs is None else n_jobs, n_clusters)
         solver = max(layer.solver for layer in self.layers) * at_once
-        solved = [layer.solved for layer in self.layers]
-        waiting = sum(solved) if self.together else max(solved)
         known = self.beams + sum(layer.known for layer in self.layers)
-        return known + max(solver, int(share * (waiting + self.model_bytes)))
+        finished = most = 0
+        for part in self._parts():
+            finished += sum(self.layers[t].laid_out for t in part)
+            most = max(most, finished + sum(self.layers[t].solved for t in part))
+        return known + max(solver, int(share * most))
+
+    def _parts(self) -> list[list[int]]:
+        """The layers that wait together to be laid out, one part after the other."""
+        parts = []
+        for stage in self.stages:
+            costs = {t: self.layers[t].cost * self.row_entries for t in stage}
+            parts += solved_together(costs, {t: self.layers[t].n_clusters for t in stage})
+        return parts
 
     def left(self, threshold: float) -> float:
         """The share of weights that reach ``threshold``."""
@@ -285,7 +299,9 @@ def _ranker(
 ) -> RankerEstimate:
     searched = any(scheme != "tfn" for scheme in training.negatives[1:])
     beams = beam_bytes(size.n_rows, training.beam) if searched else 0
-    return RankerEstimate(tuple(layers), not searched, n_jobs, work, beams)
+    stages = tuple(map(tuple, training_stages(training.negatives)))
+    row_entries = size.n_entries / max(1, size.n_rows)
+    return RankerEstimate(tuple(layers), stages, row_entries, n_jobs, work, beams)
 
 
 def _magnitudes(weights: ClusterWeights) -> npt.NDArray[np.float32]:

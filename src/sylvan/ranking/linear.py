@@ -5,28 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.errors import ModelError
 from sylvan.parallel import scratch
-from sylvan.runtime.jobs import Arrays, Job, Packing
+from sylvan.ranking.solved import SolvedBlock, block_packing
+from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
 
 __all__ = [
     "LANES",
     "LOSSES",
-    "Block",
     "Folds",
     "LayerProblem",
     "LinearOptions",
     "block_jobs",
-    "solved_bytes",
     "solver_bytes",
     "squared_norms",
 ]
@@ -36,7 +33,6 @@ LEAST_COST = 1 << 17  # of a block of clusters, in entries of their rows times g
 LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
 
 
-Block = list[list[ClusterRows]]  # of each cluster, the solution with all rows and those without each fold
 _Sizes = TypeVar("_Sizes", int, Any)
 
 
@@ -148,11 +144,6 @@ def solver_bytes(
     return result
 
 
-def solved_bytes(n_weights: int, n_rows: int) -> int:
-    """A solved cluster, or several, until they are laid out; ``n_rows`` are the features with a weight."""
-    return 8 * n_weights + 8 * n_rows
-
-
 def block_jobs(
     features: Csr,
     norms: npt.NDArray[np.float32],
@@ -162,7 +153,7 @@ def block_jobs(
     *,
     folds: Folds | None = None,
     sample_weight: npt.NDArray[np.float32] | None = None,
-) -> list[Job[Block]]:
+) -> list[Job[SolvedBlock]]:
     """The clusters of a layer as jobs, small ones in blocks: all models of each, with all rows and without each fold.
 
     Layers that are known together (with teacher-forced negatives, all of them) are best run as one list, so that the
@@ -184,6 +175,7 @@ def block_jobs(
     n_columns, n_sets = features.shape[1], 1 + folds.count
     weighted = problem.weighted or sample_weight is not None
     n_rows, n_children = np.diff(problem.row_offsets), np.diff(problem.child_offsets)
+    most_children = int(n_children.max())
     before = np.concatenate(([0], np.cumsum(np.diff(features.indptr)[problem.rows])))
     n_entries = before[problem.row_offsets[1:]] - before[problem.row_offsets[:-1]]
     costs = (n_entries + n_rows) * -(-n_children // LANES) + 1.0
@@ -191,7 +183,7 @@ def block_jobs(
     cuts = np.flatnonzero(np.diff(np.cumsum(costs) // LEAST_COST)) + 1
     shared = {
         "features": features, "norms": norms, "problem": problem, "options": options, "sample_weight": sample_weight,
-        "folds": folds, "layer": layer,
+        "folds": folds, "layer": layer, "most_children": most_children,
     }  # fmt: skip
     ends = [0, *cuts.tolist(), len(costs)]
     return [
@@ -201,41 +193,11 @@ def block_jobs(
             {**shared, "clusters": range(first, last)},
             float(costs[first:last].sum()),
             int(peaks[first:last].max()),
-            Packing(_pack, partial(_unpack, n_sets, n_children[first:last])),
+            block_packing(n_sets, n_children[first:last], most_children),
             "solving the largest cluster",
         )
         for first, last in itertools.pairwise(ends)
     ]
-
-
-_ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
-
-
-def _pack(block: Block) -> dict[str, npt.NDArray[Any]]:
-    """The rows of all clusters and sets, one behind the other, and where each ends."""
-    each = [rows for sets in block for rows in sets]
-    names = (*_ROWS, *_ENTRIES, "intercepts")
-    arrays = {name: np.concatenate([getattr(rows, name) for rows in each]) for name in names}
-    return {**arrays, "ends": np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0)}
-
-
-def _unpack(n_sets: int, n_children: npt.NDArray[np.int64], arrays: Arrays) -> Block:
-    """What :func:`_pack` gave, verified as far as laying it out needs it."""
-    types = dict.fromkeys((*_ROWS, "children"), np.int32) | {"weights": np.float32, "intercepts": np.float32}
-    ends, n = arrays.get("ends", np.zeros(0, np.int64)), n_sets * len(n_children)
-    whole = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
-    sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if whole else {}
-    sizes["intercepts"] = n_sets * int(n_children.sum())
-    if not whole or any(
-        name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
-        for name, dtype in types.items()
-    ):
-        raise ModelError("A stored block of clusters is damaged: its arrays don't agree.")
-    parts = [np.split(arrays[name], ends[:-1, 0]) for name in _ROWS]
-    parts += [np.split(arrays[name], ends[:-1, 1]) for name in _ENTRIES]
-    parts.append(np.split(arrays["intercepts"], np.cumsum(np.repeat(n_children, n_sets))[:-1]))
-    each = [ClusterRows(*arrays_of_one) for arrays_of_one in zip(*parts, strict=True)]
-    return [each[start : start + n_sets] for start in range(0, n, n_sets)]
 
 
 def _solve_block(
@@ -247,13 +209,15 @@ def _solve_block(
     options: LinearOptions,
     sample_weight: npt.NDArray[np.float32] | None,
     folds: Folds,
-) -> Block:
+    most_children: int,
+) -> SolvedBlock:
     """Solve some clusters of a layer, one after the other."""
     reused, seed = scratch(), (options.seed * 1_000_003 + layer) * 1_000_003
-    return [
+    solved = [
         _solve_cluster(features, norms, problem, cluster, options, sample_weight, seed + cluster, folds, reused)
         for cluster in clusters
     ]
+    return SolvedBlock.of(solved, most_children)
 
 
 def _take(

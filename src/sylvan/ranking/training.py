@@ -15,13 +15,21 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.matching.negatives import near_best, positives_job, rows_job
 from sylvan.parallel import map_parallel
-from sylvan.ranking.linear import Block, Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
+from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
+from sylvan.ranking.solved import SolvedBlock
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
+from sylvan.runtime.machine import return_freed_memory
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
-__all__ = ["TreeTraining", "train_rankers"]
+__all__ = ["TreeTraining", "solved_together", "train_rankers", "training_stages"]
+
+# A stage of more than so much work (entries of the clusters' rows times groups of children) is solved in parts, so that
+# not all of its weights wait to be laid out at once. Layers with fewer clusters than FEW go with the last one: they
+# have few weights, and clusters that take long.
+LARGE_STAGE, FEW = 1 << 29, 64
+RELEASED = 1 << 26  # bytes of solved clusters that are laid out, until what they took is given back
 
 
 @dataclass(frozen=True)
@@ -66,12 +74,12 @@ def train_rankers(
         block_jobs, features, squared_norms(features), options=training.linear, folds=folds,
         sample_weight=sample_weight,
     )  # fmt: skip
-    sets: list[list[ClusterWeights]] = [[] for _ in range(1 + folds.count)]
+    sets: list[dict[int, ClusterWeights]] = [{} for _ in range(1 + folds.count)]
     beam, reached = root_beam(n_rows), 0  # and the layer above which it is
-    for stage in _stages(training.negatives, known):
+    for stage in training_stages(training.negatives, known):
         if stage[0] in known:
             for layers in sets:
-                layers.append(known[stage[0]])
+                layers[stage[0]] = known[stage[0]]
             continue
         problems = {}
         for t in stage:
@@ -86,22 +94,36 @@ def train_rankers(
             parents = positives[t - 1] if t else None
             row_offsets, rows = runner.one(rows_job(t, scheme, len(children) - 1, n_rows, parents, nodes))
             problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted)
-        jobs = [solve(problem, t) for t, problem in problems.items()]
-        solved = runner.run([job for layer in jobs for job in layer], _description(stage, tree.depth))
-        blocks = [[job.inputs["clusters"] for job in layer] for layer in jobs]
-        offsets = [tree.child_offsets[t] for t in stage]
-        laid_out = _laid_out(solved, blocks, offsets, features.shape[1], training.weight_dtype, runner)
-        for layers, result in zip(sets, laid_out, strict=True):
-            layers += result
-    return [TreeRanker(tree, layers) for layers in sets]
+        jobs = {t: solve(problem, t) for t, problem in problems.items()}
+        costs = {t: sum(job.cost for job in layer) for t, layer in jobs.items()}
+        for part in solved_together(costs, {t: len(tree.child_offsets[t]) - 1 for t in stage}):
+            solved = runner.run([job for t in part for job in jobs[t]], _description(part, tree.depth))
+            blocks = [[job.inputs["clusters"] for job in jobs[t]] for t in part]
+            offsets = [tree.child_offsets[t] for t in part]
+            laid_out = _laid_out(solved, blocks, offsets, features.shape[1], training.weight_dtype, runner)
+            for layers, result in zip(sets, laid_out, strict=True):
+                layers.update(zip(part, result, strict=True))
+    return [TreeRanker(tree, [layers[t] for t in range(tree.depth)]) for layers in sets]
 
 
-def _stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights]) -> list[list[int]]:
+def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -> list[list[int]]:
+    """The parts that a stage's layers are solved in, one after the other: all at once, unless that is very much.
+
+    By the layers' numbers, with what solving each costs. The last layer comes first: it has most of the weights.
+    """
+    layers = sorted(costs)
+    if sum(costs.values()) < LARGE_STAGE:
+        return [layers]
+    alone = [t for t in layers[:-1] if n_clusters[t] >= FEW]
+    return [[t for t in layers if t not in alone], *([t] for t in reversed(alone))]
+
+
+def training_stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights] | None = None) -> list[list[int]]:
     """Layers that can be solved together, as none of them learns from a search through another.
 
     With teacher-forced negatives in all layers but the first, whose one cluster takes every row, that is all of them.
     """
-    stages: list[list[int]] = []
+    known, stages = known or {}, []
     for t, scheme in enumerate(negatives):
         if t and scheme == "tfn" and t not in known and t - 1 not in known:
             stages[-1].append(t)
@@ -113,12 +135,17 @@ def _stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights]) -> li
 def _description(stage: Sequence[int], depth: int) -> str:
     if len(stage) == depth:
         return "Training"
-    which = f"layer {stage[0] + 1}" if len(stage) == 1 else f"layers {stage[0] + 1} to {stage[-1] + 1}"
+    if len(stage) == 1:
+        which = f"layer {stage[0] + 1}"
+    elif stage[-1] - stage[0] == len(stage) - 1:
+        which = f"layers {stage[0] + 1} to {stage[-1] + 1}"
+    else:
+        which = f"layers {', '.join(str(t + 1) for t in stage[:-1])} and {stage[-1] + 1}"
     return f"Training {which} of {depth}"
 
 
 def _laid_out(
-    solved: Results[Block],
+    solved: Results[SolvedBlock],
     blocks: Sequence[Sequence[range]],
     offsets: Sequence[npt.NDArray[np.int64]],
     n_features: int,
@@ -134,7 +161,7 @@ def _laid_out(
     for number, block in solved.scan():
         at, clusters = place[number]
         if not sizes:  # as many sets as the first cluster has
-            sizes = [[np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets] for _ in block[0]]
+            sizes = [[np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets] for _ in range(block.n_sets)]
         for cluster, sets in zip(clusters, block, strict=True):
             for own, rows in zip(sizes, sets, strict=True):
                 own[at][cluster] = rows.sizes(dtype)
@@ -144,11 +171,18 @@ def _laid_out(
     ]
 
     def lay(numbers: Sequence[int]) -> None:
+        n_bytes = released = 0
         for number, block in solved.drain(numbers):
             at, clusters = place[number]
             for cluster, sets in zip(clusters, block, strict=True):
                 for own, rows in zip(layouts, sets, strict=True):
                     own[at].place(cluster, rows)
+            n_bytes += block.nbytes
+            if n_bytes - released > RELEASED:
+                released = n_bytes
+                return_freed_memory()
+        if n_bytes > RELEASED:
+            return_freed_memory()
 
     if solved.in_memory:
         ends = np.cumsum([0, *map(len, blocks)]).tolist()

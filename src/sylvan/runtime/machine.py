@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-__all__ = ["available_bytes", "private_bytes", "resident_bytes"]
+__all__ = ["available_bytes", "private_bytes", "resident_bytes", "return_freed_memory"]
 
 # Held by Python, NumPy and SciPy, where the system doesn't tell.
 INTERPRETER = 100_000_000
@@ -24,6 +24,14 @@ def private_bytes(arrays: int = 0) -> int:
     ``arrays`` is what the caller knows to be there, the answer where the system doesn't tell.
     """
     return _status_bytes("RssAnon", PRIVATE_INTERPRETER + arrays)
+
+
+def return_freed_memory() -> None:
+    """Give the system what was freed, which the C library would keep for later; where it has no such call, nothing."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _status_bytes(field: str, otherwise: int) -> int:

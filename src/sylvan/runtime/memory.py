@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
 import threading
@@ -16,9 +15,10 @@ import numpy.typing as npt
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.parallel import scratch
 from sylvan.runtime.jobs import Deliver, Job, Results, Runner, Wrapper
+from sylvan.runtime.machine import return_freed_memory
 from sylvan.store import ScratchFiles
 
-__all__ = ["Gate", "WithinMemory", "need_room", "parse_bytes", "return_freed_memory", "shown_bytes"]
+__all__ = ["Gate", "WithinMemory", "need_room", "parse_bytes", "shown_bytes"]
 
 _Result = TypeVar("_Result")
 _Value = TypeVar("_Value")
@@ -69,14 +69,6 @@ def shown_bytes(n_bytes: float) -> str:
         if n_bytes >= size:
             return f"{n_bytes / size:.1f} {unit}"
     return f"{n_bytes / 1e3:.0f} kB"
-
-
-def return_freed_memory() -> None:
-    """Give the system what was freed, which the C library would keep for later; where it has no such call, nothing."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Gate:

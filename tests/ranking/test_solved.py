@@ -1,0 +1,93 @@
+"""Solved clusters in blocks, and the parts in which a large training solves its layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ranking.interruptions import SETTINGS, bits, training_set
+
+from sylvan import XRLinear, validate
+from sylvan.errors import ModelError
+from sylvan.matching import beam
+from sylvan.ranking import training
+from sylvan.ranking.solved import SolvedBlock, block_packing, solved_bytes
+from sylvan.ranking.training import solved_together
+from sylvan.weights import ClusterRows
+
+X, Y = training_set()
+
+
+def solved(n_children: int, n_rows: int, seed: int) -> ClusterRows:
+    """Rows of all lengths from one child to all of them."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, n_children + 1, n_rows).astype(np.int32)
+    if n_rows:
+        lengths[-1] = n_children
+    children = [np.sort(random.choice(n_children, length, replace=False)) for length in lengths]
+    return ClusterRows(
+        np.sort(random.choice(1 << 30, n_rows, replace=False)).astype(np.int32), lengths,
+        np.concatenate([np.zeros(0), *children]).astype(np.int32),
+        random.normal(size=int(lengths.sum())).astype(np.float32), random.normal(size=n_children).astype(np.float32),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("n_children", "n_bytes"), [(1, 1), (256, 1), (257, 2), (70_000, 4)])
+def test_a_block_gives_back_what_it_holds(n_children: int, n_bytes: int) -> None:
+    clusters = [[solved(n, 3 * n_sets, n + n_sets) for n_sets in range(3)] for n in (n_children, 1, n_children)]
+    block = SolvedBlock.of(clusters, n_children)
+    packing = block_packing(3, block.n_children, n_children)
+    for made in (block, packing.unpack(packing.pack(block))):
+        for expected, found in zip(clusters, made, strict=True):
+            for one, other in zip(expected, found, strict=True):
+                for name in ("features", "lengths", "children", "weights", "intercepts"):
+                    assert getattr(one, name).dtype == getattr(other, name).dtype
+                    assert (getattr(one, name) == getattr(other, name)).all()
+    n_weights, n_rows = (len(block.arrays[name]) for name in ("weights", "features"))
+    assert solved_bytes(n_weights, n_rows, n_children) == (4 + n_bytes) * (n_weights + n_rows)
+    own = block.arrays["intercepts"].nbytes + block.arrays["ends"].nbytes
+    assert block.nbytes == solved_bytes(n_weights, n_rows, n_children) + own
+
+
+@pytest.mark.parametrize("name", ["features", "lengths", "children", "weights", "intercepts", "ends"])
+def test_a_damaged_block_is_refused(name: str) -> None:
+    block = SolvedBlock.of([[solved(5, 4, 0)], [solved(3, 0, 1)]], 5)
+    packing = block_packing(1, block.n_children, 5)
+    whole = dict(packing.pack(block))
+    for wrong in (whole[name][:-1], whole[name].astype(np.float64)):
+        with pytest.raises(ModelError, match="A stored block of clusters is damaged"):
+            packing.unpack({**whole, name: wrong})
+
+
+def test_what_is_solved_together() -> None:
+    few, much = {0: 1, 1: 20, 2: 300, 3: 5000}, float(training.LARGE_STAGE)
+    assert solved_together(dict.fromkeys(range(4), 1.0), few) == [[0, 1, 2, 3]]
+    assert solved_together(dict.fromkeys(range(4), much), few) == [[0, 1, 3], [2]]
+    assert solved_together(dict.fromkeys((2, 3), much), few) == [[3], [2]]
+    assert solved_together({3: much}, few) == [[3]]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_parts_change_no_bit(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = bits(XRLinear(**SETTINGS[settings], calibration="platt").fit(X, Y), tmp_path / "whole")
+    monkeypatch.setattr(training, "LARGE_STAGE", 0)
+    monkeypatch.setattr(training, "FEW", 1)
+    monkeypatch.setattr(training, "RELEASED", 0)
+    parts = XRLinear(**SETTINGS[settings], calibration="platt", n_jobs=2).fit(X, Y)
+    assert bits(parts, tmp_path / "parts") == expected
+    limited = XRLinear(**SETTINGS[settings], calibration="platt").fit(X, Y, memory_limit="2GB")
+    assert bits(limited, tmp_path / "limited") == expected
+
+
+def test_the_rows_searched_at_once_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = XRLinear(branching=40, max_leaf=1, beam=3, threshold=0.0).fit(X, Y)
+    features = validate.features(np.tile(X.toarray(), (9, 1)))
+    above = beam.next_beam(features, model.layers_[0], beam.root_beam(features.shape[0]), 40, "l3_hinge")
+    found = {}
+    for n_rows in (1, 256, 1 << 15):
+        monkeypatch.setattr(beam, "ROWS", n_rows)
+        monkeypatch.setattr(beam, "MOST_ROWS", n_rows)
+        found[n_rows] = beam.next_beam(features, model.layers_[1], above, 5, "l3_hinge")
+    for nodes, scores in found.values():
+        assert (nodes == found[1][0]).all() and (scores == found[1][1]).all()
