@@ -41,7 +41,7 @@ def main() -> None:
         for setting in options.settings.split(","):
             record = measure_setting(Path(options.cache) / name, setting, options)
             n_rows, n_labels = map(int, size.split("x"))
-            record = {"rows": n_rows, "labels": n_labels, "setting": setting, **record, **records.about()}
+            record |= {"rows": n_rows, "labels": n_labels, "setting": setting, **records.about()}
             merge(Path(options.results) / "scale.json", record)
             say(json.dumps({key: value for key, value in record.items() if key != "raw_ms"}, indent=1))
 

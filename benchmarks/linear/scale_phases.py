@@ -51,7 +51,7 @@ class Phased(Wrapper):
 
     def one(self, job: Job[Any], agree: Callable[[bool], bool] = bool) -> Any:
         name = KINDS.get(job.name.rpartition(".")[2], "other")
-        inputs = {key: self._timed(value, name) if isinstance(value, Once) else value for key, value in job.inputs.items()}
+        inputs = {key: self._timed(each, name) if isinstance(each, Once) else each for key, each in job.inputs.items()}
         self._phases.begin(name)
         result = self.inner.one(dataclasses.replace(job, inputs=inputs), agree)
         self._phases.begin("other")

@@ -15,6 +15,7 @@ from benchmarks.report.linear import linear_sections
 from benchmarks.report.peers import peers_sections, summary
 from benchmarks.report.presets import draw_presets
 from benchmarks.report.sampling import codewords_section, output_layer_section, output_layer_summary
+from benchmarks.report.scale import scale_section
 from benchmarks.sampling.cane_tables import cane_section
 from benchmarks.sampling.tables import sampling_section
 from benchmarks.transformers.tables import transformers_section
@@ -28,8 +29,8 @@ INTRO = (
     "text); below 1, Sylvan is worse. The JSON files contain every raw value."
 )
 SECTIONS = (
-    peers_sections, linear_sections, transformers_section, irli_section, sampling_section, codewords_section,
-    beam_tree_section, cane_section, output_layer_section,
+    peers_sections, linear_sections, scale_section, transformers_section, irli_section, sampling_section,
+    codewords_section, beam_tree_section, cane_section, output_layer_section,
 )  # fmt: skip
 
 

@@ -123,7 +123,8 @@ def training_stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights
 
     With teacher-forced negatives in all layers but the first, whose one cluster takes every row, that is all of them.
     """
-    known, stages = known or {}, []
+    known = known or {}
+    stages: list[list[int]] = []
     for t, scheme in enumerate(negatives):
         if t and scheme == "tfn" and t not in known and t - 1 not in known:
             stages[-1].append(t)
