@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 __all__ = ["NAMES", "load", "made_once", "prepare", "read_jsonl", "save"]
 
-TEXT_SETS = ("eurlex57k", "gutenberg")
+TEXT_SETS = ("eurlex57k", "gutenberg", "cpv-tenders")
 TEXT_FIELDS = ("title", "author", "text")
 NAMES = ("X.trn", "Y.trn", "X.tst", "Y.tst")
 

@@ -53,10 +53,9 @@ NEIGHBORS = (
 )
 ENSEMBLES = (
     "By `python -m benchmarks.linear.ensembles`, on one thread, from raw texts to a trained model, vectorisers "
-    "included (libpecos: from finished features, whose time isn't included). Words are 1-grams, pairs of words 1- "
-    "and 2-grams (frequent: 120,000 of them), characters 4-grams within words. Neighbours are a `NeighborRanker` on "
-    "characters (eurlex57k: on words). Weights were chosen on rows that are used neither for training nor for "
-    "testing."
+    "included (libpecos: from finished features, whose time isn't included). Frequent pairs are the 120,000 most "
+    "frequent words and pairs of words, characters as many 4-grams within words, which the neighbours (a "
+    "`NeighborRanker`) have as well. The recipes, with their weights, are the same on all sets."
 )
 TUNED = (
     "By `python -m benchmarks.linear.tuned`, from raw texts: `sylvan.tune` with so many seconds for everything, the "

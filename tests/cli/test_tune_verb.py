@@ -204,7 +204,7 @@ def test_an_ensemble_from_the_command_line(call: Any, files: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ((), "An ensemble takes members numbered from 0, such as member0__model=xr-linear"),
+        ((), "An ensemble takes --preset, or members numbered from 0, such as member0__model=xr-linear"),
         (("member1__model=neighbors",), "Got member1 instead"),
         (("member0__model=svm",), "The model of member0 must be one of 'xr-linear', 'neighbors', 'xr-transformer'"),
         (("member0__beam=5",), "'xr-transformer'. Got None instead."),

@@ -14,6 +14,7 @@ from sylvan.cli.options import complain, input_options, read_settings, shared_op
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.ensembles.presets import PRESETS
 from sylvan.text import TfidfVectorizer
 from sylvan.tune.setting import MODELS, Setting
 
@@ -25,6 +26,8 @@ _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 @click.command("ensemble", short_help="Several models that rank together, each with its own vectoriser.")
 @click.argument("train", metavar="TRAIN")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the ensemble.")
+@click.option("--preset", type=click.Choice(tuple(PRESETS)),
+              help="Members over texts that have proved good together; --set and --config change or add members.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="A parameter of the ensemble, such as weights=0.7,0.3, or of a member (above); repeat it.")
 @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
@@ -33,7 +36,9 @@ _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 @shared_options
 @config_option
 @click.pass_context
-def command(ctx: click.Context, /, train: str, folder: str, settings: tuple[str, ...], **given: Any) -> None:
+def command(
+    ctx: click.Context, /, train: str, folder: str, preset: str | None, settings: tuple[str, ...], **given: Any
+) -> None:
     """Train the members of an ensemble on the file TRAIN (- for stdin) and save it in a folder.
 
     Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors or xr-transformer), parameters of
@@ -43,6 +48,7 @@ def command(ctx: click.Context, /, train: str, folder: str, settings: tuple[str,
 
     \b
     Examples:
+      sylvan train ensemble train.jsonl --model runs/m --preset accurate
       sylvan train ensemble train.jsonl --model runs/m --config runs/m.tuning/tuned.toml
       sylvan train ensemble train.jsonl --model runs/m --set member0__model=xr-linear --set member1__model=neighbors
     """
@@ -55,7 +61,7 @@ def command(ctx: click.Context, /, train: str, folder: str, settings: tuple[str,
     config = config_of(ctx)
     if config.text:
         config.problems.append("[text] is for one model: members have [parameters.member0.text].")
-    values, problems = _read(settings, config.parameters)
+    values, problems = _read(settings, {**_preset_values(preset), **config.parameters})
     if config.problems or problems:
         raise ParameterError(complain([*config.problems, *problems]))
     session = Session.of(ctx)
@@ -87,6 +93,16 @@ def command(ctx: click.Context, /, train: str, folder: str, settings: tuple[str,
 Values = dict[str, Any]
 
 
+def _preset_values(name: str | None) -> Values:
+    """A preset's members as a configuration file names them."""
+    values: Values = {}
+    for at, (parameters, text) in enumerate(PRESETS[name] if name is not None else ()):
+        values[f"member{at}__model"] = "xr-linear"
+        values.update({f"member{at}__{key}": value for key, value in parameters.items()})
+        values.update({f"member{at}__text__{key}": value for key, value in text.items()})
+    return values
+
+
 def _read(settings: Sequence[str], config: Mapping[str, Any]) -> tuple[Values, list[str]]:
     """Parameters of the ensemble, and under "members" a triple of model, parameters and text for each."""
     own: tuple[list[str], Values] = [], {}
@@ -109,8 +125,8 @@ def _read(settings: Sequence[str], config: Mapping[str, Any]) -> tuple[Values, l
     values, problems = read_settings(Ensemble, *_ordered(own))
     if sorted(parts) != list(range(len(parts))) or not parts:
         problems.append(
-            "An ensemble takes members numbered from 0, such as member0__model=xr-linear and member1__model=neighbors. "
-            f"Got {', '.join(f'member{at}' for at in sorted(parts)) or 'none'} instead."
+            "An ensemble takes --preset, or members numbered from 0, such as member0__model=xr-linear and "
+            f"member1__model=neighbors. Got {', '.join(f'member{at}' for at in sorted(parts)) or 'none'} instead."
         )
     members = []
     for at, part in sorted(parts.items()):

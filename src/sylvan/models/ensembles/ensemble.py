@@ -18,22 +18,27 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.members import (
+    MOST_MEMBERS,
     LabelIds,
     Weights,
+    check_members,
     fit_members,
+    given_weights,
     has_labels,
     joined_names,
     member_filters,
     numbered_votes,
     renamed,
+    same_size,
     take,
     taken,
 )
+from sylvan.models.ensembles.presets import PRESETS, preset_members
 from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_names import encode_labels, rows_of_names
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Instance, Range, Threads, attribute, parameterized
+from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 from sylvan.store.registry import rebuild
@@ -42,7 +47,6 @@ from sylvan.validate import Csr
 
 __all__ = ["Ensemble"]
 
-MOST_MEMBERS = 1000
 _Weights = npt.NDArray[np.float64]
 _Self = TypeVar("_Self", bound="Ensemble")
 
@@ -111,6 +115,37 @@ class Ensemble(Compressible):
     labels_field_: str = attribute("labels")
 
     @classmethod
+    def preset(cls, name: str, n_jobs: int | None = None, **parameters: Any) -> Ensemble:
+        """An ensemble over texts whose members have proved good together.
+
+        Parameters
+        ----------
+        name : {"accurate"}
+            Three models that are each an :class:`XRLinear`: on the features that texts have by default; on the 120,000
+            most frequent words and pairs of words; and on as many 4-grams of characters within words.
+        n_jobs : int, optional
+            Number of threads of every part.
+        **parameters
+            Others of :class:`Ensemble`, or of members, such as ``member0__model__n_trees=3``.
+
+        Raises
+        ------
+        ParameterError
+            When there is no such preset or parameter.
+
+        Examples
+        --------
+        >>> from sylvan import Ensemble
+        >>> tagger = Ensemble.preset("accurate")
+        >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
+        >>> tagger = tagger.fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
+        >>> tagger.rank(["a baker bakes breads"], k=1).names
+        [['Baking']]
+        """
+        check_value("name", name, Choice(tuple(PRESETS)), f"{cls.__name__}.preset")
+        return cls(preset_members(name, n_jobs), n_jobs=n_jobs).set_params(**parameters)
+
+    @classmethod
     def of_fitted(cls, members: Sequence[Estimator], weights: Sequence[float] | None = None, **params: Any) -> Ensemble:
         """Combine models that are already fitted; nothing is trained or copied.
 
@@ -148,10 +183,10 @@ class Ensemble(Compressible):
                 "The 'weights' parameter of Ensemble.of_fitted must be None or floats. Got 'fit' instead: call "
                 "fit_weights with rows that the members haven't seen."
             )
-        made._check_members()
+        check_members(made.members)
         for member in made.members:
             member._need_fit("joining it")
-        return made._adopt(made.members, made._given_weights())
+        return made._adopt(made.members, given_weights(made.weights, len(made.members)))
 
     @property
     def takes_texts(self) -> bool:
@@ -196,7 +231,7 @@ class Ensemble(Compressible):
             When a parameter is out of its range.
         """
         self.check_params()
-        self._check_members()
+        check_members(self.members)
         if self.takes_texts:
             X = check_texts(X)
             Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
@@ -213,7 +248,7 @@ class Ensemble(Compressible):
             if isinstance(self.weights, str):  # "fit", by its range
                 weights = self._weights_by_holdout(X, Y, n_rows, options, checkpoint)
             else:
-                weights = self._given_weights()
+                weights = given_weights(self.weights, len(self.members))
         self._adopt(fitted, weights)
         self._keep_names(given, self.vocabulary_)
         return self
@@ -222,28 +257,6 @@ class Ensemble(Compressible):
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
         kinds = ", ".join(type(member).__name__ for member in self.members)
         return identity_of(type(self).__name__, {"members": kinds, "fits weights": isinstance(self.weights, str)})
-
-    def _check_members(self) -> None:
-        members = self.members
-        words = f"a list of 1 to {MOST_MEMBERS} estimators of Sylvan"
-        wrong = next((m for m in members if not isinstance(m, Estimator)), None)
-        if not 1 <= len(members) <= MOST_MEMBERS or wrong is not None:
-            got = f"a list of {len(members)}" if wrong is None else f"a {type(wrong).__name__} among them"
-            raise ParameterError(f"The 'members' parameter of Ensemble must be {words}. Got {got} instead.")
-        if len({member.takes_texts for member in members}) > 1:
-            raise DataError("Some members of the Ensemble take texts and some take matrices; they must all take one.")
-
-    def _given_weights(self) -> _Weights:
-        """The parameter's, of sum 1."""
-        n = len(self.members)
-        if self.weights is None or isinstance(self.weights, str):
-            return np.full(n, 1 / n)
-        given = np.array(self.weights, np.float64)
-        if given.shape != (n,):
-            raise ParameterError(f"The 'weights' parameter of Ensemble names {len(given)} weights for {n} members.")
-        given /= given.max()  # so that no sum of large ones overflows
-        shares: _Weights = given / given.sum()
-        return shares
 
     def _weights_by_holdout(
         self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], checkpoint: Checkpoint | None
@@ -313,11 +326,11 @@ class Ensemble(Compressible):
             (self.text_fields_, self.labels_field_), *_ = fields
             n_features = sum(member.n_features_ for member in members)
         else:
-            n_features = _same("features", [member.n_features_ for member in members])
+            n_features = same_size("features", [member.n_features_ for member in members])
         vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
         if not vocabularies:
             self.vocabulary_, self._ids = None, [None] * len(members)
-            n_labels = _same("labels", [member.n_labels_ for member in members])
+            n_labels = same_size("labels", [member.n_labels_ for member in members])
         elif len(vocabularies) == len(members):
             self.vocabulary_, self._ids = joined_names(vocabularies)
             n_labels = len(self.vocabulary_)
@@ -466,19 +479,12 @@ class Ensemble(Compressible):
         weights = store.need_range(state, "weights", 0, 1, np.float64, (len(self.members),))
         if abs(float(weights.sum()) - 1) > 1e-6:
             raise DataError(f"the ensemble's weights must sum to 1, not {weights.sum()}.")
-        self._check_members()
-        self._given_weights()
+        check_members(self.members)
+        given_weights(self.weights, len(self.members))
         self._adopt(self.members, weights)
         vocabulary = self.vocabulary_
         self._names_from_parts(state)
         self.vocabulary_ = vocabulary  # which the members know
-
-
-def _same(what: str, sizes: list[int]) -> int:
-    """The one size that all members must have."""
-    if len(set(sizes)) > 1:
-        raise DataError(f"The members of the Ensemble have different numbers of {what}: {', '.join(map(str, sizes))}.")
-    return sizes[0]
 
 
 store.register(Ensemble.kind, Ensemble.from_state)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sylvan import validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import Estimator
@@ -22,17 +23,23 @@ from sylvan.params import Constraint, Parameterized
 from sylvan.runtime import Checkpoint
 
 __all__ = [
+    "MOST_MEMBERS",
     "LabelIds",
     "Weights",
+    "check_members",
     "fresh",
+    "given_weights",
     "has_labels",
     "joined_names",
     "member_filters",
     "numbered_votes",
     "renamed",
+    "same_size",
     "take",
     "taken",
 ]
+
+MOST_MEMBERS = 1000
 
 # The ensemble's ids of each member's labels; None for a member whose ids they are already.
 LabelIds: TypeAlias = Sequence["npt.NDArray[np.int32] | None"]
@@ -75,6 +82,36 @@ def fresh(model: _Fresh) -> _Fresh:
         if name in model.__dict__:
             setattr(made, name, getattr(model, name))
     return made
+
+
+def check_members(members: Sequence[Any]) -> None:
+    """Refuse what can't be an ensemble's members."""
+    words = f"a list of 1 to {MOST_MEMBERS} estimators of Sylvan"
+    wrong = next((member for member in members if not isinstance(member, Estimator)), None)
+    if not 1 <= len(members) <= MOST_MEMBERS or wrong is not None:
+        got = f"a list of {len(members)}" if wrong is None else f"a {type(wrong).__name__} among them"
+        raise ParameterError(f"The 'members' parameter of Ensemble must be {words}. Got {got} instead.")
+    if len({member.takes_texts for member in members}) > 1:
+        raise DataError("Some members of the Ensemble take texts and some take matrices; they must all take one.")
+
+
+def given_weights(weights: Sequence[float] | str | None, n_members: int) -> npt.NDArray[np.float64]:
+    """Those of the parameter, of sum 1; equal ones where it gives none."""
+    if weights is None or isinstance(weights, str):
+        return np.full(n_members, 1 / n_members)
+    given = np.array(weights, np.float64)
+    if given.shape != (n_members,):
+        raise ParameterError(f"The 'weights' parameter of Ensemble names {len(given)} weights for {n_members} members.")
+    given /= given.max()  # so that no sum of large ones overflows
+    shares: npt.NDArray[np.float64] = given / given.sum()
+    return shares
+
+
+def same_size(what: str, sizes: list[int]) -> int:
+    """The one size that all members must have."""
+    if len(set(sizes)) > 1:
+        raise DataError(f"The members of the Ensemble have different numbers of {what}: {', '.join(map(str, sizes))}.")
+    return sizes[0]
 
 
 def fit_members(
