@@ -26,15 +26,33 @@ def slow_combine(
                     continue
                 if how == "score":
                     gain = float(score)
-                elif how == "rank":
+                elif how == "average_rank":
+                    continue
+                elif how == "reciprocal_rank":
                     gain = 1 / (place + 1)
                 else:
                     gain = (len(tops) * (place < votes) + float(score)) / (len(tops) + 1)
                 sums[int(label)] = sums.get(int(label), 0.0) + weight * gain
+        if how == "average_rank":
+            sums = average_ranks(row, tops, weights)
         best = sorted(sums, key=lambda label: (-np.float32(sums[label]), label))[:k]
         labels.append(best + [-1] * (k - len(best)))
         scores.append([sums[label] for label in best] + [-np.inf] * (k - len(best)))
     return labels, scores
+
+
+def average_ranks(row: int, tops: list[TopK], weights: list[float]) -> dict[int, float]:
+    """How far each label's mean place is above the one after all places, as a share of the places."""
+    places = max(top.k for top in tops)
+    answers = [[int(label) for label in top.labels[row] if label >= 0] for top in tops]
+    means = {
+        label: sum(
+            weight * (answer.index(label) if label in answer else places)
+            for answer, weight in zip(answers, weights, strict=True)
+        )
+        for answer in answers for label in answer
+    }  # fmt: skip
+    return {label: (places - mean) / places for label, mean in means.items()}
 
 
 def ranking(random: np.random.Generator, n: int, width: int, n_labels: int) -> TopK:

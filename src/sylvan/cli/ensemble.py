@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sylvan.cli.options import input_options, shared_options
+from sylvan.ranking.ensemble import WAYS
 
 __all__ = ["command"]
 
@@ -16,8 +17,8 @@ __all__ = ["command"]
 @click.option("--model", "target", required=True, metavar="FOLDER", help="Where to save the ensemble.")
 @click.option("--weights", metavar="W,W,...", help="A weight for each model; equal ones by default.")
 @click.option("--fit-weights", "holdout", metavar="FILE", help="Choose the weights on rows not used for training.")
-@click.option("--how", type=click.Choice(("score", "count", "rank")), default="score", show_default=True,
-              help="Mean score, votes, or mean of 1 / place.")  # fmt: skip
+@click.option("--how", type=click.Choice(WAYS), default="score", show_default=True,
+              help="By mean score, votes, mean place, or mean of 1 / place.")  # fmt: skip
 @input_options
 @shared_options
 def command(

@@ -15,7 +15,7 @@ from sylvan.validate import Csr
 
 __all__ = ["WAYS", "combine_rankings", "fit_weights", "mean_score"]
 
-WAYS = ("score", "count", "rank")
+WAYS = ("score", "count", "average_rank", "reciprocal_rank")
 ROWS = 512  # rows that a thread takes at a time
 STEPS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # of the search for weights
 PASSES = 10  # over the members, at most, for each of them
@@ -31,6 +31,7 @@ def combine_rankings(
     *,
     how: str = "score",
     votes: int = 10,
+    places: int | None = None,
     n_rankings: int | None = None,
     n_jobs: int = 1,
 ) -> TopK:
@@ -43,10 +44,14 @@ def combine_rankings(
     weights : ndarray of float64, one a ranking
         Above 0, of sum 1.
     k : int
-    how : {"score", "count", "rank"}
+    how : {"score", "count", "average_rank", "reciprocal_rank"}
         What a label gains from a ranking, times its weight: its score there; a vote when it is among the first
-        ``votes``, where scores only decide between labels of equal votes; or 1 / its place, from 1.
+        ``votes``, where scores only decide between labels of equal votes; or by its place from 1, 1 - (place - 1) /
+        ``places``, whose mean orders labels as their mean place does; or 1 / its place.
     votes : int
+    places : int, optional
+        How many places rankings have: a label that one lacks counts as in the place after. By default those of the
+        longest of ``tops``.
     n_rankings : int, optional
         How many rankings there are in all, for ``"count"``, where ``tops`` lacks some of weight 0.
     n_jobs : int
@@ -57,7 +62,10 @@ def combine_rankings(
     """
     n = len(tops) if n_rankings is None else n_rankings
     labels = np.concatenate([top.labels for top in tops], axis=1)
-    gains = [_gains(top, how, votes, n) * np.float32(w) for top, w in zip(tops, weights.tolist(), strict=True)]
+    gains = [
+        gain * np.float32(weight)
+        for gain, weight in zip(_gains(tops, how, votes, places, n), weights.tolist(), strict=True)
+    ]
     return _sums(labels, np.concatenate(gains, axis=1), k, n_jobs)
 
 
@@ -69,13 +77,22 @@ def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
     return combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
 
 
-def _gains(top: TopK, how: str, votes: int, n_rankings: int) -> npt.NDArray[np.float32]:
-    """What each label gains from its place and score in one ranking, before its weight."""
+def _gains(
+    tops: Sequence[TopK], how: str, votes: int, places: int | None, n_rankings: int
+) -> list[npt.NDArray[np.float32]]:
+    """What each label gains from its place and score in each ranking, before the weights."""
+    places = max(top.k for top in tops) if places is None else places
+    return [_own_gains(top, how, votes, places, n_rankings) for top in tops]
+
+
+def _own_gains(top: TopK, how: str, votes: int, places: int, n_rankings: int) -> npt.NDArray[np.float32]:
     scores = np.where(top.labels >= 0, top.scores, np.float32(0))
     if how == "score":
         return scores
     place = np.arange(top.k, dtype=np.float32)
-    if how == "rank":
+    if how == "average_rank":
+        return np.broadcast_to(1 - place / np.float32(places), top.scores.shape)
+    if how == "reciprocal_rank":
         return np.broadcast_to(1 / (place + 1), top.scores.shape)
     # Of n rankings of equal weights, one vote more outweighs any difference of mean scores.
     n = np.float32(n_rankings)
@@ -95,7 +112,9 @@ def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int,
     return top
 
 
-def fit_weights(tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, n_jobs: int = 1) -> _Floats:
+def fit_weights(
+    tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, places: int | None = None, n_jobs: int = 1
+) -> _Floats:
     """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest.
 
     Parameters
@@ -104,8 +123,8 @@ def fit_weights(tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: 
         The rankings' answers for rows that none of them learned from.
     truth : Csr of shape (n, L)
         Those rows' labels.
-    how, votes, n_jobs
-        As in :func:`join`.
+    how, votes, places, n_jobs
+        As in :func:`combine_rankings`.
 
     Returns
     -------
@@ -123,7 +142,7 @@ def fit_weights(tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: 
     if len(tops) == 1:
         return weights
     labels = np.concatenate([top.labels for top in tops], axis=1)
-    gains = [_gains(top, how, votes, len(tops)) for top in tops]
+    gains = _gains(tops, how, votes, places, len(tops))
 
     def quality(tried: _Floats) -> float:
         weighed = [gain * np.float32(weight) for gain, weight in zip(gains, tried.tolist(), strict=True)]

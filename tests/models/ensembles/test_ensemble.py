@@ -11,6 +11,7 @@ import pytest
 import sylvan
 from sylvan import Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data, store
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.ranking.ensemble import WAYS
 
 TEXTS = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"] * 5
 LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]] * 5
@@ -48,7 +49,7 @@ def test_a_member_of_no_weight_is_not_asked() -> None:
     assert alone.rank(X, 3).labels.tolist() == members[0].rank(X, 3).labels.tolist()
 
 
-@pytest.mark.parametrize("how", ["score", "count", "rank"])
+@pytest.mark.parametrize("how", WAYS)
 def test_every_way_finds_the_labels(how: str, tmp_path: Path) -> None:
     X, Y = matrices()
     joined = Ensemble([XRLinear(), NeighborRanker(), XRLinear(seed=1)], how=how, votes=2).fit(X, Y)

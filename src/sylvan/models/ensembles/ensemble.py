@@ -59,9 +59,10 @@ class Ensemble(Compressible):
     ----------
     members : list of Estimator
         All over matrices, or all over texts (such as :class:`TextModel`, each with its own vectoriser).
-    how : {"score", "count", "rank"}, default "score"
+    how : {"score", "count", "average_rank", "reciprocal_rank"}, default "score"
         What a label gets from a member, times the member's weight: its probability from ``predict_proba``; a vote if it
-        is among the member's first ``votes`` (equal votes are decided by probabilities); or 1 / its position.
+        is among the member's first ``votes`` (equal votes are decided by probabilities); by its position there, which
+        is the one after the last for a label that isn't proposed; or 1 / its position.
     weights : list of float or "fit", optional
         One per member, in any unit; None for equal weights. ``"fit"`` trains the members without some holdout rows,
         chooses the weights on these, and trains the members again on all rows, which takes about twice the time. With
@@ -85,8 +86,8 @@ class Ensemble(Compressible):
     Notes
     -----
     ``fit`` doesn't change the given models; afterwards ``members`` are fitted copies. Parameters of a member are named
-    by its number: ``set_params(member0__beam=20)``. PECOS's ensembles are means of scores of several trees (Yu et al.
-    2022, Section 6).
+    by its number: ``set_params(member0__beam=20)``. PECOS names the mean score, the count and the mean rank (Yu et al.
+    2022, Section 2.4); its own ensembles are means of scores.
 
     Examples
     --------
@@ -312,7 +313,9 @@ class Ensemble(Compressible):
             raise DataError("Y holds no label that a member of the Ensemble knows: there is nothing to fit weights to.")
         jobs = resolve_jobs(self.n_jobs)
         tops = [self._member_top(number, X, {}) for number in range(len(self.members))]
-        self.weights_ = fit_weights(tops, truth, how=self.how, votes=self.votes, n_jobs=jobs)
+        self.weights_ = fit_weights(
+            tops, truth, how=self.how, votes=self.votes, places=self._places, n_jobs=jobs
+        )
         return self
 
     def _adopt(self, members: Sequence[Estimator], weights: _Weights) -> Ensemble:
@@ -373,8 +376,9 @@ class Ensemble(Compressible):
         tops = [self._member_top(number, X, {**options, **filters(number)}) for number in asked]
         # Votes count beside all members, those of weight 0 too: the formula is the one that weights were fitted for.
         top = combine_rankings(
-            tops, self.weights_[asked], k, how=self.how, votes=self.votes, n_jobs=jobs, n_rankings=len(self.members)
-        )
+            tops, self.weights_[asked], k, how=self.how, votes=self.votes, places=self._places, n_jobs=jobs,
+            n_rankings=len(self.members),
+        )  # fmt: skip
         return self._named(top)
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
@@ -382,6 +386,11 @@ class Ensemble(Compressible):
         unknown = [name for name in options if name not in known]
         if unknown:
             raise ParameterError(f"No member of the Ensemble has an option {unknown[0]!r} of rank.")
+
+    @property
+    def _places(self) -> int:
+        """Positions of a member's ranking."""
+        return min(self.candidates, self.n_labels_)
 
     def rank_options(self) -> list[str]:
         of_members = [name for member in self.members for name in member.rank_options()]
