@@ -42,14 +42,16 @@ def precision(truth: list[list[str]], answers: list[list[str]]) -> Record:
 
 def sylvan(job: Record) -> Record:
     """The default model, or what a tuning gives."""
-    from sylvan import TextModel, TfidfVectorizer, XRLinear, tune
+    from sylvan import TextModel, tune
 
     texts, labels, test_texts, truth = rows_of(job)
     threads, seed = job["threads"], job["seed"]
     more: Record = {}
     with measure.Clock() as clock:
         if job["contender"] == "default":
-            model: Any = TextModel(TfidfVectorizer(n_jobs=threads), XRLinear(n_jobs=threads, seed=seed))
+            model: Any = TextModel().set_params(
+                vectorizer__n_jobs=threads, model__n_jobs=threads, model__seed=seed
+            )
             model.fit(texts, labels)
         else:
             result = tune(

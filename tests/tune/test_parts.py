@@ -17,7 +17,8 @@ from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
 from sylvan.tune.metric import Metric, bootstrap
 from sylvan.tune.record import Trial, pareto_front
 from sylvan.tune.setting import Setting, joined, toml_of
-from sylvan.tune.space import Space, Start
+from sylvan.tune.space import Space
+from sylvan.tune.starts import Start
 
 try:
     import tomllib
@@ -202,6 +203,24 @@ def test_every_start_is_a_point_of_the_space(texts: bool, small: bool, long: boo
         for name, value in start.text.items() if texts else ():
             assert getattr(setting.vectorizer(), name) == value
         setting.build(texts).check_params()
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_variations_are_near_and_points_of_the_space(texts: bool) -> None:
+    space = Space(texts, "psp")
+    changed = set()
+    for start in space.starts():
+        point = space.point(start)
+        for seed in range(80):
+            varied = space.varied(point, np.random.default_rng(seed))
+            differing = {name for name in point if varied[name] != point[name]}
+            assert varied.keys() == point.keys() and 1 <= len(differing) <= 2
+            assert all(name.split(".")[0] in (start.model, "text") for name in differing)
+            assert varied == space.varied(point, np.random.default_rng(seed))
+            space.setting(Fixed(varied)).build(texts).check_params()
+            changed |= differing
+    reached = {f"{model}.{name}" for model, dimensions in space.of_model.items() for name in dimensions}
+    assert changed == reached | {f"text.{name}" for name in space.of_text}
 
 
 def test_the_default_point_is_the_model_without_arguments() -> None:

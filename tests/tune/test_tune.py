@@ -26,6 +26,7 @@ from sylvan.tune.metric import Metric
 from sylvan.tune.record import Trial
 from sylvan.tune.search import Search
 from sylvan.tune.setting import Setting
+from sylvan.tune.space import Space
 from sylvan.tune.workbench import Workbench, rungs_of
 
 pytest.importorskip("optuna")
@@ -101,7 +102,8 @@ def test_matrices_with_named_labels_and_class_ids(rows: Any) -> None:
 
 
 def test_rungs_and_pruning(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert rungs_of(20_000) == [2222, 6666, 20_000] and rungs_of(3_000) == [1000, 3000] and rungs_of(900) == [900]
+    assert rungs_of(45_000) == [5_000, 15_000, 45_000] and rungs_of(20_000) == [6_666, 20_000]
+    assert rungs_of(900) == [900]
     monkeypatch.setattr(workbench, "LEAST_ROWS", 30)
     result = tuned(corpus(500), max_trials=12)
     states = {trial.state for trial in result.trials}
@@ -352,13 +354,64 @@ def test_ensembles_join_what_is_different() -> None:
     def score(top: Any) -> Any:
         return metric.scores(truth, top, np.ones(5, np.int64), 9)
 
-    grown = grow_ensemble(trials, tops, truth, score, lambda trial: True, 7, 1, 1)
+    grown = grow_ensemble(trials, tops, score, lambda trial: True, 7, 1, 1)
     assert grown is not None
     joined, scores = grown
     assert set(joined.of_trials) == {0, 1} and joined.number == 7 and sum(joined.weights) == pytest.approx(1)
     assert joined.score == scores.value() > 0.9 and (joined.seconds, joined.n_bytes, joined.latency) == (2.0, 20, 0.2)
-    assert grow_ensemble(trials, tops, truth, score, lambda trial: False, 7, 1, 1) is None
-    assert grow_ensemble(trials[:1], tops[:1], truth, score, lambda trial: True, 7, 1, 1) is None
+    assert grow_ensemble(trials, tops, score, lambda trial: False, 7, 1, 1) is None
+    assert grow_ensemble(trials[:1], tops[:1], score, lambda trial: True, 7, 1, 1) is None
+
+
+def test_an_ensemble_of_chance_is_not_taken() -> None:
+    """Rankings that are as good as each other by chance alone gain nothing on the other half of the holdout."""
+    rng = np.random.default_rng(3)
+    n = 120
+    truth = validate.labels(sp.csr_matrix((np.ones(n), (np.arange(n), np.zeros(n, int))), shape=(n, 30)))
+    right = np.argsort(rng.random((n, 30)), axis=1).astype(np.int32)
+    tops = []
+    for _ in range(4):
+        labels = right.copy()
+        for row in range(n):
+            labels[row, :2] = labels[row, :2][rng.permutation(2)]  # places that the score doesn't tell apart
+        tops.append(TopK(labels, np.tile(np.linspace(0.9, 0.1, 30, dtype=np.float32), (n, 1))))
+    trials = [Trial(at, (Setting("neighbors", {"n_neighbors": at + 1}),), score=0.5, n_rows=9, seconds=1.0, n_bytes=10,
+                    latency=0.1) for at in range(4)]  # fmt: skip
+    metric = Metric.of("P@5")
+
+    def score(top: Any) -> Any:
+        return metric.scores(truth, top, np.ones(30, np.int64), 9)
+
+    assert grow_ensemble(trials, tops, score, lambda trial: True, 7, 5, 1) is None
+
+
+def test_first_rungs_are_judged_by_a_part_of_the_holdout(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbench, "LEAST_ROWS", 30)
+    monkeypatch.setattr(workbench, "JUDGED", 40)
+    labels = validate.labels(sylvan.data.Vocabulary.from_labels(rows[1]).encode(rows[1]))
+    train, holdout = split_rows(np.ones(len(rows[0]), bool))
+    bench = Workbench(rows[0], labels, train, holdout, Metric.of("P@1"), 0, 1, Clock(0.001))
+    assert bench.rungs == [33, 100, 300] and [len(judged) for judged in bench.judged] == [50, 50, 100]
+    measured = bench.measure(Setting("xr-linear"), 1)
+    assert len(measured.top) == 50
+    right = labels.to_scipy()[bench.judged[1]].toarray()[np.arange(50), measured.top.labels[:, 0]]
+    assert measured.scores.value() == pytest.approx(right.mean())
+
+
+def test_every_second_trial_varies_the_best(rows: Any, tmp_path: Path) -> None:
+    texts, labels = rows
+    result = tuned((texts, labels), max_trials=16, study=tmp_path)
+    begun = len(list(Space(True).starts()))
+    best = {trial.number: trial for trial in result.trials}
+    for number in range(begun + 1 - begun % 2, 16, 2):
+        given = [dict(best[number].members[0].parameters), dict(best[number].members[0].text)]
+        others = [trial.members[0] for trial in result.trials[:number] if trial.state == "complete"]
+        assert any(_distance(given, [one.parameters, one.text]) <= 4 for one in others)
+
+
+def _distance(one: Any, other: Any) -> int:
+    """How many values differ."""
+    return sum(a.get(name) != b.get(name) for a, b in zip(one, other, strict=True) for name in {*a, *b})
 
 
 def test_two_processes_share_a_study(rows: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ensembles of trials: members are added one by one while the holdout's score rises (Caruana et al. 2004)."""
+"""Ensembles of trials: members are drawn one by one, with replacement (Caruana et al. 2004)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from sylvan.canonical import Csr, take_rows
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.ensemble import combine_rankings, fit_weights
+from sylvan.ranking.ensemble import combine_rankings
 from sylvan.topk import TopK
 from sylvan.tune.metric import LabelScores, RowScores
 from sylvan.tune.record import Trial
@@ -18,9 +16,10 @@ from sylvan.tune.record import Trial
 __all__ = ["grow_ensemble"]
 
 MEMBERS = 6  # at most
-GAIN = 0.002  # of the score that a member must bring, as a share of it
-TRIED = 6  # best trials among which the next member is looked for, beside the best of each family
-SHORT = 20  # answers a row, at least, while members are looked for
+NOTHING = 0.0005  # as a share of the score: by so little more draws needn't be better
+DRAWS = 15  # at most
+TRIED = 8  # best trials that members are drawn from, beside the best of each family
+SHORT, MOST = 20, 100  # answers a row, at least and at most, while members are drawn
 VOTES = 10  # of Ensemble, whose formula this is
 HOW = "score"
 
@@ -29,13 +28,15 @@ Score = Callable[[TopK], Scores]
 
 
 def grow_ensemble(
-    trials: Sequence[Trial], tops: Sequence[TopK], truth: Csr, score: Score, allowed: Callable[[Trial], bool],
-    number: int, depth: int, n_jobs: int | None = None,
+    trials: Sequence[Trial], tops: Sequence[TopK], score: Score, allowed: Callable[[Trial], bool], number: int,
+    depth: int | None, n_jobs: int | None = None,
 ) -> tuple[Trial, Scores] | None:  # fmt: skip
-    """The best ensemble that begins with the first of the trials, and its scores; None where none is better alone.
+    """The best ensemble that begins with the first of the trials, and its scores; None where one trial is better.
 
-    The weights are fitted to one half of the holdout and judged on the other, both ways, so that a member that only
-    fits the rows it was weighed on isn't taken; those of the result are fitted to all rows.
+    Members are drawn one after the other, each as often as it brings more than any other does; how often is its weight.
+    Whether an ensemble is better is judged by weights that were drawn on one half of the holdout and applied to the
+    other, both ways, beside the trial that is the best on one half, judged on the other: of many trials the best has
+    been lucky, too.
 
     Parameters
     ----------
@@ -43,44 +44,58 @@ def grow_ensemble(
         The best first; each of one setting.
     tops : sequence of TopK
         Their answers to the holdout, with probabilities.
-    truth : Csr
     score : callable
         The scores of a ranking.
     allowed : callable
         Whether an ensemble, as a trial, is within limits and time.
     number : int
         Of the new trial.
-    depth : int
-        Answers a row that the score looks at.
+    depth : int or None
+        Answers a row that the score looks at; None where that isn't a fixed number.
     """
     if len(trials) < 2:
         return None
     jobs = resolve_jobs(n_jobs)
-    width = max(depth, SHORT)
-    short = [TopK(top.labels[:, :width], top.scores[:, :width]) for top in tops]
+    width = MOST if depth is None else max(depth, SHORT)
     tried = _varied(trials)
-    chosen, best = [0], score(tops[0]).value()
-    while len(chosen) < MEMBERS:
-        grown: tuple[float, int] | None = None
-        for at in tried:
-            if at in chosen or not allowed(_joined([trials[i] for i in (*chosen, at)], (), number)):
+    short = [TopK(tops[at].labels[:, :width], tops[at].scores[:, :width]) for at in tried]
+
+    def fits(places: Sequence[int]) -> bool:
+        return allowed(_joined([trials[tried[at]] for at in places], (), number))
+
+    drawn, top = _drawn(short, lambda top: score(top).value(), fits, jobs)
+    if len(drawn) < 2:
+        return None
+    members = [short[at] for at in drawn]
+    alone = score(_cross_fitted(short, score, jobs, 1)).value()
+    if score(_cross_fitted(members, score, jobs, DRAWS)).value() <= alone:
+        return None
+    scores, total = score(top), sum(drawn.values())
+    joined = _joined([trials[tried[at]] for at in drawn], tuple(n / total for n in drawn.values()), number)
+    return replace(joined, score=scores.value()), scores
+
+
+def _drawn(
+    tops: Sequence[TopK], value: Callable[[TopK], float], fits: Callable[[Sequence[int]], bool], n_jobs: int
+) -> tuple[dict[int, int], TopK]:
+    """How often each ranking is drawn, the first at least once, by the best number of draws; and what they join to."""
+    draws, joined = [0], tops[0]
+    best, taken, together = value(joined), 1, joined
+    while len(draws) < DRAWS:
+        found: tuple[float, int, TopK] | None = None
+        for at, top in enumerate(tops):
+            if at not in draws and (len(set(draws)) == MEMBERS or not fits([*dict.fromkeys(draws), at])):
                 continue
-            value = score(_cross_fitted([short[i] for i in (*chosen, at)], truth, jobs)).value()
-            if grown is None or value > grown[0]:
-                grown = value, at
-        if grown is None or grown[0] < best * (1 + GAIN):
-            break
-        best = grown[0]
-        chosen.append(grown[1])
-    while len(chosen) > 1:
-        members = [tops[at] for at in chosen]
-        weights = fit_weights(members, truth, how=HOW, votes=VOTES, n_jobs=jobs)
-        if (weights > 0).all():
-            joined = _joined([trials[at] for at in chosen], tuple(map(float, weights)), number)
-            scores = score(_cross_fitted(members, truth, jobs))
-            return replace(joined, score=scores.value()), scores
-        chosen = [at for at, weight in zip(chosen, weights, strict=True) if weight > 0]  # that it found no use for
-    return None
+            weights = np.array([len(draws), 1]) / (len(draws) + 1)
+            tried = combine_rankings([joined, top], weights, 2 * tops[0].k, how=HOW, votes=VOTES, n_jobs=n_jobs)
+            if found is None or value(tried) > found[0]:
+                found = value(tried), at, tried
+        assert found is not None  # the first may always be drawn again
+        draws.append(found[1])
+        joined = found[2]
+        if found[0] > best * (1 + NOTHING):
+            best, taken, together = found[0], len(draws), joined
+    return {at: draws[:taken].count(at) for at in dict.fromkeys(draws[:taken])}, together
 
 
 def _varied(trials: Sequence[Trial]) -> list[int]:
@@ -88,11 +103,9 @@ def _varied(trials: Sequence[Trial]) -> list[int]:
     seen: set[tuple[str, ...]] = set()
     chosen = []
     for at, trial in enumerate(trials):
-        (one,) = trial.members
-        family = (one.model, str(one.text.get("analyzer")), str(one.text.get("ngrams")))
-        if at < TRIED or family not in seen:
+        if at < TRIED or trial.family not in seen:
             chosen.append(at)
-        seen.add(family)
+        seen.add(trial.family)
     return chosen
 
 
@@ -107,21 +120,24 @@ def _joined(members: Sequence[Trial], weights: tuple[float, ...], number: int) -
     )  # fmt: skip
 
 
-def _cross_fitted(tops: Sequence[TopK], truth: Csr, n_jobs: int) -> TopK:
-    """The ensemble's ranking of the holdout, each half by the weights of the other."""
-    n = len(tops[0])
-    halves = [np.arange(0, n, 2), np.arange(1, n, 2)]
-    k = max(top.k for top in tops)
+def _cross_fitted(tops: Sequence[TopK], score: Score, n_jobs: int, most: int) -> TopK:
+    """The ranking of the holdout by up to so many draws, each half by those of the other; of one, by the best alone."""
+    n, k = len(tops[0]), max(top.k for top in tops)
     labels = np.full((n, k), -1, np.int32)
     scores = np.full((n, k), -np.inf, np.float32)
-    for rows, others in (halves, halves[::-1]):
-        weights = fit_weights(_rows(tops, others), take_rows(truth, others), how=HOW, votes=VOTES, n_jobs=n_jobs)
-        used = np.flatnonzero(weights > 0).tolist()
-        asked = _rows([tops[at] for at in used], rows)
-        top = combine_rankings(asked, weights[used], k, how=HOW, votes=VOTES, n_jobs=n_jobs)
-        labels[rows, : top.k], scores[rows, : top.k] = top.labels, top.scores
+    values = [score(top) for top in tops]
+    for half in (0, 1):
+        known = (np.arange(n) % 2 != half).astype(np.float64)
+        if most == 1:
+            drawn = {max(range(len(tops)), key=lambda at, known=known: values[at].value(known)): 1}  # type: ignore[misc]
+        else:
+            drawn, _ = _drawn(tops, lambda top, known=known: score(top).value(known), lambda _: True, n_jobs)  # type: ignore[misc]
+        weights = np.array(list(drawn.values())) / sum(drawn.values())
+        asked = [_rows(tops[at], slice(half, None, 2)) for at in drawn]
+        top = combine_rankings(asked, weights, k, how=HOW, votes=VOTES, n_jobs=n_jobs)
+        labels[half::2], scores[half::2] = top.labels, top.scores
     return TopK(labels, scores)
 
 
-def _rows(tops: Sequence[TopK], rows: npt.NDArray[np.intp]) -> list[TopK]:
-    return [TopK(np.ascontiguousarray(top.labels[rows]), np.ascontiguousarray(top.scores[rows])) for top in tops]
+def _rows(top: TopK, rows: slice) -> TopK:
+    return TopK(np.ascontiguousarray(top.labels[rows]), np.ascontiguousarray(top.scores[rows]))

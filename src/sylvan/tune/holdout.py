@@ -14,7 +14,7 @@ __all__ = ["HOLDOUTS", "split_rows"]
 
 HOLDOUTS = ("random", "last")
 LEAST = 20  # rows of a holdout
-_SHARE, _FEW, _MOST = 10, 1_000, 10_000
+_SHARE, _FEW, _MOST = 10, 2_500, 10_000
 
 _Rows = npt.NDArray[np.int32]
 
@@ -24,7 +24,7 @@ def split_rows(
 ) -> tuple[_Rows, _Rows]:
     """The rows to train on and the holdout rows.
 
-    The holdout is a tenth of the rows, but 1,000 as long as that is no more than a quarter, and at most 10,000.
+    The holdout is a tenth of the rows, but 2,500 as long as that is no more than a quarter, and at most 10,000.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from sylvan.runtime.memory import shown_bytes
 from sylvan.tune.limits import Limits, shown_time
 from sylvan.tune.setting import Setting
 
-__all__ = ["HEADER", "Trial", "cells_of", "pareto_front"]
+__all__ = ["HEADER", "Trial", "cells_of", "leaders", "pareto_front"]
 
 HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setting")
 
@@ -62,6 +62,12 @@ class Trial:
         )
         return f"ensemble: {', '.join(parts)}"
 
+    @property
+    def family(self) -> tuple[str, ...]:
+        """The model and what its terms are made of: settings of different families make the better ensembles."""
+        one = self.members[0]
+        return one.model, str(one.text.get("analyzer")), str(one.text.get("ngrams"))
+
     def excesses(self, limits: Limits) -> dict[str, float]:
         """By how much it exceeds each limit."""
         return limits.excesses(self.latency, self.n_bytes, self.seconds)
@@ -79,6 +85,14 @@ class Trial:
         """What :meth:`as_json` gave."""
         trial = cls(**{**values, "members": tuple(Setting(**member) for member in values["members"])})
         return replace(trial, weights=tuple(trial.weights), of_trials=tuple(trial.of_trials))
+
+
+def leaders(trials: Sequence[Trial]) -> list[Trial]:
+    """The first trial of each family, in the order of these, each of one setting."""
+    found: dict[tuple[str, ...], Trial] = {}
+    for trial in trials:
+        found.setdefault(trial.family, trial)
+    return list(found.values())
 
 
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:

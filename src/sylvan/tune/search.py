@@ -12,7 +12,7 @@ from sylvan.errors import MemoryLimitError, SylvanError, TuningError
 from sylvan.runtime.memory import shown_bytes
 from sylvan.topk import TopK
 from sylvan.tune.limits import Budget, Limits, shown_time
-from sylvan.tune.record import Trial
+from sylvan.tune.record import Trial, leaders
 from sylvan.tune.setting import Setting
 from sylvan.tune.study import Study
 from sylvan.tune.workbench import Measured, Workbench
@@ -24,6 +24,7 @@ PLANNED = 0.7  # of what a plan says must be within a limit: plans of size err b
 MARGIN = 0.25  # by which an estimate may exceed a limit before the trial is given up
 POOL = 3  # best trials whose training on all rows time is reserved for, so that they can be an ensemble
 RESERVED = 0.4  # of the budget at most, for trainings on all rows
+JOINING = 0.02  # of the budget, to look for an ensemble of the trials
 EMPTY = TopK(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
 _HELPLESS = 3  # trials in a row that no time is left for
 
@@ -73,7 +74,7 @@ class Search:
                 return
             if n_begun and self.budget.remaining - self.reserve() < _median(self._first_rungs):
                 return
-            asked = self.study.ask()
+            asked = self.study.ask([trial.number for trial in leaders(self.best())])
             try:
                 record, top = self._try(asked)
             except KeyboardInterrupt:
@@ -96,7 +97,7 @@ class Search:
         best = self.best() or ranked([t for t in self.records.values() if t.seconds is not None])
         seconds = [SAFETY * (trial.seconds or 0.0) for trial in best[:POOL]]
         most = max(seconds[0], RESERVED * self.budget.seconds) if seconds else 0.0
-        return min(sum(seconds), most)
+        return min(sum(seconds), most) + JOINING * self.budget.seconds
 
     def _try(self, asked: Any) -> tuple[Trial, Any]:
         """One trial: rung after rung, until it falls behind or can't fit."""

@@ -1,4 +1,4 @@
-"""What a tuning chooses from: the dimensions of the space, and settings that are worth a trial from the start.
+"""What a tuning chooses from: the dimensions of the space, and how a setting is varied.
 
 Every range starts from what the models declare: words are read from the constraints of their parameters, and a
 parameter's default is always among the values, so that the default model is a point of the space whatever it is.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from sylvan.models.base import Estimator
 from sylvan.models.neighbors import NeighborRanker
@@ -18,15 +20,17 @@ from sylvan.models.xr.params import PRESETS
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Choice, Constraint
 from sylvan.tune.setting import MODELS, Setting
+from sylvan.tune.starts import Start, starts_for
 
-__all__ = ["Space", "Start"]
+__all__ = ["Space"]
 
-_TERMS = (("word", (1, 1)), ("word", (1, 2)), ("char_wb", (4, 4)), ("char_wb", (3, 5)))  # that n-grams are of
+_KINDS = ("analyzer", "ngrams", "phrase_weight")  # of terms, which are chosen together
+_WORD_TERMS = (("word", (1, 1), None), ("word", (1, 2), None), ("word", (1, 2), 0.5), ("char_wb", (4, 4), None))
+_TERMS = (*_WORD_TERMS, ("char_wb", (3, 4), None), ("char_wb", (3, 5), None))
 _COMBINE = ("l3_hinge", "paper", "damped")
-_PAIRS = {"ngrams": (1, 2), "min_df": 2, "sublinear_tf": True}
-_WORDS = {"min_df": 2, "sublinear_tf": True}
-_FREQUENT = {**_PAIRS, "max_features": 120_000}
-_CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
+STEP = 3.0  # by which a number is varied at most
+_TELLING = ("cost", "negative_cost", "threshold", "n_trees", "beam", "n_neighbors", "power")  # varied more often
+_OFTEN = 3.0  # times as often as others
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,16 @@ class Words:
     def written(self, value: Any) -> Any:
         """A value as the study keeps it."""
         return json.dumps(value)
+
+    @property
+    def movable(self) -> bool:
+        """Whether there is another value."""
+        return len(self.values) > 1
+
+    def moved(self, written: Any, rng: np.random.Generator) -> Any:
+        """Another value, as the study keeps it."""
+        others = [self.written(value) for value in self.values if self.written(value) != written]
+        return others[int(rng.integers(len(others)))]
 
     def with_value(self, value: Any) -> Words:
         """The choice that has a value, too."""
@@ -65,22 +79,26 @@ class Numbers:
         """A value as the study keeps it."""
         return value
 
+    @property
+    def movable(self) -> bool:
+        """Whether there is another value."""
+        return self.low < self.high
+
+    def moved(self, written: Any, rng: np.random.Generator) -> Any:
+        """A value up to ``STEP`` times as large or small, as the study keeps it."""
+        value = float(np.clip(written * STEP ** rng.uniform(-1, 1), self.low, self.high))
+        if not isinstance(self.low, int):
+            return value
+        if (whole := round(value)) != written:
+            return whole
+        return written + 1 if written < self.high else written - 1
+
     def with_value(self, value: Any) -> Numbers:
         """The range that holds a value, too."""
         return Numbers(min(self.low, value), max(self.high, value))
 
 
 Dimension = Words | Numbers
-
-
-@dataclass(frozen=True)
-class Start:
-    """A setting that is tried before any is drawn; ``whole`` ones are measured on all rows, for ensembles."""
-
-    changes: Mapping[str, Any]
-    model: str = "xr-linear"
-    text: Mapping[str, Any] = field(default_factory=dict)
-    whole: bool = False
 
 
 class Space:
@@ -124,7 +142,7 @@ class Space:
         self.of_text: dict[str, Dimension] = {}
         if texts:
             self.of_text = {
-                "terms": _words((vectorizer.analyzer, vectorizer.ngrams), _TERMS),
+                "terms": _words([getattr(vectorizer, name) for name in _KINDS], _WORD_TERMS if long else _TERMS),
                 "min_df": _words(vectorizer.min_df, (1, 2, 3, 5, 10) if small else (1, 2, 3, 5)),
                 "sublinear_tf": _words(vectorizer.sublinear_tf, (False, True)),
             }
@@ -165,9 +183,9 @@ class Space:
             "beam": _around(usual.beam, 5, 40),
             "cost": _around(usual.cost, 0.25, 4.0),
             "positive_cost": _around(usual.positive_cost, 0.5, 4.0),
-            "negative_cost": _words(usual.negative_cost, (0.3, 0.5, 1.0)),
+            "negative_cost": _words(usual.negative_cost, (0.1, 0.3, 0.5, 1.0)),
             "tolerance": _words(usual.tolerance, (0.05, 0.2, 0.3)),
-            "threshold": _around(usual.threshold, 0.03, 0.4),
+            "threshold": _around(usual.threshold, 0.01, 0.4),
         }
         for preset in PRESETS.values():
             for name in preset.keys() & dimensions.keys():
@@ -184,35 +202,7 @@ class Space:
 
     def starts(self) -> Iterator[Start]:
         """Settings that have proved good on some data, the default first."""
-        yield Start({}, whole=True)
-        tail = {} if self.tail is None else {"tail": self.tail}
-        if tail:
-            yield Start(tail)
-        if self.fixed:
-            yield Start({}, "xr-transformer", whole=True)
-        usual = XRLinear()
-        presets = [preset for preset in PRESETS.values() if any(getattr(usual, n) != v for n, v in preset.items())]
-        if self.texts and self.long:
-            # Pairs of words are many and add little here; the last layer's negatives count most.
-            yield Start(tail, text=_WORDS, whole=True)
-            yield Start({}, "neighbors", _WORDS, whole=True)
-            yield Start(tail, text=_FREQUENT, whole=True)
-        elif self.texts:
-            yield Start(tail, text=_PAIRS, whole=True)
-            yield Start(tail, text=_WORDS)
-            yield Start(tail, text=_CHARACTERS, whole=True)
-            yield Start({}, "neighbors", _CHARACTERS, whole=True)
-            yield Start({"n_trees": 3, **tail}, text=_PAIRS, whole=True)
-        else:
-            yield Start({}, "neighbors", whole=True)
-        for preset in presets:
-            yield Start({**preset, **tail})
-        if self.small:
-            yield Start({"max_leaf": 200}, text={"min_df": 3} if self.texts else {})
-            if self.texts:
-                yield Start({}, text={"min_df": 2, "max_features": 20_000})
-                yield Start({}, text={"min_df": 5, "sublinear_tf": True}, whole=True)
-                yield Start({}, text={"max_features": 5_000}, whole=True)
+        return starts_for(self.texts, self.long, self.small, self.tail, bool(self.fixed))
 
     def setting(self, trial: Any) -> Setting:
         """The setting that a trial of the study tries."""
@@ -225,7 +215,7 @@ class Space:
         }
         text = {name: dimension.suggest(trial, f"text.{name}") for name, dimension in self.of_text.items()}
         if "terms" in text:
-            text["analyzer"], text["ngrams"] = text.pop("terms")
+            text |= dict(zip(_KINDS, text.pop("terms"), strict=True))
         usual = self._usual_terms(model)
         text = {name: value for name, value in text.items() if value != _plain(usual[name])}
         return Setting(model, self._seeded(model, changed), text)
@@ -243,10 +233,20 @@ class Space:
             value = start.changes.get(name, self._usual_value(start.model, name))
             values[f"{start.model}.{name}"] = dimension.written(_plain(value))
         text = {**self._usual_terms(start.model), **start.text}
-        text["terms"] = (text["analyzer"], text["ngrams"])
+        text["terms"] = [text[name] for name in _KINDS]
         for name, dimension in self.of_text.items():
             values[f"text.{name}"] = dimension.written(_plain(text[name]))
         return values
+
+    def varied(self, point: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        """A point near another: one or two of the values that its model depends on are others."""
+        dimensions = {f"{point['model']}.{name}": one for name, one in self.of_model[point["model"]].items()}
+        dimensions |= {f"text.{name}": one for name, one in self.of_text.items()}
+        names = [name for name, one in dimensions.items() if one.movable]
+        chances = np.array([_OFTEN if name.rpartition(".")[2] in _TELLING else 1.0 for name in names])
+        chosen = rng.choice(len(names), int(rng.integers(1, 3)), replace=False, p=chances / chances.sum())
+        changed = {names[at]: dimensions[names[at]].moved(point[names[at]], rng) for at in chosen.tolist()}
+        return {**point, **changed}
 
 
 def _options(constraint: Constraint) -> list[str]:

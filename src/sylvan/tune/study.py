@@ -8,7 +8,7 @@ import logging
 import os
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +120,18 @@ class Study:
         with _without_warnings():
             return self.optuna.storages.JournalStorage(backend)
 
-    def ask(self) -> Any:
-        """The next trial of the engine: the next start, or one that the sampler draws."""
-        n_before = len(self._study.get_trials(deepcopy=False))
+    def ask(self, best: Sequence[int] = ()) -> Any:
+        """The next trial of the engine: the next start, or in turns a variation of the best and what the sampler draws.
+
+        Parameters
+        ----------
+        best : sequence of int
+            Numbers of the trials that are worth varying, the best first.
+        """
+        trials = self._study.get_trials(deepcopy=False)
+        n_before = len(trials)
+        if best and n_before % 2 and all(trial.state != self.optuna.trial.TrialState.WAITING for trial in trials):
+            self._vary([trials[number].params for number in best], n_before)
         with _without_warnings():
             # A new sampler a trial, so that a study that resumes goes on as if it had never stopped.
             self._study.sampler = self.optuna.samplers.TPESampler(
@@ -130,6 +139,13 @@ class Study:
                 constraints_func=_excess,
             )  # fmt: skip
             return self._study.ask()
+
+    def _vary(self, points: Sequence[dict[str, Any]], n_before: int) -> None:
+        """Queue a variation of one of these points, in half of all cases the first."""
+        rng = np.random.default_rng([self.seed, n_before])
+        chosen = 0 if rng.random() < 0.5 else int(rng.integers(len(points)))
+        with _without_warnings():
+            self._study.enqueue_trial(self.space.varied(points[chosen], rng), skip_if_exists=True)
 
     def tell(self, asked: Any, record: Trial, top: TopK | None = None) -> None:
         """The end of a trial; the answers of one that is complete are stored beside the study."""

@@ -30,7 +30,7 @@ from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
 from sylvan.tune.metric import Metric, bootstrap
 from sylvan.tune.record import Trial
 from sylvan.tune.result import TuneResult
-from sylvan.tune.search import SAFETY, Search, ranked
+from sylvan.tune.search import JOINING, SAFETY, Search, ranked
 from sylvan.tune.setting import joined
 from sylvan.tune.space import Space
 from sylvan.tune.study import Study, data_identity, need_optuna
@@ -39,7 +39,7 @@ from sylvan.tune.workbench import QUERIES, SUBLINEAR, Workbench, median_latency
 __all__ = ["tune"]
 
 ROOM = 512  # bytes of a size that a pruned model leaves free for notes, as ``sylvan compress`` does
-LONG = 250  # characters of a text, in the mean, from which on texts are long: abstracts, not titles
+LONG = 600  # characters of a text, in the mean, from which on texts are long: pages, not titles or summaries
 _BUDGET = "10m"  # where neither time nor trials are given
 _SEED = Number(int, 0, 2**31 - 1)
 
@@ -228,7 +228,7 @@ class _Finish:
         for at, candidate in enumerate(candidates):
             if self.limits.size is not None and heavier * (candidate.n_bytes or 0) > self.limits.size:
                 continue
-            needed = SAFETY * (candidate.seconds or 0.0)
+            needed = candidate.seconds or 0.0
             if needed > self.budget.remaining and any(
                 (other.seconds or 0.0) < (candidate.seconds or 0.0) for other in candidates[at + 1 :]
             ):
@@ -255,7 +255,7 @@ class _Finish:
         others = [trial for trial in scored if trial not in best and trial.holds(self.limits)]
         if best:
             self._grow(best)
-        if self.ensemble is not None and (self.ensemble.score or 0) > (best[0].score or 0):
+        if self.ensemble is not None:
             best = [self.ensemble, *best]
         return [*best, *ranked(others)]  # a pruned trial is better than none
 
@@ -268,15 +268,15 @@ class _Finish:
         if not usable:
             return
         metric, bench = self.bench.metric, self.bench
-        remaining = self.budget.remaining
+        remaining = self.budget.remaining - JOINING * (self.budget.seconds or 0.0)
 
         def allowed(trial: Trial) -> bool:
             return trial.holds(self.limits) and SAFETY * (trial.seconds or 0.0) <= remaining
 
         grown = grow_ensemble(
-            [trial for trial, _ in usable], [top for _, top in usable], bench.truth,
+            [trial for trial, _ in usable], [top for _, top in usable],
             lambda top: metric.scores(bench.truth, top, bench.label_counts, len(bench.train)), allowed,
-            1 + max(self.search.records), metric.k or QUERIES, bench.n_jobs,
+            1 + max(self.search.records), metric.k, bench.n_jobs,
         )  # fmt: skip
         if grown is not None:
             self.ensemble, self.ensemble_scores = grown

@@ -29,8 +29,9 @@ from sylvan.tune.setting import Setting
 
 __all__ = ["SUBLINEAR", "Measured", "Workbench", "median_latency", "rungs_of"]
 
-LEAST_ROWS = 1_000  # of a rung: with fewer, the order of settings says little of that with all rows
+LEAST_ROWS = 3_000  # of a rung: with fewer, the order of settings says little of that with all rows
 SHARES = (9, 3, 1)
+JUDGED = 1_500  # rows of the holdout that a rung before the last looks at, at least: ranking takes time as well
 QUERIES = 100  # single ones, whose median is the latency
 SUBLINEAR, WORDS = 0.8, 0.6  # powers of the number of rows with which models and vocabularies grow, about
 _CACHE_SHARE = 8  # of the memory that there is, for features and trees
@@ -40,6 +41,11 @@ _TREE_PARAMETERS = ("branching", "max_leaf", "clustering", "embedding", "overlap
 def rungs_of(n_rows: int) -> list[int]:
     """How many rows each rung of the search trains on: a ninth, a third and all, without those that are too few."""
     return [n_rows // share for share in SHARES if share == 1 or n_rows // share >= LEAST_ROWS]
+
+
+def _step(n_holdout: int, share: float) -> int:
+    """Every how many rows of the holdout a rung of a share of the rows looks at one."""
+    return max(1, min(round(1 / share), n_holdout // JUDGED))
 
 
 def median_latency(rank: Callable[[Any], Any], queries: Sequence[Any], clock: Callable[[], float]) -> float:
@@ -130,6 +136,7 @@ class Workbench:
         self.texts = isinstance(X, list)
         self.rungs = rungs_of(len(train))
         self.truth = take_rows(labels, holdout)
+        self.judged = [holdout[:: _step(len(holdout), rows / len(train))] for rows in self.rungs]
         known = take_rows(labels, train)
         self.label_counts = np.bincount(known.indices, minlength=labels.shape[1]).astype(np.int64)
         self.vectors = TemporaryDirectory()  # of texts, by a frozen encoder
@@ -154,11 +161,11 @@ class Workbench:
         return made
 
     def features(self, setting: Setting, rung: int) -> Features:
-        """The features of a rung's rows and of the holdout by the setting's vectoriser."""
+        """The features of a rung's rows, and of those of the holdout that it looks at, by the setting's vectoriser."""
         rows = self.train[: self.rungs[rung]]
         if not self.texts:
             def taken() -> Features:
-                return Features(take_rows(self.X, rows), take_rows(self.X, self.holdout), None, 0.0, 0)
+                return Features(take_rows(self.X, rows), take_rows(self.X, self.judged[rung]), None, 0.0, 0)
 
             return self._cached(f"matrix {rung}", taken, lambda made: made.nbytes)  # type: ignore[no-any-return]
 
@@ -166,7 +173,7 @@ class Workbench:
             vectorizer, start = setting.vectorizer(self.n_jobs), self.clock()
             train = vectorizer.fit_transform_blocks([[self.X[row] for row in rows]])
             seconds = self.clock() - start
-            holdout = vectorizer.transform_rows([self.X[row] for row in self.holdout])
+            holdout = vectorizer.transform_rows([self.X[row] for row in self.judged[rung]])
             return Features(
                 train, holdout, vectorizer.transform_rows, seconds, saved_bytes(vectorizer.to_state())
             )
@@ -208,7 +215,7 @@ class Workbench:
         return model.plan(features.train, labels, trees=trees)
 
     def measure(self, setting: Setting, rung: int) -> Measured:
-        """Train on a rung's rows and rank the holdout."""
+        """Train on a rung's rows and rank its rows of the holdout."""
         if setting.takes_texts:
             return self._measure_encoder(setting, rung)
         begin = self.clock()
@@ -223,8 +230,7 @@ class Workbench:
         if self.max_bytes is not None and rung == len(self.rungs) - 1:
             model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - features.n_bytes - self.name_bytes)
         top = self._answers(model, features.holdout, used)
-        n_rows = len(self.train)
-        scores = self.metric.scores(self.truth, top, self.label_counts, n_rows)
+        scores = self._scores(top, rung)
         latency = self._latency(model, features)
         growth = self.labels.shape[0] / self.rungs[rung]
         capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
@@ -236,7 +242,7 @@ class Workbench:
         """As :meth:`measure`, of a model with a frozen encoder, which encodes each text once in all trials."""
         begin = self.clock()
         rows, (labels, used) = self.train[: self.rungs[rung]], self.rung_labels(rung)
-        texts, holdout = [self.X[row] for row in rows], [self.X[row] for row in self.holdout]
+        texts, holdout = [self.X[row] for row in rows], [self.X[row] for row in self.judged[rung]]
         model = setting.build(True, self.n_jobs).set_params(cache=self.vectors.name)
         start = self.clock()
         model.fit(texts, labels.to_scipy())
@@ -250,7 +256,7 @@ class Workbench:
             seconds += self._encoding * min(self._encoded, len(rows))
         self._encoded = max(self._encoded, len(rows))
         top = self._answers(model, holdout, used)
-        scores = self.metric.scores(self.truth, top, self.label_counts, len(self.train))
+        scores = self._scores(top, rung)
         model.set_params(cache=None)
         k = self.metric.k or 10
         latency = median_latency(lambda text: model.rank([text], k), holdout[:QUERIES], self.clock)
@@ -279,10 +285,16 @@ class Workbench:
         labels = np.where(top.labels >= 0, used[top.labels], np.int32(-1)).astype(np.int32)
         return TopK(labels, np.asarray(top.scores, np.float32))
 
+    def _scores(self, top: TopK, rung: int) -> RowScores | LabelScores:
+        """The metric of answers to a rung's rows of the holdout."""
+        truth = self.truth if rung == len(self.rungs) - 1 else take_rows(self.labels, self.judged[rung])
+        return self.metric.scores(truth, top, self.label_counts, len(self.train))
+
     def _latency(self, model: Estimator, features: Features) -> float:
         k = self.metric.k or 10
         if features.transform is None:
-            rows = [take_rows(features.holdout, np.array([at])) for at in range(min(QUERIES, len(self.holdout)))]
+            n_queries = min(QUERIES, features.holdout.shape[0])
+            rows = [take_rows(features.holdout, np.array([at])) for at in range(n_queries)]
             return median_latency(lambda row: model.rank(row, k), rows, self.clock)
         transform = features.transform
         texts = [self.X[row] for row in self.holdout[:QUERIES]]

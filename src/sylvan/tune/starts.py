@@ -1,0 +1,84 @@
+"""Settings that have proved good on some data, which a tuning tries before it draws any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sylvan.models.xr.params import PRESETS
+
+__all__ = ["Start", "starts_for"]
+
+_MANY = {"n_trees": 3, "beam": 20}
+# By "auto", negatives count in full where rows have many features, as rows of characters' n-grams have: too much there.
+_MILD = {"negative_cost": 0.3}
+_GENTLE = {**_MILD, "cost": 0.5, "threshold": 0.03}
+_WORDS = {"min_df": 2, "sublinear_tf": True}
+_FREQUENT = {"ngrams": (1, 2), "min_df": 5, "sublinear_tf": True, "max_features": 60_000}
+_CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
+
+
+@dataclass(frozen=True)
+class Start:
+    """A setting that is tried before any is drawn; ``whole`` ones are measured on all rows, for ensembles."""
+
+    changes: Mapping[str, Any]
+    model: str = "xr-linear"
+    text: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
+
+
+def starts_for(
+    texts: bool, long: bool = False, small: bool = False, tail: str | None = None, encoder: bool = False
+) -> Iterator[Start]:
+    """The settings to begin with: the default, then those that took the least time on data of this kind.
+
+    Parameters
+    ----------
+    texts, long, small, tail
+        As :class:`~sylvan.tune.space.Space` takes them.
+    encoder : bool
+        Whether there is an encoder of texts.
+    """
+    tails = {} if tail is None else {"tail": tail}
+    yield Start({}, whole=True)
+    if tails:
+        yield Start(tails)
+    if encoder:
+        yield Start({}, "xr-transformer", whole=True)
+    if small:
+        yield from _small(texts, long, tails)
+    elif not texts:
+        yield Start({}, "neighbors", whole=True)
+        yield Start({**_GENTLE, **tails})
+        yield Start({**_MANY, **tails}, whole=True)
+    elif long:
+        yield Start(tails, text=_WORDS, whole=True)
+        yield Start({"n_neighbors": 60}, "neighbors", _WORDS, whole=True)
+        yield Start({"tolerance": 0.3, **tails}, text=_FREQUENT, whole=True)
+        yield Start({"n_trees": 3, **tails}, text=_WORDS)
+        yield Start(tails, text={**_FREQUENT, "max_features": 120_000})
+    else:
+        yield Start({**_GENTLE, **tails}, text=_CHARACTERS)
+        yield Start({"n_neighbors": 100}, "neighbors", _CHARACTERS, whole=True)
+        yield Start({**_MILD, "beam": 20, **tails}, text=_CHARACTERS, whole=True)
+        yield Start({**_MANY, **tails}, whole=True)
+        yield Start({**_MILD, "cost": 0.5, **tails}, text={"ngrams": (1, 1), "sublinear_tf": True})
+        yield Start({**_MILD, **_MANY, **tails}, text=_CHARACTERS)
+        yield Start(
+            {**_MILD, "beam": 20, "threshold": 0.03, "tolerance": 0.3, **tails}, text={**_CHARACTERS, "ngrams": (3, 5)}
+        )
+    yield Start({**PRESETS["fast"], **tails})
+
+
+def _small(texts: bool, long: bool, tails: Mapping[str, Any]) -> Iterator[Start]:
+    """Where the model's size is limited: one tree, and few terms, as these can't be pruned."""
+    yield Start({"max_leaf": 200, **tails}, text={"min_df": 3} if texts else {})
+    if not texts:
+        return
+    yield Start(tails, text={"min_df": 2, "max_features": 20_000})
+    yield Start(tails, text={"min_df": 5, "sublinear_tf": True}, whole=True)
+    yield Start(tails, text={"max_features": 5_000}, whole=True)
+    if not long:
+        yield Start({**_MILD, "beam": 20, **tails}, text={**_CHARACTERS, "max_features": 20_000}, whole=True)
