@@ -37,7 +37,8 @@ class Frame:
 def test_labels_by_name(model: Any, tmp_path: Path) -> None:
     model.fit(X, NAMES).save(tmp_path / "model")
     for each in (model, sylvan.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
-        assert list(each.classes_) == ["Baking", "Sea", "Ships", "Şiir"]
+        assert each.classes_.tolist() == ["Baking", "Sea", "Ships", "Şiir"]
+        assert each.classes_[each.rank(X[:3], k=1).labels].tolist() == [["Sea"]] * 3  # as scikit-learn's arrays
         assert [row[0] for row in each.rank(X[::3][[0, 2, 3]], k=2).names] == ["Sea", "Baking", "Şiir"]
         assert each.rank(X[:1], k=4, allowed=["Sea", "Baking"], denied=["Baking"]).names == [["Sea"]]
         assert each.predict(X).shape == (12, 4)

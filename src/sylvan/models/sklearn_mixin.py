@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError, UnsupportedError
+from sylvan.errors import DataError, ModelError, NotFittedError, UnsupportedError
 from sylvan.label_filter import LabelFilter
 from sylvan.models.label_names import (
     NamedTopK,
@@ -55,11 +55,13 @@ class SklearnMixin(Parameterized):
         return self.n_features_
 
     @property
-    def classes_(self) -> Any:
+    def classes_(self) -> npt.NDArray[Any]:
         """The labels in the order of :meth:`predict`'s columns: their names, or else the ids 0 to n_labels_ - 1."""
-        if self.vocabulary_ is not None:
-            return self.vocabulary_
-        return np.arange(self.n_labels_)
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before classes_.")
+        if self.vocabulary_ is None:
+            return np.arange(self.n_labels_)
+        return np.array(list(self.vocabulary_), object)  # as long as they are; each as wide as the longest otherwise
 
     @property
     def partial_fit(self) -> Any:

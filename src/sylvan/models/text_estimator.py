@@ -60,12 +60,6 @@ class TextEstimator(Estimator):
         """Whether the model ranks texts, not matrices: always."""
         return True
 
-    @property
-    def classes_(self) -> Vocabulary:
-        """The label names, in the order of the columns that :meth:`predict` answers with."""
-        self._need_fit("classes_")
-        return self.vocabulary_
-
     def rank(
         self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any
     ) -> NamedTopK:

@@ -101,7 +101,7 @@ def test_texts_are_joined_by_name() -> None:
     parts = TextModel(TfidfVectorizer(analyzer="char_wb", ngrams=(2, 4))).fit(TEXTS[1:4], [["Sea"], ["Baking"], []])
     joined = Ensemble.of_fitted([words, parts])
     assert sorted(joined.vocabulary_) == ["Baking", "Sea", "Voyages", "Whaling"]
-    assert joined.classes_ is joined.vocabulary_
+    assert joined.classes_.tolist() == list(joined.vocabulary_)
     top = joined.rank(["a bread", "south seas"], k=4)
     assert top.names[0][0] == "Baking" and set(top.names[1]) == {"Whaling", "Voyages", "Baking", "Sea"}
     proba = joined.predict_proba(["a bread"]).toarray()[0]
