@@ -191,6 +191,7 @@ class Space:
             for name in preset.keys() & dimensions.keys():
                 dimensions[name] = dimensions[name].with_value(_plain(preset[name]))
         if self.small:
+            dimensions["max_leaf"] = _around(usual.max_leaf, 20, 800)
             dimensions["max_weights_per_label"] = _words(usual.max_weights_per_label, (50, 100, 200, 400))
         if not self.texts:
             dimensions["normalize"] = _words(usual.normalize, (False, True))

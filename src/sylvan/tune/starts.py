@@ -14,6 +14,7 @@ _MANY = {"n_trees": 3, "beam": 20}
 # By "auto", negatives count in full where rows have many features, as rows of characters' n-grams have: too much there.
 _MILD = {"negative_cost": 0.3}
 _GENTLE = {**_MILD, "cost": 0.5, "threshold": 0.03}
+_SPARSE = {"max_leaf": 400, "branching": 32, "threshold": 0.2, "beam": 20}
 _WORDS = {"min_df": 2, "sublinear_tf": True}
 _FREQUENT = {"ngrams": (1, 2), "min_df": 5, "sublinear_tf": True, "max_features": 60_000}
 _CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
@@ -73,12 +74,16 @@ def starts_for(
 
 
 def _small(texts: bool, long: bool, tails: Mapping[str, Any]) -> Iterator[Start]:
-    """Where the model's size is limited: one tree, and few terms, as these can't be pruned."""
-    yield Start({"max_leaf": 200, **tails}, text={"min_df": 3} if texts else {})
+    """Where the model's size is limited: few terms, as these can't be pruned, and large leaves, so that few layers."""
+    few = {"ngrams": (1, 1), "min_df": 5, "sublinear_tf": True}
     if not texts:
+        yield Start({**_SPARSE, **tails}, whole=True)
+        yield Start({**_SPARSE, "max_leaf": 800, "threshold": 0.3, **tails})
         return
-    yield Start(tails, text={"min_df": 2, "max_features": 20_000})
-    yield Start(tails, text={"min_df": 5, "sublinear_tf": True}, whole=True)
-    yield Start(tails, text={"max_features": 5_000}, whole=True)
+    yield Start({**_SPARSE, **tails}, text=few, whole=True)
+    yield Start({**_SPARSE, **tails}, text={**few, "min_df": 3})
+    yield Start({**_SPARSE, **_MILD, "cost": 0.5, **tails}, text={**few, "min_df": 3})
+    yield Start({**_SPARSE, "max_leaf": 800, **tails}, text={**few, "min_df": 2})
+    yield Start({**_SPARSE, **tails}, text={**few, "min_df": 1, "max_features": 5_000}, whole=True)
     if not long:
-        yield Start({**_MILD, "beam": 20, **tails}, text={**_CHARACTERS, "max_features": 20_000}, whole=True)
+        yield Start({**_SPARSE, **_MILD, **tails}, text={**_CHARACTERS, "max_features": 10_000})
