@@ -83,7 +83,7 @@ def measure_setting(folder: Path, setting: str, options: argparse.Namespace) -> 
         )  # fmt: skip
         if "error" in figures:
             return known | figures
-        rank = {"step": "rank", "single": options.single, "rounds": 2}
+        rank = {"step": "rank", "single": options.single, "rounds": 1}
         return known | figures | peers.run(python, job | rank, options.timeout)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -34,7 +34,8 @@ def scale_section(folder: Path) -> list[str]:
     )
     phased = [run for run in record["runs"] if "phases" in run]
     words = "CPU seconds of each phase, and in brackets the peak of the process's memory in it, in GB:"
-    lines = ["", "## Very many labels", "", WORDS, "", *markdown.table(head, rows)]
+    where = " ".join(dict.fromkeys(map(markdown.taken, record["runs"])))
+    lines = ["", "## Very many labels", "", f"{WORDS} {where}", "", *markdown.table(head, rows)]
     if not phased:
         return lines
     heads = ["rows × labels", "setting", *PHASES.values()]

@@ -42,11 +42,14 @@ LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebo
 
 @dataclass(frozen=True)
 class ClusterRows:
-    """One cluster's weights as rows: feature ids (rising), entries a row, child numbers (rising in a row), weights."""
+    """One cluster's weights as rows: feature ids (rising), entries a row, child numbers (rising in a row), weights.
+
+    Child numbers may be of any type of integers.
+    """
 
     features: npt.NDArray[np.int32]
     lengths: npt.NDArray[np.int32]
-    children: npt.NDArray[np.int32]
+    children: npt.NDArray[Any]
     weights: npt.NDArray[np.float32]
     intercepts: npt.NDArray[np.float32]
 
@@ -64,7 +67,7 @@ class ClusterRows:
 
     def coded(self) -> CodedRows:
         """The rows with four-bit codes for weights."""
-        return coded(self.features, self.lengths, self.children, self.weights)
+        return coded(self.features, self.lengths, self.children.astype(np.int32, copy=False), self.weights)
 
     @property
     def nbytes(self) -> int:

@@ -61,6 +61,23 @@ class SolvedBlock:
         """Bytes of the arrays."""
         return sum(array.nbytes for array in self.arrays.values())
 
+    def sizes(self, weight_dtype: str) -> npt.NDArray[Any]:
+        """What :meth:`ClusterRows.sizes` says of each solution, of shape (n_clusters, n_sets)."""
+        shape = (len(self.n_children), self.n_sets)
+        if weight_dtype == "uint4":
+            each = [rows.sizes(weight_dtype) for sets in self for rows in sets]
+            return np.array(each, ClusterRows.SIZES).reshape(shape)
+        result = np.zeros(len(self.arrays["ends"]), ClusterRows.SIZES)
+        result["rows"], result["entries"] = np.diff(self.arrays["ends"], axis=0, prepend=0).T
+        result["least"] = np.inf
+        filled = result["entries"] > 0
+        if filled.any():
+            starts = (self.arrays["ends"][:, 1] - result["entries"])[filled]
+            magnitudes = np.abs(self.arrays["weights"])
+            result["least"][filled] = np.minimum.reduceat(magnitudes, starts)
+            result["largest"][filled] = np.maximum.reduceat(magnitudes, starts)
+        return result.reshape(shape)
+
     def __iter__(self) -> Iterator[list[ClusterRows]]:
         """The solutions of one cluster after the other."""
         ends = [(0, 0), *self.arrays["ends"].tolist()]
@@ -78,7 +95,7 @@ class SolvedBlock:
         arrays = self.arrays
         return ClusterRows(
             arrays["features"][rows], arrays["lengths"][rows].astype(np.int32) + np.int32(1),
-            arrays["children"][entries].astype(np.int32), arrays["weights"][entries], arrays["intercepts"][nodes],
+            arrays["children"][entries], arrays["weights"][entries], arrays["intercepts"][nodes],
         )  # fmt: skip
 
 

@@ -163,9 +163,8 @@ def _laid_out(
         at, clusters = place[number]
         if not sizes:  # as many sets as the first cluster has
             sizes = [[np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets] for _ in range(block.n_sets)]
-        for cluster, sets in zip(clusters, block, strict=True):
-            for own, rows in zip(sizes, sets, strict=True):
-                own[at][cluster] = rows.sizes(dtype)
+        for own, of_set in zip(sizes, block.sizes(dtype).T, strict=True):
+            own[at][clusters.start : clusters.stop] = of_set
     layouts = [
         [Layout(size, each, n_features, dtype, runner.zeros) for size, each in zip(own, offsets, strict=True)]
         for own in sizes
