@@ -101,9 +101,10 @@ class TuneResult:
                 between = f" (95% interval {low:+.2f} to {high:+.2f})"
             score += f", the default {100 * default.score:.2f}: {gain:+.2f}{between}"
         lines.append(f"{score}.")
+        trials = "1 trial" if len(self.trials) == 1 else f"{len(self.trials)} trials"
         lines.append(
             f"The final model: training {shown_time(best.seconds or 0)}, {shown_bytes(best.n_bytes or 0)}, "
-            f"{shown_time(best.latency or 0)} a query. {len(self.trials)} trials in {shown_time(self.seconds)}."
+            f"{shown_time(best.latency or 0)} a query. {trials} in {shown_time(self.seconds)}."
         )
         return "\n".join([*lines, *self.notes])
 
