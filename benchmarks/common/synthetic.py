@@ -8,6 +8,7 @@ set needs little more memory than it takes itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,7 +145,7 @@ def generate(name: str, seed: int = 0) -> dict[str, sp.csr_matrix]:
         matrices[f"X.{part}"] = sp.vstack([X for X, _ in made], format="csr")
         matrices[f"Y.{part}"] = sp.vstack([Y for _, Y in made], format="csr")
         made.clear()
-    found = np.bincount(matrices["X.trn"].indices, minlength=shape.n_features)
+    found = sum(np.bincount(columns, minlength=shape.n_features) for _, columns, _ in _row_blocks(matrices["X.trn"]))
     idf = (np.log((1 + shape.n_train) / (1 + found)) + 1).astype(np.float32)
     for part in ("X.trn", "X.tst"):
         _weigh(matrices[part], idf)
@@ -153,9 +154,18 @@ def generate(name: str, seed: int = 0) -> dict[str, sp.csr_matrix]:
 
 def _weigh(X: sp.csr_matrix, idf: np.ndarray) -> None:
     """Counts to sublinear tf-idf of unit length, in place."""
-    np.log(X.data, out=X.data)
-    X.data += 1
-    X.data *= idf[X.indices]
-    length = np.sqrt(np.add.reduceat(np.append(X.data**2, np.float32(0)), X.indptr[:-1]))
-    length[np.diff(X.indptr) == 0] = 1.0
-    X.data /= np.repeat(length, np.diff(X.indptr)).astype(np.float32)
+    for indptr, indices, data in _row_blocks(X):
+        np.log(data, out=data)
+        data += 1
+        data *= idf[indices]
+        length = np.sqrt(np.add.reduceat(np.append(data**2, np.float32(0)), indptr[:-1]))
+        length[np.diff(indptr) == 0] = 1.0
+        data /= np.repeat(length, np.diff(indptr)).astype(np.float32)
+
+
+def _row_blocks(X: sp.csr_matrix) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The offsets, columns and values of blocks of rows; columns and values are the matrix's own."""
+    for first in range(0, X.shape[0], BLOCK):
+        indptr = X.indptr[first : first + BLOCK + 1]
+        values = slice(int(indptr[0]), int(indptr[-1]))
+        yield indptr - indptr[0], X.indices[values], X.data[values]

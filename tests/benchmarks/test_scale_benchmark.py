@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from benchmarks.common import process, synthetic
 from benchmarks.linear import scale
@@ -41,6 +42,18 @@ def test_words_drawn_by_blocks_are_those_drawn_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(synthetic, "BLOCK", 7)
     blocks = synthetic.World(synthetic.SHAPES["synthetic-small"], np.random.default_rng(5))
     assert (whole.label_words == blocks.label_words).all() and (whole.topic_words == blocks.topic_words).all()
+
+
+def test_blocks_of_rows_are_weighed_as_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    whole = sp.random(100, 30, 0.1, "csr", np.float32, random)
+    whole.data[:] = random.integers(1, 5, whole.nnz)
+    blocks, idf = whole.copy(), random.uniform(1, 9, 30).astype(np.float32)
+    synthetic._weigh(whole, idf)
+    monkeypatch.setattr(synthetic, "BLOCK", 7)
+    synthetic._weigh(blocks, idf)
+    assert (whole.data == blocks.data).all()
+    assert np.allclose(whole.multiply(whole).sum(axis=1)[np.diff(whole.indptr) > 0], 1)
 
 
 def test_phases_add_up_and_change_no_bit() -> None:
