@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -82,11 +83,17 @@ def measure_setting(folder: Path, setting: str, options: argparse.Namespace) -> 
             TMPDIR=str(scratch),
         )  # fmt: skip
         if "error" in figures:
-            return known | figures
+            return known | {"error": in_words(figures["error"])}
         rank = {"step": "rank", "single": options.single, "rounds": 1}
         return known | figures | peers.run(python, job | rank, options.timeout)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def in_words(error: str) -> str:
+    """Why a training ended, where a signal ended it: libraries abort when they get no more memory."""
+    ended = re.match(r"exit -(\d+):", error)
+    return f"ended by signal {ended[1]}, as a process is that gets no more memory" if ended else error
 
 
 def asks(python: str, job: Record) -> Record:

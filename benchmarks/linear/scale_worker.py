@@ -101,7 +101,10 @@ def measured(job: Job) -> Job:
     if job["step"] == "prepare":
         datasets.prepare(job["name"], Path("data"), Path(job["cache"]))
         return {}
-    figures = (train_sylvan if job["contender"] == "sylvan" else train_peer)(job)
+    try:
+        figures = (train_sylvan if job["contender"] == "sylvan" else train_peer)(job)
+    except MemoryError:
+        return {"error": "it got no more memory"}
     return figures | {"model_mb": measure.folder_bytes(Path(job["model"])) / 1e6}
 
 

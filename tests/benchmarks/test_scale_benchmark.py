@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from benchmarks.common import process, synthetic
-from benchmarks.linear import scale
+from benchmarks.linear import scale, scale_worker
 from benchmarks.linear.scale_phases import Phased, Phases
 from benchmarks.report.scale import scale_section
 from sylvan import XRLinear
@@ -94,6 +94,18 @@ def test_what_does_not_fit_is_a_row(cache: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(scale.process, "first_with", lambda *_: None)
     scale.main()
     runs: list[dict[str, Any]] = json.loads((tmp_path / "scale.json").read_text())["runs"]
-    assert all(run["error"] for run in runs) and runs[1]["error"] == "no interpreter can import none"
+    assert runs[0]["error"] and runs[1]["error"] == "no interpreter can import none"
+    assert scale.in_words("exit -6: no backtrace").startswith("ended by signal 6")
+    assert scale.in_words("exit 1: no") == "exit 1: no"
     assert sum("not finished within 0.02 GB" in line for line in scale_section(tmp_path)) == 2
     assert [path.name for path in cache.iterdir()] == ["synthetic-900x400"]  # no model is left behind
+
+
+def test_a_worker_says_that_it_got_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(job: dict[str, Any]) -> dict[str, Any]:
+        raise MemoryError
+
+    monkeypatch.setattr(scale_worker, "confine", lambda _: None)
+    monkeypatch.setattr(scale_worker, "train_sylvan", fail)
+    job = {"step": "train", "contender": "sylvan"}
+    assert scale_worker.measured(job) == {"error": "it got no more memory"}
