@@ -22,6 +22,7 @@ from sylvan.topk import TopK
 from sylvan.tune import tuner, workbench
 from sylvan.tune.ensembles import grow_ensemble
 from sylvan.tune.holdout import split_rows
+from sylvan.tune.limits import Budget, Limits
 from sylvan.tune.metric import Metric
 from sylvan.tune.record import Trial
 from sylvan.tune.search import Search
@@ -183,6 +184,20 @@ def test_a_budget_ends_the_search(rows: Any) -> None:
     assert 2 < len(result.trials) < 100
     assert clock.now <= 22
     assert "no time" not in " ".join(result.notes)
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(None, 2 + 36), (1000, 2 + 12)])
+def test_time_is_reserved_for_the_last_training(size: int | None, seconds: float) -> None:
+    """1.2 times what the best trials take, of which three may become an ensemble unless a size lets none."""
+    search = Search.__new__(Search)
+    search.limits, search.budget = Limits(size=size), Budget(100.0, Clock())
+    search.records = {
+        at: Trial(at, (Setting("xr-linear", {"beam": at + 1}),), score=0.5, n_rows=9, seconds=10.0, n_bytes=10)
+        for at in range(4)
+    }
+    assert search.reserve() == pytest.approx(seconds)
+    search.records[0] = replace(search.records[0], seconds=100.0)
+    assert search.reserve() == pytest.approx(2 + 120)
 
 
 def test_a_budget_too_short_for_one_training(rows: Any) -> None:

@@ -95,7 +95,8 @@ class Search:
         if self.budget.seconds is None or not self.records:
             return 0.0
         best = self.best() or ranked([t for t in self.records.values() if t.seconds is not None])
-        seconds = [SAFETY * (trial.seconds or 0.0) for trial in best[:POOL]]
+        n_members = POOL if self.limits.size is None else 1  # each takes what there is, with nothing left for another
+        seconds = [SAFETY * (trial.seconds or 0.0) for trial in best[:n_members]]
         most = max(seconds[0], RESERVED * self.budget.seconds) if seconds else 0.0
         return min(sum(seconds), most) + JOINING * self.budget.seconds
 
