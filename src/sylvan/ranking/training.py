@@ -94,6 +94,9 @@ def train_rankers(
             parents = positives[t - 1] if t else None
             row_offsets, rows = runner.one(rows_job(t, scheme, len(children) - 1, n_rows, parents, nodes))
             problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted)
+            if t == tree.depth - 1:
+                beam = root_beam(0)  # nothing is searched any more
+            del nodes  # of many rows this is much, and solving takes long
         jobs = {t: solve(problem, t) for t, problem in problems.items()}
         costs = {t: sum(job.cost for job in layer) for t, layer in jobs.items()}
         for part in solved_together(costs, {t: len(tree.child_offsets[t]) - 1 for t in stage}):
