@@ -1,5 +1,8 @@
 """Algorithm 2 of PECOS as it stands in the paper, dense, in float64, one obvious loop after another.
 
+Of the two readings of the combiner (Eq. 13 over the layers of Algorithm 2), this is the product along the path: each
+layer's exp(-max(0, 1 - h)^p) multiplies the score of its parent, which isn't put through the hinge again.
+
 Everything fast in Sylvan that ranks or trains linear models has its slow reference implementation here. Nothing here
 imports Sylvan: a tree is its ``child_offsets`` (a list of arrays, one a layer) and ``leaf_labels``.
 """

@@ -49,7 +49,8 @@ class XRTransformer(TransformerEstimator):
 
     Labels are clustered into a tree by the TF-IDF of their texts. The encoder learns one layer of it after the other:
     which of the children of the nodes that are in question have a label of the text below them. Then
-    :class:`~sylvan.XRLinear` is trained on the same tree over both, TF-IDF and the encoder's vectors side by side.
+    :class:`~sylvan.XRLinear` is trained over both, TF-IDF and the encoder's vectors side by side, on trees of its own,
+    which cluster the labels by both.
     Needs PyTorch, and transformers for any encoder but "bag" (``pip install "sylvan[transformers]"``).
 
     Parameters
