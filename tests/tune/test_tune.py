@@ -273,6 +273,8 @@ def test_a_study_of_something_else(rows: Any, tmp_path: Path) -> None:
         tuned(rows, max_trials=1, study=tmp_path / "study", metric="P@1")
     with pytest.raises(ModelError, match="it has other features"):
         tuned(([*rows[0][:-1], "other"], rows[1]), max_trials=1, study=tmp_path / "study")
+    with pytest.raises(ModelError, match="it has other ranges and size limit"):
+        tuned(rows, max_trials=1, study=tmp_path / "study", max_size="1MB")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("x")
     with pytest.raises(ModelError, match="holds something other than a study"):

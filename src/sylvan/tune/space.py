@@ -7,6 +7,7 @@ parameter's default is always among the values, so that the default model is a p
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -196,6 +197,10 @@ class Space:
         if not self.texts:
             dimensions["normalize"] = _words(usual.normalize, (False, True))
         return dimensions
+
+    def checksum(self) -> int:
+        """The same number for the same dimensions, whose trials can be in one study."""
+        return zlib.crc32(repr([self.of_model, self.of_text]).encode("utf-8"))
 
     def default(self) -> Setting:
         """The setting of the default model."""

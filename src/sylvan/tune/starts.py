@@ -62,10 +62,10 @@ def starts_for(
         yield Start(tails, text={**_FREQUENT, "max_features": 120_000}, whole=True)  # which few rows would undervalue
         yield Start({"tolerance": 0.3, **tails}, text={**_CHARACTERS, "max_features": 60_000}, whole=True)
     else:
-        yield Start({**_GENTLE, **tails}, text=_CHARACTERS)
         yield Start({"n_neighbors": 100}, "neighbors", _CHARACTERS, whole=True)
         yield Start({**_MILD, "beam": 20, **tails}, text=_CHARACTERS, whole=True)
         yield Start({**_MANY, **tails}, whole=True)
+        yield Start({**_GENTLE, **tails}, text=_CHARACTERS)
         yield Start({**_MILD, "cost": 0.5, **tails}, text={"ngrams": (1, 1), "sublinear_tf": True})
         yield Start({**_MILD, **_MANY, **tails}, text=_CHARACTERS)
         gentle = {**_MILD, "beam": 20, "threshold": 0.03, "tolerance": 0.3}

@@ -160,7 +160,9 @@ def tune(
     bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock, least)
     with_encoder = None if encoder is None else _encoder(encoder, bench.texts)
     space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder, _long(rows))
-    identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder)
+    identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder) | {
+        "size limit": limits.size is not None, "ranges": space.checksum()
+    }  # fmt: skip
     trials = Study(space, seed, identity, None if study is None else os.fspath(study))
     search = Search(bench, trials, limits, allowed, max_trials, report or (lambda line: None))
     notes = []
