@@ -103,8 +103,8 @@ def measured(job: Job) -> Job:
         return {}
     try:
         figures = (train_sylvan if job["contender"] == "sylvan" else train_peer)(job)
-    except MemoryError:
-        return {"error": "it got no more memory"}
+    except MemoryError as error:  # Sylvan refuses a limit by one too
+        return {"error": str(error) or "it got no more memory"}
     return figures | {"model_mb": measure.folder_bytes(Path(job["model"])) / 1e6}
 
 
