@@ -132,7 +132,9 @@ sylvan::Rule rule_of(int combine, float power, float share) {
 
 void search(const Layer& layer, In<int64_t> indptr, In<int32_t> indices, In<float> values, int64_t first,
             int64_t last, Out2<int32_t> from_nodes, Out2<float> from_scores, int combine, float power,
-            float share, Out2<int32_t> to_nodes, Out2<float> to_scores) {
+            float share, Out2<int32_t> to_nodes, Out2<float> to_scores,
+            std::optional<In<int64_t>> change_offsets, std::optional<In<int32_t>> changed_nodes,
+            std::optional<In<float>> changes) {
   const sylvan::SparseRows query = rows_of(indptr, indices, values, first, last);
   const int64_t from_width = from_nodes.shape(1), to_width = to_nodes.shape(1);
   need(from_width >= 1 && to_width >= 1 && static_cast<int64_t>(from_nodes.shape(0)) >= last &&
@@ -140,13 +142,21 @@ void search(const Layer& layer, In<int64_t> indptr, In<int32_t> indices, In<floa
            to_scores.size() == to_nodes.size(),
        "the beams and the rows disagree");
   const sylvan::Rule rule = rule_of(combine, power, share);
+  sylvan::RowChanges changed{};
+  if (change_offsets) {
+    need(changed_nodes && changes && size(*changes) == size(*changed_nodes), "changes and nodes disagree");
+    need(size(*change_offsets) > last, "the changes and the rows disagree");
+    need_offsets(*change_offsets, size(*change_offsets) - 1, size(*changes),
+                 "change_offsets are not offsets");
+    changed = {change_offsets->data() + first, changed_nodes->data(), changes->data()};
+  }
   bool done = false;
   {
     nb::gil_scoped_release release;
     done = sylvan::search_layer(
         layer.view, query,
         {from_width, from_nodes.data() + first * from_width, from_scores.data() + first * from_width}, rule,
-        nullptr, nullptr,
+        nullptr, nullptr, change_offsets ? &changed : nullptr,
         {to_width, to_nodes.data() + first * to_width, to_scores.data() + first * to_width});
   }
   if (!done) throw std::bad_alloc();
@@ -249,6 +259,9 @@ void bind_linear_search(nb::module_& m) {
         nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"),
         nb::arg("from_nodes").noconvert(), nb::arg("from_scores").noconvert(), nb::arg("combine"),
         nb::arg("power"), nb::arg("share"), nb::arg("to_nodes").noconvert(), nb::arg("to_scores").noconvert(),
+        nb::arg("change_offsets").noconvert().none() = nb::none(),
+        nb::arg("changed_nodes").noconvert().none() = nb::none(),
+        nb::arg("changes").noconvert().none() = nb::none(),
         "One layer of beam search for rows first to last - 1.");
   m.def("rank", &rank, nb::arg("layers"), nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
         nb::arg("values").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("beam"), nb::arg("combine"),

@@ -39,22 +39,19 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
               float positive_cost, float negative_cost, float bias, float tolerance, int max_iterations,
               float threshold, int64_t max_weights, uint64_t seed, std::optional<In<uint8_t>> fold_of_row,
               int n_folds, Out<float> scratch, Out<int32_t> out_feature, Out<int32_t> out_child,
-              Out<float> out_weight, Out<float> out_intercept, int64_t intercept_stride,
-              Out<int64_t> out_counts) {
+              Out<float> out_weight, Out<float> out_intercept, Out<int32_t> out_row, Out<int32_t> out_changed,
+              Out<float> out_change, Out<int64_t> out_counts) {
   need(n_folds >= 0 && n_folds <= 255 && (n_folds == 0 || fold_of_row), "folds out of range");
-  const int64_t n_rows = size(rows), n_sets = 1 + n_folds, capacity = n_features * n_children * n_sets;
+  const int64_t n_rows = size(rows), capacity = n_features * n_children;
   need(n_children >= 1 && n_children <= sylvan::kMaxLanes && loss >= 0 && loss <= 2, "options out of range");
-  need(size(begin) == n_rows && size(out_counts) >= n_sets && intercept_stride >= n_children &&
-           size(out_intercept) >= n_folds * intercept_stride + n_children,
+  need(size(begin) == n_rows && size(out_counts) >= 2 && size(out_intercept) >= n_children,
        "rows and outputs disagree");
   need(size(out_feature) >= capacity && size(out_child) >= capacity && size(out_weight) >= capacity,
        "an output is too small");
-  need(size(scratch) >=
-           sylvan::solver_scratch_floats(n_rows, n_features, sylvan::lanes_for(n_children), n_folds),
-       "the scratch memory is too small");
   need(!relevance || relevance->size() == positive_nodes.size(), "relevance and nodes disagree");
   std::vector<int64_t> value_begin(n_rows);
   std::vector<int32_t> length(n_rows);
+  int64_t n_held_out = 0;
   for (int64_t i = 0; i < n_rows; ++i) {
     const int64_t row = rows.data()[i];
     need(row >= 0 && row + 1 < size(indptr) && row < size(squared_norms) && row + 1 < size(positive_indptr) &&
@@ -63,7 +60,14 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
     value_begin[i] = indptr.data()[row];
     length[i] = static_cast<int32_t>(indptr.data()[row + 1] - indptr.data()[row]);
     need(begin.data()[i] >= 0 && begin.data()[i] + length[i] <= size(local), "a row begins out of range");
+    n_held_out += n_folds > 0 && fold_of_row->data()[row] != 0;
   }
+  need(size(scratch) >= sylvan::solver_scratch_floats(n_rows, n_features, sylvan::lanes_for(n_children),
+                                                      n_folds, n_held_out),
+       "the scratch memory is too small");
+  need(size(out_row) >= n_held_out * n_children && size(out_changed) >= n_held_out * n_children &&
+           size(out_change) >= n_held_out * n_children,
+       "an output is too small");
   const sylvan::ClusterRows cluster{n_rows,        rows.data(),  begin.data(),  value_begin.data(),
                                     length.data(), local.data(), values.data(), squared_norms.data(),
                                     n_features};
@@ -80,10 +84,14 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
                                       max_weights,
                                       seed};
   const sylvan::Folds folds{fold_of_row ? fold_of_row->data() : nullptr, n_folds};
-  const sylvan::Weights out{out_feature.data(),   out_child.data(), out_weight.data(),
-                            out_intercept.data(), intercept_stride, out_counts.data()};
+  sylvan::Weights out{out_feature.data(), out_child.data(), out_weight.data(), out_intercept.data(), 0};
+  sylvan::Changes changes{out_row.data(), out_changed.data(), out_change.data(), 0};
   nb::gil_scoped_release release;
-  return sylvan::solve_group(cluster, positives, first_node, n_children, options, folds, scratch.data(), out);
+  const int64_t visits = sylvan::solve_group(cluster, positives, first_node, n_children, options, folds,
+                                             scratch.data(), &out, &changes);
+  out_counts.data()[0] = out.count;
+  out_counts.data()[1] = changes.count;
+  return visits;
 }
 
 int64_t sort(In<int32_t> feature, In<int32_t> child, In<float> weight, int64_t n_features,
@@ -106,20 +114,23 @@ void bind_linear_training(nb::module_& m) {
         nb::arg("out_begin").noconvert(), nb::arg("out_features").noconvert(),
         "The rows' features renumbered from 0; returns how many there are.");
   m.def("solver_scratch_floats", &sylvan::solver_scratch_floats, nb::arg("n_rows"), nb::arg("n_features"),
-        nb::arg("n_lanes"), nb::arg("n_folds") = 0, "Floats of scratch memory that solve_group needs.");
-  m.def(
-      "solve_group", &solve, nb::arg("indptr").noconvert(), nb::arg("values").noconvert(),
-      nb::arg("squared_norms").noconvert(), nb::arg("rows").noconvert(), nb::arg("local").noconvert(),
-      nb::arg("begin").noconvert(), nb::arg("n_features"), nb::arg("positive_indptr").noconvert(),
-      nb::arg("positive_nodes").noconvert(), nb::arg("relevance").noconvert().none(),
-      nb::arg("sample_weight").noconvert().none(), nb::arg("first_node"), nb::arg("n_children"),
-      nb::arg("loss"), nb::arg("positive_cost"), nb::arg("negative_cost"), nb::arg("bias"),
-      nb::arg("tolerance"), nb::arg("max_iterations"), nb::arg("threshold"), nb::arg("max_weights"),
-      nb::arg("seed"), nb::arg("fold_of_row").noconvert().none(), nb::arg("n_folds"),
-      nb::arg("scratch").noconvert(), nb::arg("out_feature").noconvert(), nb::arg("out_child").noconvert(),
-      nb::arg("out_weight").noconvert(), nb::arg("out_intercept").noconvert(), nb::arg("intercept_stride"),
-      nb::arg("out_counts").noconvert(),
-      "Solves up to 16 children of a cluster, with all rows and without each fold; returns the row visits.");
+        nb::arg("n_lanes"), nb::arg("n_folds") = 0, nb::arg("n_held_out") = 0,
+        "Floats of scratch memory that solve_group needs.");
+  m.def("solve_group", &solve, nb::arg("indptr").noconvert(), nb::arg("values").noconvert(),
+        nb::arg("squared_norms").noconvert(), nb::arg("rows").noconvert(), nb::arg("local").noconvert(),
+        nb::arg("begin").noconvert(), nb::arg("n_features"), nb::arg("positive_indptr").noconvert(),
+        nb::arg("positive_nodes").noconvert(), nb::arg("relevance").noconvert().none(),
+        nb::arg("sample_weight").noconvert().none(), nb::arg("first_node"), nb::arg("n_children"),
+        nb::arg("loss"), nb::arg("positive_cost"), nb::arg("negative_cost"), nb::arg("bias"),
+        nb::arg("tolerance"), nb::arg("max_iterations"), nb::arg("threshold"), nb::arg("max_weights"),
+        nb::arg("seed"), nb::arg("fold_of_row").noconvert().none(), nb::arg("n_folds"),
+        nb::arg("scratch").noconvert(), nb::arg("out_feature").noconvert(), nb::arg("out_child").noconvert(),
+        nb::arg("out_weight").noconvert(), nb::arg("out_intercept").noconvert(),
+        nb::arg("out_row").noconvert(), nb::arg("out_changed").noconvert(), nb::arg("out_change").noconvert(),
+        nb::arg("out_counts").noconvert(),
+        "Solves up to 16 children of a cluster, and lists what the scores of held-out rows change by without "
+        "their "
+        "fold; returns the row visits.");
   m.def("sort_triples", &sort, nb::arg("feature").noconvert(), nb::arg("child").noconvert(),
         nb::arg("weight").noconvert(), nb::arg("n_features"), nb::arg("offsets").noconvert(),
         nb::arg("out_feature").noconvert(), nb::arg("out_length").noconvert(),

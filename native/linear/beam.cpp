@@ -73,6 +73,15 @@ void offer_allowed(TopK& best, const float* scores, int64_t n, int64_t first_nod
   }
 }
 
+// Adds the changes of a row's scores to those of a cluster's children.
+void apply_changes(float* scores, int64_t first_node, int64_t n, const RowChanges& changes, int64_t row) {
+  const int32_t* end = changes.nodes + changes.offsets[row + 1];
+  const int32_t* node = std::lower_bound(changes.nodes + changes.offsets[row], end, first_node);
+  for (; node < end && *node < first_node + n; ++node) {
+    if (*node >= first_node) scores[*node - first_node] += changes.changes[node - changes.nodes];
+  }
+}
+
 // The pairs of a block of queries, query by query; returns how many scores their children have in all.
 int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int64_t last,
                    std::vector<Pair>& pairs) {
@@ -159,7 +168,7 @@ class PairScorer {
 }  // namespace
 
 bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, const Rule& rule,
-                  const int32_t* names, const Marks* marks, const Beam& to) {
+                  const int32_t* names, const Marks* marks, const RowChanges* changes, const Beam& to) {
   // Queries are processed in blocks, so that the candidates' scores take a few megabytes; of layers with very
   // many clusters they take up to 32, so that many queries of a block still share a cluster.
   constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 23, kShared = 512;
@@ -182,6 +191,7 @@ bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& f
         for (; p < pairs.size() && pairs[p].query == q; ++p) {
           const int64_t first_child = layer.child_offsets[pairs[p].cluster];
           const int64_t n_children = layer.child_offsets[pairs[p].cluster + 1] - first_child;
+          if (changes) apply_changes(scores.data() + pairs[p].at, first_child, n_children, *changes, q);
           combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, rule);
           if (marks) {
             offer_allowed(best, scores.data() + pairs[p].at, n_children, first_child, names, *marks);
@@ -237,7 +247,7 @@ bool rank_some(const TreeSearch& search, const SparseRows& query, LabelFilter* f
     next_scores.resize(next_nodes.size());
     const Marks marks = filter ? filter->marks_of(t) : Marks{};
     if (!search_layer(*search.layers[t], query, {width, nodes.data(), scores.data()}, search.rules[t],
-                      last ? search.leaf_labels : nullptr, filter ? &marks : nullptr,
+                      last ? search.leaf_labels : nullptr, filter ? &marks : nullptr, nullptr,
                       {next_width, next_nodes.data(), next_scores.data()})) {
       return false;
     }

@@ -29,11 +29,18 @@ struct Beam {
   float* scores;   // (n_rows, width)
 };
 
+// Changes of single scores: of each row its nodes, rising, and what is added to their scores.
+struct RowChanges {
+  const int64_t* offsets;  // (n_rows + 1)
+  const int32_t* nodes;
+  const float* changes;
+};
+
 // The best children of the beam's clusters, best first. Children are reported, and ordered among equals, by
 // `names` (n_nodes; the leaves' labels), or by node number where it is null. With `marks`
 // only allowed children are reported. Returns false when memory runs out.
 bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, const Rule& rule,
-                  const int32_t* names, const Marks* marks, const Beam& to);
+                  const int32_t* names, const Marks* marks, const RowChanges* changes, const Beam& to);
 
 // The first k distinct labels of each row (of a label's up to n_copies leaves the best counts). With
 // `exponentiate` logarithms become scores.

@@ -6,14 +6,20 @@
 #include <limits>
 
 #include "base/lanes.hpp"
+#include "linear/stored.hpp"
 
 namespace sylvan {
 namespace {
 
 // Rows of this cost or less are ignored: their term of the curvature, 1 / (2 cost), would overflow.
 constexpr float kMinCost = 1e-30f;
-// Passes over the remaining rows after a fold was removed from a solution: more don't change the calibration.
-constexpr int kFoldRounds = 3;
+// After a fold was removed from a solution, each remaining row is visited once, or more often where all rows
+// were solved precisely: once for so many rounds, and at most so often. A step is this much longer than to
+// the row's own optimum: all rows of a lane have to grow together, and the usual step would need more passes.
+constexpr int kRoundsAFoldRound = 20, kFoldRounds = 5;
+constexpr float kFoldStep = 1.3f;
+// Changes of scores below it are next to nothing.
+constexpr float kLeastChange = 0.05f;
 // A row whose projected gradient is within this share of the tolerance rests until all rows are visited
 // again, at the latest after that share of the rounds. A row that counts for more than kEasy, its cost times
 // its squared length, never rests: such problems converge slowly, and would not within a few rounds.
@@ -38,6 +44,7 @@ struct Work {
   uint32_t* positive;    // (n_rows) lanes of which the row is a positive instance
   float* intercept;      // (kMaxLanes)
   float* all_rows;       // the solution with all rows, when several folds start from it
+  float* scores;         // (n_held_out, N)
 };
 
 int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
@@ -47,7 +54,8 @@ int64_t solution_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
   return aligned(n_features * n_lanes) + aligned(n_rows * n_lanes) + aligned(kMaxLanes);
 }
 
-Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool weighted, int n_folds) {
+Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool weighted, int n_folds,
+           int64_t n_held_out) {
   const uintptr_t address = (reinterpret_cast<uintptr_t>(scratch) + 63) / 64 * 64;
   float* next = reinterpret_cast<float*>(address);
   Work work{};
@@ -60,6 +68,7 @@ Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool
   work.alpha = take(n_rows * n_lanes);
   work.intercept = take(kMaxLanes);
   work.all_rows = n_folds > 1 ? take(solution_floats(n_rows, n_features, n_lanes)) : nullptr;
+  work.scores = take(n_held_out * n_lanes);
   work.cost = weighted ? take(n_rows * n_lanes) : nullptr;
   work.active = reinterpret_cast<int32_t*>(take(n_rows));
   work.lanes_left = reinterpret_cast<uint32_t*>(take(n_rows));
@@ -164,6 +173,12 @@ inline float logistic_step(float alpha, float cost, float curvature, float gradi
   return static_cast<float>(std::min(std::max(a, edge), c - edge));
 }
 
+// kFoldStep of the way, within the open interval.
+inline float longer_step(float from, float to, float cost) {
+  const float edge = 1e-7f * cost;
+  return std::min(std::max(from + kFoldStep * (to - from), edge), cost - edge);
+}
+
 // The state before the first round: all zeros, except for the logistic loss, whose dual variables must be
 // inside an open interval.
 template <int N>
@@ -228,18 +243,29 @@ SYLVAN_CLONES uint32_t remove_fold(const ClusterRows& rows, int n_children, cons
   return changed;
 }
 
-// The rounds of coordinate descent over the active rows and the live lanes, from the solution in `work`,
-// without the rows of `fold` (unless that is 0). Returns how many rows were visited.
+// What a descent starts with: without the rows of `fold` (unless that is 0), the first n_active of
+// work.active and the lanes that are `live`.
+struct Start {
+  int fold;
+  int64_t n_active;
+  uint32_t live;
+};
+
+// The rounds of coordinate descent from the solution in `work`. Returns how many rows were visited.
 template <int N, Loss kLoss>
 SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const SolverOptions& options,
-                              const Folds& folds, int fold, const Work& work, int64_t n_active, uint32_t live,
-                              int max_rounds, Random& random) {
+                              const Folds& folds, const Start& start, const Work& work, int max_rounds,
+                              Random& random) {
   constexpr bool kSquared = kLoss == Loss::squared_hinge;
   alignas(64) float intercept[N], costs[N], largest[N], smallest[N], largest_old[N], smallest_old[N];
   std::copy(work.intercept, work.intercept + N, intercept);
   std::fill(largest_old, largest_old + N, kInfinity);
   std::fill(smallest_old, smallest_old + N, -kInfinity);
   float* weights = work.weights;
+  const int fold = start.fold;
+  const float step_length = fold == 0 ? 1.0f : kFoldStep;
+  int64_t n_active = start.n_active;
+  uint32_t live = start.live;
   uint32_t shrunken = 0;               // lanes in which rows rest or were shrunk away
   uint32_t waiting = 0;                // lanes that have converged on the rows that remained to them
   uint32_t everywhere = ~uint32_t{0};  // lanes of which this round visits every row
@@ -253,7 +279,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     std::fill(largest, largest + N, -kInfinity);
     std::fill(smallest, smallest + N, kInfinity);
     int64_t n_remaining = 0;
-    const float rest = round > 0 && fold == 0 ? kRest * options.tolerance : 0.0f;
+    const float rest = round > 0 ? kRest * options.tolerance : 0.0f;
     for (int64_t s = 0; s < n_active; ++s) {
       if (s + 1 < n_active) {  // the next row is prefetched while this one is computed
         const int64_t ahead = work.active[s + 1];
@@ -289,7 +315,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           step[l] = 0.0f;
           if (!((lanes_now >> l) & 1)) continue;
           if (!(costs[l] > kMinCost)) continue;
-          const float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
+          float next = logistic_step(alpha[l], costs[l], norm, y * score[l]);
+          if (fold != 0) next = longer_step(alpha[l], next, costs[l]);
           const float change = next - alpha[l], violation = change * norm;
           largest[l] = violation > largest[l] ? violation : largest[l];
           smallest[l] = violation < smallest[l] ? violation : smallest[l];
@@ -318,7 +345,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
           largest[l] = (on & (projected > largest[l])) ? projected : largest[l];
           smallest[l] = (on & (projected < smallest[l])) ? projected : smallest[l];
           const float curvature = norm + diagonal;  // 0 for an empty row under the hinge without a bias
-          float next = a - projected / (curvature > 0.0f ? curvature : 1.0f);
+          float next = a - step_length * projected / (curvature > 0.0f ? curvature : 1.0f);
           next = next < 0.0f ? 0.0f : next;
           next = next > upper ? upper : next;
           const float change = on ? next - a : 0.0f;
@@ -377,93 +404,102 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
   return visits;
 }
 
-// The magnitude from which on at most max_weights of a lane's weights remain; ties at the cut are all
-// dropped.
-float lane_threshold(const float* weights, int64_t n_features, int n_lanes, int lane, float threshold,
-                     int64_t max_weights, float* buffer) {
+int64_t count_fold(const ClusterRows& rows, const Folds& folds, int fold) {
   int64_t n = 0;
-  for (int64_t f = 0; f < n_features; ++f) {
-    const float magnitude = std::fabs(weights[f * n_lanes + lane]);
-    if (magnitude > 0 && magnitude >= threshold) buffer[n++] = magnitude;
-  }
-  if (n <= max_weights) return threshold;
-  if (max_weights == 0) return kInfinity;
-  std::nth_element(buffer, buffer + max_weights, buffer + n, [](float a, float b) { return a > b; });
-  return std::nextafter(buffer[max_weights], kInfinity);
+  for (int64_t i = 0; i < rows.n_rows; ++i) n += folds.of_row[rows.rows[i]] == fold;
+  return n;
 }
 
-int64_t emit(const ClusterRows& rows, const Work& work, int n_children, int n_lanes,
-             const SolverOptions& options, int32_t* out_feature, int32_t* out_child, float* out_weight) {
-  float least[kMaxLanes];
-  for (int lane = 0; lane < n_children; ++lane) {
-    // out_weight has room for every weight of the group, so it serves as the buffer for one lane's.
-    least[lane] = options.max_weights < 0
-                      ? options.threshold
-                      : lane_threshold(work.weights, rows.n_features, n_lanes, lane, options.threshold,
-                                       options.max_weights, out_weight);
-  }
-  int64_t n = 0;
-  for (int64_t f = 0; f < rows.n_features; ++f) {
-    const float* line = work.weights + f * n_lanes;
-    for (int lane = 0; lane < n_children; ++lane) {
-      const float magnitude = std::fabs(line[lane]);
-      if (magnitude >= least[lane] && magnitude > 0) {
-        out_feature[n] = static_cast<int32_t>(f);
-        out_child[n] = lane;
-        out_weight[n] = line[lane];
-        ++n;
-      }
+// Adds the scores of a fold's rows by the stored weights, times `sign`, to `scores`, row after row.
+template <int N>
+SYLVAN_CLONES void add_scores(const ClusterRows& rows, const SolverOptions& options, const Folds& folds,
+                              int fold, const Work& work, const float* least, float sign, float* scores) {
+  // Magnitudes are compared by their bits, whose order is the same: float comparisons wouldn't be vectorised.
+  alignas(64) int32_t lowest[N];
+  std::memcpy(lowest, least, sizeof(lowest));
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    if (folds.of_row[rows.rows[i]] != fold) continue;
+    const int32_t* features = rows.features + rows.begin[i];
+    const float* values = rows.values + rows.value_begin[i];
+    alignas(64) float score[N], stored[N];
+    for (int l = 0; l < N; ++l) score[l] = options.bias * work.intercept[l];
+    for (int32_t t = 0; t < rows.length[i]; ++t) {
+      alignas(64) int32_t bits[N];
+      std::memcpy(bits, work.weights + static_cast<int64_t>(features[t]) * N, sizeof(bits));
+      for (int l = 0; l < N; ++l) bits[l] &= -static_cast<int32_t>((bits[l] & INT32_MAX) >= lowest[l]);
+      std::memcpy(stored, bits, sizeof(stored));
+      for (int l = 0; l < N; ++l) score[l] += stored[l] * values[t];
     }
+    for (int l = 0; l < N; ++l) scores[l] += sign * score[l];
+    scores += N;
   }
-  return n;
 }
 
 }  // namespace
 
 int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
 
-int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds) {
+int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds,
+                              int64_t n_held_out) {
   const int64_t solution = solution_floats(n_rows, n_features, n_lanes) * (n_folds > 1 ? 2 : 1);
-  return 16 + solution + aligned(n_rows * n_lanes) + 3 * aligned(n_rows);
+  return 16 + solution + aligned(n_rows * n_lanes) + aligned(n_held_out * n_lanes) + 3 * aligned(n_rows);
 }
 
 namespace {
 
+// Solves without the rows of a fold, from the solution with all rows, and lists what that changes in their
+// scores.
+template <int N, Loss kLoss>
+int64_t leave_out(const ClusterRows& rows, int n_children, const SolverOptions& options, const Folds& folds,
+                  int fold, const Work& work, const float* least, Changes* changes) {
+  const int64_t n_held_out = count_fold(rows, folds, fold);
+  if (n_held_out == 0) return 0;
+  std::fill(work.scores, work.scores + n_held_out * N, 0.0f);
+  add_scores<N>(rows, options, folds, fold, work, least, -1.0f, work.scores);
+  int64_t n_left = 0, visits = 0;
+  const uint32_t changed = remove_fold<N>(rows, n_children, options, folds, fold, work, &n_left);
+  if (n_left != 0) {
+    Random own{options.seed +
+               0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // independent of the other folds
+    visits = descend<N, kLoss>(rows, n_children, options, folds, {fold, n_left, changed}, work,
+                               std::clamp(options.max_iterations / kRoundsAFoldRound, 1, kFoldRounds), own);
+    add_scores<N>(rows, options, folds, fold, work, least, 1.0f, work.scores);
+  } else {  // no training rows: the score of a node that is always wrong
+    for (int64_t i = 0; i < n_held_out * N; ++i) work.scores[i] -= 1.0f;
+  }
+  const float* score = work.scores;
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    if (folds.of_row[rows.rows[i]] != fold) continue;
+    for (int lane = 0; lane < n_children; ++lane) {
+      if (std::fabs(score[lane]) < kLeastChange) continue;
+      changes->row[changes->count] = rows.rows[i];
+      changes->child[changes->count] = lane;
+      changes->change[changes->count++] = score[lane];
+    }
+    score += N;
+  }
+  return visits;
+}
+
 template <int N, Loss kLoss>
 int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions& options, const Folds& folds,
-                    const Work& work, const Weights& out) {
+                    const Work& work, Weights* out, Changes* changes) {
   Random random{options.seed};
-  int64_t n = 0;
-  const auto write = [&](int set) {
-    const int64_t count =
-        emit(rows, work, n_children, N, options, out.feature + n, out.child + n, out.weight + n);
-    for (int lane = 0; lane < n_children; ++lane) {
-      out.intercept[set * out.intercept_stride + lane] = work.intercept[lane] * options.bias;
-    }
-    out.counts[set] = count;
-    n += count;
-  };
   begin<N>(rows, n_children, options, work);
-  int64_t visits = descend<N, kLoss>(rows, n_children, options, folds, 0, work, rows.n_rows,
-                                     (1u << n_children) - 1u, options.max_iterations, random);
-  write(0);
+  int64_t visits =
+      descend<N, kLoss>(rows, n_children, options, folds, {0, rows.n_rows, (1u << n_children) - 1u}, work,
+                        options.max_iterations, random);
+  alignas(64) float least[kMaxLanes] = {};
+  // There is room for every weight of the group, so for those of one lane.
+  find_least(work.weights, rows.n_features, N, n_children, options, out->weight, least);
+  emit(work.weights, rows.n_features, N, n_children, least, out);
+  for (int lane = 0; lane < n_children; ++lane) out->intercept[lane] = work.intercept[lane] * options.bias;
   const size_t n_bytes =
       sizeof(float) * static_cast<size_t>(solution_floats(rows.n_rows, rows.n_features, N));
   if (folds.n_folds > 1) std::memcpy(work.all_rows, work.weights, n_bytes);
   for (int fold = 1; fold <= folds.n_folds; ++fold) {
     if (fold > 1) std::memcpy(work.weights, work.all_rows, n_bytes);
-    int64_t n_left = 0;
-    const uint32_t changed = remove_fold<N>(rows, n_children, options, folds, fold, work, &n_left);
-    if (n_left == 0) begin<N>(rows, 0, options, work);  // exactly zero, without rounding errors
-    Random own{options.seed +
-               0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // independent of the other folds
-    visits += descend<N, kLoss>(rows, n_children, options, folds, fold, work, n_left, changed,
-                                std::min(options.max_iterations, kFoldRounds), own);
-    write(fold);
-    if (n_left == 0) {  // no training rows: the score of a node that is always wrong
-      float* intercept = out.intercept + fold * out.intercept_stride;
-      std::fill(intercept, intercept + n_children, -1.0f);
-    }
+    visits += leave_out<N, kLoss>(rows, n_children, options, folds, fold, work, least, changes);
   }
   return visits;
 }
@@ -471,18 +507,23 @@ int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions
 }  // namespace
 
 int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
-                    const SolverOptions& options, const Folds& folds, float* scratch, const Weights& out) {
+                    const SolverOptions& options, const Folds& folds, float* scratch, Weights* out,
+                    Changes* changes) {
   const int n_lanes = lanes_for(n_children);
   const bool weighted = options.sample_weight != nullptr || positives.relevance != nullptr;
-  const Work work = carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted, folds.n_folds);
+  const int64_t n_held_out = folds.n_folds ? rows.n_rows - count_fold(rows, folds, 0) : 0;
+  const Work work =
+      carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted, folds.n_folds, n_held_out);
   prepare_rows(rows, positives, first_node, n_children, options, n_lanes, work);
-  using Solve =
-      int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Folds&, const Work&, const Weights&);
+  changes->count = 0;
+  using Solve = int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Folds&, const Work&,
+                            Weights*, Changes*);
   static const Solve table[3][2] = {
       {solve_lanes<8, Loss::squared_hinge>, solve_lanes<16, Loss::squared_hinge>},
       {solve_lanes<8, Loss::hinge>, solve_lanes<16, Loss::hinge>},
       {solve_lanes<8, Loss::logistic>, solve_lanes<16, Loss::logistic>}};
-  return table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, folds, work, out);
+  return table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, folds, work, out,
+                                                              changes);
 }
 
 }  // namespace sylvan

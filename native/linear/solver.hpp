@@ -41,24 +41,36 @@ struct SolverOptions {
   uint64_t seed;
 };
 
-// Rows of the calibration holdout: for each fold a further set of weights is solved without its rows.
+// Rows of the calibration holdout, whose scores are also asked for as they would be had the cluster been
+// solved without the rows of their fold.
 struct Folds {
   const uint8_t* of_row;  // by row id: 1 to n_folds, 0 for rows outside the holdout; null when n_folds is 0
   int n_folds;
 };
 
-// Outputs of solve_group: a first set from all rows, and one more for each fold.
+// The weights that are stored.
 struct Weights {
-  int32_t* feature;  // triples in the order of features, then children, set after set
-  int32_t* child;    // of each n_features * n_children * (1 + n_folds)
+  int32_t* feature;  // triples in the order of features, then children; room for n_features * n_children
+  int32_t* child;
   float* weight;
-  float* intercept;  // (1 + n_folds, intercept_stride)
-  int64_t intercept_stride;
-  int64_t* counts;  // (1 + n_folds) triples of each set
+  float* intercept;  // (n_children)
+  int64_t count;     // triples
 };
 
-// Floats of scratch memory that solve_group needs for a cluster, alignment included.
-int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds);
+// What the scores of held-out rows would change by without the rows of their fold: triples of a row id, a
+// child of the group and the change, of each row in the order of its children. There is room for every
+// held-out row of the cluster and every child; changes that are next to nothing aren't among them.
+struct Changes {
+  int32_t* row;
+  int32_t* child;
+  float* change;
+  int64_t count;  // triples
+};
+
+// Floats of scratch memory that solve_group needs for a cluster, alignment included; `n_held_out` of its rows
+// are in a fold.
+int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds,
+                              int64_t n_held_out);
 
 // The lanes used for a number of children: 8 or 16.
 int lanes_for(int64_t n_children);
@@ -66,6 +78,7 @@ int lanes_for(int64_t n_children);
 // Solves children first_node .. first_node + n_children - 1 (at most kMaxLanes). Returns how many rows were
 // visited.
 int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
-                    const SolverOptions& options, const Folds& folds, float* scratch, const Weights& out);
+                    const SolverOptions& options, const Folds& folds, float* scratch, Weights* out,
+                    Changes* changes);
 
 }  // namespace sylvan

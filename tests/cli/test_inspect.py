@@ -44,7 +44,7 @@ def test_the_card_of_a_text_model(call: Any, files: Any) -> None:
     order = np.argsort(-counts, kind="stable")[:3]
     assert found["labels"] == [{"name": model.vocabulary_[i], "rows": int(counts[i])} for i in order]
     assert {part["path"] for part in found["parts"]} == {
-        "", "vectorizer", "model", "model.tree0", "model.tree0.tree", "vocabulary",
+        "", "vectorizer", "model", "model.tree0", "model.tree0.tree", "model.calibrator", "vocabulary",
     }  # fmt: skip
     assert found["measured"] is None
 

@@ -348,7 +348,7 @@ def test_a_calibrated_model_gives_its_probability(data: tuple) -> None:
     found = model.explain(X[:1], int(Y[0]))
     assert found.probability == pytest.approx(float(model.predict_proba(X[:1])[0, Y[0]]), rel=1e-6)
     assert f"probability {found.probability:.4f}" in found.text()
-    assert XRLinear(n_jobs=1).fit(X, Y).explain(X[:1], 0).probability is None
+    assert XRLinear(calibration=None, n_jobs=1).fit(X, Y).explain(X[:1], 0).probability is None
 
 
 def test_a_tail_is_said(model: XRLinear, data: tuple) -> None:

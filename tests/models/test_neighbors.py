@@ -97,3 +97,47 @@ def test_texts_of_the_sample() -> None:
     truth = tagger.vocabulary_.encode(test.labels[:500], unknown="ignore")
     assert metrics.precision(truth, top, at=1)[1] > 0.3
     assert top.names[0]
+
+
+def many(n: int = 300, seed: int = 0) -> tuple[np.ndarray, list[list[int]]]:
+    """Two words say a label, which is wrong for every third row."""
+    random = np.random.default_rng(seed)
+    labels = [[int(random.integers(12))] for _ in range(n)]
+    X = np.zeros((n, 40), np.float32)
+    for row, (label,) in enumerate(labels):
+        shown = label if random.random() < 0.67 else int(random.integers(12))
+        X[row, [2 * shown, 2 * shown + 1, *random.integers(24, 40, 3)]] = 1
+    X[:20] = X[0]  # equal rows
+    return X, labels
+
+
+def test_a_held_out_row_is_no_neighbour_of_its_own() -> None:
+    X, Y = many()
+    rows = np.arange(0, 300, 7, dtype=np.int32)
+    top = NeighborRanker(n_neighbors=5, calibration=None).fit_holding_out(X, Y, rows)
+    assert top is not None
+    for at, row in enumerate(rows.tolist()):
+        rest = np.setdiff1d(np.arange(300), [row])
+        alone = NeighborRanker(n_neighbors=5, calibration=None).fit(X[rest], [Y[i] for i in rest.tolist()])
+        expected = alone.rank(X[[row]], 12)
+        np.testing.assert_allclose(np.maximum(top.scores[at], 0), np.maximum(expected.scores[0], 0), atol=1e-6)
+
+
+def test_votes_are_calibrated_by_default(tmp_path: Path) -> None:
+    X, Y = many(1200)
+    X_test, Y_test = many(600, seed=1)
+    model, plain = NeighborRanker().fit(X, Y), NeighborRanker(calibration=None).fit(X, Y)
+    top = model.rank(X_test, 5)
+    assert top.scores.tobytes() == plain.rank(X_test, 5).scores.tobytes()
+    before = metrics.calibration_error(Y_test, model.bounded(top), at=1)[1]
+    after = metrics.calibration_error(Y_test, model.probabilities(top), at=1)[1]
+    assert after < 0.7 * before and after < 0.08, (before, after)
+    model.save(tmp_path / "m")
+    assert (sylvan.load(tmp_path / "m").predict_proba(X_test) != model.predict_proba(X_test)).nnz == 0
+    assert model.fit(X[:50], Y[:50]).calibrator_ is None  # too few, and the old curves are gone
+
+
+def test_folders_from_before_calibration_are_read() -> None:
+    state = NeighborRanker(calibration=None).fit(X, Y).to_state()
+    del state.params["calibration"]
+    assert NeighborRanker.from_state(state).calibration is None

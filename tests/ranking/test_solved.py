@@ -12,7 +12,7 @@ from sylvan import XRLinear, validate
 from sylvan.errors import ModelError
 from sylvan.matching import beam
 from sylvan.ranking import training
-from sylvan.ranking.solved import SolvedBlock, block_packing, solved_bytes
+from sylvan.ranking.solved import CHANGES, SolvedBlock, block_packing, solved_bytes
 from sylvan.ranking.training import solved_together
 from sylvan.weights import ClusterRows
 
@@ -35,28 +35,29 @@ def solved(n_children: int, n_rows: int, seed: int) -> ClusterRows:
 
 @pytest.mark.parametrize(("n_children", "n_bytes"), [(1, 1), (256, 1), (257, 2), (70_000, 4)])
 def test_a_block_gives_back_what_it_holds(n_children: int, n_bytes: int) -> None:
-    clusters = [[solved(n, 3 * n_sets, n + n_sets) for n_sets in range(3)] for n in (n_children, 1, n_children)]
-    block = SolvedBlock.of(clusters, n_children)
-    packing = block_packing(3, block.n_children, n_children)
+    clusters = [solved(n, 3 * at, n + at) for at, n in enumerate((n_children, 1, n_children))]
+    changed = [tuple(np.arange(n).astype(dtype) for _, dtype in CHANGES) for n in (3, 0, 2)]
+    block = SolvedBlock.of(clusters, n_children, changed)
+    packing = block_packing(block.n_children, n_children)
     for made in (block, packing.unpack(packing.pack(block))):
-        for expected, found in zip(clusters, made, strict=True):
-            for one, other in zip(expected, found, strict=True):
-                for name in ("features", "lengths", "children", "weights", "intercepts"):
-                    assert name == "children" or getattr(one, name).dtype == getattr(other, name).dtype
-                    assert (getattr(one, name) == getattr(other, name)).all()
+        for one, other in zip(clusters, made, strict=True):
+            for name in ("features", "lengths", "children", "weights", "intercepts"):
+                assert name == "children" or getattr(one, name).dtype == getattr(other, name).dtype
+                assert (getattr(one, name) == getattr(other, name)).all()
         for dtype in ("uint8", "uint4", "float32") if n_children <= 257 else ("uint8",):
-            sizes = [[rows.sizes(dtype) for rows in sets] for sets in clusters]
-            assert (made.sizes(dtype) == np.array(sizes, ClusterRows.SIZES)).all()
+            assert (made.sizes(dtype) == np.array([rows.sizes(dtype) for rows in clusters], ClusterRows.SIZES)).all()
+        assert [part.tolist() for part in made.changes()] == [[0, 1, 2, 0, 1]] * 3
     n_weights, n_rows = (len(block.arrays[name]) for name in ("weights", "features"))
     assert solved_bytes(n_weights, n_rows, n_children) == (4 + n_bytes) * (n_weights + n_rows)
-    own = block.arrays["intercepts"].nbytes + block.arrays["ends"].nbytes
+    own = block.arrays["intercepts"].nbytes + block.arrays["ends"].nbytes + 5 * 12
     assert block.nbytes == solved_bytes(n_weights, n_rows, n_children) + own
 
 
-@pytest.mark.parametrize("name", ["features", "lengths", "children", "weights", "intercepts", "ends"])
+@pytest.mark.parametrize("name", ["features", "lengths", "children", "weights", "intercepts", "ends", "changes"])
 def test_a_damaged_block_is_refused(name: str) -> None:
-    block = SolvedBlock.of([[solved(5, 4, 0)], [solved(3, 0, 1)]], 5)
-    packing = block_packing(1, block.n_children, 5)
+    changed = tuple(np.ones(2, dtype) for _, dtype in CHANGES)
+    block = SolvedBlock.of([solved(5, 4, 0), solved(3, 0, 1)], 5, [changed])
+    packing = block_packing(block.n_children, 5)
     whole = dict(packing.pack(block))
     for wrong in (whole[name][:-1], whole[name].astype(np.float64)):
         with pytest.raises(ModelError, match="A stored block of clusters is damaged"):

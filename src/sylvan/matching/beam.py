@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,8 @@ from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
 __all__ = [
-    "COMBINES", "Beam", "Combine", "beam_bytes", "beam_job", "combine_rule", "hinge_measure", "hinge_power",
-    "label_paths", "next_beam", "rank", "root_beam",
+    "COMBINES", "Beam", "Combine", "RowChanges", "beam_bytes", "beam_job", "combine_rule", "hinge_measure",
+    "hinge_power", "label_paths", "next_beam", "rank", "rank_changed", "root_beam",
 ]  # fmt: skip
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
@@ -32,6 +32,14 @@ ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all
 MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # and up to so many, where a layer's clusters would be those of fewer rows
 
 Beam = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+
+
+class RowChanges(NamedTuple):
+    """What is added to single scores of a layer's nodes: CSR of rows by nodes."""
+
+    offsets: npt.NDArray[np.int64]
+    nodes: npt.NDArray[np.int32]
+    changes: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -107,8 +115,14 @@ def root_beam(n_rows: int) -> Beam:
     return np.zeros((n_rows, 1), np.int32), np.zeros((n_rows, 1), np.float32)
 
 
-def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int = 1) -> Beam:
-    """The ``width`` best children of the clusters in ``above``: node ids and scores, shape (n, width), best first."""
+def next_beam(
+    features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int = 1,
+    changes: RowChanges | None = None,
+) -> Beam:  # fmt: skip
+    """The ``width`` best children of the clusters in ``above``: node ids and scores, shape (n, width), best first.
+
+    ``changes`` are added to the rankers' scores first.
+    """
     n_rows = features.shape[0]
     width, (rule, share) = min(width, len(weights.intercepts)), combine_rule(combine)
     nodes, scores = np.empty((n_rows, width), np.int32), np.empty((n_rows, width), np.float32)
@@ -116,7 +130,7 @@ def next_beam(features: Csr, weights: ClusterWeights, above: Beam, width: int, c
     def search(rows: tuple[int, int]) -> None:
         kernels.search_layer(
             weights.layer, features.indptr, features.indices, features.data, *rows, *above, COMBINES[rule],
-            hinge_power((combine,)), share, nodes, scores,
+            hinge_power((combine,)), share, nodes, scores, *(changes or ()),
         )  # fmt: skip
 
     n_clusters = len(weights.child_offsets) - 1
@@ -153,6 +167,39 @@ _PACKING: Packing[Beam] = Packing(_pack, _unpack)
 def beam_bytes(n_rows: int, width: int) -> int:
     """Two beams, the one above and the one below, of all training rows; matcher-aware negatives only."""
     return 16 * n_rows * width
+
+
+def rank_changed(
+    features: Csr,
+    layers: Sequence[ClusterWeights],
+    leaf_labels: npt.NDArray[np.int32],
+    changes: Sequence[RowChanges | None],
+    *,
+    k: int,
+    beam: int,
+    combines: Sequence[str],
+    n_copies: int = 1,
+    n_jobs: int = 1,
+) -> TopK:
+    """As :func:`rank`, with ``changes`` of single scores in each layer."""
+    found = root_beam(features.shape[0])
+    for t, (weights, changed, combine) in enumerate(zip(layers, changes, combines, strict=True)):
+        width = k * n_copies if t == len(layers) - 1 else beam
+        found = next_beam(features, weights, found, width, combine, n_jobs, changed)
+    nodes, scores = found
+    labels = np.where(nodes >= 0, leaf_labels[nodes], np.int32(-1))
+    if n_copies > 1:  # of a label's leaves the best counts
+        order = np.argsort(labels, axis=1, kind="stable")
+        ordered = np.take_along_axis(labels, order, axis=1)
+        again = np.zeros(labels.shape, bool)
+        np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+        first = np.argsort(again | (labels < 0), axis=1, kind="stable")[:, :k]
+        gone = np.take_along_axis(again | (labels < 0), first, axis=1)
+        labels = np.where(gone, np.int32(-1), np.take_along_axis(labels, first, axis=1))
+        scores = np.where(gone, np.float32(-np.inf), np.take_along_axis(scores, first, axis=1))
+    if combines[-1] != "ranker":
+        scores = np.where(labels >= 0, np.exp(scores), np.float32(-np.inf))
+    return TopK(labels, scores)
 
 
 def label_paths(tree: LabelTree) -> kernels.LabelPaths:

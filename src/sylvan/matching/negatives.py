@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan.indexing import LabelTree
 from sylvan.runtime.jobs import Job
@@ -132,16 +133,24 @@ def cluster_rows(
     """
     if parents is None:
         return np.array([0, n_rows], np.int64), np.arange(n_rows, dtype=np.int32)
-    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(parents.indptr))
-    clusters = parents.indices.astype(np.int64)
-    if beam is not None and negatives != "tfn":
-        if negatives == "man":
-            rows, clusters = rows[:0], clusters[:0]
-        present = beam >= 0
-        beam_rows = np.repeat(np.arange(n_rows, dtype=np.int64), present.sum(axis=1))
-        beam_keys = beam[present].astype(np.int64) * n_rows + beam_rows
-        keys = np.unique(np.concatenate((clusters * n_rows + rows, beam_keys)))
+    own = np.diff(parents.indptr)
+    if beam is None or negatives == "tfn":
+        indptr, clusters = parents.indptr, parents.indices
     else:
-        keys = np.sort(clusters * n_rows + rows)
-    offsets = np.searchsorted(keys, np.arange(n_clusters + 1, dtype=np.int64) * n_rows)
-    return offsets.astype(np.int64), (keys % n_rows).astype(np.int32)
+        present = beam >= 0
+        found = present.sum(axis=1)
+        if negatives == "man":
+            own = np.zeros_like(own)
+        indptr = np.concatenate(([0], np.cumsum(own + found)))
+        clusters = np.empty(int(indptr[-1]), np.int32)
+        of_beam = np.repeat(np.tile([False, True], n_rows), np.stack((own, found), axis=1).ravel())
+        clusters[of_beam] = beam[present]
+        clusters[~of_beam] = parents.indices if negatives != "man" else ()
+    # From rows to clusters by counting: sorting all pairs would take several times as long.
+    pairs = sp.csr_matrix((np.ones(len(clusters), np.bool_), clusters, indptr), shape=(n_rows, n_clusters)).tocsc()
+    rows, starts = pairs.indices, pairs.indptr
+    first = np.ones(len(rows), np.bool_)  # of a row that is both a positive and found, the first pair
+    first[1:] = rows[1:] != rows[:-1]
+    first[starts[:-1][np.diff(starts) > 0]] = True
+    offsets = np.concatenate(([0], np.cumsum(first)))[starts]
+    return offsets.astype(np.int64), rows[first].astype(np.int32, copy=False)

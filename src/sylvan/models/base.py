@@ -16,6 +16,7 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
 from sylvan.models.fitted import Fitted
+from sylvan.models.holdout import MOST_ROWS
 from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
@@ -44,6 +45,28 @@ class Estimator(SklearnMixin, Fitted):
         """Learn from features X of shape (n, d) and labels Y of shape (n, L)."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no fit.")
 
+    def fit_holding_out(
+        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, **options: Any
+    ) -> TopK | None:
+        """As :meth:`fit`, with answers to some of the rows as by a model that hasn't seen them.
+
+        Parameters
+        ----------
+        X, Y, sample_weight, **options : as in :meth:`fit`
+        rows : ndarray of int32, shape (m,)
+            Rising row ids. The model is trained on them too, and calibrated on them alone.
+
+        Returns
+        -------
+        TopK of shape (m, k), or None
+            At most 100 labels a row, with the probabilities of :meth:`predict_proba`. None from models that can't leave
+            rows out.
+        """
+        if sample_weight is not None:
+            options["sample_weight"] = sample_weight
+        self.fit(X, Y, **options)
+        return None
+
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best labels of each row of X, of those that are allowed (all by default) and not denied."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no rank.")
@@ -64,6 +87,18 @@ class Estimator(SklearnMixin, Fitted):
         self._names_from_parts(state)
 
     @property
+    def most_held_out(self) -> int:
+        """How many training rows are asked for answers that calibrate the model, at most."""
+        return MOST_ROWS
+
+    def _calibrator_to_parts(self) -> dict[str, store.State]:
+        return {} if self.calibrator_ is None else {"calibrator": self.calibrator_.to_state()}
+
+    def _calibrator_from_parts(self, state: store.State) -> None:
+        if "calibrator" in state.parts:
+            self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
+
+    @property
     def takes_texts(self) -> bool:
         """Whether the model ranks texts, not matrices."""
         return False
@@ -71,9 +106,9 @@ class Estimator(SklearnMixin, Fitted):
     def predict_proba(self, X: Any, k: int = 100, **options: Any) -> sp.csr_matrix:
         """Probabilities of the ``k`` best labels of each row.
 
-        With ``calibration``, and enough rows for a holdout, they are calibrated: of the answers with a probability of
-        0.7, about 70 in 100 are right. Otherwise they are scores mapped into [0, 1]. Their order is that of
-        :meth:`rank`; calibrated probabilities are all different within a row.
+        With ``calibration``, and at least 120 rows to hold some out, they are calibrated: of the answers with a
+        probability of 0.7, about 70 in 100 are right. Otherwise they are scores mapped into [0, 1]. Their order is
+        that of :meth:`rank`; calibrated probabilities are all different within a row.
 
         Parameters
         ----------

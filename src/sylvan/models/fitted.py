@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy.typing as npt
@@ -30,6 +32,7 @@ class Fitted(Parameterized):
     kind: ClassVar[str]  # its name in manifests
     layout: ClassVar[int] = 1  # of its manifests
     not_saved: ClassVar[Collection[str]] = ()  # parameters that a manifest doesn't hold
+    added: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # those that older manifests lack, and what they meant
 
     def to_state(self) -> store.State:
         """All of it as plain values and arrays, for :mod:`sylvan.store`."""
@@ -61,7 +64,9 @@ class Fitted(Parameterized):
     @classmethod
     def _params_from(cls, state: store.State) -> dict[str, Any]:
         """What :meth:`_plain_params` gave, not yet checked."""
-        return store.need_params(state, [name for name in cls.parameter_names() if name not in cls.not_saved])
+        params = {**cls.added, **state.params}
+        names = [name for name in cls.parameter_names() if name not in cls.not_saved]
+        return store.need_params(dataclasses.replace(state, params=params), names)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         """Values, arrays and parts of what was fitted."""

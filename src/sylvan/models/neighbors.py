@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
+from sylvan.canonical import take_rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.examples import strongest
 from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
-from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
+from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Range, Threads, attribute, parameterized
+from sylvan.params import Choice, Range, Threads, attribute, parameterized
+from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.ranking.votes import LabelRows
 from sylvan.topk import TopK
@@ -26,7 +30,7 @@ __all__ = ["NeighborRanker"]
 
 @parameterized
 class NeighborRanker(Estimator):
-    """Ranks labels by the votes of the most similar training rows. It stores these rows and needs no training.
+    """Ranks labels by the votes of the most similar training rows. It stores these rows; there is little to train.
 
     Similarity is the cosine of the angle between two rows. A label's score is its share of the neighbours' votes, where
     the weight of a vote is ``similarity ** power``: a number in [0, 1].
@@ -41,6 +45,9 @@ class NeighborRanker(Estimator):
         Order labels by probability times gain, where rare labels gain more; see :meth:`XRLinear.rank`.
     n_jobs : int, optional
         Number of threads for ranking; None or -1 for every core. The result doesn't depend on it.
+    calibration : {"isotonic", "platt"}, optional
+        How scores become the probabilities of :meth:`predict_proba`: by curves fitted to what the neighbours of some
+        training rows say without the row itself. None leaves the scores as they are.
 
     Attributes
     ----------
@@ -76,11 +83,13 @@ class NeighborRanker(Estimator):
     """
 
     kind = "neighbor-ranker"
+    added = MappingProxyType({"calibration": None})
 
     n_neighbors: Annotated[int, Range(1, MOST_ANSWERS)] = 30
     power: Annotated[float, Range(0, 1000)] = 5.0
     tail: Annotated[str | None, Tail()] = None
     n_jobs: Threads = None
+    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
 
     index_: NeighborIndex = attribute()
     row_labels_: LabelRows = attribute()
@@ -103,6 +112,17 @@ class NeighborRanker(Estimator):
         ParameterError
             When a parameter is out of its range.
         """
+        self._fit(X, Y, sample_weight, None)
+        return self
+
+    def fit_holding_out(
+        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, **options: Any
+    ) -> TopK | None:
+        """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
+        return self._fit(X, Y, sample_weight, rows, **options)
+
+    def _fit(self, X: Any, Y: Any, sample_weight: Any, rows: npt.NDArray[np.int32] | None) -> TopK | None:
+        """Store the rows, and answer with probabilities for some of them: those given, or what calibrates the model."""
         self.check_params()
         features, labels, vocabulary = self._training_pair(X, Y)
         weight = validate.sample_weight(sample_weight, features.shape[0])
@@ -113,8 +133,32 @@ class NeighborRanker(Estimator):
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
         self._keep_names(X, vocabulary)
-        self.n_labels_ = labels.shape[1]
-        return self
+        self.n_labels_, self.calibrator_ = labels.shape[1], None
+        if rows is None and self.calibration is not None:
+            rows = next(iter(holdout_folds(features.shape[0], 1, weight, self.most_held_out)), None)
+        if rows is None:
+            return None
+        top = self._rank_held_out(features, rows)
+        if self.calibration is not None:
+            self.calibrator_ = calibrated(self.calibration, top, rows, labels, weight)
+        return self.probabilities(top)
+
+    @property
+    def most_held_out(self) -> int:
+        """Fewer than of other models: each costs as much as a row that is ranked later."""
+        return 1_000
+
+    def _rank_held_out(self, features: Csr, rows: npt.NDArray[np.int32]) -> TopK:
+        """The best labels of training rows by their neighbours, among whom a row itself doesn't count."""
+        jobs = resolve_jobs(self.n_jobs)
+        n = min(self.n_neighbors + 1, self.n_rows_)
+        neighbors, similarities = self.index_.nearest(take_rows(features, rows), n, n_jobs=jobs)
+        own = neighbors == rows[:, None]
+        dropped = np.where(own.any(axis=1), own.argmax(axis=1), n - 1)  # behind many equal rows, it isn't there
+        others = np.arange(n) != dropped[:, None]
+        shape = (len(rows), n - 1)
+        nearest = neighbors[others].reshape(shape), similarities[others].reshape(shape)
+        return self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
 
     def rank(
         self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None
@@ -230,10 +274,12 @@ class NeighborRanker(Estimator):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
+        parts |= self._calibrator_to_parts()
         return meta, arrays | self.index_.to_arrays() | self.row_labels_.to_arrays(), parts
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
+        self._calibrator_from_parts(state)
         self.index_ = NeighborIndex.from_state(state, self.n_features_, self.n_rows_)
         self.row_labels_ = LabelRows.from_state(state, self.n_rows_, self.n_labels_)
 

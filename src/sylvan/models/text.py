@@ -30,6 +30,7 @@ from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.text.estimate import estimate_texts
+from sylvan.topk import TopK
 from sylvan.validate import Csr
 
 __all__ = ["NamedTopK", "TextModel", "need_plan", "usual_vectorizer"]
@@ -86,6 +87,11 @@ class TextModel(TextEstimator, Compressible):
         """The model over matrices that ranks the features of texts: ``model``."""
         return self.model
 
+    @property
+    def most_held_out(self) -> int:
+        """That of the model over matrices."""
+        return self.model.most_held_out
+
     def _text_features(self, texts: list[str]) -> Csr:
         return self.vectorizer.transform_rows(texts)
 
@@ -117,16 +123,31 @@ class TextModel(TextEstimator, Compressible):
         DataError
             For texts or labels of another type, or different numbers of texts and labels.
         """
-        self.check_params()
         listed = [check_texts(X, "TextModel")]
         del X  # a caller who gave an iterator has not kept them either
+        self._fit_texts(listed, Y, sample_weight, options, None)
+        return self
+
+    def fit_holding_out(
+        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, **options: Any
+    ) -> TopK | None:
+        """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
+        return self._fit_texts([check_texts(X, "TextModel")], Y, sample_weight, options, rows)
+
+    def _fit_texts(
+        self, listed: list[list[str]], Y: Any, sample_weight: Any, options: dict[str, Any],
+        rows: npt.NDArray[np.int32] | None,
+    ) -> TopK | None:  # fmt: skip
+        """From a list of one item, the texts, which is emptied."""
+        self.check_params()
         n_texts = len(listed[0])
         vocabulary, labels = encode_labels(Y)
         if n_texts != labels.shape[0]:
             raise DataError(f"There are {n_texts} texts, but the labels of {labels.shape[0]}.")
         return self._fit(
-            lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, labels), sample_weight, options
-        )
+            lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, labels), sample_weight, options,
+            rows,
+        )  # fmt: skip
 
     def plan(self, X: Iterable[str], Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
@@ -184,9 +205,10 @@ class TextModel(TextEstimator, Compressible):
         labels = LabelNumbers()
         texts = _texts_of(blocks, labels.take)
         scratch = _scratch_for(options)
-        return self._fit(
+        self._fit(
             lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options
         )
+        return self
 
     def _fit(
         self,
@@ -194,20 +216,26 @@ class TextModel(TextEstimator, Compressible):
         labels: Callable[[], tuple[Vocabulary, Any]],
         sample_weight: Any,
         options: dict[str, Any],
-    ) -> TextModel:
-        """Vectoriser first, then the labels, then the model."""
+        rows: npt.NDArray[np.int32] | None = None,
+    ) -> TopK | None:
+        """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
         before = dict(self.vectorizer.__dict__)
         try:
             X = features()
             vocabulary, Y = labels()
-            self.model.fit(X, Y, **options, **names_for(self.model, vocabulary))
+            options |= names_for(self.model, vocabulary)
+            if rows is None:
+                top = None
+                self.model.fit(X, Y, **options)
+            else:
+                top = self.model.fit_holding_out(X, Y, rows, **options)
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise
         self._take_labels(vocabulary)
-        return self
+        return top
 
     def _take_labels(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_ = vocabulary

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.parallel import scratch
-from sylvan.ranking.solved import SolvedBlock, block_packing
+from sylvan.ranking.solved import CHANGES, SolvedBlock, Triples, block_packing
 from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
@@ -93,21 +94,30 @@ class Folds:
 
     Attributes
     ----------
-    count : int
+    rows : ndarray of int32, shape (n_held_out,)
+        Of all folds, rising row ids.
     of_row : ndarray of uint8, shape (n,), or None without folds
         The fold of each row, from 1; 0 for rows that are never held out.
+    count : int
     """
 
-    count: int = 0
+    rows: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     of_row: npt.NDArray[np.uint8] | None = None
+    count: int = 0
 
     @classmethod
     def of(cls, folds: Sequence[npt.NDArray[np.int32]], n_rows: int) -> Folds:
         """From the row ids of each fold."""
+        if not len(folds):
+            return cls()
         of_row = np.zeros(n_rows, np.uint8)
         for number, rows in enumerate(folds, 1):
             of_row[rows] = number
-        return cls(len(folds), of_row) if len(folds) else cls()
+        return cls(np.flatnonzero(of_row).astype(np.int32), of_row, len(folds))
+
+    def held_out(self, rows: npt.NDArray[np.int32]) -> int:
+        """How many of some rows are in a fold."""
+        return 0 if self.of_row is None else int(np.count_nonzero(self.of_row[rows]))
 
 
 def squared_norms(features: Csr) -> npt.NDArray[np.float32]:
@@ -117,7 +127,6 @@ def squared_norms(features: Csr) -> npt.NDArray[np.float32]:
 
 def solver_bytes(
     n_rows: _Sizes, n_entries: _Sizes, n_used: _Sizes, n_columns: int, n_children: _Sizes, weighted: bool,
-    n_sets: int = 1,
 ) -> _Sizes:  # fmt: skip
     """What a thread holds while it solves one cluster, or each of several.
 
@@ -131,16 +140,14 @@ def solver_bytes(
         Models of the cluster.
     weighted : bool
         Whether rows or positives have weights, which doubles the numbers a row.
-    n_sets : int
-        How many sets of weights are made: one, and one more for each fold of held-out rows.
     """
     rows = (20 + 64 * (2 if weighted else 1)) * n_rows
     features = (64 + 20) * n_used + 4 * n_columns
     # Weights that stay, in the solver's room, on their way and at their place: at most two of three where everything
     # is dense, and not more than a third of the entries that they are learned from.
     stored = np.minimum(2 * n_used * n_children, n_entries) // 3
-    sets = n_sets * (28 * stored + 8 * stored + 8 * np.minimum(n_used, stored))
-    result: _Sizes = (rows + features) * (2 if n_sets > 2 else 1) + 4 * n_entries + sets
+    weights = 28 * stored + 8 * stored + 8 * np.minimum(n_used, stored)
+    result: _Sizes = rows + features + 4 * n_entries + weights
     return result
 
 
@@ -154,7 +161,7 @@ def block_jobs(
     folds: Folds | None = None,
     sample_weight: npt.NDArray[np.float32] | None = None,
 ) -> list[Job[SolvedBlock]]:
-    """The clusters of a layer as jobs, small ones in blocks: all models of each, with all rows and without each fold.
+    """The clusters of a layer as jobs, small ones in blocks.
 
     Layers that are known together (with teacher-forced negatives, all of them) are best run as one list, so that the
     single cluster of the top layer keeps one thread busy while the others go on below it. Which clusters make a block
@@ -168,18 +175,18 @@ def block_jobs(
     layer : int
         Its number, which the seeds depend on.
     folds : Folds, optional
-        Rows to be held out: each cluster is solved without those of each fold too, from where the solution with all
-        rows lies, at a part of the cost.
+        Rows to be held out: their scores are also asked for as they would be without the rows of their fold. That
+        costs one more pass over the other rows, from the solution with all rows.
     """
     folds = Folds() if folds is None else folds
-    n_columns, n_sets = features.shape[1], 1 + folds.count
+    n_columns = features.shape[1]
     weighted = problem.weighted or sample_weight is not None
     n_rows, n_children = np.diff(problem.row_offsets), np.diff(problem.child_offsets)
     most_children = int(n_children.max())
     before = np.concatenate(([0], np.cumsum(np.diff(features.indptr)[problem.rows])))
     n_entries = before[problem.row_offsets[1:]] - before[problem.row_offsets[:-1]]
     costs = (n_entries + n_rows) * -(-n_children // LANES) + 1.0
-    peaks = solver_bytes(n_rows, n_entries, np.minimum(n_entries, n_columns), n_columns, n_children, weighted, n_sets)
+    peaks = solver_bytes(n_rows, n_entries, np.minimum(n_entries, n_columns), n_columns, n_children, weighted)
     cuts = np.flatnonzero(np.diff(np.cumsum(costs) // LEAST_COST)) + 1
     shared = {
         "features": features, "norms": norms, "problem": problem, "options": options, "sample_weight": sample_weight,
@@ -193,7 +200,7 @@ def block_jobs(
             {**shared, "clusters": range(first, last)},
             float(costs[first:last].sum()),
             int(peaks[first:last].max()),
-            block_packing(n_sets, n_children[first:last], most_children),
+            block_packing(n_children[first:last], most_children),
             "solving the largest cluster",
         )
         for first, last in itertools.pairwise(ends)
@@ -213,11 +220,10 @@ def _solve_block(
 ) -> SolvedBlock:
     """Solve some clusters of a layer, one after the other."""
     reused, seed = scratch(), (options.seed * 1_000_003 + layer) * 1_000_003
-    solved = [
-        _solve_cluster(features, norms, problem, cluster, options, sample_weight, seed + cluster, folds, reused)
-        for cluster in clusters
-    ]
-    return SolvedBlock.of(solved, most_children)
+    changed: list[Triples] = []
+    solve = partial(_solve_cluster, features, norms, problem, options, sample_weight, folds, reused, changed)
+    solved = [solve(cluster, seed + cluster) for cluster in clusters]
+    return SolvedBlock.of(solved, most_children, changed)
 
 
 def _take(
@@ -235,24 +241,24 @@ def _solve_cluster(
     features: Csr,
     norms: npt.NDArray[np.float32],
     problem: LayerProblem,
-    cluster: int,
     options: LinearOptions,
     sample_weight: npt.NDArray[np.float32] | None,
-    seed: int,
     folds: Folds,
     reused: dict[str, npt.NDArray[Any]],
-) -> list[ClusterRows]:
+    changed: list[Triples],
+    cluster: int,
+    seed: int,
+) -> ClusterRows:
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the weights that are left.
 
-    Those of all rows, then those without each fold.
+    Changes of the scores of held-out rows are appended to ``changed``.
     """
     rows = problem.rows[problem.row_offsets[cluster] : problem.row_offsets[cluster + 1]]
     first, last = int(problem.child_offsets[cluster]), int(problem.child_offsets[cluster + 1])
     if not len(rows):  # nobody reaches it: as unlikely as a node that has been seen to be wrong
         nothing = np.zeros(0, np.int32)
         intercepts = np.full(last - first, -1, np.float32)
-        nobody = ClusterRows(nothing, nothing, nothing, nothing.astype(np.float32), intercepts)
-        return [nobody] * (1 + folds.count)
+        return ClusterRows(nothing, nothing, nothing, nothing.astype(np.float32), intercepts)
     n_columns = features.shape[1]
     n_entries = int((features.indptr[rows + 1] - features.indptr[rows]).sum())
     if len(rows) == features.shape[0]:  # every row: its features are numbered well enough as they are
@@ -264,16 +270,19 @@ def _solve_cluster(
         numbers = _take(reused, "numbers", n_columns, np.int32, fill=-1)
         n_used = kernels.renumber_features(features.indptr, features.indices, rows, numbers, local_ids, begin, used)
         used = used[:n_used]
-    n_sets = 1 + folds.count
-    intercepts = np.zeros((n_sets, last - first), np.float32)
-    counts = np.zeros(n_sets, np.int64)
-    triples: list[list[tuple[npt.NDArray[Any], ...]]] = [[] for _ in range(n_sets)]
+    intercepts = np.zeros(last - first, np.float32)
+    counts = np.zeros(2, np.int64)
+    triples: list[Triples] = []
+    n_held_out = folds.held_out(rows)
+    n_folds = folds.count if n_held_out else 0
     for start in range(first, last, LANES):
         n_children = min(LANES, last - start)
-        n_floats = kernels.solver_scratch_floats(len(rows), len(used), LANES, folds.count)
+        n_floats = kernels.solver_scratch_floats(len(rows), len(used), LANES, n_folds, n_held_out)
         memory = _take(reused, "solver", n_floats, np.float32)
-        room = len(used) * n_children * n_sets
+        room = len(used) * n_children
         feature, child, weight = (_take(reused, name, room, dtype) for name, dtype in _TRIPLE)
+        room = n_held_out * n_children
+        row, node, change = (_take(reused, name, room, dtype) for name, dtype in CHANGES)
         kernels.solve_group(
             features.indptr, features.data, norms, rows, local_ids, begin, len(used),
             problem.positives.indptr, problem.positives.indices,
@@ -281,21 +290,21 @@ def _solve_cluster(
             start, n_children, LOSSES[options.loss], options.cost * options.positive_cost,
             options.cost * options.negative_cost, options.bias, options.tolerance, options.max_iterations,
             options.threshold, -1 if options.max_weights_per_label is None else options.max_weights_per_label,
-            (seed * LANES + start) % (1 << 64), folds.of_row, folds.count, memory, feature, child, weight,
-            intercepts.reshape(-1)[start - first :], last - first, counts,
+            (seed * LANES + start) % (1 << 64), folds.of_row, n_folds, memory, feature, child, weight,
+            intercepts[start - first :], row, node, change, counts,
         )  # fmt: skip
-        ends = np.cumsum(counts).tolist()
-        for chosen, begins, n in zip(triples, [0, *ends[:-1]], ends, strict=True):
-            part = slice(begins, n)
-            chosen.append((feature[part].copy(), child[part] + np.int32(start - first), weight[part].copy()))
-    return [_as_rows(chosen, used, intercepts[number]) for number, chosen in enumerate(triples)]
+        n, n_changes = counts.tolist()
+        triples.append((feature[:n].copy(), child[:n] + np.int32(start - first), weight[:n].copy()))
+        if n_changes:
+            changed.append((row[:n_changes].copy(), node[:n_changes] + np.int32(start), change[:n_changes].copy()))
+    return _as_rows(triples, used, intercepts)
 
 
 _TRIPLE = (("feature", np.int32), ("child", np.int32), ("weight", np.float32))
 
 
 def _as_rows(
-    triples: list[tuple[npt.NDArray[Any], ...]], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]
+    triples: list[Triples], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]
 ) -> ClusterRows:
     """The groups' (feature, child, weight) triples as one list of rows in the order of features."""
     feature, child, weight = (np.concatenate(part) for part in zip(*triples, strict=True))

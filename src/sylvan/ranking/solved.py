@@ -14,36 +14,38 @@ from sylvan.errors import ModelError
 from sylvan.runtime.jobs import Arrays, Packing
 from sylvan.weights import ClusterRows, child_dtype
 
-__all__ = ["SolvedBlock", "block_packing", "solved_bytes"]
+__all__ = ["CHANGES", "SolvedBlock", "Triples", "block_packing", "solved_bytes"]
 
 _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
+# What the scores of held-out rows would change by without their fold: ids of rows, nodes of the layer, and the changes.
+_INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
+CHANGES = (("changed_rows", _INT32), ("changed_nodes", _INT32), ("changes", _FLOAT32))
+Triples = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
 class SolvedBlock:
-    """Some clusters of a layer: of each the solution with all rows, then those without each fold.
+    """Some clusters of a layer, and what the scores of held-out rows would change by without their fold.
 
     A large training has all weights of a layer here before it knows the codebook that makes bytes of them.
 
     Attributes
     ----------
-    n_sets : int
-        Solutions of a cluster.
     n_children : ndarray of int64, shape (n_clusters,)
     arrays : mapping
-        ``features`` (int32) and ``lengths`` (less one) of the rows of all solutions, one behind the other, ``children``
-        and ``weights`` (float32) of their entries, ``intercepts``, and ``ends`` (int64) of each solution's rows and
+        ``features`` (int32) and ``lengths`` (less one) of the rows of all clusters, one behind the other, ``children``
+        and ``weights`` (float32) of their entries, ``intercepts``, and ``ends`` (int64) of each cluster's rows and
         entries. Lengths and children have the narrowest type that holds the numbers of the layer's children.
+        ``changed_rows``, ``changed_nodes`` and ``changes`` (float32) say what is added to the score of a held-out row
+        (by its id) for a node of the layer; a row's nodes rise, and changes that are next to nothing aren't there.
     """
 
-    n_sets: int
     n_children: npt.NDArray[np.int64]
     arrays: Arrays
 
     @classmethod
-    def of(cls, clusters: Sequence[Sequence[ClusterRows]], most_children: int) -> SolvedBlock:
-        """The solutions of some clusters of a layer whose clusters have up to ``most_children`` children."""
-        each = [rows for sets in clusters for rows in sets]
+    def of(cls, each: Sequence[ClusterRows], most_children: int, changed: Sequence[Triples] = ()) -> SolvedBlock:
+        """Some clusters of a layer whose clusters have up to ``most_children`` children, and ``changed`` scores."""
         narrow = child_dtype(most_children)
         arrays = {
             "features": _joined([rows.features for rows in each], np.dtype(np.int32)),
@@ -53,8 +55,9 @@ class SolvedBlock:
             "intercepts": _joined([rows.intercepts for rows in each], np.dtype(np.float32)),
         }
         arrays["ends"] = np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0, dtype=np.int64)
-        n_children = np.array([len(sets[0].intercepts) for sets in clusters], np.int64)
-        return cls(len(clusters[0]), n_children, arrays)
+        for at, (name, dtype) in enumerate(CHANGES):
+            arrays[name] = _joined([np.zeros(0, dtype), *(triples[at] for triples in changed)], dtype)
+        return cls(np.array([len(rows.intercepts) for rows in each], np.int64), arrays)
 
     @property
     def nbytes(self) -> int:
@@ -62,11 +65,9 @@ class SolvedBlock:
         return sum(array.nbytes for array in self.arrays.values())
 
     def sizes(self, weight_dtype: str) -> npt.NDArray[Any]:
-        """What :meth:`ClusterRows.sizes` says of each solution, of shape (n_clusters, n_sets)."""
-        shape = (len(self.n_children), self.n_sets)
+        """What :meth:`ClusterRows.sizes` says of each cluster, of shape (n_clusters,)."""
         if weight_dtype == "uint4":
-            each = [rows.sizes(weight_dtype) for sets in self for rows in sets]
-            return np.array(each, ClusterRows.SIZES).reshape(shape)
+            return np.array([rows.sizes(weight_dtype) for rows in self], ClusterRows.SIZES)
         result = np.zeros(len(self.arrays["ends"]), ClusterRows.SIZES)
         result["rows"], result["entries"] = np.diff(self.arrays["ends"], axis=0, prepend=0).T
         result["least"] = np.inf
@@ -76,20 +77,20 @@ class SolvedBlock:
             magnitudes = np.abs(self.arrays["weights"])
             result["least"][filled] = np.minimum.reduceat(magnitudes, starts)
             result["largest"][filled] = np.maximum.reduceat(magnitudes, starts)
-        return result.reshape(shape)
+        return result
 
-    def __iter__(self) -> Iterator[list[ClusterRows]]:
-        """The solutions of one cluster after the other."""
+    def changes(self) -> Triples:
+        """Rows, nodes and changes of scores, in memory of their own."""
+        rows, nodes, changes = (np.array(self.arrays[name]) for name, _ in CHANGES)
+        return rows, nodes, changes
+
+    def __iter__(self) -> Iterator[ClusterRows]:
+        """One cluster after the other."""
         ends = [(0, 0), *self.arrays["ends"].tolist()]
-        nodes = np.concatenate(([0], np.cumsum(np.repeat(self.n_children, self.n_sets)))).tolist()
-        each = [
-            self._rows(slice(*rows), slice(*entries), slice(*own))
-            for rows, entries, own in zip(
-                *(itertools.pairwise(part) for part in zip(*ends, strict=True)), itertools.pairwise(nodes), strict=True
-            )
-        ]
-        for start in range(0, len(each), self.n_sets):
-            yield each[start : start + self.n_sets]
+        nodes = np.concatenate(([0], np.cumsum(self.n_children))).tolist()
+        parts = (itertools.pairwise(part) for part in zip(*ends, strict=True))
+        for rows, entries, own in zip(*parts, itertools.pairwise(nodes), strict=True):
+            yield self._rows(slice(*rows), slice(*entries), slice(*own))
 
     def _rows(self, rows: slice, entries: slice, nodes: slice) -> ClusterRows:
         arrays = self.arrays
@@ -104,11 +105,11 @@ def solved_bytes(n_weights: int, n_rows: int, n_children: int) -> int:
     return (4 + child_dtype(n_children).itemsize) * (n_weights + n_rows)
 
 
-def block_packing(n_sets: int, n_children: npt.NDArray[np.int64], most_children: int) -> Packing[SolvedBlock]:
+def block_packing(n_children: npt.NDArray[np.int64], most_children: int) -> Packing[SolvedBlock]:
     """How a block of clusters with so many children each is stored, and what is verified of it when it is read."""
 
     def unpack(arrays: Arrays) -> SolvedBlock:
-        return _verified(SolvedBlock(n_sets, n_children, arrays), most_children)
+        return _verified(SolvedBlock(n_children, arrays), most_children)
 
     return Packing(_arrays, unpack)
 
@@ -121,11 +122,12 @@ def _verified(block: SolvedBlock, most_children: int) -> SolvedBlock:
     """The block, when its arrays agree as far as laying it out needs it."""
     arrays, narrow = block.arrays, child_dtype(most_children)
     types: dict[str, Any] = {"features": np.dtype(np.int32), "lengths": narrow, "children": narrow}
-    types |= dict.fromkeys(("weights", "intercepts"), np.dtype(np.float32))
-    ends, n = arrays.get("ends", np.zeros(0, np.int64)), block.n_sets * len(block.n_children)
+    types |= {**dict.fromkeys(("weights", "intercepts"), np.dtype(np.float32)), **dict(CHANGES)}
+    ends, n = arrays.get("ends", np.zeros(0, np.int64)), len(block.n_children)
     whole = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
     sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if whole else {}
-    sizes["intercepts"] = block.n_sets * int(block.n_children.sum())
+    sizes["intercepts"] = int(block.n_children.sum())
+    sizes |= dict.fromkeys((name for name, _ in CHANGES), len(arrays.get("changes", ())))
     if not whole or any(
         name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
         for name, dtype in types.items()

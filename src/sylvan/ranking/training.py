@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.indexing import LabelTree
-from sylvan.matching.beam import beam_job, root_beam
+from sylvan.matching.beam import RowChanges, beam_job, root_beam
 from sylvan.matching.negatives import near_best, positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
-from sylvan.ranking.solved import SolvedBlock
+from sylvan.ranking.solved import SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
 from sylvan.runtime.machine import return_freed_memory
@@ -58,11 +58,12 @@ def train_rankers(
     *,
     runner: Runner | None = None,
     known: Mapping[int, ClusterWeights] | None = None,
-) -> list[TreeRanker]:
+) -> tuple[TreeRanker, list[RowChanges | None]]:
     """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers.
 
-    The first ranker is trained on all rows. One more follows for each set of ``holdout`` rows (row ids), trained
-    without them: a cluster's solution with all rows is where the one without them begins, at a part of the cost.
+    With sets of ``holdout`` rows (row ids), each layer's changes of their scores follow, of all of these rows in the
+    order of their ids: what :meth:`TreeRanker.rank_changed` needs to rank them as rankers would that were trained
+    without the rows of their set. Without a holdout, and for ``known`` layers, these are None.
 
     ``known`` are weights of layers that were learned elsewhere and are taken as they are.
     """
@@ -74,19 +75,19 @@ def train_rankers(
         block_jobs, features, squared_norms(features), options=training.linear, folds=folds,
         sample_weight=sample_weight,
     )  # fmt: skip
-    sets: list[dict[int, ClusterWeights]] = [{} for _ in range(1 + folds.count)]
+    layers: dict[int, ClusterWeights] = {}
+    changes: dict[int, RowChanges] = {}
     beam, reached = root_beam(n_rows), 0  # and the layer above which it is
     for stage in training_stages(training.negatives, known):
         if stage[0] in known:
-            for layers in sets:
-                layers[stage[0]] = known[stage[0]]
+            layers[stage[0]] = known[stage[0]]
             continue
         problems = {}
         for t in stage:
             nodes, scheme, children = None, training.negatives[t], tree.child_offsets[t]
             if t and scheme != "tfn":  # the matcher's own choice: follow the beam down to here
                 for above in range(reached, t):
-                    weights, combine = sets[0][above], training.combines[above]
+                    weights, combine = layers[above], training.combines[above]
                     job = beam_job(above, features, weights, beam, training.beam, combine, runner.n_jobs)
                     beam = runner.one(job)
                 reached = t
@@ -103,10 +104,24 @@ def train_rankers(
             solved = runner.run([job for t in part for job in jobs[t]], _description(part, tree.depth))
             blocks = [[job.inputs["clusters"] for job in jobs[t]] for t in part]
             offsets = [tree.child_offsets[t] for t in part]
-            laid_out = _laid_out(solved, blocks, offsets, features.shape[1], training.weight_dtype, runner)
-            for layers, result in zip(sets, laid_out, strict=True):
-                layers.update(zip(part, result, strict=True))
-    return [TreeRanker(tree, [layers[t] for t in range(tree.depth)]) for layers in sets]
+            laid_out, changed = _laid_out(solved, blocks, offsets, features.shape[1], training.weight_dtype, runner)
+            layers.update(zip(part, laid_out, strict=True))
+            if folds.count:
+                changes.update((t, _by_row(triples, folds)) for t, triples in zip(part, changed, strict=True))
+    order = range(tree.depth)
+    return TreeRanker(tree, [layers[t] for t in order]), [changes.get(t) for t in order]
+
+
+def _by_row(blocks: Sequence[Triples], folds: Folds) -> RowChanges:
+    """The changes of a layer's blocks, row by row of those that are held out."""
+    ids, nodes, changes = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    n_rows = len(folds.rows)
+    numbers = np.zeros(0 if folds.of_row is None else len(folds.of_row), np.min_scalar_type(n_rows))
+    numbers[folds.rows] = np.arange(n_rows)
+    rows = numbers[ids]
+    order = np.argsort(rows, kind="stable")  # a row's nodes rise: blocks come in the order of their nodes
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n_rows)))).astype(np.int64)
+    return RowChanges(offsets, nodes[order], changes[order])
 
 
 def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -> list[list[int]]:
@@ -155,31 +170,26 @@ def _laid_out(
     n_features: int,
     dtype: str,
     runner: Runner,
-) -> list[list[ClusterWeights]]:
-    """The layers of a stage from their solved blocks, which are let go: with all rows, then without each fold.
+) -> tuple[list[ClusterWeights], list[list[Triples]]]:
+    """The layers of a stage from their solved blocks, which are let go, and their blocks' changes of scores.
 
     ``blocks`` holds the clusters of each block and ``offsets`` where each cluster's children begin, layer by layer.
     """
     place = [(at, clusters) for at, layer in enumerate(blocks) for clusters in layer]
-    sizes: list[list[npt.NDArray[Any]]] = []
+    sizes = [np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets]
     for number, block in solved.scan():
         at, clusters = place[number]
-        if not sizes:  # as many sets as the first cluster has
-            sizes = [[np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets] for _ in range(block.n_sets)]
-        for own, of_set in zip(sizes, block.sizes(dtype).T, strict=True):
-            own[at][clusters.start : clusters.stop] = of_set
-    layouts = [
-        [Layout(size, each, n_features, dtype, runner.zeros) for size, each in zip(own, offsets, strict=True)]
-        for own in sizes
-    ]
+        sizes[at][clusters.start : clusters.stop] = block.sizes(dtype)
+    layouts = [Layout(size, each, n_features, dtype, runner.zeros) for size, each in zip(sizes, offsets, strict=True)]
+    changes: list[Any] = [None] * len(place)
 
     def lay(numbers: Sequence[int]) -> None:
         n_bytes = released = 0
         for number, block in solved.drain(numbers):
             at, clusters = place[number]
-            for cluster, sets in zip(clusters, block, strict=True):
-                for own, rows in zip(layouts, sets, strict=True):
-                    own[at].place(cluster, rows)
+            for cluster, rows in zip(clusters, block, strict=True):
+                layouts[at].place(cluster, rows)
+            changes[number] = block.changes()
             n_bytes += block.nbytes
             if n_bytes - released > RELEASED:
                 released = n_bytes
@@ -187,10 +197,10 @@ def _laid_out(
         if n_bytes > RELEASED:
             return_freed_memory()
 
+    ends = np.cumsum([0, *map(len, blocks)]).tolist()
     if solved.in_memory:
-        ends = np.cumsum([0, *map(len, blocks)]).tolist()
         map_parallel(lay, [range(first, last) for first, last in itertools.pairwise(ends)], runner.n_jobs)
     else:
         lay(range(len(solved)))
     runner.release()
-    return [[layout.finish() for layout in own] for own in layouts]
+    return [layout.finish() for layout in layouts], [changes[first:last] for first, last in itertools.pairwise(ends)]

@@ -70,7 +70,7 @@ def starts_for(
         yield Start({**_MILD, **_MANY, **tails}, text=_CHARACTERS)
         gentle = {**_MILD, "beam": 20, "threshold": 0.03, "tolerance": 0.3}
         yield Start({**gentle, **tails}, text={**_CHARACTERS, "ngrams": (3, 5)}, whole=True)
-    yield Start({**PRESETS["fast"], **tails})
+    yield Start({"negatives": PRESETS["fast"]["negatives"], **tails})
 
 
 def _small(texts: bool, long: bool, tails: Mapping[str, Any]) -> Iterator[Start]:

@@ -9,8 +9,21 @@ import numpy as np
 import pytest
 
 import sylvan
-from sylvan import Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data, store
+from sylvan import (
+    BeamTreeClassifier,
+    Ensemble,
+    LabelTree,
+    NeighborRanker,
+    TextModel,
+    TfidfVectorizer,
+    XRLinear,
+    data,
+    store,
+    validate,
+)
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.metrics.rows import hits
+from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.ensemble import WAYS
 
 TEXTS = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"] * 5
@@ -241,3 +254,68 @@ def test_a_folder_that_is_not_whole_is_refused() -> None:
     with pytest.raises(ModelError, match="member1"):
         Ensemble.from_state(state)
     assert store.known_kinds().count("ensemble") == 1
+
+
+def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, list[list[int]]]:
+    """As ``matrices``, and every fourth row has a label that nothing says."""
+    random = np.random.default_rng(seed)
+    X, labels = matrices(n, seed, noise=0.6)
+    return X, [ids if random.random() < 0.75 else [int(random.integers(8))] for ids in labels]
+
+
+def test_an_ensemble_is_calibrated_on_what_all_members_hold_out(tmp_path: Path) -> None:
+    X, Y = noisy(1000)
+    X_test, Y_test = noisy(800, seed=1)
+    joined = Ensemble([XRLinear(max_leaf=4), NeighborRanker()], weights=[2, 1]).fit(X, Y)
+    assert joined.calibrator_ is not None
+    assert all(member.calibrator_ is not None for member in joined.members)
+    top = joined.rank(X_test, 5)
+    expected = by_hand(list(joined.members), [2 / 3, 1 / 3], X_test)
+    np.testing.assert_allclose(top.to_csr(8).toarray().max(axis=1), expected.max(axis=1), atol=1e-6)
+    after = sylvan.metrics.calibration_error(Y_test, joined.probabilities(top), at=(1, 2))
+    assert max(after.values()) < 0.06, after
+    seen = joined.rank(X, 5)
+    optimistic = Calibrator.fit("isotonic", joined.bounded(seen), hits(seen, validate.labels(Y)))
+    assert optimistic is not None
+    learned = sylvan.metrics.calibration_error(Y_test, optimistic(joined.bounded(top)), at=1)[1]
+    assert after[1] < learned, "the rows were held out of the neighbours"
+    joined.save(tmp_path / "m")
+    loaded = sylvan.load(tmp_path / "m")
+    assert (loaded.predict_proba(X_test) != joined.predict_proba(X_test)).nnz == 0
+    assert Ensemble([XRLinear()]).fit(X[:60], Y[:60]).calibrator_ is None
+
+
+def test_an_ensemble_over_texts_is_calibrated() -> None:
+    train, test = data.load_sample()
+    members = [TextModel(), TextModel(TfidfVectorizer(analyzer="char_wb", ngrams=(3, 4)))]
+    tagger = Ensemble(members).fit(train.texts[:2000], train.labels[:2000])
+    top = tagger.rank(test.texts[:500], 3)
+    truth = tagger.vocabulary_.encode(test.labels[:500], unknown="ignore")
+    before = sylvan.metrics.calibration_error(truth, tagger.bounded(top), at=1)[1]
+    after = sylvan.metrics.calibration_error(truth, tagger.probabilities(top), at=1)[1]
+    assert after < max(before, 0.08)
+    why = tagger.explain(test.texts[0], top.names[0][0])
+    assert why.probability == pytest.approx(float(tagger.probabilities(top).scores[0, 0]), abs=1e-6)
+
+
+def test_without_calibration_or_with_a_member_that_holds_nothing_out() -> None:
+    X, Y = noisy(400)
+    assert Ensemble([XRLinear()], calibration=None).fit(X, Y).calibrator_ is None
+    one_each = [ids[0] for ids in Y]
+    assert Ensemble([XRLinear(), BeamTreeClassifier()]).fit(X, one_each).calibrator_ is None
+
+
+def test_weights_that_change_change_the_curves() -> None:
+    X, Y = noisy(600)
+    X_new, Y_new = noisy(300, seed=2)
+    joined = Ensemble([XRLinear(max_leaf=4), NeighborRanker()]).fit(X, Y)
+    before = joined.calibrator_
+    assert joined.fit_weights(X_new, Y_new).calibrator_ not in (None, before)
+    assert joined.fit_weights(X_new[:8], Y_new[:8]).calibrator_ is None  # too few answers
+
+
+def test_folders_from_before_calibration_are_read() -> None:
+    X, Y = matrices()
+    state = Ensemble([XRLinear()], calibration=None).fit(X, Y).to_state()
+    del state.params["calibration"]
+    assert Ensemble.from_state(state).calibration is None

@@ -57,7 +57,9 @@ def test_the_error_falls_and_the_ranking_stays(fitted: dict[str | None, XRLinear
     top, other = model.rank(X, k=10), plain.rank(X, k=10)
     assert top.labels.tobytes() == other.labels.tobytes() and top.scores.tobytes() == other.scores.tobytes()
     before, after = errors(model, X, Y)
-    assert all(after[k] < before[k] / 2 and after[k] < 0.08 for k in (1, 3, 5)), (before, after)
+    # A curve of Platt's form doesn't fit everywhere: the third and fourth labels of a row are mostly wrong.
+    share, most = (0.5, 0.08) if method == "isotonic" else (0.7, 0.11)
+    assert all(after[k] < before[k] * share and after[k] < most for k in (1, 3, 5)), (before, after)
     proba = model.predict_proba(X, k=10)
     assert metrics.precision(Y, proba) == metrics.precision(Y, top)
     assert (proba != model.probabilities(top).to_csr(10)).nnz == 0
@@ -171,3 +173,55 @@ def test_parameters_out_of_range(name: str, value: Any) -> None:
     X, Y = noisy(50)
     with pytest.raises(ParameterError, match=f"'{name}' parameter of XRLinear"):
         XRLinear(**{name: value}).fit(X, Y)
+
+
+def test_models_are_calibrated_by_default_and_the_fast_preset_is_not() -> None:
+    X, Y = noisy(800)
+    model, fast, plain = XRLinear().fit(X, Y), XRLinear.preset("fast").fit(X, Y), XRLinear(calibration=None).fit(X, Y)
+    assert model.calibrator_ is not None and model.calibrator_.method == "isotonic"
+    assert fast.calibrator_ is None and plain.calibrator_ is None
+    top, other = model.rank(X, 5), plain.rank(X, 5)
+    assert top.scores.tobytes() == other.scores.tobytes() and top.labels.tobytes() == other.labels.tobytes()
+    assert XRLinear().fit(X[:100], Y[:100]).calibrator_ is None
+
+
+def curves(model: XRLinear) -> bytes:
+    calibrator = model.calibrator_
+    assert calibrator is not None
+    return b"".join(array.tobytes() for array in calibrator.to_state().arrays.values())
+
+
+def test_curves_have_the_same_bits_however_they_are_computed(tmp_path: Path) -> None:
+    X, Y = noisy(1000)
+    settings: dict[str, Any] = {"branching": 2, "max_leaf": 3, "n_trees": 2}
+    expected = curves(XRLinear(**settings, n_jobs=1).fit(X, Y))
+    assert curves(XRLinear(**settings, n_jobs=3).fit(X, Y)) == expected
+    assert curves(XRLinear(**settings, n_jobs=2).fit(X, Y, memory_limit="8GB")) == expected
+    assert curves(XRLinear(**settings, n_jobs=2).fit(X, Y, checkpoint=tmp_path / "work")) == expected
+
+
+def test_held_out_rows_get_answers_of_a_model_that_has_not_seen_them() -> None:
+    X, Y = noisy(1000)
+    rows = holdout_folds(1000, 1)[0]
+    settings: dict[str, Any] = {"branching": 2, "max_leaf": 3, "calibration": None}
+    model = XRLinear(**settings)
+    top = model.fit_holding_out(X, Y, rows)
+    assert top is not None and top.labels.shape == (250, 10) and model.calibrator_ is None
+    rest = np.setdiff1d(np.arange(1000), rows)
+    without = XRLinear(**settings, tree=model.tree_).fit(X[rest], Y[rest])
+    expected = without.bounded(without.rank(X[rows], 10))
+    right = [metrics.precision(Y[rows], each, at=1)[1] for each in (top, expected)]
+    assert abs(right[0] - right[1]) < 0.025
+    learned = model.bounded(model.rank(X[rows], 10))
+    mean = [float(np.abs(np.sort(each.scores) - np.sort(expected.scores)).mean()) for each in (top, learned)]
+    assert mean[0] < 0.75 * mean[1]
+
+
+def test_a_label_of_several_leaves_is_answered_once() -> None:
+    X, Y = noisy(600)
+    top = XRLinear(branching=2, max_leaf=3, overlap=2).fit_holding_out(X, Y, holdout_folds(600, 1)[0])
+    assert top is not None
+    for labels, scores in zip(top.labels.tolist(), top.scores.tolist(), strict=True):
+        known = [label for label in labels if label >= 0]
+        assert len(set(known)) == len(known) >= 5 and labels[len(known) :] == [-1] * (len(labels) - len(known))
+        assert scores == sorted(scores, reverse=True)

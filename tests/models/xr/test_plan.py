@@ -17,7 +17,6 @@ import sylvan
 from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
 from sylvan.models.xr import plan as plans
-from sylvan.models.xr import xr_linear
 from sylvan.ranking import estimate
 from sylvan.ranking.estimate import TrainingSize
 from sylvan.runtime.plan import Phase, Plan, shown_seconds, state_bytes
@@ -190,7 +189,6 @@ def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> Non
 def too_small(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> None:
     """The machine has ``n_bytes`` left."""
     monkeypatch.setattr(plans, "available_bytes", lambda: n_bytes)
-    monkeypatch.setattr(xr_linear, "available_bytes", lambda: n_bytes)
 
 
 def test_training_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -13,32 +13,36 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
-from sylvan.explain.question import find_label, place_of
+from sylvan.explain.question import find_label
 from sylvan.explain.records import Names, TreeVote
-from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.metrics.rows import hits
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
+from sylvan.models.ensembles.explained import explain_texts
 from sylvan.models.ensembles.members import (
     MOST_MEMBERS,
     LabelIds,
     Weights,
     check_members,
+    common_fields,
+    common_holdout,
     fit_members,
     given_weights,
-    has_labels,
     joined_names,
+    known_labels,
     member_filters,
     numbered_votes,
-    renamed,
     same_size,
+    split_rows,
     take,
     taken,
 )
 from sylvan.models.ensembles.presets import PRESETS, preset_members
-from sylvan.models.holdout import holdout_folds
-from sylvan.models.label_names import encode_labels, rows_of_names
+from sylvan.models.label_names import rows_of_names
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
+from sylvan.ranking.calibrate import METHODS, Calibrator
 from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 from sylvan.store.registry import rebuild
@@ -73,6 +77,11 @@ class Ensemble(Compressible):
         Number of positions that count as a vote, with ``how="count"``.
     n_jobs : int, optional
         Number of threads that combine the results; members have their own. The result doesn't depend on it.
+    calibration : {"isotonic", "platt"}, optional
+        How scores become the probabilities of :meth:`predict_proba`: by curves fitted to what all members together say
+        of rows that were held out. ``fit`` holds out the same rows for all members, which are calibrated on them too;
+        XRLinear and NeighborRanker can leave rows out, alone or in a TextModel. With None, or a member of another kind,
+        scores stay as they are.
 
     Attributes
     ----------
@@ -101,6 +110,7 @@ class Ensemble(Compressible):
     """
 
     kind = "ensemble"
+    added = MappingProxyType({"calibration": None})
     not_saved = ("members",)
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
@@ -109,6 +119,7 @@ class Ensemble(Compressible):
     candidates: Annotated[int, Range(1, MOST_ANSWERS)] = 100
     votes: Annotated[int, Range(1, MOST_ANSWERS)] = 10
     n_jobs: Threads = None
+    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
 
     weights_: _Weights = attribute()
     _ids: LabelIds = attribute()
@@ -191,7 +202,7 @@ class Ensemble(Compressible):
 
     @property
     def takes_texts(self) -> bool:
-        """Whether the members rank texts, not matrices."""
+        """Whether the members rank texts."""
         return bool(self.members) and self.members[0].takes_texts
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -244,15 +255,31 @@ class Ensemble(Compressible):
             n_rows = X.shape[0]
         if sample_weight is not None:
             options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
+        weight = options.get("sample_weight")
+        rows = None if self.calibration is None else common_holdout(self.members, n_rows, weight)
         with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
-            fitted = fit_members(self.members, X, Y, options, checkpoint, "member")
+            fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows)
             if isinstance(self.weights, str):  # "fit", by its range
                 weights = self._weights_by_holdout(X, Y, n_rows, options, checkpoint)
             else:
                 weights = given_weights(self.weights, len(self.members))
         self._adopt(fitted, weights)
+        tops = [None if top is None else self._renumbered(at, top) for at, top in enumerate(tops)]
+        self.calibrator_ = None if rows is None else self._calibrated(tops, take(Y, rows), weight, rows)
         self._keep_names(given, self.vocabulary_)
         return self
+
+    def _calibrated(
+        self, tops: Sequence[TopK | None], Y: Any, weight: Any = None, rows: Any = slice(None)
+    ) -> Calibrator | None:
+        """By the members' answers to rows that they haven't seen, these rows' labels, and all rows' weights."""
+        asked = np.flatnonzero(self.weights_ > 0).tolist()
+        known = [top for at in asked if (top := tops[at]) is not None]
+        if self.calibration is None or len(known) < len(asked):
+            return None
+        top = self.bounded(self._combined(known, asked, min(CANDIDATES, self.n_labels_)))
+        truth = known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_, self.takes_texts)
+        return Calibrator.fit(self.calibration, top, hits(top, truth), None if weight is None else weight[rows])
 
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
@@ -265,23 +292,20 @@ class Ensemble(Compressible):
         """Weights that are best on rows that the members haven't seen."""
         equal = np.full(len(self.members), 1 / len(self.members))
         weight = options.get("sample_weight")
-        folds = holdout_folds(n_rows, 1, weight) if len(self.members) > 1 else []
-        if not folds:
+        split = split_rows(Y, n_rows, weight) if len(self.members) > 1 else None
+        if split is None:
             return equal
-        holdout = folds[0]
-        rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), holdout)
-        if not has_labels(take(Y, rest)) or not has_labels(take(Y, holdout)):
-            return equal
+        rest, holdout = split
         part = dict(options) if weight is None else {**options, "sample_weight": weight[rest]}
-        trained = fit_members(self.members, take(X, rest), take(Y, rest), part, checkpoint, "holdout")
+        trained, _ = fit_members(self.members, take(X, rest), take(Y, rest), part, checkpoint, "holdout")
         joined = Ensemble.of_fitted(
-            trained, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs
+            trained, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs, calibration=None
         )
         joined.fit_weights(take(X, holdout), take(Y, holdout))
         return joined.weights_
 
     def fit_weights(self, X: Any, Y: Any) -> Ensemble:
-        """Choose the members' weights on rows that none of them was trained on; nothing else changes.
+        """Choose the members' weights on rows that none of them was trained on, and calibrate on them.
 
         A search from equal weights maximises the mean of P@1, P@3 and P@5; see
         :func:`sylvan.ranking.ensemble.fit_weights`.
@@ -301,32 +325,19 @@ class Ensemble(Compressible):
         """
         self._need_fit("fit_weights")
         X, n_rows = self._checked(X)
-        if self.vocabulary_ is not None and (self.takes_texts or rows_of_names(Y) is not None):
-            names, Y = encode_labels(Y)
-            known = (self.vocabulary_.get(name) for name in names)
-            ids = np.array([-1 if label is None else label for label in known], np.int64)
-            truth = renamed(validate.labels(Y, n_rows=n_rows), ids, self.n_labels_)
-        else:
-            truth = validate.labels(Y, n_rows=n_rows)
-            truth = renamed(truth, np.arange(truth.shape[1]), self.n_labels_)
+        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
         if not len(truth.indices):
             raise DataError("Y holds no label that a member of the Ensemble knows: there is nothing to fit weights to.")
-        jobs = resolve_jobs(self.n_jobs)
         tops = [self._member_top(number, X, {}) for number in range(len(self.members))]
-        self.weights_ = fit_weights(
-            tops, truth, how=self.how, votes=self.votes, places=self._places, n_jobs=jobs
-        )
+        jobs = resolve_jobs(self.n_jobs)
+        self.weights_ = fit_weights(tops, truth, how=self.how, votes=self.votes, places=self._places, n_jobs=jobs)
+        self.calibrator_ = self._calibrated(tops, Y)
         return self
 
     def _adopt(self, members: Sequence[Estimator], weights: _Weights) -> Ensemble:
         """Take fitted members that fit each other."""
-        first = members[0]
-        if first.takes_texts:
-            fields = {(member.text_fields_, member.labels_field_) for member in members}  # type: ignore[attr-defined]
-            if len(fields) > 1:
-                shown = " and ".join(sorted(" + ".join(names) for names, _ in fields))
-                raise DataError(f"The members of the Ensemble were trained on different fields of text: {shown}.")
-            (self.text_fields_, self.labels_field_), *_ = fields
+        if members[0].takes_texts:
+            self.text_fields_, self.labels_field_ = common_fields(members)
             n_features = sum(member.n_features_ for member in members)
         else:
             n_features = same_size("features", [member.n_features_ for member in members])
@@ -339,9 +350,8 @@ class Ensemble(Compressible):
             n_labels = len(self.vocabulary_)
         else:
             raise DataError("The labels of some members of the Ensemble have names and those of others have none.")
-        self.n_features_ = n_features
+        self.n_features_, self.n_labels_ = n_features, n_labels
         self.members, self.weights_ = members, weights
-        self.n_labels_ = n_labels
         return self
 
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any) -> TopK:
@@ -368,18 +378,20 @@ class Ensemble(Compressible):
         """
         self._need_fit("rank")
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        jobs = resolve_jobs(self.n_jobs)
         self._need_options(options)
         X, n_rows = self._checked(X)
         filters = member_filters(self._filter(allowed, denied, n_rows), self._ids)
         asked = np.flatnonzero(self.weights_ > 0).tolist()
         tops = [self._member_top(number, X, {**options, **filters(number)}) for number in asked]
+        return self._named(self._combined(tops, asked, k))
+
+    def _combined(self, tops: Sequence[TopK], asked: Sequence[int], k: int) -> TopK:
+        """The answers of the members with these numbers as one."""
         # Votes count beside all members, those of weight 0 too: the formula is the one that weights were fitted for.
-        top = combine_rankings(
-            tops, self.weights_[asked], k, how=self.how, votes=self.votes, places=self._places, n_jobs=jobs,
-            n_rankings=len(self.members),
+        return combine_rankings(
+            tops, self.weights_[asked], k, how=self.how, votes=self.votes, places=self._places,
+            n_jobs=resolve_jobs(self.n_jobs), n_rankings=len(self.members),
         )  # fmt: skip
-        return self._named(top)
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
         known = self.rank_options() if options else []
@@ -393,22 +405,24 @@ class Ensemble(Compressible):
         return min(self.candidates, self.n_labels_)
 
     def rank_options(self) -> list[str]:
-        of_members = [name for member in self.members for name in member.rank_options()]
-        return list(dict.fromkeys([*super().rank_options(), *of_members]))
+        return list(dict.fromkeys(sum((member.rank_options() for member in self.members), super().rank_options())))
 
     def _checked(self, X: Any) -> tuple[Any, int]:
         """Rows as the members take them, and their number."""
         if self.takes_texts:
-            X = check_texts(X)
-            return X, len(X)
+            return (X := check_texts(X)), len(X)
         X = self._features(X)
         return X, X.shape[0]
 
     def _member_top(self, number: int, X: Any, options: Mapping[str, Any]) -> TopK:
         """A member's candidates with their probabilities, in the ensemble's label ids."""
-        member, ids = self.members[number], self._ids[number]
+        member = self.members[number]
         top = member.rank_plainly(X, min(self.candidates, member.n_labels_), **taken(member, options))
-        top = member.probabilities(top)
+        return self._renumbered(number, member.probabilities(top))
+
+    def _renumbered(self, number: int, top: TopK) -> TopK:
+        """A member's answers in the ensemble's label ids."""
+        ids = self._ids[number]
         labels = top.labels if ids is None else np.where(top.labels >= 0, ids[top.labels], np.int32(-1))
         return TopK(labels, top.scores)
 
@@ -429,22 +443,7 @@ class Ensemble(Compressible):
             return super().explain(x, label, top, **options)
         texts = check_texts([x] if isinstance(x, str) else x)
         number = find_label(label, self.n_labels_, self.vocabulary_)
-        name = self.vocabulary_[number]  # type: ignore[index]  # over texts, labels have names
-        own = {key: value for key, value in options.items() if key not in ("examples", "n_examples")}
-        shown = {key: value for key, value in options.items() if key not in own}
-        answers: list[Explanation] = []
-        for at in np.flatnonzero(self.weights_ > 0).tolist():
-            member = self.members[at]
-            if name in (member.vocabulary_ or ()):
-                answers.append(member.explain(texts, name, top, **shown, **taken(member, own)))
-        if not answers:
-            raise DataError(f"No member of the Ensemble that has a weight knows the label {name!r}.")
-        place, score = place_of(self.rank(texts, self.n_labels_, **own), number)
-        return replace(
-            answers[0], model=type(self).__name__, label=number, place=place, score=score, n_labels=self.n_labels_,
-            n_features=self.n_features_, n_known=sum(answer.n_known for answer in answers),
-            trees=numbered_votes([answer.trees for answer in answers]),
-        )  # fmt: skip
+        return explain_texts(self, texts, number, top, options)
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         asked = [self.members[at] for at in np.flatnonzero(self.weights_ > 0).tolist()]
@@ -482,6 +481,7 @@ class Ensemble(Compressible):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}
         parts.update({name: part for name, part in self._names_to_parts().items() if name != "classes"})
+        parts |= self._calibrator_to_parts()
         return {"n_members": len(self.members)}, {"weights": self.weights_}, parts
 
     def _restore(self, state: store.State) -> None:
@@ -491,6 +491,7 @@ class Ensemble(Compressible):
         check_members(self.members)
         given_weights(self.weights, len(self.members))
         self._adopt(self.members, weights)
+        self._calibrator_from_parts(state)
         vocabulary = self.vocabulary_
         self._names_from_parts(state)
         self.vocabulary_ = vocabulary  # which the members know

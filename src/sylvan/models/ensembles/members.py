@@ -19,22 +19,29 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import Estimator
+from sylvan.models.holdout import holdout_folds
+from sylvan.models.label_names import encode_labels, rows_of_names
 from sylvan.params import Constraint, Parameterized
 from sylvan.runtime import Checkpoint
+from sylvan.topk import TopK
 
 __all__ = [
     "MOST_MEMBERS",
     "LabelIds",
     "Weights",
     "check_members",
+    "common_fields",
+    "common_holdout",
+    "fit_members",
     "fresh",
     "given_weights",
-    "has_labels",
     "joined_names",
+    "known_labels",
     "member_filters",
     "numbered_votes",
     "renamed",
     "same_size",
+    "split_rows",
     "take",
     "taken",
 ]
@@ -115,14 +122,23 @@ def same_size(what: str, sizes: list[int]) -> int:
 
 
 def fit_members(
-    members: Sequence[Estimator], X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str
-) -> list[Estimator]:
-    """Fresh members, trained; each with a checkpoint of its own inside that of all."""
+    members: Sequence[Estimator], X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str,
+    rows: npt.NDArray[np.int32] | None = None,
+) -> tuple[list[Estimator], list[TopK | None]]:  # fmt: skip
+    """Fresh members, trained; each with a checkpoint of its own inside that of all.
+
+    With ``rows`` to hold out, their answers too, where they have any.
+    """
     fitted: list[Estimator] = []
+    tops: list[TopK | None] = []
     for at, member in enumerate(members):
         own = {} if checkpoint is None else {"checkpoint": checkpoint.inner(f"{name}{at}")}
-        fitted.append(fresh(member).fit(X, Y, **options, **own))
-    return fitted
+        made = fresh(member)
+        if rows is None:
+            made.fit(X, Y, **options, **own)
+        tops.append(None if rows is None else made.fit_holding_out(X, Y, rows, **options, **own))
+        fitted.append(made)
+    return fitted, tops
 
 
 def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,6 +200,46 @@ def has_labels(labels: Any) -> bool:
     if isinstance(labels, list):
         return any(isinstance(row, str) or not hasattr(row, "__len__") or len(row) for row in labels)
     return bool(validate.labels(labels).indices.size)
+
+
+def common_fields(members: Sequence[Estimator]) -> tuple[tuple[str, ...], str]:
+    """The fields of texts and labels that all members were trained on."""
+    fields = {(member.text_fields_, member.labels_field_) for member in members}  # type: ignore[attr-defined]
+    if len(fields) > 1:
+        shown = " and ".join(sorted(" + ".join(names) for names, _ in fields))
+        raise DataError(f"The members of the Ensemble were trained on different fields of text: {shown}.")
+    (found,) = fields
+    return found
+
+
+def common_holdout(
+    members: Sequence[Estimator], n_rows: int, weight: npt.NDArray[np.float32] | None
+) -> npt.NDArray[np.int32] | None:
+    """Rows that all members are asked for answers to; None where there are too few rows."""
+    most = min(member.most_held_out for member in members)
+    return next(iter(holdout_folds(n_rows, 1, weight, most)), None)
+
+
+def split_rows(
+    Y: Any, n_rows: int, weight: npt.NDArray[np.float32] | None
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
+    """Rows to train on and rows to hold out, both with labels; None where there are too few."""
+    for holdout in holdout_folds(n_rows, 1, weight):
+        rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), holdout)
+        if has_labels(take(Y, rest)) and has_labels(take(Y, holdout)):
+            return rest, holdout
+    return None
+
+
+def known_labels(Y: Any, n_rows: int, vocabulary: Vocabulary | None, n_labels: int, texts: bool) -> Csr:
+    """Labels in any form by an ensemble's ids, without those that no member knows; those of ``texts`` have names."""
+    if vocabulary is not None and (texts or rows_of_names(Y) is not None):
+        names, Y = encode_labels(Y)
+        known = (vocabulary.get(name) for name in names)
+        ids = np.array([-1 if label is None else label for label in known], np.int64)
+        return renamed(validate.labels(Y, n_rows=n_rows), ids, n_labels)
+    truth = validate.labels(Y, n_rows=n_rows)
+    return renamed(truth, np.arange(truth.shape[1]), n_labels)
 
 
 def renamed(labels: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:

@@ -26,7 +26,8 @@ PARTS: Mapping[str, type[Parameterized]] = MappingProxyType({
 })  # fmt: skip
 # By preset: the encoder, the length of its vectors, and of each part the parameters that aren't at their default. What
 # is said of one kind of encoder alone stands under the kind's name.
-_AS_THEY_ARE = {"scaling": "none", "negative_cost": 1.0, "man_threshold": 0.0}  # features, and negatives
+# Features and negatives, and scores: the encoder has seen the rows that would calibrate them.
+_AS_THEY_ARE = {"scaling": "none", "negative_cost": 1.0, "man_threshold": 0.0, "calibration": None}
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
         "encoder": "bag", "new_bag": {"dim": 64, "n_buckets": 1 << 14}, "dense_scale": 1.0,

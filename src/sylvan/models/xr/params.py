@@ -41,7 +41,7 @@ PAIRS = {
 DAMPED_TFN = "l3_hinge:0.65"
 # Parameters that go together, by what they cost; benchmarks/linear/defaults.py measures them.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    "fast": {"negatives": "tfn"},
+    "fast": {"negatives": "tfn", "calibration": None},
     "balanced": {},
     "accurate": {"n_trees": 3},
 })  # fmt: skip
@@ -82,7 +82,7 @@ class XRParameters(Compressible):
     alpha: Annotated[float, Range(0, 1)] = 0.5
     n_trees: Annotated[int, Range(1, 1000)] = 1
     tree: LabelTree | None = None
-    calibration: Annotated[str | None, Choice(METHODS)] = None
+    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
     calibration_folds: Annotated[int, Range(1, 100)] = 1
     tail: Annotated[str | None, Tail()] = None
     n_jobs: Threads = None
@@ -98,7 +98,8 @@ class XRParameters(Compressible):
         ----------
         name : {"fast", "balanced", "accurate"}
             ``"balanced"`` is the defaults. ``"fast"`` trains by teacher forcing alone: for less time, it ranks a little
-            worse, most of all long texts with several labels. ``"accurate"`` is three trees instead of one.
+            worse, most of all long texts with several labels. It isn't calibrated: its probabilities are scores.
+            ``"accurate"`` is three trees instead of one.
         **parameters
             Parameters of the class, which go before the preset's.
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sylvan.canonical import take_rows
 from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan
+from sylvan.models.holdout import holdout_folds
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
@@ -23,10 +24,13 @@ from sylvan.runtime.memory import shown_bytes
 from sylvan.runtime.plan import Phase, Plan
 from sylvan.validate import Csr
 
-__all__ = ["training_plan"]
+__all__ = ["refuse_beyond_memory", "training_plan"]
 
+# A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
+# rankers of smaller ones have never been seen to fill the rest.
+LARGE = 1 / 16
 TREE_BYTES = 16  # of a finished tree and the label counts, a label
-AGAIN = 0.3  # of a training's time, to solve it again without the rows that calibrate it
+AGAIN = 0.17  # of a training's time, to see what it would answer without the rows that calibrate it
 DEEP = 100  # max_leaf of a tree that is as deep as pays
 # What is trained on to plan: at most so many rows, so many of their feature values, and so many seconds.
 MOST_ROWS, MOST_ENTRIES, MOST_SECONDS = 5_000, 800_000, 1.2
@@ -72,7 +76,16 @@ def training_plan(
         name, n_bytes = "tree" if model.n_trees == 1 else "trees", model.index_bytes(whole) if made else 0
         phases = [Phase(name, model.n_trees * seconds / n_jobs, n_bytes)]
     unread = whole.nbytes if whole.n_rows > features.shape[0] else 0
-    return _rankers_plan(model, estimate, whole.n_labels, phases, unread, samples.n_rows % whole.n_rows)
+    return _rankers_plan(model, estimate, whole, phases, unread, samples.n_rows % whole.n_rows)
+
+
+def refuse_beyond_memory(
+    model: Any, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any, about: Mapping[str, Any]
+) -> None:
+    """Raise a MemoryLimitError now instead of being killed after hours of work."""
+    available = available_bytes()
+    if available is not None and features.nbytes + labels.nbytes > LARGE * available:
+        training_plan(model, features, labels, weight, about, trees).check()
 
 
 class _Samples:
@@ -165,7 +178,7 @@ def _without_gaps(labels: Csr) -> Csr:
 
 
 def _rankers_plan(
-    model: Any, estimate: RankerEstimate, n_labels: int, before: Sequence[Phase], unread: int, sampled: int
+    model: Any, estimate: RankerEstimate, whole: TrainingSize, before: Sequence[Phase], unread: int, sampled: int
 ) -> Plan:
     """The plan of a model each of whose trees is taken to be like the first.
 
@@ -174,6 +187,7 @@ def _rankers_plan(
     model : XRLinear
     estimate : RankerEstimate
         Of one tree.
+    whole : TrainingSize
     before : sequence of Phase
         What is done before.
     unread : int
@@ -183,16 +197,15 @@ def _rankers_plan(
     """
     now, available = resident_bytes(), available_bytes()
     available, now = None if available is None else now + available, now + unread
-    # More models are solved beside this one to calibrate it, and let go of when they have ranked their rows.
-    n_folds = 0 if model.calibration is None else model.calibration_folds
-    n_trees, own = model.n_trees, TREE_BYTES * n_labels
+    # What changes in the scores of the rows that calibrate it is little beside the solved clusters.
+    n_folds = 0 if model.calibration is None else len(holdout_folds(whole.n_rows, model.calibration_folds))
+    n_trees, own = model.n_trees, TREE_BYTES * whole.n_labels
     each = estimate.model_bytes + own
     peak = (n_trees - 1) * each + estimate.peak_bytes() + own  # when the last tree is trained
-    solved = sum(layer.solved for layer in estimate.layers)
     phases = [*before, Phase("rankers", n_trees * estimate.seconds, peak)]
     if n_folds:
         seconds = n_folds * n_trees * estimate.seconds * AGAIN
-        phases.append(Phase("calibration", seconds, peak + n_folds * (n_trees * each + solved)))
+        phases.append(Phase("calibration", seconds, peak))
     plan = Plan(
         sum(phase.seconds for phase in phases), now + max(phase.peak_bytes for phase in phases), n_trees * each,
         available, tuple(phases), sampled_rows=sampled,
