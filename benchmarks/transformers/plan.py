@@ -28,7 +28,7 @@ LARGER_STEPS = {"gutenberg": 938}  # each text once
 # XRTransformer's rankers, for TF-IDF alone; XRLinear's, for [TF-IDF, encoder].
 RANKER: Row = {
     "negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, "scaling": "none", "negative_cost": 1.0,
-    "man_threshold": 0.0,
+    "man_threshold": 0.0, "calibration": None,
 }  # fmt: skip
 LINEAR: Row = {"negatives": "tfn", "combine": "l3_hinge", "threshold": 0.1, "n_trees": 1}
 BESIDE: tuple[Row, ...] = (
