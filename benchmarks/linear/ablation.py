@@ -18,7 +18,7 @@ from sylvan import XRLinear, metrics
 
 AT = (1, 3, 5)
 NAMES = ("n_trees", "branching", "clustering")
-FIXED: dict[str, Any] = {"negatives": "tfn", "beam": 10, "max_leaf": 100}
+FIXED: dict[str, Any] = {"negatives": "tfn", "beam": 10, "max_leaf": 100, "calibration": None}
 SETTINGS: tuple[dict[str, Any], ...] = (
     *({"n_trees": 1, "branching": branching} for branching in (32, 8, 2)),
     *({"n_trees": n_trees, "branching": 32, "clustering": "random"} for n_trees in (1, 3)),

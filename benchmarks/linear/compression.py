@@ -38,7 +38,7 @@ def make_models(folder: Path, scratch: Path, preset: str, threads: int) -> dict[
 
     for dtype in TYPES:
         with measure.Clock() as clock:
-            model = XRLinear.preset(preset, weight_dtype=dtype, n_jobs=threads, seed=0).fit(X, Y)
+            model = XRLinear.preset(preset, weight_dtype=dtype, calibration=None, n_jobs=threads, seed=0).fit(X, Y)
         save(dtype, model, clock.cpu)
     trained = sylvan.load(scratch / "uint8")
     trained.set_params(n_jobs=threads)

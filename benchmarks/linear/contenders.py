@@ -107,13 +107,13 @@ def labelled_texts(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 class Sylvan(Contender):
-    """Sylvan itself: XRLinear at its defaults, or another model at its own."""
+    """Sylvan itself: XRLinear at its defaults, but not calibrated, as no other is; or another model at its own."""
 
     package = "sylvan"
     text = True
 
     def __init__(self, model: str = "XRLinear", **settings: Any) -> None:
-        shared = {"branching": BRANCHING, "max_leaf": MAX_LEAF, "beam": BEAM}
+        shared = {"branching": BRANCHING, "max_leaf": MAX_LEAF, "beam": BEAM, "calibration": None}
         self._name, self._settings = model, {**shared, **settings} if model == "XRLinear" else settings
 
     def version(self) -> str:

@@ -24,7 +24,8 @@ INTRO = (
     "`python -m benchmarks.report` writes this page from the files in `benchmarks/results/`. `benchmarks/README.md` "
     "says how each figure is measured. All libraries use branching 16, leaves of up to 100 labels, beam 10 and one "
     "tree, on the same features. Sylvan has its defaults, its preset `fast` teacher-forcing negatives (TFN) as the "
-    "others have, its preset `accurate` three trees. Figures are medians. A ratio says how many "
+    "others have, its preset `accurate` three trees. It isn't calibrated there, as the others aren't: [that takes "
+    "time as well](#probabilities-and-stopping-rules). Figures are medians. A ratio says how many "
     "times better Sylvan is than the best other library in that row (than libpecos for model size, memory and raw "
     "text); below 1, Sylvan is worse. The JSON files contain every raw value."
 )

@@ -153,8 +153,8 @@ def summary(folder: Path) -> str:
     if not records:
         return "Nothing has been measured yet."
     words = (
-        "How many times better Sylvan is than the best other library (for model size, memory and raw text: than "
-        "libpecos); below 1, it is worse."
+        "How many times better Sylvan, without calibration, is than the best other library (for model size, memory and "
+        "raw text: than libpecos); below 1, it is worse."
     )
     lines, threads = [], records[0]["threads"]
     for row in rows(threads, min(threads)):
