@@ -88,10 +88,13 @@ def peer(folder: Path, pythons: list[str]) -> Record | None:
         job = {"contender": "libpecos", "set": str(folder), "threads": 1, "model": str(Path(scratch) / "model")}
         trained = peers.run(found["python"], job | {"step": "train"})
         ranked = peers.run(found["python"], job | {"step": "rank", "rounds": 1})
+    failed = trained.get("error") or ranked.get("error")
+    if failed:
+        sys.exit(f"libpecos could not be measured: {failed}")
     return {
         "recipe": f"libpecos {found['version']}, words, one tree, training from finished features",
-        **{name: ranked[name] for name in ("P@1", "P@3", "P@5") if name in ranked},
-        "train_cpu_s": trained.get("cpu_s"), "train_wall_s": trained.get("wall_s"), "model_mb": trained.get("model_mb"),
+        **{name: ranked[name] for name in ("P@1", "P@3", "P@5")},
+        "train_cpu_s": trained["cpu_s"], "train_wall_s": trained["wall_s"], "model_mb": trained["model_mb"],
     }  # fmt: skip
 
 

@@ -20,9 +20,9 @@ constexpr int kRoundsAFoldRound = 20, kFoldRounds = 5;
 constexpr float kFoldStep = 1.3f;
 // Changes of scores below it are next to nothing.
 constexpr float kLeastChange = 0.05f;
-// A row whose projected gradient is within this share of the tolerance rests until all rows are visited
-// again, at the latest after that share of the rounds. A row that counts for more than kEasy, its cost times
-// its squared length, never rests: such problems converge slowly, and would not within a few rounds.
+// A row whose projected gradient is within kRest times the tolerance rests until all rows are visited again,
+// at the latest when kLastRounds of the rounds are over. A row that counts for more than kEasy, its cost
+// times its squared length, never rests: such problems converge slowly, and would not within a few rounds.
 constexpr float kRest = 0.05f, kEasy = 4.0f, kLastRounds = 0.8f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
