@@ -227,13 +227,15 @@ class Workbench:
         n_bytes = least_bytes = saved_bytes(model.to_state())
         if self.max_bytes is not None and isinstance(model, Compressible) and has_weights(model):
             least_bytes = saved_bytes(model.pruned(0.0, "uint4").to_state())
+        growth = self.labels.shape[0] / self.rungs[rung]
+        capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
         if self.max_bytes is not None and rung == len(self.rungs) - 1:
-            model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - features.n_bytes - self.name_bytes)
+            # The last model has the terms of all rows, nearly in proportion: they leave less room for weights.
+            terms = round(features.n_bytes * (1 if capped else growth))
+            model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - terms - self.name_bytes)
         top = self._answers(model, features.holdout, used)
         scores = self._scores(top, rung)
         latency = self._latency(model, features)
-        growth = self.labels.shape[0] / self.rungs[rung]
-        capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
         others = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
         whole, least = (others + round(size * growth**SUBLINEAR) for size in (n_bytes, least_bytes))
         return Measured(scores, seconds, whole, least, latency, top, self.clock() - begin)
@@ -267,12 +269,12 @@ class Workbench:
 
     def _pruned(self, model: Estimator, n_bytes: int, room: int) -> tuple[Estimator, int]:
         """The model made small enough for ``room``, and its size; as it is where it has room or can't be pruned."""
-        if n_bytes <= room or not isinstance(model, Compressible) or not has_weights(model) or room < 1:
+        if n_bytes <= room or not isinstance(model, Compressible) or not has_weights(model):
             return model, n_bytes
         try:
-            small = model.compress(room)
-        except ParameterError:  # without any weight it is larger
-            return model, n_bytes
+            small = model.compress(max(1, room))
+        except ParameterError:  # there is no room for any weight, and so it is to be judged
+            small = model.pruned(0.0, "uint4")
         return small, saved_bytes(small.to_state())
 
     def _answers(self, model: Estimator, holdout: Any, used: npt.NDArray[np.int32]) -> TopK:
