@@ -10,30 +10,27 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import datasets, measure, process, records
 from benchmarks.linear import peers
+from sylvan.models.ensembles.presets import PRESETS
 
 Record = dict[str, Any]
-FREQUENT = {"min_df": 2, "sublinear_tf": True, "max_features": 120_000}
-PAIRS = {"ngrams": (1, 2), **FREQUENT}
-CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), **FREQUENT}
-ACCURATE = "the preset accurate: all three"
-# A member: parameters of the default vectoriser, and of XRLinear (or None for a NeighborRanker); then the weights.
-Member = tuple[dict[str, Any], dict[str, Any] | None]
-RECIPES: dict[str, tuple[list[Member], list[float]]] = {
-    "the default": ([({}, {})], [1]),
-    "the default, three trees": ([({}, {"n_trees": 3})], [1]),
-    "frequent pairs of words": ([(PAIRS, {"seed": 1})], [1]),
-    "characters": ([(CHARACTERS, {"seed": 2})], [1]),
-    "the default and frequent pairs": ([({}, {}), (PAIRS, {"seed": 1})], [1, 1]),
-    "the default and characters": ([({}, {}), (CHARACTERS, {"seed": 2})], [1, 1]),
-    ACCURATE: ([({}, {}), (PAIRS, {"seed": 1}), (CHARACTERS, {"seed": 2})], [1, 1, 1]),
-    "all three and neighbours": (
-        [({}, {}), (PAIRS, {"seed": 1}), (CHARACTERS, {"seed": 2}), (CHARACTERS, None)], [1, 1, 1, 0.1],
-    ),
+# A member: parameters of XRLinear (or None for a NeighborRanker) and of the default vectoriser.
+Member = tuple[Mapping[str, Any] | None, Mapping[str, Any]]
+DEFAULT, PAIRS, CHARACTERS = PRESETS["accurate"]
+RECIPES: dict[str, tuple[list[Member], list[float]]] = {  # and the members' weights
+    "the default": ([DEFAULT], [1]),
+    "the default, three trees": ([({"n_trees": 3}, {})], [1]),
+    "frequent pairs of words": ([PAIRS], [1]),
+    "characters": ([CHARACTERS], [1]),
+    "the default and frequent pairs": ([DEFAULT, PAIRS], [1, 1]),
+    "the default and characters": ([DEFAULT, CHARACTERS], [1, 1]),
+    "the preset accurate: all three": ([DEFAULT, PAIRS, CHARACTERS], [1, 1, 1]),
+    "all three and neighbours": ([DEFAULT, PAIRS, CHARACTERS, (None, CHARACTERS[1])], [1, 1, 1, 0.1]),
 }  # fmt: skip
 
 
@@ -42,15 +39,13 @@ def build(recipe: str) -> Any:
     from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear
     from sylvan.models.text import usual_vectorizer
 
-    if recipe == ACCURATE:
-        return Ensemble.preset("accurate", n_jobs=1)
     members, weights = RECIPES[recipe]
     made = [
         TextModel(
             usual_vectorizer(n_jobs=1, **vectorizer),
             NeighborRanker(n_jobs=1) if params is None else XRLinear(n_jobs=1, **params),
         )
-        for vectorizer, params in members
+        for params, vectorizer in members
     ]
     return made[0] if len(made) == 1 else Ensemble(made, weights=weights, n_jobs=1)
 

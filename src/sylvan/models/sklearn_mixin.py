@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError, NotFittedError, UnsupportedError
+from sylvan.errors import DataError, ModelError, UnsupportedError
 from sylvan.label_filter import LabelFilter
 from sylvan.models.label_names import (
     NamedTopK,
@@ -34,6 +35,7 @@ class SklearnMixin(Parameterized):
     n_labels_: int
     vocabulary_: Vocabulary | None = None  # unless labels were given by name
     feature_names_in_: npt.NDArray[Any]  # only where the columns of X had names
+    _need_fit: Callable[[str], None]  # of Fitted, as all models are
 
     def rank(self, X: Any, k: int = 10) -> TopK:
         """The ``k`` best labels of each row of X."""
@@ -57,8 +59,7 @@ class SklearnMixin(Parameterized):
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The labels in the order of :meth:`predict`'s columns: their names, or else the ids 0 to n_labels_ - 1."""
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before classes_.")
+        self._need_fit("classes_")
         if self.vocabulary_ is None:
             return np.arange(self.n_labels_)
         return np.array(list(self.vocabulary_), object)  # as long as they are; each as wide as the longest otherwise

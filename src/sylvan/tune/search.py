@@ -153,7 +153,7 @@ class Search:
         return f"by estimate, {' and '.join(self.limits.broken(record.latency, record.n_bytes, record.seconds))}"
 
     def _noted(self, record: Trial, measured: Measured, rung: int) -> Trial:
-        growth = self.bench.labels.shape[0] / self.bench.rungs[rung]
+        growth = self.bench.growth(rung)
         usual = self._usual if len(self._usual) > self.last else [measured] * (self.last + 1)
         n_bytes = measured.n_bytes
         if self.limits.size is not None:  # what is too large will be pruned
@@ -196,8 +196,8 @@ class Search:
         seconds = plan.seconds + features.seconds
         if limits.size is not None and n_bytes > limits.size:
             return f"it would take more than {shown_bytes(n_bytes)}"
-        if limits.train_time is not None and PLANNED * seconds * self.bench.growth > limits.train_time:
-            return f"its training would take {shown_time(seconds * self.bench.growth)}"
+        if limits.train_time is not None and PLANNED * seconds * self.bench.growth() > limits.train_time:
+            return f"its training would take {shown_time(seconds * self.bench.growth())}"
         if PLANNED * plan.seconds > remaining:
             return f"no time is left: it would take {shown_time(plan.seconds)}"
         return "" if plan.fits else "there is too little memory for its training"

@@ -144,10 +144,9 @@ class Workbench:
         self._cache: OrderedDict[str, Any] = OrderedDict()
         self._room = (available_bytes() or 8_000_000_000) // _CACHE_SHARE
 
-    @property
-    def growth(self) -> float:
-        """How many times the rows of the last rung all rows are."""
-        return self.labels.shape[0] / self.rungs[-1]
+    def growth(self, rung: int = -1) -> float:
+        """How many times the rows of a rung (by default the last) all rows are."""
+        return self.labels.shape[0] / self.rungs[rung]
 
     def _cached(self, key: str, make: Callable[[], Any], size: Callable[[Any], int]) -> Any:
         """What was made before under this name; the least recently used is let go of when memory is needed."""
@@ -227,16 +226,14 @@ class Workbench:
         n_bytes = least_bytes = saved_bytes(model.to_state())
         if self.max_bytes is not None and isinstance(model, Compressible) and has_weights(model):
             least_bytes = saved_bytes(model.pruned(0.0, "uint4").to_state())
-        growth = self.labels.shape[0] / self.rungs[rung]
+        growth = self.growth(rung)
         capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
+        others = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
         if self.max_bytes is not None and rung == len(self.rungs) - 1:
-            # The last model has the terms of all rows, nearly in proportion: they leave less room for weights.
-            terms = round(features.n_bytes * (1 if capped else growth))
-            model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - terms - self.name_bytes)
+            model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - others)
         top = self._answers(model, features.holdout, used)
         scores = self._scores(top, rung)
         latency = self._latency(model, features)
-        others = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
         whole, least = (others + round(size * growth**SUBLINEAR) for size in (n_bytes, least_bytes))
         return Measured(scores, seconds, whole, least, latency, top, self.clock() - begin)
 
