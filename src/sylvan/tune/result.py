@@ -35,8 +35,8 @@ class TuneResult:
     metric : str
     limits : Limits
     interval : (float, float) or None
-        95% bootstrap interval of the best's score minus the default's, over holdouts of the same kind; None where one
-        of them wasn't measured with all training rows.
+        95% bootstrap interval of the best's score minus the default's, over holdouts of the same kind; the default is
+        pruned to ``limits.size`` as all trials are. None where one of them wasn't measured with all training rows.
     n_holdout : int
         Number of holdout rows.
     seconds : float
@@ -99,7 +99,8 @@ class TuneResult:
             if self.interval is not None:
                 low, high = (100 * end for end in self.interval)
                 between = f" (95% interval {low:+.2f} to {high:+.2f})"
-            score += f", the default {100 * default.score:.2f}: {gain:+.2f}{between}"
+            kind = "default" if self.limits.size is None else "default within the size"
+            score += f", the {kind} {100 * default.score:.2f}: {gain:+.2f}{between}"
         lines.append(f"{score}.")
         trials = "1 trial" if len(self.trials) == 1 else f"{len(self.trials)} trials"
         lines.append(
