@@ -12,9 +12,9 @@ from scipy import stats
 from torch import Tensor
 
 from sylvan import sampling
-from sylvan.sampling import Draw, Sampler, Unigram, by_name
+from sylvan.sampling import ClassLoss, Draw, Sampler, Unigram, by_name
 
-__all__ = ["CASES", "Case", "Recorded", "chi_square", "normal"]
+__all__ = ["CASES", "Case", "Recorded", "chi_square", "loss_by_name", "normal"]
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -122,6 +122,16 @@ CASES = [
     Case("midx-aware-pq", {"n_codewords": 5}),
     Case("midx-aware-rq", {"n_codewords": 5}),
 ]
+
+
+def loss_by_name(name: str, n_classes: int, n_samples: int, *, counts: Any, dim: int, **parameters: Any) -> ClassLoss:
+    """The loss of that name with uniform draws, of the tail where it has a head."""
+    if name == "full":
+        return by_name.make_loss(name, **parameters)
+    sampler: Sampler = by_name.make_sampler("uniform", n_classes)
+    if name == "head-and-tail":
+        sampler = by_name.make_tail_sampler("uniform", n_classes, counts=counts, n_head=n_classes // 3)
+    return by_name.make_loss(name, sampler, n_samples, counts=counts, dim=dim, **parameters)
 
 
 def chi_square(ids: Tensor, log_prob: Tensor) -> float:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from sampling.suite import Case
+from sampling.suite import Case, loss_by_name
 
 from sylvan import sampling
 from sylvan.errors import ParameterError
-from sylvan.sampling import make_loss, make_sampler
+from sylvan.sampling import make_loss, make_sampler, make_tail_sampler
 from sylvan.sampling.by_name import _LOSSES, _SAMPLERS, LOSSES, SAMPLERS
 
 COUNTS = [9, 4, 1, 0, 16, 1, 1, 4, 9, 25]
@@ -61,13 +61,28 @@ def test_every_loss_is_made(name: str) -> None:
         return
     if name == "cane":
         pytest.skip("another test")
-    loss: Any = make_loss(name, make_sampler("uniform", 10), 5)
+    loss: Any = loss_by_name(name, 10, 5, counts=COUNTS, dim=4)
     assert type(loss).__name__ == _LOSSES[name].kind
     assert loss.n_samples == 5
+    for key, value in _LOSSES[name].fixed.items():
+        assert getattr(loss, key) == value
     with pytest.raises(ParameterError, match="needs 'sampler'"):
         make_loss(name, None, 5)
     with pytest.raises(ParameterError, match="needs 'n_samples'"):
-        make_loss(name, make_sampler("uniform", 10))
+        make_loss(name, loss.sampler)
+
+
+def test_a_tail_is_all_but_the_most_frequent_classes() -> None:
+    sampler = make_tail_sampler("unigram", 10, counts=COUNTS, n_head=4)
+    assert sampler.drawn.tolist() == [1, 2, 3, 5, 6, 7]  # of the two nines both are in the head; ties by their ids
+    own: Any = sampler.sampler
+    assert own.counts.tolist() == [4, 1, 0, 1, 1, 4]
+    assert make_tail_sampler("uniform", 5, counts=[1, 1, 1, 1, 1], n_head=2).drawn.tolist() == [2, 3, 4]
+    for wrong in (0, 10, 2.0, True):
+        with pytest.raises(ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 10\)"):
+            make_tail_sampler("unigram", 10, counts=COUNTS, n_head=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'sampler' parameter of HeadAndTailLoss must be a Subset"):
+        make_loss("head-and-tail", make_sampler("uniform", 10), 5)
 
 
 def test_cane_gets_its_candidates() -> None:
@@ -93,7 +108,7 @@ def test_cane_gets_its_candidates() -> None:
 def test_unknown_names_and_parameters_are_told_with_the_known_ones() -> None:
     with pytest.raises(ParameterError, match=r"no sampler 'unifrom'. The known ones are: uniform, log-uniform, .*midx"):
         make_sampler("unifrom", 10)
-    with pytest.raises(ParameterError, match=r"no loss 'softmax'. The known ones are: full, sampled-softmax, nce"):
+    with pytest.raises(ParameterError, match=r"no loss 'softmax'. The known ones are: full, sampled-softmax, sampled-softmax-eq1, head-and-tail, nce"):
         make_loss("softmax")
     with pytest.raises(ParameterError, match=r"'unigram' has no parameter 'pwoer'. Its parameters are: counts, power"):
         make_sampler("unigram", 10, counts=COUNTS, pwoer=1.0)

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from sylvan.sampling.by_name import make_head as make_head
     from sylvan.sampling.by_name import make_loss as make_loss
     from sylvan.sampling.by_name import make_sampler as make_sampler
+    from sylvan.sampling.by_name import make_tail_sampler as make_tail_sampler
     from sylvan.sampling.heads.beam_tree_head import BeamTreeHead as BeamTreeHead
     from sylvan.sampling.heads.beam_tree_head import BestClasses as BestClasses
     from sylvan.sampling.losses.black_out import BlackOutLoss as BlackOutLoss
     from sylvan.sampling.losses.cane import CANELoss as CANELoss
+    from sylvan.sampling.losses.estimate import LossCheck as LossCheck
+    from sylvan.sampling.losses.estimate import SampledLossWarning as SampledLossWarning
     from sylvan.sampling.losses.frequency_subsets import FrequencySubsets as FrequencySubsets
     from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
+    from sylvan.sampling.losses.head_and_tail import HeadAndTailLoss as HeadAndTailLoss
     from sylvan.sampling.losses.logistic import NCELoss as NCELoss
     from sylvan.sampling.losses.logistic import NegativeSamplingLoss as NegativeSamplingLoss
     from sylvan.sampling.losses.logistic import OneVsEachLoss as OneVsEachLoss
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from sylvan.sampling.samplers.static import LogUniform as LogUniform
     from sylvan.sampling.samplers.static import Uniform as Uniform
     from sylvan.sampling.samplers.static import Unigram as Unigram
+    from sylvan.sampling.samplers.subset import Subset as Subset
 
 _PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
 

@@ -17,8 +17,9 @@ from sylvan.sampling.losses.frequency_subsets import FrequencySubsets
 from sylvan.sampling.losses.loss import ClassLoss
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.counts import class_counts
+from sylvan.sampling.samplers.subset import Subset
 
-__all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sampler"]
+__all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sampler", "make_tail_sampler", "usual_head"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,13 @@ _SAMPLERS = {
 _LOSSES = {
     "full": _Known("losses.full_softmax", "FullSoftmaxLoss", "softmax over all classes, in chunks; without a sampler"),
     "sampled-softmax": _Known(
-        "losses.sampled_softmax", "SampledSoftmaxLoss", "softmax over the target and sampled classes, corrected"
+        "losses.sampled_softmax", "SampledSoftmaxLoss", "softmax over the target and sampled classes, all corrected"
+    ),
+    "sampled-softmax-eq1": _Known(
+        "losses.sampled_softmax", "SampledSoftmaxLoss", "the same by Eq. (1): the target isn't", {"correction": "drawn"}
+    ),
+    "head-and-tail": _Known(
+        "losses.head_and_tail", "HeadAndTailLoss", "frequent classes exactly, draws from the others"
     ),
     "nce": _Known("losses.logistic", "NCELoss", "noise contrastive estimation: the target against noise"),
     "negative-sampling": _Known(
@@ -79,6 +86,8 @@ _HEADS = {
         "heads.beam_tree_head", "BeamTreeHead", "candidates versus noises in a tree, with its own weights"
     )
 }
+# Classes of a head that is scored for a whole batch in one product cost as much as one row gathered for each query.
+HEAD_A_DRAW = 50
 _TREES = ("frequency", "kmeans", "random")
 SAMPLERS: Mapping[str, str] = {name: known.line for name, known in _SAMPLERS.items()}
 LOSSES: Mapping[str, str] = {name: known.line for name, known in _LOSSES.items()}
@@ -134,6 +143,56 @@ def make_sampler(
     return sampler
 
 
+def usual_head(n_classes: int, n_samples: int, *, shared: bool = False) -> int:
+    """How many classes a head has whose product costs about what the draws from the tail cost, half of all at most.
+
+    Examples
+    --------
+    >>> from sylvan.sampling.by_name import usual_head
+    >>> usual_head(10_000, 20), usual_head(10_000, 20, shared=True), usual_head(600, 20)
+    (1000, 20, 300)
+    """
+    return max(1, min(n_classes // 2, (1 if shared else HEAD_A_DRAW) * n_samples))
+
+
+def make_tail_sampler(
+    name: str, n_classes: int, dim: int | None = None, *, counts: Any, n_head: int, **parameters: Any
+) -> Subset:
+    """A sampler of the classes that aren't among the most frequent ones, for :class:`~sylvan.sampling.HeadAndTailLoss`.
+
+    Parameters
+    ----------
+    name : str
+        Of the sampler that draws from them, a key of :data:`SAMPLERS`.
+    n_classes, dim : int
+        As :func:`make_sampler` takes them.
+    counts : sequence, array or Tensor of real numbers, shape (n_classes,)
+        How often each class occurs. Of equally frequent classes those of smaller ids are taken for more frequent.
+    n_head : int
+        How many classes are left out, in [1, n_classes).
+    **parameters
+        What else the sampler's class takes.
+
+    Raises
+    ------
+    ParameterError
+        As :func:`make_sampler`, and when ``n_head`` is out of its range.
+
+    Examples
+    --------
+    >>> from sylvan.sampling import make_tail_sampler
+    >>> make_tail_sampler("unigram", 5, counts=[5, 1, 2, 2, 0], n_head=2).drawn.tolist()
+    [1, 3, 4]
+    """
+    often = class_counts(counts, n_classes, owner="make_tail_sampler")
+    if isinstance(n_head, bool) or not isinstance(n_head, int) or not 1 <= n_head < n_classes:
+        raise ParameterError(
+            f"The 'n_head' parameter of make_tail_sampler must be an int in [1, {n_classes}). Got {n_head!r} instead."
+        )
+    tail = often.argsort(descending=True, stable=True)[n_head:].sort().values
+    return Subset(n_classes, make_sampler(name, len(tail), dim, counts=often[tail], **parameters), tail)
+
+
 def make_loss(
     name: str,
     sampler: Sampler | None = None,
@@ -150,7 +209,8 @@ def make_loss(
     name : str
         A key of :data:`LOSSES`, which tells each in a line.
     sampler : Sampler, optional
-        Where negatives come from, or the noises of ``"cane"``. ``"full"`` takes none.
+        Where negatives come from, or the noises of ``"cane"``. ``"full"`` takes none; ``"head-and-tail"`` needs one of
+        :func:`make_tail_sampler`.
     n_samples : int, optional
         How many are drawn for each query, or in all with ``shared=True``. For ``"cane"``, whose noises are few
         (``n_noises``), the number of candidates. ``"full"`` takes none.

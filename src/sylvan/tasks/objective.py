@@ -21,8 +21,10 @@ from sylvan.sampling import (
     make_head,
     make_loss,
     make_sampler,
+    make_tail_sampler,
 )
-from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
+from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS, usual_head
+from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.tasks.full_ranking import top_classes
 from sylvan.topk import TopK
 
@@ -60,7 +62,8 @@ class ClassObjective(nn.Module):
     counts : array of int, shape (n_classes,)
         How often each class is a target in training.
     sampler_parameters, loss_parameters : mapping
-        Further parameters of what is given by name.
+        Further parameters of what is given by name. "head-and-tail" takes ``n_head`` among those of the loss, the
+        number of classes that are scored exactly.
     shared : bool
         Whether a batch shares its negatives, for a loss given by name.
     codewords : int, optional
@@ -105,8 +108,15 @@ class ClassObjective(nn.Module):
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
-            sampler = make_sampler(sampler, n_classes, dim, **parameters)
+            if loss == "head-and-tail":
+                n_head = (loss_parameters or {}).get("n_head", usual_head(n_classes, n_samples, shared=shared))
+                sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
+                n_samples = min(n_samples, sampler.sampler.n_classes)
+            else:
+                sampler = make_sampler(sampler, n_classes, dim, **parameters)
         parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **(loss_parameters or {})}
+        if loss == "head-and-tail":
+            parameters.pop("n_head", None)
         if loss in HEADS:
             head = make_head(
                 loss, n_classes, dim, sampler, n_samples, **{"bias": False, "centers": centers, **parameters}
@@ -169,6 +179,8 @@ class ClassObjective(nn.Module):
             loss: Tensor = self.loss(queries, targets)
         else:
             loss = self.loss(queries, table, targets, bias)
+            if isinstance(self.loss, CrossEntropyEstimate) and _now_and_then(step):
+                self.loss.check(queries, table, targets, bias)
         if joint:
             learning: Callable[[Tensor, Tensor], Tensor] = getattr(sampler, "learning_loss")  # noqa: B009
             trained = queries[self._has_target(queries, targets)]
@@ -180,6 +192,11 @@ class ClassObjective(nn.Module):
         """Which queries the loss doesn't ignore, bool of the queries' shape without the last dimension."""
         result = targets != self.loss.ignore_index
         return result.any(dim=-1) if targets.dim() == queries.dim() else result
+
+
+def _now_and_then(step: int) -> bool:
+    """Whether a step is one to look at the true loss: every power of two from some way into the training on."""
+    return step >= 64 and step & (step - 1) == 0
 
 
 def _fitting(loss: Any, n_classes: int, dim: int) -> Any:

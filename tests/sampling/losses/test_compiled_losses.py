@@ -13,6 +13,7 @@ from sylvan.sampling import (
     CANELoss,
     ClassLoss,
     FrequencySubsets,
+    HeadAndTailLoss,
     NCELoss,
     NegativeSamplingLoss,
     OneVsEachLoss,
@@ -20,6 +21,7 @@ from sylvan.sampling import (
     Sampler,
     Uniform,
     make_sampler,
+    make_tail_sampler,
 )
 
 N, DIM = 30, 6
@@ -41,9 +43,10 @@ LOSSES = {
     "negative sampling": lambda: NegativeSamplingLoss(Uniform(N), 5),
     "blackout": lambda: BlackOutLoss(midx("midx-rq"), 5),
     "one-vs-each": lambda: OneVsEachLoss(midx("midx-pq"), 5, shared=True),
+    "head and tail": lambda: HeadAndTailLoss(make_tail_sampler("uniform", N, counts=[1.0] * N, n_head=10), 5),
     "midx": lambda: SampledSoftmaxLoss(midx("midx-rq"), 5),
     "midx, learned": lambda: SampledSoftmaxLoss(midx("midx-learned-rq"), 5, shared=True),
-    "midx, joint": lambda: SampledSoftmaxLoss(midx("midx-joint-pq"), 5, corrected_positive=True),
+    "midx, joint": lambda: SampledSoftmaxLoss(midx("midx-joint-pq"), 5, correction="others"),
     "midx, query-aware": lambda: NCELoss(midx("midx-aware-rq"), 5),
 }
 

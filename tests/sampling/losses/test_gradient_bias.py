@@ -25,9 +25,8 @@ def each_draw(
     sampler: Sampler, query: theory.Array, classes: theory.Array, target: int, n_samples: int, n_draws: int, hits: str
 ) -> tuple[theory.Array, theory.Array]:
     """The sampled loss (n_draws,) and its gradient with respect to the query (n_draws, dim), of so many draws."""
-    corrected = hits == "corrected"
-    rule = "remove" if corrected else hits
-    loss = SampledSoftmaxLoss(sampler, n_samples, accidental=rule, corrected_positive=corrected, reduction="none")
+    rule = {"correction": "others"} if hits == "corrected" else {"correction": "drawn", "accidental": hits}
+    loss = SampledSoftmaxLoss(sampler, n_samples, reduction="none", **rule)
     losses, gradients = [], []
     for part in np.array_split(np.arange(n_draws), -(-n_draws * n_samples // 250_000)):
         queries = tensor(query).expand(len(part), -1).clone().requires_grad_()

@@ -8,58 +8,16 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from sampling.scripted import Given, Scripted
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Sampler, Softmax
+from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Softmax
 from sylvan.sampling.losses.loss import positives
 from sylvan.sampling.losses.sampled_loss import accidental_hits
-from sylvan.sampling.samplers.base import Draw
 
 CLASSES, DIM = 12, 5
 IGNORED = -100
-
-
-class Given(Sampler):
-    """Draws from one distribution for every query, or from one tilted by the query's first number."""
-
-    def __init__(self, probabilities: Tensor, tilted: bool = False) -> None:
-        super().__init__(len(probabilities))
-        self.probabilities = probabilities
-        self.tilted = tilted
-        self.adaptive = tilted  # type: ignore[misc]
-        self._refreshed = True
-        self.observed: Tensor | None = None
-
-    def observe(self, targets: Tensor) -> None:
-        self.observed = targets
-
-    def shares(self, queries: Tensor) -> Tensor:
-        """Every class's probability for every query."""
-        logs = self.probabilities.log().expand(len(queries), -1)
-        if self.tilted:
-            logs = logs + queries[:, :1] * torch.linspace(-1, 1, self.n_classes)
-        return logs.softmax(dim=1)
-
-    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        shares = self.shares(queries)
-        ids = torch.multinomial(shares, n, replacement=True, generator=generator)
-        return Draw(ids, shares.gather(1, ids).log())
-
-    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
-        return self.shares(queries).gather(1, ids).log()
-
-
-class Scripted(Given):
-    """Returns the same draws every time."""
-
-    def __init__(self, probabilities: Tensor, ids: Tensor) -> None:
-        super().__init__(probabilities)
-        self.ids = ids
-
-    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        ids = self.ids if self.ids.dim() == 2 else self.ids.expand(len(queries), -1)
-        return Draw(ids, self.probabilities.log()[ids])
 
 
 def problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, nn.Parameter, nn.Parameter, Tensor]:
@@ -71,9 +29,24 @@ def problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, nn.Parameter, n
     return queries, table, bias, torch.randn(CLASSES, generator=random, dtype=torch.float64).softmax(0)
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "paper": {"correction": "drawn", "accidental": "paper"},
+    "keep": {"correction": "drawn", "accidental": "keep"},
+    "remove": {"correction": "drawn"},
+    "corrected": {"correction": "others"},
+}
+
+
 def naive(scores: Tensor, labels: list[int], drawn: list[int], q: Tensor, rule: str) -> Tensor:
     """One query's loss as the docstring says, a term at a time, from the scores of all classes."""
     labels = sorted(set(labels))
+    if rule == "all":
+        losses = []
+        for label in labels:
+            logits = [scores[k] - math.log((len(drawn) + 1) * float(q[k])) for k in [label, *drawn]]
+            losses.append(torch.stack(logits).exp().sum().log() - scores[label])
+        return sum(losses[1:], losses[0]) / len(losses)
     terms = [scores[label] for label in labels]
     others = [k for k in drawn if k not in labels]
     for k in drawn:
@@ -97,14 +70,14 @@ TARGETS = {
 DRAWS = torch.tensor([[3, 4, 3, 9, 1], [5, 6, 5, 2, 11], [7, 8, 2, 2, 7], [1, 3, 2, 3, 10]])
 
 
-@pytest.mark.parametrize("rule", ["paper", "remove", "keep", "corrected"])
+@pytest.mark.parametrize("rule", OPTIONS)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("kind", ["one", "several"])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_equals_the_naive_reference(rule: str, shared: bool, kind: str, with_bias: bool) -> None:
     queries, table, bias, q = problem()
     targets, drawn = TARGETS[kind], DRAWS[1] if shared else DRAWS
-    options: dict[str, Any] = {"corrected_positive": True} if rule == "corrected" else {"accidental": rule}
+    options: dict[str, Any] = OPTIONS[rule]
     loss = SampledSoftmaxLoss(Scripted(q, drawn), 5, shared=shared, reduction="none", **options)
     scores = queries @ table.t() + (bias if with_bias else 0)
     rows = drawn.expand(4, -1).tolist()
@@ -136,7 +109,7 @@ def test_the_sampler_hears_of_the_positives() -> None:
     assert sampler.observed is not None and sorted(sampler.observed.tolist()) == [0, 1, 2, 3, 3, 5, 7, 8]
 
 
-@pytest.mark.parametrize("options", [{"accidental": "remove"}, {"corrected_positive": True}])
+@pytest.mark.parametrize("options", [OPTIONS["remove"], OPTIONS["corrected"]])
 def test_many_draws_come_to_the_full_softmax(options: dict[str, Any]) -> None:
     """With as many draws as classes and 2,000 batches' mean, the sum's mean is the softmax's denominator."""
     queries, table, bias, q = problem()
@@ -151,7 +124,7 @@ def test_many_draws_come_to_the_full_softmax(options: dict[str, Any]) -> None:
     torch.testing.assert_close(sums, scores.exp().sum(dim=1), rtol=0.03, atol=0)
 
 
-@pytest.mark.parametrize("options", [{"accidental": "paper"}, {"accidental": "remove"}, {"corrected_positive": True}])
+@pytest.mark.parametrize("options", OPTIONS.values())
 def test_a_positive_that_is_never_drawn_may_have_no_probability(options: dict[str, Any]) -> None:
     queries, table, bias, q = problem()
     q = q.clone()
@@ -169,7 +142,7 @@ def test_corrected_when_every_draw_is_the_positive(shared: bool, certain: bool) 
     queries, table, bias, q = problem()
     drawn = torch.full((5,), 3) if shared else torch.full((4, 5), 3)
     probabilities = F.one_hot(torch.tensor(3), CLASSES).double() if certain else q
-    loss = SampledSoftmaxLoss(Scripted(probabilities, drawn), 5, shared=shared, corrected_positive=True)
+    loss = SampledSoftmaxLoss(Scripted(probabilities, drawn), 5, shared=shared, correction="others")
     value = loss(queries, table, torch.full((4,), 3), bias)
     value.backward()
     assert value.item() == 0.0
@@ -180,7 +153,7 @@ def test_corrected_has_the_gradient_of_the_weighted_contrast() -> None:
     """What the docstring's notes derive: the gradient of the form with a constant weight."""
     queries, table, bias, q = problem()
     targets = TARGETS["one"]
-    loss = SampledSoftmaxLoss(Scripted(q, DRAWS), 5, corrected_positive=True, reduction="sum")
+    loss = SampledSoftmaxLoss(Scripted(q, DRAWS), 5, correction="others", reduction="sum")
     ours = torch.autograd.grad(loss(queries, table, targets, bias), [queries, table, bias])
     total = torch.zeros((), dtype=torch.float64)
     for i, label in enumerate(targets.tolist()):
@@ -215,12 +188,7 @@ def test_corrected_comes_nearest_to_the_full_gradient() -> None:
     q = torch.full((CLASSES,), 0.5 / (CLASSES - 1), dtype=torch.float64)
     q[4] = 0.5
     full = scores.softmax(0) - F.one_hot(torch.tensor(4), CLASSES)
-    every: dict[str, dict[str, Any]] = {
-        "paper": {"accidental": "paper"},
-        "keep": {"accidental": "keep"},
-        "remove": {"accidental": "remove"},
-        "corrected": {"corrected_positive": True},
-    }
+    every = {name: options for name, options in OPTIONS.items() if name != "all"}
     bias = {name: float((mean_gradient(q, scores, 4, 8, **options) - full).norm()) for name, options in every.items()}
     assert bias["corrected"] < 0.5 * bias["paper"], bias
     assert bias["corrected"] < 0.5 * bias["keep"], bias
@@ -232,7 +200,7 @@ def test_corrected_with_draws_from_the_softmax_is_the_full_loss(kind: str) -> No
     """Every negative's term is then the same share of the others' sum, whichever were drawn."""
     queries, table, _, _ = problem()
     sampler = Softmax(CLASSES, DIM)
-    loss = SampledSoftmaxLoss(sampler, CLASSES, corrected_positive=True, reduction="none")
+    loss = SampledSoftmaxLoss(sampler, CLASSES, correction="others", reduction="none")
     with pytest.raises(NotFittedError, match="refresh"):
         loss(queries, table, TARGETS[kind])
     sampler.refresh(table)
@@ -244,7 +212,7 @@ def test_corrected_with_draws_from_the_softmax_is_the_full_loss(kind: str) -> No
 def test_shared_draws_of_an_adaptive_sampler_are_corrected_by_the_mixture() -> None:
     queries, table, bias, q = problem()
     sampler = Given(q, tilted=True)
-    loss = SampledSoftmaxLoss(sampler, 5, shared=True, corrected_positive=True, reduction="none")
+    loss = SampledSoftmaxLoss(sampler, 5, shared=True, correction="others", reduction="none")
     targets = TARGETS["one"]
     torch.manual_seed(2)
     got = loss(queries, table, targets, bias)
@@ -256,12 +224,11 @@ def test_shared_draws_of_an_adaptive_sampler_are_corrected_by_the_mixture() -> N
     torch.testing.assert_close(got, torch.stack(expected), atol=1e-5, rtol=1e-5)
 
 
-EVERY_RULE: list[dict[str, Any]] = [{}, {"accidental": "remove"}, {"accidental": "keep"}, {"corrected_positive": True}]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("options", EVERY_RULE)
+@pytest.mark.parametrize("options", OPTIONS.values())
 def test_half_precision_gives_no_nan(dtype: torch.dtype, shared: bool, options: dict[str, Any]) -> None:
     queries, table, bias, q = problem(torch.float32)
     layer = nn.Linear(DIM, DIM)
@@ -278,7 +245,7 @@ def test_half_precision_gives_no_nan(dtype: torch.dtype, shared: bool, options: 
     assert torch.isfinite(value) and halved.grad is not None and torch.isfinite(halved.grad.to_dense()).all()
 
 
-@pytest.mark.parametrize("options", EVERY_RULE)
+@pytest.mark.parametrize("options", OPTIONS.values())
 def test_huge_scores_give_no_nan(options: dict[str, Any]) -> None:
     queries, table, _, q = problem(torch.float32)
     wide = (queries.detach() * 100).requires_grad_()
@@ -355,7 +322,7 @@ def test_the_same_seed_gives_the_same_loss() -> None:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compiles(backend: str) -> None:
     queries, table, bias, q = problem(torch.float32)
-    loss = SampledSoftmaxLoss(Given(q), 5, corrected_positive=True)
+    loss = SampledSoftmaxLoss(Given(q), 5, correction="others")
     found = []
     for function in (loss, torch.compile(loss, backend=backend)):
         torch.manual_seed(7)
@@ -374,7 +341,9 @@ def test_parameters_out_of_range() -> None:
     with pytest.raises(ParameterError, match="'sampler' parameter of SampledSoftmaxLoss must be a sampler"):
         SampledSoftmaxLoss(None, 5)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="'accidental' parameter of SampledSoftmaxLoss must be one of"):
-        SampledSoftmaxLoss(Given(q), 5, accidental="drop")
+        SampledSoftmaxLoss(Given(q), 5, correction="drawn", accidental="drop")
+    with pytest.raises(ParameterError, match=r"for correction='drawn' alone: .* are kept. Got accidental='keep'"):
+        SampledSoftmaxLoss(Given(q), 5, accidental="keep")
     with pytest.raises(ParameterError, match="'reduction' parameter"):
         SampledSoftmaxLoss(Given(q), 5, reduction="max")
 
@@ -402,5 +371,5 @@ def test_reads_as_it_was_written() -> None:
     loss = SampledSoftmaxLoss(Given(torch.full((4,), 0.25)), 2, shared=True)
     assert "n_samples=2, shared=True" in repr(loss)
     assert list(loss.get_params(deep=False)) == [
-        "sampler", "n_samples", "accidental", "corrected_positive", "shared", "reduction", "ignore_index",
+        "sampler", "n_samples", "correction", "accidental", "shared", "reduction", "ignore_index",
     ]  # fmt: skip

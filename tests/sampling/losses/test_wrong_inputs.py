@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampling.suite import loss_by_name
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
@@ -18,9 +19,7 @@ COUNTS = torch.arange(1.0, N + 1)
 
 
 def made(name: str, **parameters: Any) -> ClassLoss:
-    if name == "full":
-        return make_loss(name, **parameters)
-    return make_loss(name, Uniform(N), 5, counts=COUNTS, dim=DIM, **parameters)
+    return loss_by_name(name, N, 5, counts=COUNTS, dim=DIM, **parameters)
 
 
 def problem(dtype: torch.dtype = torch.float32) -> tuple[Tensor, nn.Parameter, Tensor]:

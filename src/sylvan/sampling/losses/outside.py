@@ -12,7 +12,7 @@ from sylvan.sampling.losses.loss import ABSENT, LOWEST_LOG_Q, Positives
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.tensors import without_gradient
 
-__all__ = ["Selection", "cane_losses", "select"]
+__all__ = ["Selection", "cane_losses", "log_sums", "select"]
 
 # Noise probability outside the candidates below which there is no noise to speak of (float32 sums to about this).
 _LEAST_MASS = 1e-6
@@ -94,12 +94,12 @@ def cane_losses(chosen: Selection, scores: Tensor, wanted: Positives, *, togethe
     total = torch.logsumexp(of_candidates, dim=1, keepdim=True)  # (batch, 1)
     of_noises = (scores[:, c : c + n] - chosen.noise_log_q).masked_fill(~chosen.is_noise, ABSENT)
     ours = scores[:, c + n :]  # (batch, p)
-    sums = _log_sums(total, of_noises, ours - chosen.positive_log_q, together=together)
+    sums = log_sums(total, of_noises, ours - chosen.positive_log_q, together=together)
     losses = torch.where(chosen.covered, *sums) - ours
     return (losses * wanted.shares).sum(dim=1)
 
 
-def _log_sums(total: Tensor, of_noises: Tensor, as_noise: Tensor, *, together: bool) -> tuple[Tensor, Tensor]:
+def log_sums(total: Tensor, of_noises: Tensor, as_noise: Tensor, *, together: bool) -> tuple[Tensor, Tensor]:
     """Logarithms of the denominators for positives that are candidates, (batch, 1), and others, (batch, p)."""
     n_noises = of_noises.shape[1]
     if not together or n_noises == 1:

@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from sylvan.errors import ParameterError
 from sylvan.params import KW_ONLY, Choice, parameterized
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import Positives, positives
-from sylvan.sampling.losses.sampled_loss import SampledLoss, accidental_hits
+from sylvan.sampling.losses.estimate import CrossEntropyEstimate
+from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives, positives
+from sylvan.sampling.losses.sampled_loss import accidental_hits
 from sylvan.sampling.samplers.base import Draw
 
 __all__ = ["SampledSoftmaxLoss"]
 
 
 @parameterized
-class SampledSoftmaxLoss(SampledLoss):
-    r"""Cross-entropy over the positives and :math:`M` drawn classes, the latters' logits corrected.
+class SampledSoftmaxLoss(CrossEntropyEstimate):
+    r"""Cross-entropy over the positive and :math:`M` drawn classes, with logits corrected for how they were drawn.
 
     With scores :math:`o` and draws :math:`s_1 \dots s_M` of probability :math:`q`, the loss of a query with the
-    positive :math:`y` is that of Eq. (1):
+    positive :math:`y` is by default
+
+    .. math:: \ell = \ln \sum_{k=0}^M e^{o'_k} - o_y, \qquad o'_k = o_{s_k} - \ln((M + 1) q_{s_k}), \quad s_0 = y.
+
+    All :math:`M + 1` terms are weighted by :math:`p / q`, the positive's with its own :math:`q`: up to a number that
+    isn't learned, the negative logarithm of the softmax over the values :math:`o - \ln q` (Appendix B.2 of the paper
+    and its authors' code; the ranking form of noise contrastive estimation). Which of the classes is the label, when
+    it is shuffled among the draws, has just these probabilities; so the optimum is the label's distribution :math:`p`
+    for any :math:`M` and any :math:`q` that is nowhere 0.
+
+    Eq. (1) of the paper leaves the positive as it is (``correction="drawn"``):
 
     .. math:: \ell' = \ln\Bigl(e^{o_y} + \sum_{k=1}^M e^{o'_k}\Bigr) - o_y,
               \qquad o'_k = o_{s_k} - \ln(M q_{s_k}).
 
-    The sum estimates the softmax's denominator, so the loss tends to the full softmax's as :math:`M` grows, and its
-    gradient is the nearer at a given :math:`M` the nearer :math:`q` is to the softmax (Theorem 6). The positive's logit
-    isn't corrected: it is always there.
+    The two disagree, and Eq. (1) is the one that isn't consistent: with few draws and a :math:`q` far from :math:`p`
+    its optimum is another distribution, in which classes that are drawn seldom are too rare. Both sums estimate the
+    softmax's denominator, so both losses tend to the full softmax's as :math:`M` grows, and the gradient is the nearer
+    at a given :math:`M` the nearer :math:`q` is to the softmax (Theorem 6).
 
-    With several positives the target mass is spread evenly over the distinct ones: the last term is the mean of their
-    scores, and each stands once in the sum, as in cross-entropy with probabilities for targets.
+    With several positives the loss is the mean of those that each distinct one would have alone with the same draws.
+    Under Eq. (1) the target mass is spread evenly over them instead: the last term is the mean of their scores, and
+    each stands once in the sum, as in cross-entropy with probabilities for targets.
 
     Parameters
     ----------
@@ -43,17 +58,19 @@ class SampledSoftmaxLoss(SampledLoss):
     shared : bool
         Draw once for the whole batch. Scores are then one matrix product, so that many more negatives cost the same;
         they fit each query less.
-    accidental : {"remove", "paper", "keep"}
-        What becomes of a draw that is a positive of its query. ``"remove"``: dropped from the sum, which then estimates
-        its part of the softmax's denominator without bias. ``"paper"``, the second case of Eq. (1): its logit stays
-        uncorrected, :math:`o_y`. The label vector, projected onto the places, then has mass on several of them; it is
-        read as summing to one, which alone gives the right-hand side that the paper prints, so a hit only adds another
-        :math:`e^{o_y}` to the sum, and the bias grows with the number of hits. ``"keep"``: corrected like any other
-        draw, so that the positive is counted about twice.
-    corrected_positive : bool
-        Take account of that the positive is never sampled: hits are dropped whatever ``accidental`` says, and the
-        others are taken as draws from :math:`q` without the positives, :math:`q_j / (1 - q_y)`, of which there are as
-        many as weren't hits. See the notes.
+    correction : {"all", "drawn", "others"}
+        Whose logits are corrected. ``"all"``: the positive's and the draws', as above; draws that hit a positive count
+        as any other, as the theory wants it. A positive that the sampler never draws keeps its logit. ``"drawn"``:
+        Eq. (1). ``"others"``: Eq. (1) with account of that the positive is never sampled: draws that are positives are
+        dropped, and the others are taken as draws from :math:`q` without the positives, :math:`q_j / (1 - q_y)`, of
+        which there are as many as weren't hits. See the notes.
+    accidental : {"remove", "paper", "keep"}, optional
+        Under ``correction="drawn"`` alone, what becomes of a draw that is a positive of its query. ``"remove"``, the
+        default: dropped from the sum, which then estimates its part of the softmax's denominator without bias.
+        ``"paper"``, the second case of Eq. (1): its logit stays uncorrected, :math:`o_y`. The label vector, projected
+        onto the places, then has mass on several of them; it is read as summing to one, which alone gives the
+        right-hand side that the paper prints, so a hit only adds another :math:`e^{o_y}` to the sum, and the bias grows
+        with the number of hits. ``"keep"``: corrected like any other draw, so that the positive is counted about twice.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -61,18 +78,18 @@ class SampledSoftmaxLoss(SampledLoss):
 
     Notes
     -----
-    The full softmax's gradient is :math:`-(1 - p_y)\bigl[\nabla o_y - \sum_{j \ne y} \tfrac{p_j}{1 - p_y} \nabla
+    On ``correction="others"``: the full softmax's gradient is :math:`-(1 - p_y)\bigl[\nabla o_y - \sum_{j \ne y} \tfrac{p_j}{1 - p_y} \nabla
     o_j\bigr]`: a weight, the probability of being wrong, and a contrast with the softmax *among the others*. Estimating
     each from draws that aren't the positive gives a loss with a constant (ungraded) weight,
     :math:`(1 - \hat p_y)\bigl[\ln \sum_{s_k \ne y} e^{o'_k} - o_y\bigr]`, in which the positive has no part in the sum:
     the correction of Khrylchenko et al. Written out, its gradient equals that of :math:`\ell'` above over the positive
     and those draws when :math:`\hat p_y = e^{o_y} / (e^{o_y} + \sum_{s_k \ne y} e^{o'_k})`. That is what
-    ``corrected_positive=True`` computes, and why its value remains an estimate of the cross-entropy. What it changes:
-    against ``"paper"`` and ``"keep"``, no hit makes the positive look more probable than it is, which matters where a
+    ``correction="others"`` computes, and why its value remains an estimate of the cross-entropy. What it changes:
+    against Eq. (1) with hits kept, no hit makes the positive look more probable than it is, which matters where a
     positive is drawn often (popular classes with a frequency sampler, negatives from the batch, good adaptive
-    samplers); against ``"remove"``, the number of hits, which is chance, no longer scales the sum: drawn from the exact
-    softmax, the loss equals the full one whatever was drawn. It asks the sampler for the probability of every positive,
-    which costs about as much as one more draw for each.
+    samplers); with hits removed, the number of hits, which is chance, no longer scales the sum: drawn from the exact
+    softmax, the loss equals the full one whatever was drawn. Like ``"all"`` it asks the sampler for the probability of every
+    positive, which costs about as much as one more draw for each.
 
     Scores, corrections and the sum are float32 (float64 for float64 inputs) under autocast too. The gradient of a
     class table that is a leaf is sparse; see :func:`~sylvan.sampling.losses.logits.class_logits` and
@@ -107,8 +124,24 @@ class SampledSoftmaxLoss(SampledLoss):
     """
 
     _: KW_ONLY
-    accidental: Annotated[str, Choice(("paper", "remove", "keep"))] = "remove"
-    corrected_positive: bool = False
+    correction: Annotated[str, Choice(("all", "drawn", "others"))] = "all"
+    accidental: Annotated[str | None, Choice((None, "paper", "remove", "keep"))] = None
+
+    def check_params(self, names: Sequence[str] | None = None) -> None:
+        """Check every declared constraint, and that hits have a rule only where there is one to choose.
+
+        Raises
+        ------
+        ParameterError
+            For the first parameter out of its range, with the range and the value received.
+        """
+        super().check_params(names)
+        if self.accidental is not None and self.correction != "drawn":
+            raise ParameterError(
+                "The 'accidental' parameter of SampledSoftmaxLoss is for correction='drawn' alone: with "
+                f"correction={self.correction!r} draws that hit a positive are "
+                f"{'kept' if self.correction == 'all' else 'dropped'}. Got accidental={self.accidental!r}."
+            )
 
     def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
         wanted = positives(targets, self.ignore_index)
@@ -119,17 +152,28 @@ class SampledSoftmaxLoss(SampledLoss):
         else:
             scores = class_logits(queries, table, torch.cat([wanted.ids, draw.ids], dim=1), bias)
         ours, others = scores[:, :p], scores[:, p:]
+        if self.correction == "all":
+            return self._all_corrected(queries, ours, others, wanted, draw)
         hits = accidental_hits(draw.ids, wanted)
         others = others - self._correction(queries, wanted, draw, hits)
-        if self.corrected_positive or self.accidental == "remove":
+        if self.correction == "others" or self.accidental in (None, "remove"):
             others = others.masked_fill(hits, -math.inf)
         in_sum = ours if p == 1 else ours.masked_fill(~wanted.present, -math.inf)
         total = torch.logsumexp(torch.cat([in_sum, others], dim=1), dim=1)
         return total - (ours.squeeze(1) if p == 1 else (ours * wanted.mass(ours.dtype)).sum(dim=1))
 
+    def _all_corrected(self, queries: Tensor, ours: Tensor, others: Tensor, wanted: Positives, draw: Draw) -> Tensor:
+        """Losses (batch,) with each positive as one more draw."""
+        share = math.log(self.n_samples + 1)
+        of_draws = torch.logsumexp(others - draw.log_q - share, dim=1, keepdim=True)
+        log_q = self._positive_log_q(queries, wanted)  # (batch, p)
+        own = torch.where(log_q > LOWEST_LOG_Q, log_q + share, 0.0)  # no weight is right for what is never drawn
+        losses = torch.logaddexp(of_draws, ours - own) - ours
+        return (losses * wanted.mass(ours.dtype)).sum(dim=1)
+
     def _correction(self, queries: Tensor, wanted: Positives, draw: Draw, hits: Tensor) -> Tensor:
-        """What to take off the drawn classes' scores, (batch, n_samples)."""
-        if not self.corrected_positive:
+        """What to take off the drawn classes' scores by Eq. (1), (batch, n_samples)."""
+        if self.correction == "drawn":
             correction = draw.log_q + math.log(self.n_samples)
             return correction if self.accidental == "keep" else correction.masked_fill(hits, 0.0)
         others = (~hits).sum(dim=1, keepdim=True).clamp(min=1)  # (batch, 1), draws that aren't positives
