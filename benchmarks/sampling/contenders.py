@@ -9,6 +9,7 @@ from typing import Any
 RATES = ("learning_rate", "table_learning_rate", "embedding_learning_rate")
 CHANGES = ("optimizer", *RATES, "batch_size", "dropout", "clip_norm")
 UNWEIGHTED: dict[str, Any] = {"class_weights": None}  # the paper's k-means
+ALL = "sampled-softmax"  # the loss whose logits are all corrected
 EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
 
 
@@ -16,12 +17,13 @@ EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
 class Contender:
     """One way of training the same network.
 
-    ``n_samples`` None takes the table's own; ``paper`` is the row of the paper's tables that it reruns, if any.
+    ``n_samples`` None takes the table's own. The loss is Eq. (1) unless it is named; in rows called "both corrected" the
+    target's logit is corrected too. ``paper`` is the row of the paper's tables that it reruns, if any.
     """
 
     title: str
     sampler: str = "uniform"
-    loss: str = "sampled-softmax"
+    loss: str = "sampled-softmax-eq1"
     n_samples: int | None = None
     shared: bool = False
     sampler_parameters: dict[str, Any] = field(default_factory=dict)
@@ -51,6 +53,21 @@ CONTENDERS: dict[str, Contender] = {
     "midx-aware-learned-rq": Contender(
         "MIDX-rq, query-aware and learned", "midx-aware-rq", sampler_parameters={"learnable": True}
     ),
+    "uniform-all": Contender("uniform, both corrected", "uniform", ALL),
+    "unigram-all": Contender("unigram, both corrected", "unigram", ALL),
+    "midx-rq-all": Contender("MIDX-rq, both corrected", "midx-rq", ALL, sampler_parameters=UNWEIGHTED),
+    "midx-rq-weighted-all": Contender("MIDX-rq, weighted by √frequency, both corrected", "midx-rq", ALL),
+    "midx-aware-rq-all": Contender("MIDX-rq, query-aware, both corrected", "midx-aware-rq", ALL),
+    "head-1000-unigram": Contender(
+        "head of 1,000 exactly, unigram tail", "unigram", "head-and-tail", loss_parameters={"n_head": 1000}
+    ),
+    "head-500-midx-rq": Contender(
+        "head of 500 exactly, MIDX-rq tail", "midx-rq", "head-and-tail", loss_parameters={"n_head": 500}
+    ),
+    "head-1000-midx-aware-rq": Contender(
+        "head of 1,000 exactly, query-aware MIDX-rq tail", "midx-aware-rq", "head-and-tail",
+        loss_parameters={"n_head": 1000},
+    ),
     "unigram-500-shared": Contender("500 unigram, shared by the batch", "unigram", n_samples=500, shared=True),
     "midx-rq-500-shared": Contender("500 weighted MIDX-rq, shared by the batch", "midx-rq", n_samples=500, shared=True),
     "nce-40": Contender("NCE, 40 unigram", "unigram", "nce", n_samples=40),
@@ -78,6 +95,8 @@ CONTENDERS: dict[str, Contender] = {
 RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
 INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-aware-pq", "midx-aware-rq")
 LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-joint-pq", "midx-joint-rq", "midx-aware-learned-rq")
+CORRECTED = ("uniform-all", "unigram-all", "midx-rq-all", "midx-rq-weighted-all", "midx-aware-rq-all")
+HEADED = ("head-1000-unigram", "head-500-midx-rq", "head-1000-midx-aware-rq")
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
 LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 
@@ -85,7 +104,7 @@ LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 PLANS: dict[str, dict[str, Any]] = {
     "table4": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
-        "contenders": (*RIVALS, *INDEXED, *LEARNED, *SHARED, *LOSSES),
+        "contenders": (*RIVALS, *INDEXED, *LEARNED, *CORRECTED, *HEADED, *SHARED, *LOSSES),
     },
     "table5": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),

@@ -73,7 +73,7 @@ def of_job(job: Any, contender: Contender) -> dict[str, float | None] | None:
     """What :func:`divergences` says of the sampler that a language model was trained with, on the trained model."""
     loss = job._objective.loss
     sampler = getattr(loss, "sampler", None)
-    if sampler is None or contender.loss != "sampled-softmax":
+    if sampler is None or contender.loss not in ("sampled-softmax", "sampled-softmax-eq1"):
         return None
     queries = validation_queries(job)
     sampler.refresh(job.table_)

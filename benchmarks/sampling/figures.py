@@ -21,10 +21,13 @@ COLOURS = {
     "midx-joint-pq": "#C0B070", "midx-joint-rq": "#804030",
     "unigram-500-shared": "#0072B2", "midx-rq-500-shared": "#D55E00", "nce-40": "#CC79A7", "blackout-40": "#8B3A6B",
     "cane-40": "#B8A000", "cane-20-20": "#6B6000", "cane-tree-40": "#5B8C00", "cane-tree-20-20": "#2F4A00",
-    "cane-tree-40-unigram": "#9FC060",
+    "cane-tree-40-unigram": "#9FC060", "uniform-all": "#999999", "unigram-all": "#0072B2", "midx-rq-all": "#D55E00",
+    "midx-rq-weighted-all": "#D55E00", "midx-aware-rq-all": "#CC0000", "head-1000-unigram": "#00308F",
+    "head-500-midx-rq": "#6A0DAD", "head-1000-midx-aware-rq": "#B57EDC",
 }  # fmt: skip
 STYLES = {
-    "midx-pq": "--", "midx-rq": "--", "unigram-500-shared": ":", "midx-rq-500-shared": ":", "softmax": "--", "full": "-"
+    "midx-pq": "--", "midx-rq": "--", "unigram-500-shared": ":", "midx-rq-500-shared": ":", "softmax": "--", "full": "-",
+    "uniform-all": "-.", "unigram-all": "-.", "midx-rq-all": "-.", "midx-rq-weighted-all": "-.", "midx-aware-rq-all": "-.",
 }  # fmt: skip
 
 

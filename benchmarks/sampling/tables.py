@@ -41,7 +41,9 @@ def sampling_section(folder: Path) -> list[str]:
         return []
     intro = (
         "By `python -m benchmarks.sampling.sampled_softmax`: the same network with the same seeds and the same "
-        "number of steps for each sampler and loss. The figures are means over the seeds ± their standard deviation. "
+        "number of steps for each sampler and loss. The loss is Eq. (1) of the paper unless the row names another one; "
+        "in rows called “both corrected” the target's logit is corrected as the draws' are. The figures are means over "
+        "the seeds ± their standard deviation. "
         "The paper's figures (Chen and others, arXiv 2501.08563) are shown as printed there, after up to 100 epochs."
     )
     return ["", "## Softmax over many classes", "", intro, *lines]

@@ -210,7 +210,13 @@ def test_training_equals_the_reference(
         assume(man_threshold in (0, 1) or slow.closest > 1e-3)
     fast = XRLinear(
         scaling="none",
-        **settings_, tree=tree, tolerance=1e-5, max_iterations=10000, threshold=0.0, weight_dtype="float32", n_jobs=1
+        **settings_,
+        tree=tree,
+        tolerance=1e-5,
+        max_iterations=10000,
+        threshold=0.0,
+        weight_dtype="float32",
+        n_jobs=1,
     ).fit(X, Y, sample_weight=weight)
     for layer, W, b in zip(fast.layers_, slow.weights, slow.intercepts, strict=True):
         found_W, found_b = dense(layer)

@@ -79,7 +79,9 @@ def test_a_tail_is_all_but_the_most_frequent_classes() -> None:
     assert own.counts.tolist() == [4, 1, 0, 1, 1, 4]
     assert make_tail_sampler("uniform", 5, counts=[1, 1, 1, 1, 1], n_head=2).drawn.tolist() == [2, 3, 4]
     for wrong in (0, 10, 2.0, True):
-        with pytest.raises(ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 10\)"):
+        with pytest.raises(
+            ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 10\)"
+        ):
             make_tail_sampler("unigram", 10, counts=COUNTS, n_head=wrong)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="'sampler' parameter of HeadAndTailLoss must be a Subset"):
         make_loss("head-and-tail", make_sampler("uniform", 10), 5)
@@ -108,7 +110,10 @@ def test_cane_gets_its_candidates() -> None:
 def test_unknown_names_and_parameters_are_told_with_the_known_ones() -> None:
     with pytest.raises(ParameterError, match=r"no sampler 'unifrom'. The known ones are: uniform, log-uniform, .*midx"):
         make_sampler("unifrom", 10)
-    with pytest.raises(ParameterError, match=r"no loss 'softmax'. The known ones are: full, sampled-softmax, sampled-softmax-eq1, head-and-tail, nce"):
+    with pytest.raises(
+        ParameterError,
+        match=r"no loss 'softmax'. The known ones are: full, sampled-softmax, sampled-softmax-eq1, head-and-tail, nce",
+    ):
         make_loss("softmax")
     with pytest.raises(ParameterError, match=r"'unigram' has no parameter 'pwoer'. Its parameters are: counts, power"):
         make_sampler("unigram", 10, counts=COUNTS, pwoer=1.0)

@@ -176,6 +176,22 @@ def test_affinity_and_recall_rise_and_loads_are_even() -> None:
     assert max(learned.rounds[1].load_deviation) < 0.2 * 2000 / 40
 
 
+def test_sorted_labels_are_found_as_well_as_shuffled_ones() -> None:
+    """Placed in the order of their ids, sorted labels would be found less than two thirds as often."""
+    random = np.random.default_rng(1)
+    near = np.sort(random.integers(50, size=2000))
+    base = (random.normal(size=(50, 16))[near] + 0.5 * random.normal(size=(2000, 16))).astype(np.float32)
+    X = (base[random.permutation(2000)[:500]] + 0.1 * random.normal(size=(500, 16))).astype(np.float32)
+    nearest = np.argsort(((X[:, None] - base[None]) ** 2).sum(axis=2), axis=1)[:, :10]
+    truths = sp.csr_matrix((np.ones(5000), nearest.ravel(), np.arange(0, 5001, 10)), shape=(500, 2000))
+    scores = []
+    for order in (np.arange(2000), random.permutation(2000)):
+        judge = RecallJudge(X, truths[:, order])
+        learned = learn(X, truths[:, order], label_vectors=base[order], n_buckets=40, rounds=2, choices=10, judge=judge)
+        scores.append(learned.rounds[-1].holdout["score"])
+    assert scores[0] > 0.9 * scores[1] > 0.4, scores
+
+
 def test_candidates_in_four_repetitions_grow_with_epochs() -> None:
     """Table 4: more candidates stand in at least 4 repetitions, as similar labels come together."""
     X, truths, base = neighbours()

@@ -111,7 +111,9 @@ def test_half_precision_and_huge_scores_give_no_nan(dtype: torch.dtype) -> None:
 
 
 def test_a_head_of_nothing_is_refused() -> None:
-    with pytest.raises(ParameterError, match="must leave out the classes of the head. Got a Subset that draws from all"):
+    with pytest.raises(
+        ParameterError, match="must leave out the classes of the head. Got a Subset that draws from all"
+    ):
         HeadAndTailLoss(Subset(4, Uniform(4), [0, 1, 2, 3]), 2)
 
 
@@ -147,6 +149,8 @@ def test_check_warns_of_a_sampler_that_misses_the_largest_scores() -> None:
     table[7], table[3] = 60.0, 20.0
     loss = SampledSoftmaxLoss(Given(torch.full((1000,), 1e-3)), 5)
     torch.manual_seed(0)
-    with pytest.warns(SampledLossWarning, match=r"cross-entropy over all 1,000 classes is 40 \(8 rows\): its Given misse"):
+    with pytest.warns(
+        SampledLossWarning, match=r"cross-entropy over all 1,000 classes is 40 \(8 rows\): its Given misse"
+    ):
         found = loss.check(torch.ones(8, 1), table, torch.full((8,), 3))
     assert found.full == pytest.approx(40) and found.sampled < 10

@@ -224,8 +224,6 @@ def test_shared_draws_of_an_adaptive_sampler_are_corrected_by_the_mixture() -> N
     torch.testing.assert_close(got, torch.stack(expected), atol=1e-5, rtol=1e-5)
 
 
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("options", OPTIONS.values())

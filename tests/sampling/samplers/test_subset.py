@@ -30,9 +30,7 @@ def test_it_has_the_inner_samplers_distribution_on_its_classes() -> None:
     expected[:, SOME] = (queries @ table[SOME].T).log_softmax(dim=1)
     torch.testing.assert_close(sampler.log_prob(queries, torch.arange(10)), expected, atol=1e-5, rtol=1e-5)
     mean = expected.exp().mean(dim=0)
-    torch.testing.assert_close(
-        sampler.shared_log_prob(queries, torch.arange(10)).exp(), mean, atol=1e-5, rtol=1e-5
-    )
+    torch.testing.assert_close(sampler.shared_log_prob(queries, torch.arange(10)).exp(), mean, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -74,9 +72,7 @@ def test_a_tail_of_midx_learns_from_its_own_classes() -> None:
     sampler.refresh(table)
     assert sampler.learnable == "joint"
     queries = normal(16, 8, seed=3)
-    assert torch.equal(
-        sampler.learning_loss(queries, table), sampler.sampler.learning_loss(queries, table[:40])
-    )
+    assert torch.equal(sampler.learning_loss(queries, table), sampler.sampler.learning_loss(queries, table[:40]))
     assert set(sampler.sample(queries, 50).ids.flatten().tolist()) <= set(range(40))
 
 

@@ -244,7 +244,7 @@ class _Learning:
         """Labels move, all but in the first round; the networks are trained, and both are judged."""
         number, start, before = len(progress.rounds), time.monotonic(), progress.last
         name = f"round{number}"
-        buckets = self._repartition(name, before) if number else before.buckets
+        buckets = self._repartition(number, before) if number else before.buckets
         trained, loss = self._train(name, Partitions(buckets, before.states), self.settings.epochs_per_round)
         affinity, measures = self._measure(name, trained, self.judge)
         moved = tuple((before.buckets.assignment != buckets.assignment).mean(axis=1).tolist())
@@ -297,14 +297,16 @@ class _Learning:
         loss = np.average([float(state["loss"]) for state in states], weights=[len(group) for group in self.groups])
         return Partitions(partitions.buckets, states), float(loss)
 
-    def _repartition(self, name: str, partitions: Partitions) -> Buckets:
+    def _repartition(self, number: int, partitions: Partitions) -> Buckets:
         """Each label to the least loaded of the K buckets that it has most affinity to, in every repetition."""
+        name = f"round{number}"
         own = self.settings
         room = int(own.room * self.truths.shape[1] / own.n_buckets)
         inputs = {
             "states": partitions.states, "scale": self.scale, "assignment": partitions.buckets.assignment,
             "choices": min(own.choices, own.n_buckets), "room": room, "label_vectors": self.label_vectors,
             "X": self.X, "truths": self.truths, "rows": self.rows, "n_jobs": self.runner.n_jobs,
+            "seed": (own.seed, 6, number),
         }  # fmt: skip
         job = Job(f"{name}.partition", _moved_labels, inputs, packing=ARRAY, title="moving the labels")
         return Buckets.from_assignment(self.runner.one(job), own.n_buckets)
@@ -358,8 +360,14 @@ def _moved_labels(
     truths: sp.csr_matrix,
     rows: Rows | None,
     n_jobs: int,
+    seed: tuple[int, ...],
 ) -> Int32:
-    """The buckets that labels move to, (n_repetitions, n_labels)."""
+    """The buckets that labels move to, (n_repetitions, n_labels).
+
+    Labels are placed in another random order in every repetition and round. In the order of their ids, labels that are
+    alike and stand beside each other, as in sorted data, would be spread over their best buckets in turns, the same
+    ones together every time.
+    """
     from sylvan.models.irli.training import network_of
 
     network = network_of(states, scale)
@@ -372,7 +380,10 @@ def _moved_labels(
             best = best_buckets(one, X, truths, choices)
         else:
             best = one.top(label_vectors, choices)[0][:, 0]
-        return least_loaded(best, network.n_buckets, current=assignment[repetition], room=room)
+        order = np.random.default_rng([*seed, repetition]).permutation(len(best))
+        moved = np.empty(len(best), np.int32)
+        moved[order] = least_loaded(best[order], network.n_buckets, current=assignment[repetition][order], room=room)
+        return moved
 
     return np.stack(map_parallel(work, range(len(assignment)), n_jobs, description="Re-partitioning"))
 

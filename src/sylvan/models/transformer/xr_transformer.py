@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["XRTransformer"]
 
 
-
 class XRTransformerTraining(TransformerTraining):
     """The encoder learns the layers of the words' tree; then rankers learn trees of their own, over both features."""
 
