@@ -17,8 +17,8 @@ EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
 class Contender:
     """One way of training the same network.
 
-    ``n_samples`` None takes the table's own. The loss is Eq. (1) unless it is named; in rows called "both corrected" the
-    target's logit is corrected too. ``paper`` is the row of the paper's tables that it reruns, if any.
+    ``n_samples`` None takes the table's own. The loss is Eq. (1) unless it is named; in rows called "both corrected"
+    the target's logit is corrected too. ``paper`` is the row of the paper's tables that it reruns, if any.
     """
 
     title: str

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common.drawing import draw_figure, plain_log
 from benchmarks.sampling import tables
-from benchmarks.sampling.contenders import CONTENDERS
+from benchmarks.sampling.contenders import CONTENDERS, CORRECTED
 
 Record = dict[str, Any]
 # Okabe and Ito's colours, told apart by people who see few; the index samplers in the warm ones.
@@ -26,8 +26,8 @@ COLOURS = {
     "head-500-midx-rq": "#6A0DAD", "head-1000-midx-aware-rq": "#B57EDC",
 }  # fmt: skip
 STYLES = {
-    "midx-pq": "--", "midx-rq": "--", "unigram-500-shared": ":", "midx-rq-500-shared": ":", "softmax": "--", "full": "-",
-    "uniform-all": "-.", "unigram-all": "-.", "midx-rq-all": "-.", "midx-rq-weighted-all": "-.", "midx-aware-rq-all": "-.",
+    "midx-pq": "--", "midx-rq": "--", "unigram-500-shared": ":", "midx-rq-500-shared": ":", "softmax": "--",
+    "full": "-", **dict.fromkeys(CORRECTED, "-."),
 }  # fmt: skip
 
 

@@ -111,9 +111,7 @@ def test_half_precision_and_huge_scores_give_no_nan(dtype: torch.dtype) -> None:
 
 
 def test_a_head_of_nothing_is_refused() -> None:
-    with pytest.raises(
-        ParameterError, match="must leave out the classes of the head. Got a Subset that draws from all"
-    ):
+    with pytest.raises(ParameterError, match=r"of the head. Got a Subset that draws from all 4"):
         HeadAndTailLoss(Subset(4, Uniform(4), [0, 1, 2, 3]), 2)
 
 

@@ -57,7 +57,7 @@ def test_the_inner_sampler_sees_those_targets_that_it_draws() -> None:
 
 
 def test_copies_and_states_carry_it_over() -> None:
-    sampler, table = softmax()
+    sampler, _ = softmax()
     fresh = Subset(10, Softmax(4, 6), [0, 1, 2, 3])
     fresh.load_state_dict(sampler.state_dict())
     queries = normal(5, 6, seed=3)

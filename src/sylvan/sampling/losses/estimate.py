@@ -101,10 +101,11 @@ class CrossEntropyEstimate(SampledLoss):
         sampled = float(self._losses(few, class_embeddings, theirs, bias).mean())
         if full - sampled > 0.5 * math.log(len(class_embeddings)):
             warnings.warn(
-                f"This {type(self).__name__} is {sampled:.3g} where the cross-entropy over all {len(class_embeddings):,}"
-                f" classes is {full:.3g} ({len(few)} rows): its {type(self.sampler).__name__} misses the classes with "
-                "the largest scores, and training lowers the one without the other. Refresh the sampler more often, "
-                "draw more, lower the table's learning rate, or use HeadAndTailLoss.",
+                f"This {type(self).__name__} is {sampled:.3g} where the cross-entropy over all "
+                f"{len(class_embeddings):,} classes is {full:.3g} ({len(few)} rows): its "
+                f"{type(self.sampler).__name__} misses the classes with the largest scores, and training lowers the "
+                "one without the other. Refresh the sampler more often, draw more, lower the table's learning rate, or use "
+                "HeadAndTailLoss.",
                 SampledLossWarning,
                 stacklevel=3,
             )

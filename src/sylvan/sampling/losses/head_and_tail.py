@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sylvan.errors import ParameterError
-from sylvan.params import KW_ONLY, Instance, parameterized
+from sylvan.params import KW_ONLY, Instance, attribute, parameterized
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import positives
@@ -89,14 +89,15 @@ class HeadAndTailLoss(CrossEntropyEstimate):
 
     sampler: Annotated[Subset, Instance(words="a Subset, which draws from the tail")]
     _: KW_ONLY
+    head: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         head = (self.sampler.places < 0).nonzero().squeeze(1)
         if len(head) == 0:
             raise ParameterError(
-                f"The 'sampler' parameter of {type(self).__name__} must leave out the classes of the head. Got a Subset "
-                f"that draws from all {self.sampler.n_classes} classes."
+                f"The 'sampler' parameter of {type(self).__name__} must leave out the classes of the head. Got a "
+                f"Subset that draws from all {self.sampler.n_classes} classes."
             )
         self.register_buffer("head", head, persistent=False)
         self.coverage = torch.tensor(float("nan"))
@@ -107,13 +108,14 @@ class HeadAndTailLoss(CrossEntropyEstimate):
         p, h, m = wanted.ids.shape[1], len(self.head), self.n_samples
         if self.shared:
             scores = class_logits(queries, table, torch.cat([self.head, draw.ids]), bias, own=wanted.ids)
-            ours, of_head, drawn = scores.split([p, h, m], dim=1)
+            ours, of_head, drawn = torch.split(scores, [p, h, m], dim=1)
         else:
             scores = class_logits(queries, table, self.head, bias, own=torch.cat([wanted.ids, draw.ids], dim=1))
-            ours, drawn, of_head = scores.split([p, m, h], dim=1)
+            ours, drawn, of_head = torch.split(scores, [p, m, h], dim=1)
         in_head = self.sampler.places[wanted.ids] < 0
         self.coverage = in_head[wanted.present].float().mean()
         total = torch.logsumexp(of_head, dim=1, keepdim=True)
         as_drawn = ours - self._positive_log_q(queries, wanted)
         sums = log_sums(total, drawn - draw.log_q, as_drawn, together=True)
-        return ((torch.where(in_head, *sums) - ours) * wanted.mass(ours.dtype)).sum(dim=1)
+        losses = torch.where(in_head, *sums) - ours  # (batch, p)
+        return (losses * wanted.mass(ours.dtype)).sum(dim=1)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from sylvan.errors import ParameterError
 from sylvan.params import KW_ONLY, Choice, parameterized
-from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
+from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives, positives
 from sylvan.sampling.losses.sampled_loss import accidental_hits
 from sylvan.sampling.samplers.base import Draw
@@ -78,8 +78,9 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
 
     Notes
     -----
-    On ``correction="others"``: the full softmax's gradient is :math:`-(1 - p_y)\bigl[\nabla o_y - \sum_{j \ne y} \tfrac{p_j}{1 - p_y} \nabla
-    o_j\bigr]`: a weight, the probability of being wrong, and a contrast with the softmax *among the others*. Estimating
+    On ``correction="others"``: the full softmax's gradient is :math:`-(1 - p_y)\bigl[\nabla o_y - \sum_{j \ne y}
+    \tfrac{p_j}{1 - p_y} \nabla o_j\bigr]`: a weight, the probability of being wrong, and a contrast with the softmax
+    *among the others*. Estimating
     each from draws that aren't the positive gives a loss with a constant (ungraded) weight,
     :math:`(1 - \hat p_y)\bigl[\ln \sum_{s_k \ne y} e^{o'_k} - o_y\bigr]`, in which the positive has no part in the sum:
     the correction of Khrylchenko et al. Written out, its gradient equals that of :math:`\ell'` above over the positive
@@ -88,8 +89,8 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     against Eq. (1) with hits kept, no hit makes the positive look more probable than it is, which matters where a
     positive is drawn often (popular classes with a frequency sampler, negatives from the batch, good adaptive
     samplers); with hits removed, the number of hits, which is chance, no longer scales the sum: drawn from the exact
-    softmax, the loss equals the full one whatever was drawn. Like ``"all"`` it asks the sampler for the probability of every
-    positive, which costs about as much as one more draw for each.
+    softmax, the loss equals the full one whatever was drawn. Like ``"all"`` it asks the sampler for the probability of
+    every positive, which costs about as much as one more draw for each.
 
     Scores, corrections and the sum are float32 (float64 for float64 inputs) under autocast too. The gradient of a
     class table that is a leaf is sparse; see :func:`~sylvan.sampling.losses.logits.class_logits` and

@@ -77,7 +77,7 @@ class Subset(Sampler):
             raise DataError(
                 f"The classes of Subset must lie in [0, {self.n_classes}). Got {low if low < 0 else high} instead."
             )
-        if len(ids.unique()) < len(ids):
+        if len(torch.unique(ids)) < len(ids):
             raise DataError("The classes of Subset must be distinct; at least one is there twice.")
 
     @property
