@@ -11,7 +11,7 @@ from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 
 __all__ = [
-    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "pairing_bytes", "positives_job",
+    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "of_root", "pairing_bytes", "positives_job",
     "rows_bytes", "rows_job",
 ]  # fmt: skip
 
@@ -51,6 +51,13 @@ def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum) -
     for offsets in reversed(tree.child_offsets[1:]):
         results.append(_parents_of(results[-1], offsets, join))
     return results[::-1]
+
+
+def of_root(positives: Csr) -> Csr:
+    """Which rows are positives of the root, by the top layer's: those with a label, as M of Algorithm 2 has it."""
+    indptr = np.concatenate(([0], np.cumsum(np.diff(positives.indptr) > 0))).astype(np.int64)
+    n_found = int(indptr[-1])
+    return Csr(indptr, np.zeros(n_found, np.int32), np.ones(n_found, np.float32), (positives.shape[0], 1))
 
 
 def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
@@ -106,10 +113,10 @@ def near_best(
 
 
 def rows_job(
-    t: int, negatives: str, n_clusters: int, n_rows: int, parents: Csr | None, beam: npt.NDArray[np.int32] | None
+    t: int, negatives: str, n_clusters: int, n_rows: int, parents: Csr, beam: npt.NDArray[np.int32] | None
 ) -> Job[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
     """:func:`cluster_rows` of layer t as a job."""
-    n_pairs = (0 if parents is None else len(parents.indices)) + (0 if beam is None else beam.size)
+    n_pairs = len(parents.indices) + (0 if beam is None else beam.size)
     inputs = {
         "negatives": negatives, "parents": parents, "beam": beam, "n_clusters": n_clusters, "n_rows": n_rows,
     }  # fmt: skip
@@ -118,7 +125,7 @@ def rows_job(
 
 
 def cluster_rows(
-    negatives: str, parents: Csr | None, beam: npt.NDArray[np.int32] | None, n_clusters: int, n_rows: int
+    negatives: str, parents: Csr, beam: npt.NDArray[np.int32] | None, n_clusters: int, n_rows: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """The training rows of each cluster: offsets of shape (n_clusters + 1,) and rising row ids.
 
@@ -127,12 +134,11 @@ def cluster_rows(
     negatives : {"tfn", "man", "tfn+man"}
         Rows with a positive below the cluster (teacher forcing), rows whose beam holds the cluster (matcher-aware),
         or either.
-    parents : Csr, shape (n, n_clusters), or None for the top layer, whose one cluster takes every row
+    parents : Csr, shape (n, n_clusters)
+        The clusters that each row is a positive of; of the top layer :func:`of_root`.
     beam : ndarray of int32, shape (n, width), or None
         The clusters that each row's beam holds, -1 for none.
     """
-    if parents is None:
-        return np.array([0, n_rows], np.int64), np.arange(n_rows, dtype=np.int32)
     own = np.diff(parents.indptr)
     if beam is None or negatives == "tfn":
         indptr, clusters = parents.indptr, parents.indices

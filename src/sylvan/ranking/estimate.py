@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sylvan.canonical import Csr
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_bytes
-from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, rows_bytes
+from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, of_root, rows_bytes
 from sylvan.ranking.linear import LANES, solver_bytes
 from sylvan.ranking.solved import solved_bytes
 from sylvan.ranking.training import TreeTraining, solved_together, train_rankers, training_stages
@@ -196,7 +196,9 @@ def estimate_ranker(
     layers = []
     for t, weights in enumerate(ranker.layers):
         n_clusters = len(tree.child_offsets[t]) - 1
-        offsets, rows = cluster_rows("tfn", positives[t - 1] if t else None, None, n_clusters, size.n_rows)
+        offsets, rows = cluster_rows(
+            "tfn", positives[t - 1] if t else of_root(positives[0]), None, n_clusters, size.n_rows
+        )
         largest, n_own = int(np.diff(offsets).max()), float(len(rows))
         n_rows, n_weights = weights.block_starts.reshape(n_clusters, -1, 2)[:, -1].sum(axis=0, dtype=np.int64)
         layers.append(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import RowChanges, beam_job, root_beam
-from sylvan.matching.negatives import near_best, positives_job, rows_job
+from sylvan.matching.negatives import near_best, of_root, positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.solved import SolvedBlock, Triples
@@ -85,14 +85,16 @@ def train_rankers(
         problems = {}
         for t in stage:
             nodes, scheme, children = None, training.negatives[t], tree.child_offsets[t]
-            if t and scheme != "tfn":  # the matcher's own choice: follow the beam down to here
+            if not t and scheme != "tfn":
+                nodes = beam[0]  # the root, in every row's
+            elif scheme != "tfn":  # the matcher's own choice: follow the beam down to here
                 for above in range(reached, t):
                     weights, combine = layers[above], training.combines[above]
                     job = beam_job(above, features, weights, beam, training.beam, combine, runner.n_jobs)
                     beam = runner.one(job)
                 reached = t
                 nodes = near_best(beam, training.man_threshold, training.combines[t - 1])
-            parents = positives[t - 1] if t else None
+            parents = positives[t - 1] if t else of_root(positives[0])
             row_offsets, rows = runner.one(rows_job(t, scheme, len(children) - 1, n_rows, parents, nodes))
             problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted)
             if t == tree.depth - 1:
@@ -139,7 +141,7 @@ def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -
 def training_stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights] | None = None) -> list[list[int]]:
     """Layers that can be solved together, as none of them learns from a search through another.
 
-    With teacher-forced negatives in all layers but the first, whose one cluster takes every row, that is all of them.
+    With teacher-forced negatives in all layers but the first, whose one cluster every row finds, that is all of them.
     """
     known = known or {}
     stages: list[list[int]] = []
