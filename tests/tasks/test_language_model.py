@@ -271,4 +271,4 @@ def test_results_and_pictures(corpus: Corpus, tmp_path: Path) -> None:
     assert names == {"results.json", "convergence.png", "convergence.svg", "checkpoint", "best"}
     assert results["settings"]["task"] == "language-model" and results["settings"]["data"]["words"] == 31
     assert results["versions"]["torch"] == torch.__version__ and len(results["epochs"]) == 2
-    assert "language-model: lstm, sampled-softmax, 5 from unigram" in (tmp_path / "run" / "convergence.svg").read_text()
+    assert "language-model: lstm, head-and-tail, 5 from unigram" in (tmp_path / "run" / "convergence.svg").read_text()

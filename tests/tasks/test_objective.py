@@ -12,8 +12,10 @@ import torch
 from sylvan.data import build_sequences
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
+from sylvan.sampling import Uniform
+from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
-from sylvan.tasks.objective import ClassObjective
+from sylvan.tasks.objective import ClassObjective, usual_loss
 
 
 def objective(**given: Any) -> ClassObjective:
@@ -74,3 +76,31 @@ def test_few_classes_want_fewer_negatives() -> None:
     assert ExtremeClassification(eye, classes, dim=8, n_samples=9).settings()["n_samples"] == 9
     with pytest.raises(ParameterError, match="above the class count"):
         ExtremeClassification(eye, classes, dim=8, n_samples=13)
+
+
+def test_the_usual_loss_has_a_head_where_a_tail_can_be_drawn() -> None:
+    assert usual_loss("unigram", 30) == "head-and-tail"
+    assert usual_loss("in-batch", 30) == usual_loss("unigram", 3) == usual_loss(Uniform(30), 30) == "sampled-softmax"
+
+
+def test_a_head_is_the_most_frequent_classes() -> None:
+    counts = np.arange(30)
+    made = ClassObjective(30, 6, sampler="unigram", loss="head-and-tail", n_samples=5, counts=counts)
+    loss: Any = made.loss
+    assert loss.head.tolist() == list(range(15, 30)) and made.sampler is loss.sampler
+    more = {"loss_parameters": {"n_head": 4, "shared": True}}
+    wide: Any = ClassObjective(30, 6, sampler="unigram", loss="head-and-tail", n_samples=29, counts=counts, **more).loss
+    assert wide.head.tolist() == [26, 27, 28, 29] and wide.shared and wide.n_samples == 29
+    with pytest.raises(ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 30\)"):
+        ClassObjective(
+            30, 6, sampler="unigram", loss="head-and-tail", n_samples=5, counts=counts, loss_parameters={"n_head": 30}
+        )
+
+
+def test_the_true_loss_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, looked = objective(), []
+    monkeypatch.setattr(CrossEntropyEstimate, "check", lambda self, *given: looked.append(step))
+    table, targets = torch.nn.Parameter(torch.randn(30, 6)), torch.randint(30, (4,))
+    for step in range(300):
+        made(torch.randn(4, 6), table, targets, step)
+    assert looked == [64, 128, 256]

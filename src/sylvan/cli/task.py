@@ -145,8 +145,9 @@ _model_options = together(
                  help="A parameter of the task (below); repeat it for several."),
     click.option("--samples", type=int, metavar="N", help="Negatives: the same as --set n_samples=N. [default: "
                  "the task's number, or half of the classes where that is less]"),
-    click.option("--loss", metavar="NAME", default="sampled-softmax", show_default=True, shell_complete=_complete,
-                 help="What is minimised (below); full needs no sampler."),
+    click.option("--loss", metavar="NAME", default="auto", show_default=True, shell_complete=_complete,
+                 help="What is minimised (below); full needs no sampler. auto is head-and-tail, but sampled-softmax "
+                 "for in-batch negatives."),
     click.option("--sampler", metavar="NAME", default="midx-aware-rq", show_default=True, shell_complete=_complete,
                  help="Where negatives come from (below)."),
 )  # fmt: skip

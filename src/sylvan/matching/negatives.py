@@ -11,8 +11,8 @@ from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 
 __all__ = [
-    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "of_root", "pairing_bytes", "positives_job",
-    "rows_bytes", "rows_job",
+    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "of_root", "pairing_bytes",
+    "positives_job", "rows_bytes", "rows_job",
 ]  # fmt: skip
 
 NEGATIVES = ("tfn", "man", "tfn+man")

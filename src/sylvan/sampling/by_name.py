@@ -19,7 +19,7 @@ from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.samplers.subset import Subset
 
-__all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sampler", "make_tail_sampler", "usual_head"]
+__all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sampler", "make_tail_sampler"]
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,6 @@ _HEADS = {
         "heads.beam_tree_head", "BeamTreeHead", "candidates versus noises in a tree, with its own weights"
     )
 }
-# Classes of a head that is scored for a whole batch in one product cost as much as one row gathered for each query.
-HEAD_A_DRAW = 50
 _TREES = ("frequency", "kmeans", "random")
 SAMPLERS: Mapping[str, str] = {name: known.line for name, known in _SAMPLERS.items()}
 LOSSES: Mapping[str, str] = {name: known.line for name, known in _LOSSES.items()}
@@ -141,18 +139,6 @@ def make_sampler(
         arguments["class_weights"] = class_counts(counts, n_classes, owner=kind.__name__).sqrt()
     sampler: Sampler = _made(kind, name, known, arguments, parameters)
     return sampler
-
-
-def usual_head(n_classes: int, n_samples: int, *, shared: bool = False) -> int:
-    """How many classes a head has whose product costs about what the draws from the tail cost, half of all at most.
-
-    Examples
-    --------
-    >>> from sylvan.sampling.by_name import usual_head
-    >>> usual_head(10_000, 20), usual_head(10_000, 20, shared=True), usual_head(600, 20)
-    (1000, 20, 300)
-    """
-    return max(1, min(n_classes // 2, (1 if shared else HEAD_A_DRAW) * n_samples))
 
 
 def make_tail_sampler(

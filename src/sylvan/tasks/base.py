@@ -15,7 +15,7 @@ from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
 from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
 from sylvan.sampling import BeamTreeHead, ClassLoss, RowwiseAdagrad, Sampler, check_optimizer
-from sylvan.tasks.objective import ClassObjective, negatives
+from sylvan.tasks.objective import AUTO, ClassObjective, negatives, usual_loss
 
 __all__ = ["TABLE_OPTIMIZERS", "Task", "context_centers", "objective_optimizers", "table_optimizer"]
 
@@ -119,7 +119,7 @@ class Task(Parameterized, Job):
 
     _: KW_ONLY
     sampler: str | Sampler = "midx-aware-rq"
-    loss: str | ClassLoss | BeamTreeHead = "sampled-softmax"
+    loss: str | ClassLoss | BeamTreeHead = AUTO
     n_samples: Annotated[int | None, Range(1)] = None
     shared: bool = False
     codewords: Annotated[int, Range(1)] = 64
@@ -148,10 +148,11 @@ class Task(Parameterized, Job):
     def make_objective(
         self, n_classes: int, dim: int, counts: np.ndarray[Any, Any], centers: Callable[[], Any]
     ) -> ClassObjective:
-        """What the queries are trained towards, with as many negatives as ``n_samples_`` is then."""
+        """What the queries are trained towards, with as many negatives as ``n_samples_``, by the loss ``loss_``."""
         self.n_samples_ = negatives(self.n_samples, self.usual_negatives, n_classes)
+        self.loss_ = usual_loss(self.sampler, n_classes) if self.loss == AUTO else self.loss
         return ClassObjective(
-            n_classes, dim, sampler=self.sampler, loss=self.loss, n_samples=self.n_samples_, counts=counts,
+            n_classes, dim, sampler=self.sampler, loss=self.loss_, n_samples=self.n_samples_, counts=counts,
             sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters, shared=self.shared,
             codewords=self.codewords, refresh=self.refresh, centers=centers,
         )  # fmt: skip
@@ -180,4 +181,4 @@ class Task(Parameterized, Job):
         """The parameters that decide what is trained, as plain values."""
         results = {name: value for name, value in self.get_params(deep=False).items() if name not in self.data_names}
         plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in results.items()}
-        return {**plain, "n_samples": self.n_samples_}
+        return {**plain, "n_samples": self.n_samples_, "loss": self.loss_}

@@ -23,14 +23,29 @@ from sylvan.sampling import (
     make_sampler,
     make_tail_sampler,
 )
-from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS, usual_head
+from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.tasks.full_ranking import top_classes
 from sylvan.topk import TopK
 
-__all__ = ["FULL", "ClassObjective", "negatives"]
+__all__ = ["AUTO", "FULL", "ClassObjective", "negatives", "usual_loss"]
 
 FULL = "full"
+AUTO = "auto"
+# Classes that are scored exactly unless their number is given: most of a softmax's sum stands in so many, and they cost
+# less than a hundred rows that are gathered for each query.
+MOST_HEAD = 1000
+_FEWEST = 4  # classes for a head and a tail
+
+
+def usual_loss(sampler: Any, n_classes: int) -> str:
+    """The loss where none is chosen: a head and a tail where a sampler of the tail can be made.
+
+    That is where the sampler is given by name; and a batch's own targets needn't hold any of the tail.
+    """
+    if isinstance(sampler, str) and sampler != "in-batch" and n_classes >= _FEWEST:
+        return "head-and-tail"
+    return "sampled-softmax"
 
 
 def negatives(asked: int | None, usual: int, n_classes: int) -> int:
@@ -109,9 +124,8 @@ class ClassObjective(nn.Module):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
             if loss == "head-and-tail":
-                n_head = (loss_parameters or {}).get("n_head", usual_head(n_classes, n_samples, shared=shared))
+                n_head = (loss_parameters or {}).get("n_head", min(MOST_HEAD, max(1, n_classes // 2)))
                 sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
-                n_samples = min(n_samples, sampler.sampler.n_classes)
             else:
                 sampler = make_sampler(sampler, n_classes, dim, **parameters)
         parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **(loss_parameters or {})}

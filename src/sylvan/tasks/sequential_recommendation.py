@@ -56,7 +56,9 @@ class SequentialRecommendation(Task):
     sampler : str or Sampler
         Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
     loss : str, ClassLoss or BeamTreeHead
-        By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object.
+        By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object. "auto"
+        is "head-and-tail" with the 1,000 most frequent classes (or half of them) for a head, where the sampler is given
+        by name and isn't "in-batch", and "sampled-softmax" otherwise.
     n_samples : int, optional
         Negatives at each place of a sequence, or for a whole batch where ``shared``. By default 90, or half of the
         items where that is less.

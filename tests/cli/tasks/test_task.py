@@ -96,7 +96,10 @@ def test_several_seeds(call: Any, texts: Path, tmp_path: Path) -> None:
 
 
 def test_parameters_of_sampler_and_loss(call: Any, texts: Path, tmp_path: Path) -> None:
-    words = ("--sampler", "unigram", "--set-sampler", "power=0.5", "--set-loss", "correction=drawn", "--epochs", "1")
+    words = (
+        "--sampler", "unigram", "--set-sampler", "power=0.5", "--loss", "sampled-softmax", "--set-loss",
+        "correction=drawn", "--epochs", "1",
+    )  # fmt: skip
     outcome = call("task", "language-model", str(texts), *SMALL, *words, "--out", str(tmp_path / "run"))
     assert outcome.code == 0, outcome.err
     settings = results(tmp_path / "run")["settings"]

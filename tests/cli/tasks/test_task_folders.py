@@ -84,6 +84,7 @@ def test_a_small_set_needs_no_option(call: Any, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     settings = json.loads((tmp_path / "out" / "results.json").read_text())["settings"]
     assert settings["n_samples"] == 3 and settings["sampler"] == "midx-aware-rq"
+    assert settings["loss"] == "head-and-tail"
 
 
 def test_the_warning_of_adam_is_a_sentence(call: Any, tmp_path: Path) -> None:

@@ -104,8 +104,8 @@ class CrossEntropyEstimate(SampledLoss):
                 f"This {type(self).__name__} is {sampled:.3g} where the cross-entropy over all "
                 f"{len(class_embeddings):,} classes is {full:.3g} ({len(few)} rows): its "
                 f"{type(self.sampler).__name__} misses the classes with the largest scores, and training lowers the "
-                "one without the other. Refresh the sampler more often, draw more, lower the table's learning rate, or use "
-                "HeadAndTailLoss.",
+                "one without the other. Refresh the sampler more often, draw more, lower the table's learning rate, or "
+                "use HeadAndTailLoss.",
                 SampledLossWarning,
                 stacklevel=3,
             )
