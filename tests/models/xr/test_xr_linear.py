@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sylvan
 from sylvan import LabelTree, XRLinear, indexing, metrics
@@ -142,3 +143,20 @@ def test_presets() -> None:
     assert XRLinear.preset("accurate", n_trees=5, seed=1).get_params() == XRLinear(n_trees=5, seed=1).get_params()
     with pytest.raises(ParameterError, match=r"'name' parameter of XRLinear\.preset must be one of 'fast', 'balanced'"):
         XRLinear.preset("best")
+
+
+def test_teacher_forcing_learns_nothing_from_rows_without_labels() -> None:
+    """M of Algorithm 2 has no entry for them, not even at the root; a search leads them to the root and on."""
+    rng = np.random.default_rng(0)
+    X = sp.random(60, 20, 0.3, "csr", np.float32, random_state=rng)
+    Y = sp.csr_matrix((np.ones(40, np.float32), (np.arange(40), rng.integers(12, size=40))), shape=(60, 12))
+    tree = LabelTree.random(12, max_leaf=3, branching=2, seed=0)
+    plain = {"calibration": None, "scaling": "none", "negative_cost": 1.0, "tree": tree}
+
+    def weights(negatives: str, rows: int) -> list[np.ndarray]:
+        model = XRLinear(negatives=negatives, **plain).fit(X[:rows], Y[:rows])
+        return [model.rank(X, 12).scores, model.rank(X, 12).labels]
+
+    for mine, without in zip(weights("tfn", 60), weights("tfn", 40), strict=True):
+        np.testing.assert_array_equal(mine, without)
+    assert not np.array_equal(weights("man", 60)[0], weights("man", 40)[0])
