@@ -26,7 +26,9 @@ with exit_on_interrupt(lambda: "Interrupted here.", 130):
 
 
 def test_a_busy_main_thread_is_ended_within_a_second() -> None:
-    process = subprocess.Popen([sys.executable, "-c", _BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(0.1)

@@ -54,7 +54,9 @@ def run(python: str, step: str, row: Row, options: argparse.Namespace) -> Row:
 def measurer(options: argparse.Namespace) -> resuming.Measured:
     """What measures a row of the part."""
     asked: Row = {"contender": "VW-oaa"}
-    peer = process.first_with((*options.python, sys.executable), lambda python: run(python, "version", asked, options))
+    peer = process.first_with(
+        (*options.python, sys.executable), lambda python: run(python, "version", asked, options)
+    )
 
     def measured(row: Row) -> Row:
         python = peer if row["contender"] in contenders.PEERS else sys.executable

@@ -36,7 +36,9 @@ def environment(threads: int = 1, **more: str) -> dict[str, str]:
     return os.environ | dict.fromkeys(_THREADS, str(threads)) | {"PYTHONPATH": path} | more
 
 
-def run(python: str, module: str, job: Job, *, timeout: float | None = None, threads: int = 1, **more: str) -> Figures:
+def run(
+    python: str, module: str, job: Job, *, timeout: float | None = None, threads: int = 1, **more: str
+) -> Figures:
     """A worker's figures, or ``{"error": ...}`` with the last line that it wrote.
 
     The job is given a file to write to, as "out", and a folder of its own, as "scratch"; ``more`` is for its

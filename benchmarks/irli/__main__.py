@@ -69,7 +69,9 @@ def figures_of(row: Row, faiss: str | None, options: argparse.Namespace) -> Row:
 def measurer(options: argparse.Namespace) -> resuming.Measured:
     """What measures a row of the part."""
     asked = {"contender": "ivf"}
-    faiss = process.first_with((sys.executable, *options.python), lambda python: run(python, "version", asked, options))
+    faiss = process.first_with(
+        (sys.executable, *options.python), lambda python: run(python, "version", asked, options)
+    )
     return lambda row: {"queries": options.queries, "threads": options.threads, **figures_of(row, faiss, options)}
 
 

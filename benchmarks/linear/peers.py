@@ -51,7 +51,9 @@ def arguments() -> argparse.Namespace:
 def run(interpreter: str, job: Record, timeout: float = 7200.0) -> Record:
     """The figures of ``worker.py``, or ``{"error": ...}`` with the last line that it wrote."""
     # Thread counts are set per call; those of the environment keep a library's hidden pools from adding to them.
-    return run_worker(interpreter, "benchmarks.linear.worker", job, timeout=timeout, threads=job.get("threads", 1))
+    return run_worker(
+        interpreter, "benchmarks.linear.worker", job, timeout=timeout, threads=job.get("threads", 1)
+    )
 
 
 def find(name: str, pythons: list[str]) -> Record | None:

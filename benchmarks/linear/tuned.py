@@ -49,7 +49,9 @@ def sylvan(job: Record) -> Record:
     more: Record = {}
     with measure.Clock() as clock:
         if job["contender"] == "default":
-            model: Any = TextModel().set_params(vectorizer__n_jobs=threads, model__n_jobs=threads, model__seed=seed)
+            model: Any = TextModel().set_params(
+                vectorizer__n_jobs=threads, model__n_jobs=threads, model__seed=seed
+            )
             model.fit(texts, labels)
         else:
             result = tune(

@@ -58,7 +58,7 @@ def rows(threads: list[int], single: int) -> list[Row]:
 
 
 def threads_word(count: int) -> str:
-    """ "1 thread", "2 threads"."""
+    """"1 thread", "2 threads"."""
     return f"{count} thread" + ("s" if count > 1 else "")
 
 

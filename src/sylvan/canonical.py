@@ -196,7 +196,9 @@ def matrix(X: Any, name: str, what: str) -> Csr:
             f"{shape_text(array.shape)} instead.{hint}"
         )
     if array.shape[1] > MAX_COLUMNS:
-        raise DataError(f"{name} has shape {shape_text(array.shape)}; no more than {MAX_COLUMNS} columns are possible.")
+        raise DataError(
+            f"{name} has shape {shape_text(array.shape)}; no more than {MAX_COLUMNS} columns are possible."
+        )
     return _dense(array, name)
 
 
@@ -237,7 +239,9 @@ def _text_error(name: str) -> DataError:
 def needs_double(dtype: np.dtype[Any], name: str) -> bool:
     """Whether values of ``dtype`` must be made float64 first; refuses what isn't real."""
     if dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name} must hold real numbers, but is of dtype {dtype}.")
+        raise DataError(
+            f"Complex data not supported: {name} must hold real numbers, but is of dtype {dtype}."
+        )
     if dtype.kind not in "biuf":
         raise DataError(f"{name} must hold numbers, but is of dtype {dtype}.")
     return bool(dtype.kind == "f" and dtype.itemsize > 8) or not dtype.isnative
@@ -246,10 +250,14 @@ def needs_double(dtype: np.dtype[Any], name: str) -> bool:
 def _sparse(X: Any, name: str) -> Csr:
     """A scipy matrix of any format in canonical form."""
     if len(X.shape) != 2:
-        raise DataError(f"{name} must have two dimensions. Expected 2D array, got shape {shape_text(X.shape)} instead.")
+        raise DataError(
+            f"{name} must have two dimensions. Expected 2D array, got shape {shape_text(X.shape)} instead."
+        )
     n_rows, n_columns = int(X.shape[0]), int(X.shape[1])
     if n_columns > MAX_COLUMNS:
-        raise DataError(f"{name} has shape {shape_text(X.shape)}; no more than {MAX_COLUMNS} columns are possible.")
+        raise DataError(
+            f"{name} has shape {shape_text(X.shape)}; no more than {MAX_COLUMNS} columns are possible."
+        )
     if X.format == "csr":
         return compressed(X.indptr, X.indices, X.data, n_rows, n_columns, name, "row")
     # scipy converts without looking: an index out of range would write where it likes, so look first.
@@ -279,7 +287,9 @@ def _check_coordinates(coo: Any, name: str) -> None:
             raise DataError(f"{name} of shape {shape_text(coo.shape)} holds a {axis} index out of range.")
 
 
-def compressed(indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int, name: str, axis: str) -> Csr:
+def compressed(
+    indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int, name: str, axis: str
+) -> Csr:
     """Compressed arrays in canonical form; copied unless they are in it already."""
     indptr, indices, data = np.asarray(indptr), np.asarray(indices), np.asarray(data)
     shown = (n_rows, n_columns) if axis == "row" else (n_columns, n_rows)
@@ -305,7 +315,9 @@ def compressed(indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int
         np.empty(stop, _INT32),
         np.empty(stop, _FLOAT32),
     )
-    fault, row = kernels.canonical_rows(offsets, columns, values, n_columns, out_indptr, out_indices, out_data)
+    fault, row = kernels.canonical_rows(
+        offsets, columns, values, n_columns, out_indptr, out_indices, out_data
+    )
     if fault == _OFFSETS:
         raise broken
     if fault == _RANGE:

@@ -64,7 +64,9 @@ class Outcome:
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+def call(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Outcome]:
     """Run a command in this process: ``call("predict", model, "-", stdin=b"...")``."""
 
     def run(*words: str, stdin: bytes = b"") -> Outcome:

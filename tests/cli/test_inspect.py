@@ -159,7 +159,7 @@ def test_hostile_names_in_drawings_and_cards(call: Any, tmp_path: Path) -> None:
     dot = Path(paths["dot"]).read_text("utf-8")
     labels = re.findall(r'label=("(?:[^"\\]|\\.)*")\];$', dot, re.MULTILINE)
     assert len(labels) == dot.count("[label=") and dot.count("\n") == len(dot.splitlines())
-    assert any(r"a\"b\\n];" in label for label in labels)
+    assert any(r'a\"b\\n];' in label for label in labels)
     readme = (folder / "README.md").read_text("utf-8")
     assert "\x1b" not in readme and "two lines" in readme
     outside = re.sub(r"~~~~text\n.*?\n~~~~\n", "", readme, flags=re.DOTALL)

@@ -16,6 +16,7 @@ from sylvan import XRTransformer, data
 pytest.importorskip("torch")
 
 
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts of one label each, a matrix, and a small encoder."""
@@ -172,7 +173,6 @@ def test_notes_and_missing_packages_are_sentences(
     call: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sylvan.models.transformer import presets as transformer_presets
-
     train = str(tmp_path / "long.jsonl")
     data.write_jsonl(train, ["bread " * 300, "whales and ships", ""] * 3, [["Baking"], ["Whaling"], ["Whaling"]] * 3)
     words = ("train", "xr-transformer", train, "--model", str(tmp_path / "m"), "--set", "preset=tiny")

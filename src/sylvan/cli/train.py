@@ -165,12 +165,9 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
                   help="A parameter of the model (below); repeat it for several.")  # fmt: skip
-    @click.option(
-        "--preset",
-        metavar="NAME",
-        help="Parameters that go together: fast, balanced or accurate (xr-linear), base, tiny or paper "
-        "(encoders). --set and --config go before them.",
-    )
+    @click.option("--preset", metavar="NAME",
+                  help="Parameters that go together: fast, balanced or accurate (xr-linear), base, tiny or paper "
+                       "(encoders). --set and --config go before them.")
     @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
     @click.option("--device", metavar="NAME", help="The same as --set device=NAME: auto, cpu or cuda, for encoders.")
     @click.option("--label-features", metavar="Z.npz",

@@ -26,18 +26,10 @@ _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 @click.command("ensemble", short_help="Several models that rank together, each with its own vectoriser.")
 @click.argument("train", metavar="TRAIN")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the ensemble.")
-@click.option(
-    "--preset",
-    type=click.Choice(tuple(PRESETS)),
-    help="Members over texts that have proved good together; --set and --config change or add members.",
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter of the ensemble, such as weights=0.7,0.3, or of a member (above); repeat it.",
-)
+@click.option("--preset", type=click.Choice(tuple(PRESETS)),
+              help="Members over texts that have proved good together; --set and --config change or add members.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A parameter of the ensemble, such as weights=0.7,0.3, or of a member (above); repeat it.")
 @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
 @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")
 @input_options

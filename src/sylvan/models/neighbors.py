@@ -160,7 +160,9 @@ class NeighborRanker(Estimator):
         nearest = neighbors[others].reshape(shape), similarities[others].reshape(shape)
         return self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
 
-    def rank(self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None) -> TopK:
+    def rank(
+        self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None
+    ) -> TopK:
         """The ``k`` labels with the most votes of each row's neighbours.
 
         Parameters
@@ -264,7 +266,9 @@ class NeighborRanker(Estimator):
             f"place {having[0] + 1}.",
         )
 
-    def _nearest(self, X: Any, n: int, *, description: str, only: npt.NDArray[np.bool_] | None = None) -> Nearest:
+    def _nearest(
+        self, X: Any, n: int, *, description: str, only: npt.NDArray[np.bool_] | None = None
+    ) -> Nearest:
         features = self._features(X)
         return self.index_.nearest(features, n, only=only, n_jobs=resolve_jobs(self.n_jobs), description=description)
 

@@ -303,7 +303,9 @@ def _solve_cluster(
 _TRIPLE = (("feature", np.int32), ("child", np.int32), ("weight", np.float32))
 
 
-def _as_rows(triples: list[Triples], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]) -> ClusterRows:
+def _as_rows(
+    triples: list[Triples], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]
+) -> ClusterRows:
     """The groups' (feature, child, weight) triples as one list of rows in the order of features."""
     feature, child, weight = (np.concatenate(part) for part in zip(*triples, strict=True))
     triples.clear()  # of a large cluster this is as much again

@@ -74,7 +74,9 @@ def split_rows(
     return train.astype(np.int32), holdout.astype(np.int32)
 
 
-def _whole_groups(groups: Any, n: int, order: npt.NDArray[np.intp], size: int, skip: bool) -> npt.NDArray[np.intp]:
+def _whole_groups(
+    groups: Any, n: int, order: npt.NDArray[np.intp], size: int, skip: bool
+) -> npt.NDArray[np.intp]:
     """The rows of the groups that come first in ``order``, about ``size`` of them."""
     given = np.asarray(groups)
     if given.ndim != 1 or len(given) != n:

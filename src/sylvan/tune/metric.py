@@ -112,7 +112,9 @@ class Metric:
         """The way of ranking that is made for this metric."""
         return _TAILS.get(self.kind)
 
-    def scores(self, truth: Csr, top: TopK, counts: npt.NDArray[np.int64], n_rows: int) -> RowScores | LabelScores:
+    def scores(
+        self, truth: Csr, top: TopK, counts: npt.NDArray[np.int64], n_rows: int
+    ) -> RowScores | LabelScores:
         """The score of each row of a ranking.
 
         Parameters
@@ -161,11 +163,7 @@ def _label_scores(truth: Csr, top: TopK, k: int) -> LabelScores:
 
 
 def bootstrap(
-    best: RowScores | LabelScores,
-    usual: RowScores | LabelScores,
-    n_rows: int,
-    seed: int = 0,
-    times: int = 1000,
+    best: RowScores | LabelScores, usual: RowScores | LabelScores, n_rows: int, seed: int = 0, times: int = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
     """The interval of how much better ``best`` is than ``usual``, over other holdouts of the same kind.

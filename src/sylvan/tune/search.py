@@ -163,7 +163,9 @@ class Search:
             n_bytes=n_bytes, latency=measured.latency * usual[-1].latency / usual[rung].latency,
         )  # fmt: skip
 
-    def _excuse(self, setting: Setting, record: Trial, before: list[Measured], rung: int, first: bool) -> str:
+    def _excuse(
+        self, setting: Setting, record: Trial, before: list[Measured], rung: int, first: bool
+    ) -> str:
         """Why a trial needn't train on this rung; empty where it may."""
         # The default model is measured with all rows if time is left to train it on them once more.
         spared = SAFETY * (record.seconds or 0.0) if first else self.reserve()

@@ -216,7 +216,9 @@ class Space:
         parameters = {
             name: dimension.suggest(trial, f"{model}.{name}") for name, dimension in self.of_model[model].items()
         }
-        changed = {name: value for name, value in parameters.items() if value != _plain(self._usual_value(model, name))}
+        changed = {
+            name: value for name, value in parameters.items() if value != _plain(self._usual_value(model, name))
+        }
         text = {name: dimension.suggest(trial, f"text.{name}") for name, dimension in self.of_text.items()}
         if "terms" in text:
             text |= dict(zip(_KINDS, text.pop("terms"), strict=True))

@@ -163,7 +163,6 @@ class Workbench:
         """The features of a rung's rows, and of those of the holdout that it looks at, by the setting's vectoriser."""
         rows = self.train[: self.rungs[rung]]
         if not self.texts:
-
             def taken() -> Features:
                 return Features(take_rows(self.X, rows), take_rows(self.X, self.judged[rung]), None, 0.0, 0)
 
@@ -174,7 +173,9 @@ class Workbench:
             train = vectorizer.fit_transform_blocks([[self.X[row] for row in rows]])
             seconds = self.clock() - start
             holdout = vectorizer.transform_rows([self.X[row] for row in self.judged[rung]])
-            return Features(train, holdout, vectorizer.transform_rows, seconds, saved_bytes(vectorizer.to_state()))
+            return Features(
+                train, holdout, vectorizer.transform_rows, seconds, saved_bytes(vectorizer.to_state())
+            )
 
         return self._cached(f"text {setting.text_key} {rung}", counted, lambda made: made.nbytes)  # type: ignore[no-any-return]
 

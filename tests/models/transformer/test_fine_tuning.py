@@ -54,13 +54,7 @@ def test_tables_begin_with_what_the_linear_solver_gives(layer: int, weighted: bo
         Y = positives
     as_it_is = {"negative_cost": 1.0, "man_threshold": 0.0, "tolerance": 0.1, "max_iterations": 10}
     linear = XRLinear(
-        tree=tree,
-        negatives=words,
-        combine="l3_hinge",
-        beam=3,
-        threshold=0.0,
-        weight_dtype="float32",
-        n_jobs=1,
+        tree=tree, negatives=words, combine="l3_hinge", beam=3, threshold=0.0, weight_dtype="float32", n_jobs=1,
         **as_it_is,
     )
     linear.fit(embeddings, Y, sample_weight=weight)

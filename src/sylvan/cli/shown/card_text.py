@@ -124,7 +124,7 @@ def _markdown(card: Card) -> Iterator[str]:
     yield f"{_facts(card)}; {size_words(card.n_bytes)} on disk."
     if card.compressed is not None:
         yield _compressed(card.compressed)
-    yield '\n## Use\n\n```python\nimport sylvan\n\nmodel = sylvan.load("path/to/this/folder")\n```'
+    yield "\n## Use\n\n```python\nimport sylvan\n\nmodel = sylvan.load(\"path/to/this/folder\")\n```"
     if card.measured is not None:
         yield f"\n## Figures\n\nMeasured after training on {_escaped(_measured_on(card.measured))}, in percent:\n"
         yield from _grid(_measures(card.measured))

@@ -33,6 +33,7 @@ from sylvan.topk import TopK
 __all__ = ["BeamTreeClassifier"]
 
 
+
 @parameterized
 class BeamTreeClassifier(BeamTreeParameters):
     """One class a row, out of hundreds to millions, at a cost a step that hardly grows with their number.

@@ -293,7 +293,9 @@ def _try_rate(
 # ---------------------------------------- the passes
 
 
-def new_trainer(examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None) -> ClassTrainer:
+def new_trainer(
+    examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None
+) -> ClassTrainer:
     """Trains weights of 0, in the order that suits the rows."""
     squares, by_feature = training.optimizer == "adagrad", not isinstance(examples.X, np.ndarray)
     weights = ClassWeights.zeros(tree, examples.X.shape[1], squares=squares, by_feature=by_feature)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["XRTransformer"]
 
 
+
 class XRTransformerTraining(TransformerTraining):
     """The encoder learns the layers of the words' tree; then rankers learn trees of their own, over both features."""
 

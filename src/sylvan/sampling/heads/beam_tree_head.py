@@ -163,6 +163,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         self.edge_biases = nn.Parameter(torch.zeros(n_edges)) if self.bias else None
         self.coverage = torch.tensor(float("nan"))
 
+
     @property
     def n_classes(self) -> int:
         """Number of classes."""

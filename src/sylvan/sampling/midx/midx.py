@@ -153,12 +153,7 @@ class MIDX(MultiIndexSampler):
                 "the embeddings as they are. Got True instead."
             )
         self.index = MultiIndex(
-            self.n_classes,
-            self.dim,
-            self.n_codewords,
-            self.n_codebooks,
-            self.quantizer,
-            trained=joint,
+            self.n_classes, self.dim, self.n_codewords, self.n_codebooks, self.quantizer, trained=joint,
             weighted=query_aware,
         )
         self.space = QuerySpace(self.dim) if query_aware else None
