@@ -53,8 +53,8 @@ class LanguageModel(Task):
     loss : str, ClassLoss or BeamTreeHead
         By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object. "auto"
         is "head-and-tail" with the 1,000 most frequent classes (or half of them) for a head, where the sampler is given
-        by name and isn't "in-batch", and "sampled-softmax" otherwise. Of the head
-        "beam-tree" ``loss_parameters`` choose the tree: "frequency", or "kmeans" by the two words before.
+        by name and isn't "in-batch", and "sampled-softmax" otherwise. Of the head "beam-tree"
+        ``loss_parameters`` choose the tree: "frequency", or "kmeans" by the two words before.
     n_samples : int, optional
         Negatives for each word, or for all words of a batch where ``shared``; candidates of "cane" and "beam-tree". By
         default 20, or half of the words where that is less.
