@@ -307,7 +307,7 @@ def _reached(model: Model, x: Array, layer: int, man_threshold: float) -> list[i
     if model.combine == "ranker":  # scores that aren't shares of anything
         return answer.labels
     least = man_threshold * answer.scores[0]
-    model.closest = min([model.closest, *(abs(score - least) for score in answer.scores)])
+    model.closest = min([model.closest, *(abs(score - least) for score in answer.scores[1:])])
     return [cluster for cluster, score in zip(answer.labels, answer.scores, strict=True) if score >= least]
 
 

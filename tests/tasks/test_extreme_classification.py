@@ -28,18 +28,19 @@ def made_up(n: int = 300, n_classes: int = 25, seed: int = 0) -> tuple[sp.csr_ma
 
 
 X, Y = made_up()
+ENOUGH = made_up(600)  # rows to get more than nine in ten right
 HOLDOUT = made_up(80, seed=1)
 
 
-def job(**given: Any) -> ExtremeClassification:
+def job(rows: tuple[sp.csr_matrix, sp.csr_matrix] = (X, Y), **given: Any) -> ExtremeClassification:
     defaults = {"sampler": "uniform", "n_samples": 12, "batch_size": 32, "dim": 16, "optimizer": "adagrad"}
-    return ExtremeClassification(X, Y, **{**defaults, **given})
+    return ExtremeClassification(*rows, **{**defaults, **given})
 
 
 @pytest.mark.parametrize("given", [{"loss": "full"}, {}, {"hidden": 24, "learning_rate": 0.01}], ids=str)
 def test_it_learns_several_labels_a_row(given: dict[str, Any]) -> None:
-    found = train(job(test=HOLDOUT, table_learning_rate=0.2, **given), epochs=25, patience=10)
-    assert found.test["P@1"] > 0.8  # the full softmax has 0.83 to 0.91, by the seed
+    found = train(job(ENOUGH, test=HOLDOUT, table_learning_rate=0.2, **given), epochs=25, patience=10)
+    assert found.test["P@1"] > 0.9
     assert 0.5 < found.test["P@3"] <= 2 / 3 and 0.35 < found.test["P@5"] <= 0.4  # of 2 right ones among 3 and 5
 
 

@@ -153,6 +153,7 @@ def test_a_size_is_held_by_the_final_model(tmp_path: Path) -> None:
     small = tuned(rows, max_size=limit, max_trials=16)
     assert small.pruned_to == limit
     assert f"# sylvan compress DIR --output SMALL_DIR --max-size {limit}" in small.to_toml()
+    assert "the default within the size" in small.summary()
     small.model.save(tmp_path / "m")
     assert sum(path.stat().st_size for path in (tmp_path / "m").rglob("*") if path.is_file()) <= limit
     assert small.best.n_bytes is not None and small.best.n_bytes <= limit

@@ -32,8 +32,8 @@ __all__ = ["AUTO", "FULL", "ClassObjective", "negatives", "usual_loss"]
 
 FULL = "full"
 AUTO = "auto"
-# Classes that are scored exactly unless their number is given: most of a softmax's sum stands in so many, and they cost
-# less than a hundred rows that are gathered for each query.
+# Classes that are scored exactly unless their number is given. One product serves a whole batch, so that they cost far
+# less than as many rows that are gathered for each query.
 MOST_HEAD = 1000
 _FEWEST = 4  # classes for a head and a tail
 
@@ -119,18 +119,16 @@ class ClassObjective(nn.Module):
             return
         if loss not in LOSSES and loss not in HEADS:
             raise ParameterError(f"There is no loss {loss!r}. The known ones are: {', '.join([*LOSSES, *HEADS])}.")
-        frequencies = torch.from_numpy(np.asarray(counts))
+        frequencies, more = torch.from_numpy(np.asarray(counts)), dict(loss_parameters or {})
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
             if loss == "head-and-tail":
-                n_head = (loss_parameters or {}).get("n_head", min(MOST_HEAD, max(1, n_classes // 2)))
+                n_head = more.pop("n_head", min(MOST_HEAD, max(1, n_classes // 2)))
                 sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
             else:
                 sampler = make_sampler(sampler, n_classes, dim, **parameters)
-        parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **(loss_parameters or {})}
-        if loss == "head-and-tail":
-            parameters.pop("n_head", None)
+        parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **more}
         if loss in HEADS:
             head = make_head(
                 loss, n_classes, dim, sampler, n_samples, **{"bias": False, "centers": centers, **parameters}

@@ -177,7 +177,7 @@ def test_affinity_and_recall_rise_and_loads_are_even() -> None:
 
 
 def test_sorted_labels_are_found_as_well_as_shuffled_ones() -> None:
-    """Placed in the order of their ids, sorted labels would be found less than two thirds as often."""
+    """Placed in the order of their ids, sorted labels would be found much less often."""
     random = np.random.default_rng(1)
     near = np.sort(random.integers(50, size=2000))
     base = (random.normal(size=(50, 16))[near] + 0.5 * random.normal(size=(2000, 16))).astype(np.float32)

@@ -153,10 +153,10 @@ def test_teacher_forcing_learns_nothing_from_rows_without_labels() -> None:
     tree = LabelTree.random(12, max_leaf=3, branching=2, seed=0)
     plain = {"calibration": None, "scaling": "none", "negative_cost": 1.0, "tree": tree}
 
-    def weights(negatives: str, rows: int) -> list[np.ndarray]:
+    def answers(negatives: str, rows: int) -> list[np.ndarray]:
         model = XRLinear(negatives=negatives, **plain).fit(X[:rows], Y[:rows])
         return [model.rank(X, 12).scores, model.rank(X, 12).labels]
 
-    for mine, without in zip(weights("tfn", 60), weights("tfn", 40), strict=True):
+    for mine, without in zip(answers("tfn", 60), answers("tfn", 40), strict=True):
         np.testing.assert_array_equal(mine, without)
-    assert not np.array_equal(weights("man", 60)[0], weights("man", 40)[0])
+    assert not np.array_equal(answers("man", 60)[0], answers("man", 40)[0])

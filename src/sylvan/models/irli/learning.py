@@ -365,8 +365,8 @@ def _moved_labels(
     """The buckets that labels move to, (n_repetitions, n_labels).
 
     Labels are placed in another random order in every repetition and round. In the order of their ids, labels that are
-    alike and stand beside each other, as in sorted data, would be spread over their best buckets in turns, the same
-    ones together every time.
+    alike and stand beside each other, as in sorted data, would be dealt out in the same way every time, and what one
+    repetition misses, the others would miss too.
     """
     from sylvan.models.irli.training import network_of
 

@@ -80,11 +80,10 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     -----
     On ``correction="others"``: the full softmax's gradient is :math:`-(1 - p_y)\bigl[\nabla o_y - \sum_{j \ne y}
     \tfrac{p_j}{1 - p_y} \nabla o_j\bigr]`: a weight, the probability of being wrong, and a contrast with the softmax
-    *among the others*. Estimating
-    each from draws that aren't the positive gives a loss with a constant (ungraded) weight,
-    :math:`(1 - \hat p_y)\bigl[\ln \sum_{s_k \ne y} e^{o'_k} - o_y\bigr]`, in which the positive has no part in the sum:
-    the correction of Khrylchenko et al. Written out, its gradient equals that of :math:`\ell'` above over the positive
-    and those draws when :math:`\hat p_y = e^{o_y} / (e^{o_y} + \sum_{s_k \ne y} e^{o'_k})`. That is what
+    *among the others*. Estimating each from draws that aren't the positive gives a loss with a constant (ungraded)
+    weight, :math:`(1 - \hat p_y)\bigl[\ln \sum_{s_k \ne y} e^{o'_k} - o_y\bigr]`, in which the positive has no part
+    in the sum: the correction of Khrylchenko et al. Written out, its gradient equals that of :math:`\ell'` above over
+    the positive and those draws when :math:`\hat p_y = e^{o_y} / (e^{o_y} + \sum_{s_k \ne y} e^{o'_k})`. That is what
     ``correction="others"`` computes, and why its value remains an estimate of the cross-entropy. What it changes:
     against Eq. (1) with hits kept, no hit makes the positive look more probable than it is, which matters where a
     positive is drawn often (popular classes with a frequency sampler, negatives from the batch, good adaptive
