@@ -76,7 +76,7 @@ def test_search(shape: tuple[int, int, int, int, str, int], wanted: SearchSettin
     n, width, n_buckets, n_repetitions, metric, seed = shape
     rng = np.random.default_rng(seed + 1)
     index = index.without(np.flatnonzero(rng.random(n) < 0.2))
-    index = index.grown(comparable(rng.normal(size=(5, width)), metric), 2, 1)
+    index = index.grown(comparable(rng.normal(size=(5, width)), metric), 2, 0, 1)
     queries = comparable(rng.normal(size=(9, width)), metric)
     wanted = SearchSettings(
         min(wanted.probes, n_buckets), min(wanted.min_votes, n_repetitions), wanted.order, wanted.candidates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,9 @@ from sylvan import kernels, store
 from sylvan.errors import DataError, ModelError
 from sylvan.params import Number, check_values
 
-__all__ = ["MOST_REPETITIONS", "Buckets", "hash_partition", "least_loaded", "whole_numbers"]
+__all__ = [
+    "MOST_REPETITIONS", "Buckets", "hash_partition", "least_loaded", "least_loaded_at_random", "whole_numbers"
+]  # fmt: skip
 
 MOST_REPETITIONS = 65535
 _PRIME = 2**31 - 1  # above every label id; products of two numbers below it fit 64 bits
@@ -140,6 +142,38 @@ def least_loaded(
             f"Row {label} of 'best' names no bucket, so its label stays where it is: 'current' must say where. "
             "Got None instead."
         )
+    return placed
+
+
+def least_loaded_at_random(best: Any, n_buckets: int, seed: Sequence[int], **options: Any) -> npt.NDArray[np.int32]:
+    """:func:`least_loaded`, placing the labels in a random order.
+
+    In the order of their ids, labels that are alike and stand beside each other, as in sorted data, would be dealt out
+    in the same way in every repetition, and what one repetition misses, the others would miss too.
+
+    Parameters
+    ----------
+    best, n_buckets, **options
+        As :func:`least_loaded` takes them.
+    seed : sequence of int
+        Decides the order; another one for each repetition.
+
+    Returns
+    -------
+    ndarray of int32, shape (L,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.indexing.buckets import least_loaded_at_random
+    >>> np.bincount(least_loaded_at_random(np.tile([0, 1, 2], (9, 1)), 3, [0])).tolist()
+    [3, 3, 3]
+    """
+    order = np.random.default_rng(seed).permutation(len(best))
+    if options.get("current") is not None:
+        options["current"] = options["current"][order]
+    placed = np.empty(len(best), np.int32)
+    placed[order] = least_loaded(best[order], n_buckets, **options)
     return placed
 
 

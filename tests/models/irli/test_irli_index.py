@@ -148,6 +148,35 @@ def test_added_vectors_are_found_and_balanced(index: IRLIIndex) -> None:
     assert len(grown.add(np.empty((0, 6)))) == 0
 
 
+def test_sorted_additions_are_found_as_well_as_shuffled_ones() -> None:
+    """Placed in the order given, vectors that are alike would be dealt out alike in every repetition."""
+    random = np.random.default_rng(3)
+    base = random.normal(size=(50, 16))[np.sort(random.integers(50, size=2000))]
+    base = (base + 0.5 * random.normal(size=base.shape)).astype(np.float32)
+    first = random.permutation(2000)[:500]
+    index = IRLIIndex(**{**SMALL, "choices": 10, "probes": 5, "rounds": 2}).fit(base[first])
+    queries = base[::20]
+    true = [set(row) for row in exact_neighbors(queries, base, 10, "euclidean")[0].tolist()]
+    found = {}
+    for name, order in (("sorted", np.arange(2000)), ("shuffled", random.permutation(2000))):
+        grown = copy.deepcopy(index)
+        grown.add(base[order])
+        ids = grown.search(queries, 20, candidates=150)[0] - 500  # those of fit are found too, but don't count
+        hits = [len(right & set(order[row[row >= 0]].tolist())) for right, row in zip(true, ids, strict=True)]
+        found[name] = np.mean(hits)
+    assert found["sorted"] > 0.9 * found["shuffled"] > 3
+
+
+def test_additions_are_placed_in_the_same_random_order_every_time(index: IRLIIndex) -> None:
+    alike = np.repeat(BASE[:1], 60, axis=0)
+    first, second = copy.deepcopy(index), copy.deepcopy(index)
+    np.testing.assert_array_equal(first.add(alike), second.add(alike))
+    same(first, second)
+    dealt = first.buckets_.assignment[:, 800:]
+    together = (dealt[:, :, None] == dealt[:, None, :]).all(axis=0)
+    assert together.mean() < 0.15, "in a given order, one in three (choices) would share all its buckets"
+
+
 def test_removed_vectors_are_found_no_more(index: IRLIIndex) -> None:
     smaller = copy.deepcopy(index)
     gone = smaller.search(BASE[:50], 1)[0].ravel()

@@ -224,6 +224,9 @@ class IRLIIndex(VectorIndex):
     def add(self, vectors: Any) -> npt.NDArray[np.int32]:
         """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
 
+        They are placed in a random order, another one in each repetition, so that the order in which they are given,
+        such as sorted by topic, doesn't matter to what is found.
+
         Nothing is learned anew, so an index that has grown a lot, or by vectors unlike those it was fitted on, finds
         less until it is fitted again. The arrays are copied: many vectors at once are better than one by one.
 
@@ -251,7 +254,7 @@ class IRLIIndex(VectorIndex):
         """
         new, ids = self._numbered(vectors)
         if len(new):
-            self._vectors = self._vectors.grown(new, self.choices, resolve_jobs(self.n_jobs))
+            self._vectors = self._vectors.grown(new, self.choices, self.seed, resolve_jobs(self.n_jobs))
         return ids.astype(np.int32)
 
     def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.errors import DataError
-from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded
+from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded_at_random
 from sylvan.lazy import need_torch
 from sylvan.matching.bucket_network import BucketNetwork, Float32, best_buckets, expected_affinity
 from sylvan.models.irli.judge import Judge, RecallJudge
@@ -362,12 +362,7 @@ def _moved_labels(
     n_jobs: int,
     seed: tuple[int, ...],
 ) -> Int32:
-    """The buckets that labels move to, (n_repetitions, n_labels).
-
-    Labels are placed in another random order in every repetition and round. In the order of their ids, labels that are
-    alike and stand beside each other, as in sorted data, would be dealt out in the same way every time, and what one
-    repetition misses, the others would miss too.
-    """
+    """The buckets that labels move to, (n_repetitions, n_labels); placed in another random order every time."""
     from sylvan.models.irli.training import network_of
 
     network = network_of(states, scale)
@@ -380,10 +375,8 @@ def _moved_labels(
             best = best_buckets(one, X, truths, choices)
         else:
             best = one.top(label_vectors, choices)[0][:, 0]
-        order = np.random.default_rng([*seed, repetition]).permutation(len(best))
-        moved = np.empty(len(best), np.int32)
-        moved[order] = least_loaded(best[order], network.n_buckets, current=assignment[repetition][order], room=room)
-        return moved
+        current = assignment[repetition]
+        return least_loaded_at_random(best, network.n_buckets, (*seed, repetition), current=current, room=room)
 
     return np.stack(map_parallel(work, range(len(assignment)), n_jobs, description="Re-partitioning"))
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import ParameterError
-from sylvan.indexing.buckets import Buckets, least_loaded
+from sylvan.indexing.buckets import Buckets, least_loaded_at_random
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import ORDERS, Candidates, find_candidates
 from sylvan.models.irli.settings import MOST_BUCKETS
@@ -167,14 +167,13 @@ class BucketedVectors:
         places = exact_neighbors(queries, base, k, self.metric, excluded=rows, n_jobs=n_jobs)[0]
         return np.where(places >= 0, there[places], -1).astype(np.int32)
 
-    def grown(self, vectors: Vectors, choices: int, n_jobs: int) -> BucketedVectors:
-        """With vectors added, each to the least full of its ``choices`` best buckets."""
+    def grown(self, vectors: Vectors, choices: int, seed: int, n_jobs: int) -> BucketedVectors:
+        """With vectors added, in a random order, each to the least full of its ``choices`` best buckets."""
         n_buckets = self.buckets.n_buckets
         chosen, _ = self.network.top(vectors, min(choices, n_buckets), n_jobs=n_jobs)
-        loads = self.buckets.loads()
         new = [
-            least_loaded(np.ascontiguousarray(chosen[:, repetition]), n_buckets, loads=loads[repetition])
-            for repetition in range(self.buckets.n_repetitions)
+            least_loaded_at_random(chosen[:, repetition], n_buckets, (seed, 7, len(self.base), repetition), loads=loads)
+            for repetition, loads in enumerate(self.buckets.loads())
         ]
         assignment = np.concatenate([self.buckets.assignment, np.stack(new)], axis=1)
         return replace(
