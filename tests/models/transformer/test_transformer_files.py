@@ -211,6 +211,7 @@ def test_models_whose_parts_do_not_fit_are_refused(tuned: Any) -> None:
         (lambda s: s.files.clear(), "needs the file 'encoder/config.json'"),
         (lambda s: s.meta.pop("dense_scale"), "doesn't say how long its encoder's vectors are"),
         (lambda s: s.meta.update(dense_scale=0.0), "'dense_scale' of the xr-transformer must be a number"),
+        (lambda s: s.meta.update(term_scale=1.5), "'term_scale' of the xr-transformer must be a number"),
         (lambda s: s.meta.update(history=3), "'history' must be a list of layers"),
         (lambda s: s.params.update(encoder={"class": "Popen", "params": {}}), "no encoder of the class 'Popen'"),
         (lambda s: s.params.update(vectorizer={"ngrams": 3}), "its 'vectorizer' can't be made"),

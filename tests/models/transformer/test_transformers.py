@@ -149,6 +149,57 @@ def test_x_transformer_with_rows_of_length_one_matches_alike(matched: Any) -> No
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
 
 
+UNKNOWN = "zzz qqq"  # a text without a known word
+
+
+def _margins(model: Any, texts: list[str]) -> np.ndarray:
+    """What the first layer of an XTransformer says of texts, by the rows that its rankers see."""
+    rows = model._text_features(texts).to_scipy().toarray()
+    factors = model.ranker_.feature_factors_
+    rows = rows if factors is None else rows * factors
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True) if model.ranker_.normalize else rows
+    cluster = model.ranker_.layers_[0].cluster(0)
+    table = np.zeros((model.n_features_, model.tree_.layer_sizes[0]), np.float32)
+    table[np.repeat(cluster.features, cluster.lengths), cluster.children] = cluster.weights
+    return rows @ table
+
+
+@pytest.mark.parametrize(
+    ("scale", "params"),
+    [(0.02, {"normalize": True}), (3.0, {"normalize": True}), (1.0, {"normalize": True}), (0.02, {}), (3000.0, {}),
+     (3000.0, {"normalize": True}), (3000.0, {"scaling": "none"})],
+)  # fmt: skip
+def test_the_matcher_says_the_same_of_texts_with_and_without_known_words(
+    scale: float, params: Any, matched: Any
+) -> None:
+    """An encoder's margins are its own, whatever stands beside its vectors and however long these are.
+
+    Rows that a ranker normalises by their own length would be 50.01 times as long where there is no word to share the
+    length with: hypot(1, 0.02) / 0.02.
+    """
+    model = small(XTransformer, ranker=XRLinear(**params), dense_scale=scale).fit(TEXTS, LABELS)
+    texts = ["whale sea", UNKNOWN]
+    expected = _margins(matched, texts)  # vectors of length 1 beside TF-IDF's 1, as the encoder has learned
+    assert np.abs(expected[1]).max() > 0.05
+    np.testing.assert_allclose(_margins(model, texts) / expected, 1, rtol=2e-3)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+def test_rows_are_normalised_where_features_are_made(kind: Any, tmp_path: Path) -> None:
+    """A row of words and vectors has length 1; without a word it is as long as the vector is beside words."""
+    model = kind("bag", preset="tiny", ranker=XRLinear(normalize=True, max_leaf=2), n_jobs=1).fit(TEXTS, LABELS)
+    rows = model._text_features([*TEXTS, UNKNOWN]).to_scipy().toarray()
+    lengths = np.linalg.norm(rows, axis=1)
+    np.testing.assert_allclose(lengths[:-1], 1, rtol=1e-5)
+    assert lengths[-1] == pytest.approx(0.02 / np.hypot(1, 0.02), rel=1e-4)
+    assert (model.dense_scale_, model.term_scale_) == pytest.approx((lengths[-1], 1 / np.hypot(1, 0.02)))
+    assert model.ranker.normalize and not model.ranker_.normalize
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    assert again._text_features([UNKNOWN]).to_scipy().toarray().tobytes() == rows[-1:].tobytes()
+    assert again.rank([*TEXTS, UNKNOWN], k=3).scores.tobytes() == model.rank([*TEXTS, UNKNOWN], k=3).scores.tobytes()
+
+
 def test_x_transformer_over_labels_in_several_clusters() -> None:
     """Those of them that fall into one cluster when clusters are joined stand in it once."""
     leaves = np.array([0, 1, 1, 2, 3, 4, 4, 0], np.int32)

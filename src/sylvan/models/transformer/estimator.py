@@ -23,7 +23,7 @@ from sylvan.indexing import LabelTree
 from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.text_estimator import TextEstimator, check_texts
-from sylvan.models.transformer.features import dense_features, joined, unit_terms
+from sylvan.models.transformer.features import Lengths, dense_features, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of
 from sylvan.models.transformer.presets import PARTS, PRESETS, preset_part
 from sylvan.models.transformer.state import (
@@ -35,6 +35,7 @@ from sylvan.models.transformer.state import (
     made_part,
     need_dense_scale,
     need_history,
+    need_term_scale,
 )
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
@@ -125,6 +126,7 @@ class TransformerEstimator(TextEstimator):
     history_: list[dict[str, Any]] = attribute()
     n_dense_: int = attribute()
     dense_scale_: float = attribute()
+    term_scale_: float = attribute()
     _encoder: TextEncoder | SavedEncoder = attribute()
 
     layout = 2  # the first had the parameters of its parts as its own
@@ -223,7 +225,7 @@ class TransformerEstimator(TextEstimator):
         learned = training.run(checkpoint, force, report)
         self.vectorizer_, self._encoder = learned.vectorizer, learned.encoder
         self.ranker_, self.history_ = learned.ranker, learned.history
-        self.n_dense_, self.dense_scale_ = learned.n_dense, learned.dense_scale
+        self.n_dense_, (self.term_scale_, self.dense_scale_) = learned.n_dense, learned.lengths
         self._take_sizes(learned.vocabulary)
         return self
 
@@ -318,7 +320,7 @@ class TransformerEstimator(TextEstimator):
         if self.vectorizer_.n_jobs != self.n_jobs:
             self.vectorizer_.n_jobs = self.n_jobs
         terms = unit_terms(self.vectorizer_, self.vectorizer_.transform_rows(texts))
-        return joined(terms, self._vectors(texts), self.dense_scale_)
+        return joined(terms, self._vectors(texts), Lengths(self.term_scale_, self.dense_scale_))
 
     def _feature_name(self, column: int) -> str:
         n_terms = self.vectorizer_.n_terms_
@@ -404,7 +406,8 @@ class TransformerEstimator(TextEstimator):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
-        meta |= {"n_dense": self.n_dense_, "dense_scale": self.dense_scale_, "history": self.history_}
+        meta |= {"n_dense": self.n_dense_, "dense_scale": self.dense_scale_, "term_scale": self.term_scale_}
+        meta["history"] = self.history_
         return meta, arrays, {"vectorizer": self.vectorizer_.to_state(), "ranker": self.ranker_.to_state(), **parts}
 
     def _restore(self, state: store.State) -> None:
@@ -414,7 +417,8 @@ class TransformerEstimator(TextEstimator):
         self.vectorizer_ = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
         self.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
         self.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
-        self.dense_scale_, self.history_ = need_dense_scale(state), need_history(state)
+        self.dense_scale_, self.term_scale_ = need_dense_scale(state), need_term_scale(state)
+        self.history_ = need_history(state)
         n_terms, n_columns, n_labels = self.vectorizer_.n_terms_, self.ranker_.n_features_, self.ranker_.n_labels_
         if n_terms + self.n_dense_ != n_columns:
             raise DataError(

@@ -1,11 +1,12 @@
-"""The features of texts with an encoder: TF-IDF and the encoder's vectors side by side, each of length 1."""
+"""The features of texts with an encoder: TF-IDF and the encoder's vectors side by side, each of a length of its own."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from sylvan.parallel import resolve_jobs
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["dense_features", "engine_of", "joined", "place", "torch_threads", "unit_terms"]
+__all__ = ["Lengths", "dense_features", "engine_of", "joined", "place", "torch_threads", "unit_terms"]
 
 _REMEDY = "Lower max_length, or take a smaller encoder."
 _started_in = os.getpid()
@@ -29,9 +30,28 @@ def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
     return terms if vectorizer.norm == "l2" else terms.unit_rows()
 
 
-def joined(terms: Csr, dense: npt.NDArray[np.float32], scale: float) -> Csr:
-    """TF-IDF and vectors of length 1 side by side, the vectors brought to the length ``scale``."""
-    return beside(terms, dense if scale == 1 else dense * np.float32(scale))
+class Lengths(NamedTuple):
+    """How long TF-IDF's part of a row is, and the encoder's.
+
+    They are the same for all rows, those without a word among them: what the encoder has learned of clusters holds for
+    its part of a row whatever stands beside it.
+    """
+
+    terms: float
+    dense: float
+
+    @classmethod
+    def of(cls, scale: float, unit: bool) -> Lengths:
+        """Vectors of the length ``scale`` beside TF-IDF's 1; with ``unit`` both together have the length 1."""
+        factor = 1 / math.hypot(1, scale) if unit else 1.0
+        return cls(factor, scale * factor)
+
+
+def joined(terms: Csr, dense: npt.NDArray[np.float32], lengths: Lengths) -> Csr:
+    """TF-IDF and vectors side by side, each of length 1 as it is given and of its own as it is returned."""
+    if lengths.terms != 1:
+        terms = terms._replace(data=terms.data * np.float32(lengths.terms))
+    return beside(terms, dense if lengths.dense == 1 else dense * np.float32(lengths.dense))
 
 
 def dense_features(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SavedEncoder", "described_encoder", "described_part", "encoder_files", "made_encoder", "made_part",
-    "need_dense_scale", "need_history",
+    "need_dense_scale", "need_history", "need_term_scale",
 ]  # fmt: skip
 
 _FOLDER = "encoder"  # what the folder of an encoder's files is called
@@ -98,6 +98,13 @@ def need_dense_scale(state: store.State) -> float:
     if "dense_scale" not in state.meta:
         raise ModelError(f"{state.where!r} is damaged: it doesn't say how long its encoder's vectors are.")
     return store.need_float(state, "dense_scale", np.finfo(np.float32).tiny, np.finfo(np.float32).max)
+
+
+def need_term_scale(state: store.State) -> float:
+    """The length of TF-IDF's part of a row; 1 in a model that was saved before it could be anything else."""
+    if "term_scale" not in state.meta:
+        return 1.0
+    return store.need_float(state, "term_scale", np.finfo(np.float32).tiny, 1.0)
 
 
 def need_history(state: store.State) -> list[dict[str, Any]]:

@@ -20,7 +20,14 @@ from sylvan.indexing.shape import layer_plan
 from sylvan.models.label_names import encode_labels
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer import presets
-from sylvan.models.transformer.features import dense_features, engine_of, joined, torch_threads, unit_terms
+from sylvan.models.transformer.features import (
+    Lengths,
+    dense_features,
+    engine_of,
+    joined,
+    torch_threads,
+    unit_terms,
+)
 from sylvan.models.transformer.memory import (
     EncoderSizes,
     estimated_terms,
@@ -63,7 +70,7 @@ class Learned:
     vocabulary: Vocabulary
     history: list[dict[str, Any]]
     n_dense: int
-    dense_scale: float
+    lengths: Lengths
 
 
 class TransformerTraining:
@@ -138,9 +145,9 @@ class TransformerTraining:
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
     def rank(
-        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, runner: Runner, force: bool
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, length: float, runner: Runner, force: bool
     ) -> XRLinear:
-        """The fitted rankers over the features of texts, in which the encoder's vectors have the length ``scale``.
+        """The fitted rankers over the features of texts, in which the encoder's vectors have the length ``length``.
 
         ``tree`` is the one that the encoder has learned; None where it has learned none, and rankers have their own.
         """
@@ -175,9 +182,11 @@ class TransformerTraining:
             job = self.embedding_job(encoder, rows, engine, self.model.cache)
             dense = run.one(job, bool if engine is None else lambda stored: all(engine.everyone(stored)))
             scale = float(presets.value_of(self.model, "dense_scale", presets.kind_of(encoder)))
-            ranker = self.rank(tree, joined(terms, dense, scale), tuned, scale, run.within("ranker"), force)
+            lengths = Lengths.of(scale, presets.ranker_of(self.model).normalize)
+            features = joined(terms, dense, lengths)
+            ranker = self.rank(tree, features, tuned, lengths.dense, run.within("ranker"), force)
             history = [] if tuned is None else tuned.history()
-            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1], scale)
+            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1], lengths)
 
     def terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
@@ -201,8 +210,11 @@ class TransformerTraining:
         return Job("embeddings", dense_features, inputs, peak_bytes=size, packing=ARRAY, title="embedding the texts")
 
     def ranker(self, tree: LabelTree | None = None) -> XRLinear:
-        """The ranker to be trained over the features, on this tree or on those that it will make of them."""
-        ranker = presets.ranker_of(self.model)
+        """The ranker to be trained over the features, on this tree or on those that it will make of them.
+
+        What its ``normalize`` asks for is done where the features are made.
+        """
+        ranker = presets.ranker_of(self.model).set_params(normalize=False)
         return ranker if tree is None else ranker.set_params(tree=tree, n_trees=1)
 
     def suited_matcher(self, encoder: TextEncoder) -> TransformerMatcher | None:

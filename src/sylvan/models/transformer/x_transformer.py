@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +15,7 @@ from sylvan.indexing import LabelTree
 from sylvan.models.transformer.estimator import TransformerEstimator
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import parameterized
 from sylvan.runtime import Runner
@@ -42,16 +42,19 @@ class XTransformerTraining(TransformerTraining):
         return (sizes[_last_small_enough(sizes[:-1], self.max_nodes)],)
 
     def rank(
-        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, runner: Runner, force: bool
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, length: float, runner: Runner, force: bool
     ) -> XRLinear:
         assert tree is not None
         ranker = self.ranker(tree)
         known: dict[int, Any] = {}
         if tuned is not None and tree.depth > 1:
             layer = tuned.layers[0]
-            length = scale / math.hypot(1, scale) if ranker.normalize else scale  # beside TF-IDF's 1
-            layer = replace(layer, table=layer.table / np.float32(length))  # what vectors gained, the clusters' lose
             first = self.vectorizer.n_terms_
+            gained = np.full(layer.table.shape[1], length, np.float32)
+            factors = None if ranker.scaling == "none" else Scale.of(features, ranker.normalize).factors
+            if factors is not None:
+                gained *= factors[first:]
+            layer = replace(layer, table=layer.table / gained)  # what vectors gained, the clusters' lose
             known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
         labels = self.labels.to_scipy()
         return ranker.fit(features, labels, self.weight, layers=known, runner=runner, force=force)
@@ -116,8 +119,9 @@ class XTransformer(TransformerEstimator):
         The label names.
     n_features_, n_labels_, n_rows_, n_dense_ : int
         The vectors' dimensions, ``n_dense_``, are the last of the features.
-    dense_scale_ : float
-        The vectors' length among the features, as the rankers have learned it.
+    dense_scale_, term_scale_ : float
+        The vectors' length among the features, and TF-IDF's, as the rankers have learned them: of a row with both. With
+        the ranker's ``normalize=True`` both together have the length 1, and a row without a known word is shorter.
 
     Notes
     -----

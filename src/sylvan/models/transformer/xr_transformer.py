@@ -37,7 +37,7 @@ class XRTransformerTraining(TransformerTraining):
         return [t for t, size in enumerate(sizes) if t == 0 or size <= self.max_nodes]
 
     def rank(
-        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, scale: float, runner: Runner, force: bool
+        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, length: float, runner: Runner, force: bool
     ) -> XRLinear:
         labels = self.labels.to_scipy()
         return self.ranker().fit(features, labels, self.weight, runner=runner, force=force)
@@ -104,8 +104,9 @@ class XRTransformer(TransformerEstimator):
         The label names.
     n_features_, n_labels_, n_rows_, n_dense_ : int
         The vectors' dimensions, ``n_dense_``, are the last of the features.
-    dense_scale_ : float
-        The vectors' length among the features, as the rankers have learned it.
+    dense_scale_, term_scale_ : float
+        The vectors' length among the features, and TF-IDF's, as the rankers have learned them: of a row with both. With
+        the ranker's ``normalize=True`` both together have the length 1, and a row without a known word is shorter.
 
     Notes
     -----
