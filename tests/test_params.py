@@ -7,6 +7,7 @@ import inspect
 import pickle
 from typing import Annotated, Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from sylvan.params import (
     Flag,
     Instance,
     Parameterized,
+    PerLabel,
     Range,
     Seed,
     Threads,
@@ -102,6 +104,18 @@ def test_ranges_follow_from_types() -> None:
         Base(0).check_params()
     with pytest.raises(ParameterError, match=r"'seed' parameter of Base must be an int in \[0, 2147483647\]. Got None"):
         Base(1, seed=None).check_params()  # type: ignore[arg-type]
+
+
+def test_a_number_for_all_labels_or_one_for_each() -> None:
+    known = PerLabel(0, 1).of_types([float], optional=False)
+    for value in (0, 0.5, 1, [0.5], (0.0, 1), np.array([0, 1]), np.array([0.5], np.float32)):
+        assert known.accepts(value), value
+    for value in (True, "0.5", -0.1, 1.5, np.nan, [], [0.5, 1.5], [-1, 0.5], [[0.5]], ["a"], [True], np.array(0.5),
+                  np.array([0.5, np.nan]), np.array([True])):  # fmt: skip
+        assert not known.accepts(value), value
+    assert (known.parse("0.5"), known.parse("0.5,1")) == (0.5, [0.5, 1.0])
+    with pytest.raises(ValueError, match="could not convert"):
+        known.parse("0.5,x")
 
 
 def test_copies_and_pickles_are_as_of_any_object() -> None:

@@ -47,6 +47,7 @@ from sylvan.ranges import (
     Jobs,
     Number,
     NumberOr,
+    PerLabel,
     PerLayer,
     Range,
     check_value,
@@ -62,8 +63,8 @@ else:
 
 
 __all__ = [
-    "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLayer",
-    "Range", "Seed", "Threads", "attribute", "check_value", "check_values", "fresh", "parameterized",
+    "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLabel",
+    "PerLayer", "Range", "Seed", "Threads", "attribute", "check_value", "check_values", "fresh", "parameterized",
 ]  # fmt: skip
 
 _Self = TypeVar("_Self", bound="Parameterized")

@@ -16,8 +16,8 @@ import numpy as np
 from sylvan.errors import ParameterError
 
 __all__ = [
-    "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "PerLayer", "Range", "check_value",
-    "check_values", "toml_value",
+    "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "PerLabel", "PerLayer", "Range",
+    "check_value", "check_values", "toml_value",
 ]  # fmt: skip
 
 
@@ -37,6 +37,10 @@ class Constraint:
 
     def _words(self) -> str:
         raise TypeError("Constraint is abstract.")
+
+    def received(self, value: Any) -> str:
+        """A value that isn't allowed, to follow "Got"."""
+        return repr(value)
 
     def parse(self, text: str) -> Any:
         """The value that ``text`` from a command line means; a ``ValueError`` when it means none."""
@@ -90,6 +94,32 @@ class Range(Constraint):
         if int not in kinds and float not in kinds:
             raise TypeError("Range is for a field of type int or float")
         return dataclasses.replace(self, optional=optional, kind=int if int in kinds else float)
+
+
+@dataclass(frozen=True)
+class PerLabel(Range):
+    """A number of the range for all labels, or one for each: a list, or an array of shape (n_labels,)."""
+
+    def accepts(self, value: Any) -> bool:
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            return super().accepts(value)
+        array = np.asarray(value)
+        if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
+            return False
+        return super().accepts(array.min().item()) and super().accepts(array.max().item())
+
+    def describe(self) -> str:
+        return f"{super().describe()}, or an array of them, one a label"
+
+    def received(self, value: Any) -> str:
+        listed = value.tolist() if isinstance(value, np.ndarray) else value
+        each = listed if isinstance(listed, (list, tuple)) else []
+        allowed = super().accepts
+        wrong = (f"{number!r} for label {at}" for at, number in enumerate(each) if not allowed(number))
+        return next(wrong, super().received(value))
+
+    def _parse(self, text: str) -> Any:
+        return [self.kind(number) for number in text.split(",")] if "," in text else super()._parse(text)
 
 
 def Number(
@@ -200,7 +230,10 @@ def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") 
     if constraint.optional if value is None else constraint.accepts(value):
         return
     whose = f" of {owner}" if owner else ""
-    raise ParameterError(f"The {name!r} parameter{whose} must be {constraint.describe()}. Got {value!r} instead.")
+    raise ParameterError(
+        f"The {name!r} parameter{whose} must be {constraint.describe()}. Got {constraint.received(value)} "
+        "instead."
+    )
 
 
 def check_values(ranges: Mapping[str, Constraint], owner: str = "", /, **values: Any) -> None:

@@ -46,6 +46,19 @@ def test_a_file_trains_what_options_train(call: Any, files: Any, tmp_path: Path)
     assert first.model.beam == 7 and tuple(first.vectorizer.ngrams) == (1, 2)
 
 
+def test_what_the_embeddings_take(call: Any, files: Any, tmp_path: Path) -> None:
+    shares = [0.25, 0.5, 0.75, 0.0, 1.0, 0.5]
+    tables = {"parameters": {"alpha": shares, "max_features_per_label": 9, "spectral_dimensions": 3}}
+    train = ["train", "xr-linear", files("train.jsonl"), "-q", "--model", str(tmp_path / "m")]
+    assert call(*train, "--config", write(tmp_path / "run.toml", tables)).code == 0
+    model = sylvan.load(tmp_path / "m").model
+    assert model.alpha.tolist() == shares
+    assert (model.max_features_per_label, model.spectral_dimensions) == (9, 3)
+    words = ["--set", "alpha=0.5,0.5", "--set", "max_features_per_label=none", "--set", "spectral_dimensions=2"]
+    outcome = call(*train, *words)
+    assert outcome.code == 2 and "has 2 numbers, but Y has shape" in outcome.err
+
+
 def test_everything_may_stand_in_the_file(call: Any, files: Any, tmp_path: Path) -> None:
     tables = {"options": {"train": files("train.jsonl"), "model": str(tmp_path / "m"), "quiet": True}}
     assert call("train", "xr-linear", "--config", write(tmp_path / "run.toml", tables)).code == 0

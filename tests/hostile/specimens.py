@@ -118,6 +118,10 @@ def two_trees(folder: Path) -> None:
     xr_linear(folder, branching=5, n_trees=2)
 
 
+def shares_of_labels(folder: Path) -> None:
+    xr_linear(folder, branching=5, alpha=np.linspace(0, 1, 23))
+
+
 def calibrator(folder: Path, method: str = "isotonic") -> None:
     from sylvan import TopK
     from sylvan.ranking.calibrate import Calibrator
@@ -282,6 +286,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "tfidf-vectorizer": (tfidf, "sylvan.text", "TfidfVectorizer.to_state"),
     "xr-linear": (xr_linear, "sylvan", "XRLinear.save"),
     "xr-linear-two-trees": (two_trees, "sylvan", "XRLinear.save"),
+    "xr-linear-shares": (shares_of_labels, "sylvan", "XRLinear.save"),
     "xr-linear-named": (named_labels, "sylvan", "XRLinear.save"),
     "xr-linear-flat-float32": (flat_linear, "sylvan", "XRLinear.save"),
     "xr-linear-packed": (packed_linear, "sylvan", "XRLinear.save"),

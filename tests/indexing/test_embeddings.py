@@ -108,6 +108,27 @@ def test_spectral_is_its_reference(k):
     assert (indexing.spectral(sp.csr_matrix(Y), k) == Z).all()
 
 
+def test_spectral_is_the_same_again_for_a_graph_of_many_parts():
+    """Its largest singular value, 1, occurs once a part: the solver has to choose among the vectors."""
+    Y = sp.csr_matrix(np.eye(200))
+    first = indexing.spectral(Y, 20)
+    assert all((indexing.spectral(Y, 20) == first).all() for _ in range(3))
+    assert not (indexing.spectral(Y, 20, seed=1) == first).all()
+
+
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
+def test_spectral_solves_for_singular_vectors(shape):
+    """Of a graph too large to be decomposed whole: each vector, scaled back, is one of the largest."""
+    rng = np.random.default_rng(3)
+    Y = (rng.random(shape) < 0.2).astype(float)
+    Y[0], Y[:, 0] = 1, 1
+    scaled = Y / np.sqrt(Y.sum(axis=1))[:, None] / np.sqrt(Y.sum(axis=0))
+    vectors = indexing.spectral(sp.csr_matrix(Y), 10) * np.sqrt(Y.sum(axis=0))[:, None]
+    expected = np.linalg.svd(scaled)[1][1:11]
+    np.testing.assert_allclose(scaled.T @ (scaled @ vectors), vectors * expected**2, atol=1e-5)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(10), atol=1e-5)
+
+
 def test_spectral_of_almost_nothing():
     assert indexing.spectral([[0]], 4).shape == (1, 1)
     assert indexing.spectral(validate.labels([[], []], n_labels=3), 1).shape == (3, 1)

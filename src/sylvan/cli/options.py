@@ -179,7 +179,8 @@ def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any
         allowed = False
     if not allowed:
         raise ParameterError(
-            f"The {name!r} parameter of {owner.__name__} must be {constraint.describe()}. Got {value!r} instead."
+            f"The {name!r} parameter of {owner.__name__} must be {constraint.describe()}. Got "
+            f"{constraint.received(value)} instead."
         )
     return value
 

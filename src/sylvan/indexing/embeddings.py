@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,6 @@ from sylvan.validate import Csr
 __all__ = ["EMBEDDINGS", "embed_labels", "embedding_bytes", "pifa", "pifa_lf", "pifa_rows", "pii", "spectral"]
 
 EMBEDDINGS = ("pifa", "pii", "pifa_lf", "spectral")
-_MOST_FEATURES = 1024  # that PIFA keeps of a label
 _TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
 
 
@@ -100,13 +100,13 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
     return pifa_rows(*validate.pair(X, Y), max_features_per_label, resolve_jobs(n_jobs)).to_scipy()
 
 
-def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: int = 1024) -> int:
+def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: int | None = 1024) -> int:
     """PIFA at its peak: each label's values, and the labels' rows beside them.
 
     ``n_entries`` is how many feature values the rows of all labels hold together, ``n_label_entries`` the number of
-    entries of Y. A label keeps ``most`` values; labels that share columns need less than is counted.
+    entries of Y. A label keeps ``most`` values, or all; labels that share columns need less than is counted.
     """
-    return 8 * min(n_entries, n_labels * most) + 16 * n_label_entries + 40 * n_labels
+    return 8 * (n_entries if most is None else min(n_entries, n_labels * most)) + 16 * n_label_entries + 40 * n_labels
 
 
 def pifa_rows(
@@ -280,11 +280,19 @@ def _right_singular_vectors(matrix: sp.csr_matrix, k: int, seed: int) -> npt.NDA
         return np.zeros((matrix.shape[1], 0))
     if k >= min(matrix.shape):
         return np.asarray(np.linalg.svd(matrix.toarray(), full_matrices=False)[2][:k].T)
-    from scipy.sparse.linalg import svds  # loaded only here: `import sylvan` stays light
+    from scipy.sparse.linalg import LinearOperator, eigsh  # loaded only here: `import sylvan` stays light
 
-    start = np.random.default_rng(seed).standard_normal(min(matrix.shape))
-    _, values, vectors = svds(matrix, k=k, v0=start)
-    return np.asarray(vectors[np.argsort(-values, kind="stable")].T)
+    wide = matrix.shape[0] < matrix.shape[1]
+    first = sp.csr_matrix(matrix.T) if wide else matrix
+    second = sp.csr_matrix(first.T)
+    gram = LinearOperator((second.shape[0],) * 2, matvec=lambda x: second @ (first @ x), dtype=np.float64)
+    generator = np.random.default_rng(seed)
+    start = generator.standard_normal(gram.shape[0])
+    # A graph of several parts has a singular value several times, which ARPACK finds by starting anew at random.
+    random: dict[str, Any] = {"rng": generator} if "rng" in inspect.signature(eigsh).parameters else {}
+    vectors = np.linalg.qr(eigsh(gram, k=k, v0=start, **random)[1])[0]
+    left, _, turned = np.linalg.svd(first @ vectors, full_matrices=False)
+    return np.asarray(left if wide else vectors @ turned.T)
 
 
 def _inverse_roots(degrees: Any) -> npt.NDArray[np.float64]:
@@ -303,7 +311,9 @@ def embed_labels(
     labels: Csr,
     embedding: str,
     *,
-    alpha: float = 0.5,
+    alpha: float | npt.ArrayLike = 0.5,
+    max_features_per_label: int | None = 1024,
+    spectral_dimensions: int = 64,
     label_features: Any = None,
     label_embeddings: Any = None,
     seed: int = 0,
@@ -328,12 +338,12 @@ def embed_labels(
                 "feature space of X."
             )
         own = _of_labels(label_features, "label_features", labels)
-        return pifa_lf(features, labels, own, alpha=alpha)
+        return pifa_lf(features, labels, own, alpha, max_features_per_label=max_features_per_label, n_jobs=n_jobs)
     if embedding == "spectral":
-        return spectral(labels, seed=seed)
+        return spectral(labels, spectral_dimensions, seed=seed)
     if embedding == "pii":
         return pii(labels)
-    result = pifa_rows(features, labels, _MOST_FEATURES, n_jobs, zeros)
+    result = pifa_rows(features, labels, max_features_per_label, n_jobs, zeros)
     return compressed(result.indptr, result.indices, result.data, *result.shape, "embeddings", "row")
 
 

@@ -246,6 +246,8 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
     for name, value in parameters.items():
         if hasattr(value, "to_state"):
             plain[name] = checksum(*value.to_state().arrays.values())
+        elif isinstance(value, np.ndarray):
+            plain[name] = checksum(value)
         elif isinstance(value, (tuple, list)):
             plain[name] = list(value)
         else:

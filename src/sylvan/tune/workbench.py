@@ -35,7 +35,10 @@ JUDGED = 1_500  # rows of the holdout that a rung before the last looks at, at l
 QUERIES = 100  # single ones, whose median is the latency
 SUBLINEAR, WORDS = 0.8, 0.6  # powers of the number of rows with which models and vocabularies grow, about
 _CACHE_SHARE = 8  # of the memory that there is, for features and trees
-_TREE_PARAMETERS = ("branching", "max_leaf", "clustering", "embedding", "overlap", "alpha", "normalize", "seed")
+_TREE_PARAMETERS = (
+    "branching", "max_leaf", "clustering", "embedding", "overlap", "alpha", "max_features_per_label",
+    "spectral_dimensions", "normalize", "seed",
+)  # fmt: skip
 
 
 def rungs_of(n_rows: int) -> list[int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import sylvan
 from sylvan import LabelTree, XRLinear, indexing, metrics
@@ -30,6 +33,72 @@ def test_the_share_of_label_features(books: tuple) -> None:
     by_hand = LabelTree.build(indexing.pifa_lf(X, Y, own, alpha=0.0), 16, 100, seed=0)
     assert model.tree_ == by_hand
     assert model.tree_ != XRLinear(embedding="pifa_lf", alpha=1.0).fit(X, Y, label_features=own).tree_
+
+
+def test_a_share_for_each_label(books: tuple, tmp_path: Path) -> None:
+    X, Y, X_test, _ = books
+    random = np.random.default_rng(0)
+    own = X[random.integers(0, X.shape[0], Y.shape[1])]
+    alpha = random.random(Y.shape[1])
+    model = clone(XRLinear(embedding="pifa_lf", alpha=alpha)).fit(X, Y, label_features=own)
+    by_hand = LabelTree.build(indexing.pifa_lf(X, Y, own, alpha=alpha), 16, 100, seed=0)
+    assert model.tree_ == by_hand
+    assert model.tree_ != XRLinear(embedding="pifa_lf", alpha=float(alpha.mean())).fit(X, Y, label_features=own).tree_
+    assert model.tree_ == XRLinear(embedding="pifa_lf", alpha=alpha.tolist()).fit(X, Y, label_features=own).tree_
+    model.save(tmp_path / "model")
+    loaded = sylvan.load(tmp_path / "model")
+    assert np.array_equal(loaded.get_params()["alpha"], alpha)
+    assert np.array_equal(loaded.rank(X_test).scores, model.rank(X_test).scores)
+    assert loaded.fit(X, Y, label_features=own).tree_ == by_hand
+
+
+@pytest.mark.parametrize(
+    ("alpha", "words"),
+    [
+        ([0.5, 1.5], r"must be a float in \[0, 1\], or an array of them, one a label\. Got 1\.5 for label 1 instead"),
+        ([0.5, np.nan, 2.0], "must be a float in .* Got nan for label 1 instead"),
+        ([[0.5]], r"must be a float in .* Got \[0\.5\] for label 0 instead"),
+        ([], r"must be a float in .* Got (\[\]|array\(\[\], dtype=float64\)) instead"),
+        (["a"], "must be a float in .* Got 'a' for label 0 instead"),
+        ([0.5, 0.5], r"has 2 numbers, but Y has shape \(4, 3\): one for all labels, or one for each, is needed"),
+    ],
+)
+def test_shares_that_are_none(alpha: list, words: str) -> None:
+    for given in (alpha, np.array(alpha)):
+        with pytest.raises(ParameterError, match=f"The 'alpha' parameter of XRLinear {words}"):
+            XRLinear(alpha=given).fit(np.eye(4), [[0], [1], [2], [2]])
+
+
+@pytest.mark.parametrize(
+    ("params", "by_hand"),
+    [
+        ({"max_features_per_label": 4}, lambda X, Y: indexing.pifa(X, Y, max_features_per_label=4)),
+        ({"max_features_per_label": None}, lambda X, Y: indexing.pifa(X, Y, max_features_per_label=None)),
+        ({"embedding": "spectral"}, lambda X, Y: indexing.spectral(Y, 64)),
+        ({"embedding": "spectral", "spectral_dimensions": 5}, lambda X, Y: indexing.spectral(Y, 5)),
+    ],
+    ids=str,
+)
+def test_what_the_embeddings_take(params: dict, by_hand: Callable, books: tuple) -> None:
+    X, Y = books[0][:1500], books[1][:1500]
+    trees = XRLinear(**params, max_leaf=20).index(X, Y)
+    assert trees == [LabelTree.build(by_hand(X, Y), 16, 20, seed=0)]
+    assert trees != XRLinear(max_leaf=20).index(X, Y) or params["max_features_per_label"] is None
+
+
+def test_label_features_are_cut_as_the_rows_are(books: tuple) -> None:
+    X, Y, _, _ = books
+    own = X[np.random.default_rng(0).integers(0, X.shape[0], Y.shape[1])]
+    model = XRLinear(embedding="pifa_lf", max_features_per_label=3)
+    by_hand = indexing.pifa_lf(X, Y, own, max_features_per_label=3)
+    assert model.index(X, Y, label_features=own) == [LabelTree.build(by_hand, 16, 100, seed=0)]
+
+
+def test_a_model_that_was_saved_without_them_has_the_defaults() -> None:
+    state = XRLinear().fit(np.eye(3).repeat(2, axis=0), np.arange(3).repeat(2)).to_state()
+    older = {k: v for k, v in state.params.items() if k not in ("max_features_per_label", "spectral_dimensions")}
+    params = XRLinear.from_state(dataclasses.replace(state, params=older)).get_params()
+    assert (params["max_features_per_label"], params["spectral_dimensions"]) == (1024, 64)
 
 
 def test_the_papers_choices_are_lists_of_them(books: tuple) -> None:

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from sylvan import validate
+from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import EMBEDDINGS, embed_labels, embedding_bytes
@@ -17,7 +18,7 @@ from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
 from sylvan.models.compress import Compressible
-from sylvan.params import Choice, PerLayer, Range, Seed, Threads, check_value, parameterized
+from sylvan.params import Choice, PerLabel, PerLayer, Range, Seed, Threads, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.estimate import TrainingSize
 from sylvan.ranking.linear import LANES, LOSSES, LinearOptions
@@ -79,7 +80,9 @@ class XRParameters(Compressible):
     embedding: Annotated[str, Choice(EMBEDDINGS)] = "pifa"
     clustering: Annotated[str, Choice(("spherical", "kmeans", "random"))] = "spherical"
     overlap: Annotated[int, Range(1)] = 1
-    alpha: Annotated[float, Range(0, 1)] = 0.5
+    alpha: Annotated[float | list[float] | npt.NDArray[np.float64], PerLabel(0, 1)] = 0.5
+    max_features_per_label: Annotated[int | None, Range(1)] = 1024
+    spectral_dimensions: Annotated[int, Range(1)] = 64
     n_trees: Annotated[int, Range(1, 1000)] = 1
     tree: LabelTree | None = None
     calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
@@ -89,6 +92,8 @@ class XRParameters(Compressible):
     seed: Seed = 0
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
+    not_saved = ("tree",)  # it is saved as ``tree_``
+    added = MappingProxyType({"max_features_per_label": 1024, "spectral_dimensions": 64})
 
     @classmethod
     def preset(cls: type[_Self], name: str, **parameters: Any) -> _Self:
@@ -184,6 +189,7 @@ class XRParameters(Compressible):
 
         given = {
             "features": features, "labels": labels, "embedding": self.embedding, "alpha": self.alpha,
+            "max_features_per_label": self.max_features_per_label, "spectral_dimensions": self.spectral_dimensions,
             "seed": self.seed, "n_jobs": run.n_jobs, "zeros": run.zeros_briefly,
             "label_features": label_features, "label_embeddings": label_embeddings,
         }  # fmt: skip
@@ -202,4 +208,39 @@ class XRParameters(Compressible):
         if self.tree is not None or size.n_labels <= self.max_leaf:
             return 0
         n_entries = size.n_entries * size.n_positives // max(1, size.n_rows)  # of each label's rows
-        return embedding_bytes(size.n_labels, n_entries, size.n_positives)
+        return embedding_bytes(size.n_labels, n_entries, size.n_positives, self.max_features_per_label)
+
+    def check_params_for(self, shape: tuple[int, ...]) -> None:
+        """Check what a given tree and Y's shape allow the parameters to be.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if self.tree is not None and self.n_trees > 1:
+            raise ParameterError(
+                f"The 'n_trees' parameter of XRLinear must be 1 beside a given tree. Got {self.n_trees} instead."
+            )
+        if np.shape(self.alpha) not in {(), (shape[1],)}:
+            raise ParameterError(
+                f"The 'alpha' parameter of XRLinear has {np.size(self.alpha)} numbers, but Y has shape {shape}: one "
+                "for all labels, or one for each, is needed."
+            )
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = super()._plain_params()
+        return params if np.ndim(self.alpha) == 0 else {**params, "alpha": None}  # it is saved as an array
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        params = super()._params_from(state)
+        if params["alpha"] is None:
+            n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
+            params["alpha"] = store.need_range(state, "alpha", 0, 1, np.float64, (n_labels,))
+        return params
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        if np.ndim(self.alpha) > 0:
+            arrays["alpha"] = np.asarray(self.alpha, dtype=np.float64)
+        return meta, arrays, parts

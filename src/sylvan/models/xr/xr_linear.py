@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ModelError
 from sylvan.explain.paths import tree_votes
 from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
@@ -105,8 +105,13 @@ class XRLinear(XRParameters):
     clustering : {"spherical", "kmeans", "random"}, default "spherical"
     overlap : int, default 1
         Maximum number of clusters that contain a label; ranking uses the best of them.
-    alpha : float in [0, 1], default 0.5
-        With ``embedding="pifa_lf"``, the weight of the instances' features against the label's own.
+    alpha : float in [0, 1] or array of shape (L,), default 0.5
+        With ``embedding="pifa_lf"``, the weight of the instances' features against the label's own, for all labels or
+        for each.
+    max_features_per_label : int, optional
+        With ``"pifa"`` and ``"pifa_lf"``, how many values of a label are kept; by default 1,024, with None all.
+    spectral_dimensions : int, default 64
+        With ``embedding="spectral"``, the number of singular vectors.
     n_trees : int, default 1
         Number of trees, each with its own seed and rankers; a label's score is the mean over the trees.
     tree : LabelTree, optional
@@ -156,7 +161,6 @@ class XRLinear(XRParameters):
 
     kind = "xr-linear"
     least_rows = 0  # it may have been imported
-    not_saved = ("tree",)  # it is saved as ``tree_``
 
     rankers_: list[TreeRanker]
     feature_factors_: npt.NDArray[np.float32] | None = None
@@ -347,10 +351,7 @@ class XRLinear(XRParameters):
         features, labels, vocabulary = self._training_pair(X, Y)
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
-        if self.tree is not None and self.n_trees > 1:
-            raise ParameterError(
-                f"The 'n_trees' parameter of XRLinear must be 1 beside a given tree. Got {self.n_trees} instead."
-            )
+        self.check_params_for(labels.shape)
         return features, labels, vocabulary, validate.sample_weight(sample_weight, features.shape[0])
 
     def _fitted(
