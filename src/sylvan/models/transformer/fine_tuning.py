@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -102,8 +102,8 @@ def fine_tune(
 
     For each layer: embed all texts; solve linear rankers on the embeddings down to this layer, whose weights the
     layer's vectors begin with; take as candidates of a row the children of nodes above it that hold a positive (TFN)
-    or that the beam of those rankers reaches (MAN); minimise the squared hinge loss of the candidates over the encoder
-    and the vectors.
+    or that the beam of those rankers, or of the vectors learned for the layers above, reaches (MAN,
+    ``negatives_from``); minimise the squared hinge loss of the candidates over the encoder and the vectors.
 
     Parameters
     ----------
@@ -253,19 +253,20 @@ class _Training:
             raise ModelError("Not every process sees the checkpoint's finished layers: they must share a folder.")
         return state
 
-    def train_layer(self, at: int, folder: str | None) -> TunedLayer:
-        """Train the encoder on the layer that is number ``at`` of those to be trained."""
-        matcher, t = self.matcher, self.layers[at]
+    def train_layer(self, before: Sequence[TunedLayer], folder: str | None) -> TunedLayer:
+        """Train the encoder on the layer that follows those that are trained."""
+        matcher, at = self.matcher, len(before)
+        t, known = self.layers[at], self._known(before)
         layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
         if folder is None or not self.engine.agree(has_checkpoint(folder)):  # else all of this is in there
-            beam, record = self._begin(t, layer)
+            beam, record = self._begin(t, layer, known)
         data = LayerData(self.rows, self.learned, self.holdout, self._candidates(t, beam), self.row_weight)
         accumulate = self.engine.accumulate
         n_steps = matcher.steps(len(self.learned), at, accumulate)
         job = LayerJob(
-            self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t)) if t else None,
+            self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t, known)) if t else None,
             engine=self.engine, record=record, seed=self.seed,
             title=f"Fine-tuning on layer {t + 1} of {self.depth}",
         )  # fmt: skip
@@ -283,13 +284,21 @@ class _Training:
         table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
         return TunedLayer(t, table, bias, to_json(record))
 
-    def _begin(self, t: int, layer: LabelLayer) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
+    def _known(self, before: Sequence[TunedLayer]) -> dict[int, ClusterWeights]:
+        """The layers above that are searched as the network has learned them, not by rankers of their own."""
+        if self.matcher.negatives_from == "rankers":
+            return {}
+        return {layer.layer: layer.weights(self.tree.child_offsets[layer.layer]) for layer in before}
+
+    def _begin(
+        self, t: int, layer: LabelLayer, known: Mapping[int, ClusterWeights]
+    ) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
         """The layer's first vectors; the beam of the layer above, None for the root; and a record of both."""
         record: dict[str, Any] = {"nodes": layer.n_nodes}
         if t == 0 and not self.matcher.bootstrap:
             return None, {**record, "coverage": 1.0}
         embeddings = self._embed()
-        solved = self.start.solve(embeddings, t if self.matcher.bootstrap else t - 1)
+        solved = self.start.solve(embeddings, t if self.matcher.bootstrap else t - 1, known)
         if self.matcher.bootstrap:
             layer.begin_with(*dense_table(solved[t]))
         if t == 0:
@@ -297,10 +306,10 @@ class _Training:
         beam = self.start.search(embeddings, solved[:t])
         return beam, {**record, "coverage": coverage(self.positives[t - 1], beam)}
 
-    def _look(self, t: int) -> npt.NDArray[np.int32]:
+    def _look(self, t: int, known: Mapping[int, ClusterWeights]) -> npt.NDArray[np.int32]:
         """The beam of the layer above ``t``, as the encoder is now."""
         embeddings = self._embed()
-        return self.start.search(embeddings, self.start.solve(embeddings, t - 1))
+        return self.start.search(embeddings, self.start.solve(embeddings, t - 1, known))
 
     def _embed(self) -> npt.NDArray[np.float32]:
         vectors = embed(self.encoder, self.rows, engine=self.engine, normalize=True, description="Embedding texts")
@@ -345,7 +354,7 @@ class _State(NamedTuple):
 
 
 def _tune_layer(training: _Training, before: _State, folder: str | None) -> _State:
-    layer = training.train_layer(len(before.layers), folder)
+    layer = training.train_layer(before.layers, folder)
     return _State((*before.layers, layer), training.encoder.state_dict(), training.engine.state())
 
 

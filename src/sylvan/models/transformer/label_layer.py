@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -216,8 +217,13 @@ class LinearStart:
     n_jobs: int = 1
     row_weight: Float32 | None = None
 
-    def solve(self, embeddings: Float32, layer: int) -> list[ClusterWeights]:
-        """The linear rankers of all layers down to ``layer``, on unit embeddings (n, dim); no weight is dropped."""
+    def solve(
+        self, embeddings: Float32, layer: int, known: Mapping[int, ClusterWeights] | None = None
+    ) -> list[ClusterWeights]:
+        """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped.
+
+        ``known`` are weights of layers that are taken as they are, and searched.
+        """
         above = upper_tree(self.tree, layer)
         options = LinearOptions(cost=self.cost, threshold=0.0, seed=self.seed)
         words = ["tfn"] * layer + ["tfn+man"]
@@ -225,7 +231,8 @@ class LinearStart:
         features = take_rows(dense_rows(embeddings), self.learned)
         positives = take_rows(self._labels(layer), self.learned)
         weight = None if self.row_weight is None else self.row_weight[self.learned]
-        return train_rankers(features, positives, above, training, weight, runner=Runner(self.n_jobs))[0].layers
+        run = Runner(self.n_jobs)
+        return train_rankers(features, positives, above, training, weight, runner=run, known=known)[0].layers
 
     def _labels(self, layer: int) -> Csr:
         """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""

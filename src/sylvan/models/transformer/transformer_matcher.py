@@ -87,6 +87,10 @@ class TransformerMatcher(Parameterized):
         clusters: where the ranker's ``max_leaf`` would make more of them, those of the layer above are taken.
     beam : int, default 20
         Nodes of the layer above whose children are candidates, beside those with a positive below them.
+    negatives_from : {"rankers", "network"}, default "rankers"
+        Who finds these nodes: linear rankers solved anew on the current embeddings, or the network itself by the
+        vectors that it has learned for the layers above, as in the paper (its layers that aren't trained have rankers
+        in either case). The rankers that a layer's vectors begin with are then trained where the network looks.
     relevance : {"l1", "l2", "max", "none"}, default "l1"
         The norm of costs by recursive label counts; ``"none"`` for no costs. See
         :func:`~sylvan.models.transformer.layer_candidates.cost_weights`.
@@ -137,6 +141,7 @@ class TransformerMatcher(Parameterized):
     gradient_checkpointing: bool = False
     max_nodes: Annotated[int, Range(1)] = 32768
     beam: Annotated[int, Range(1)] = 20
+    negatives_from: Annotated[str, Choice(("rankers", "network"))] = "rankers"
     relevance: Annotated[str, Choice(COSTS)] = "l1"
     negative_cost: Annotated[float, Range(0, open_low=True)] = 0.1
     bootstrap: bool = True

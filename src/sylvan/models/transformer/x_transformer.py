@@ -80,8 +80,8 @@ class XTransformer(TransformerEstimator):
     vectorizer : TfidfVectorizer, optional
         Makes the features of words; a copy of it is fitted. None for the preset's.
     matcher : TransformerMatcher, optional
-        How the encoder is fine-tuned, on one layer of clusters: ``beam`` and ``refresh`` have no use, as every cluster
-        is a candidate of every text. None for the preset's.
+        How the encoder is fine-tuned, on one layer of clusters: ``beam``, ``negatives_from`` and ``refresh`` have no
+        use, as every cluster is a candidate of every text. None for the preset's.
     ranker : XRLinear, optional
         The linear rankers within clusters, of one tree; its ``max_leaf`` says how many labels a cluster has at most,
         and so how many clusters there are. None for the preset's.
@@ -162,7 +162,7 @@ class XTransformer(TransformerEstimator):
                 "instead."
             )
         default = TransformerMatcher()
-        for name in ("beam", "refresh"):
+        for name in ("beam", "negatives_from", "refresh"):
             value, usual = (getattr(matcher, name) for matcher in (self.part("matcher"), default))
             if value != usual:
                 raise ParameterError(
