@@ -139,6 +139,16 @@ def rank_everything(
 # -------------------------------------------------------------------------------- training
 
 
+def relevances(Y: Array, tree: Tree) -> list[Array]:
+    """R(t) of every layer: the highest relevance of a row's labels below each node. Shapes (n, nodes of the layer)."""
+    child_offsets, leaf_labels = tree
+    layers = [Y[:, leaf_labels].astype(float)]
+    for offsets in reversed(child_offsets[1:]):
+        below = [layers[0][:, children(offsets, node)] for node in range(len(offsets) - 1)]
+        layers.insert(0, np.stack([each.max(axis=1) for each in below], axis=1))
+    return layers
+
+
 def truth(Y: Array, tree: Tree) -> list[Array]:
     """Y(t) of every layer: which nodes hold one of a row's labels. Shapes (n, nodes of the layer), 0 or 1."""
     child_offsets, leaf_labels = tree
@@ -278,9 +288,11 @@ def train(
 
     The rankers of a cluster without rows have no weights and the intercept ``unreached``: 0 minimises Eq. 10, and -1
     is what Sylvan gives them (docs/how-it-works.md). Of the clusters that a row's beam reached, its matcher-aware
-    negatives are those whose score is at least ``man_threshold`` of the best one's; the paper takes all.
+    negatives are those whose score is at least ``man_threshold`` of the best one's; the paper takes all. Values of Y
+    are relevances, which multiply the costs of positives.
     """
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    relevance = relevances(Y, tree)
     model = Model([], [], tree, combine, beam)
     for layer, (offsets, layer_truth) in enumerate(zip(tree[0], truth(Y, tree), strict=True)):
         reached = [_reached(model, x, layer, man_threshold) for x in X]
@@ -291,6 +303,7 @@ def train(
                 if rows:
                     positive = layer_truth[rows, node] > 0
                     costs = cost * np.where(positive, positive_cost, negative_cost) * weight[rows]
+                    costs = costs * np.where(positive, relevance[layer][rows, node], 1.0)
                     problem = Problem(X[rows], np.where(positive, 1.0, -1.0), costs, loss, bias)
                     W[:, node], b[node] = solve(problem)
         model.weights.append(W)

@@ -168,9 +168,9 @@ def test_one_layer_of_the_beam_equals_the_reference(case: dict) -> None:
 def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: str) -> None:
     random = np.random.default_rng(seed)
     n = int(random.integers(1, 9))
-    Y = (random.random((n, tree.n_labels)) < 0.2).astype(np.float32)
+    Y = ((random.random((n, tree.n_labels)) < 0.2) * random.choice([0.5, 1.0, 3.0], tree.n_labels)).astype(np.float32)
     positives = layer_positives(tree, validate.labels(Y))
-    for t, (fast, slow) in enumerate(zip(positives, reference.truth(Y, plain(tree)), strict=True)):
+    for t, (fast, slow) in enumerate(zip(positives, reference.relevances(Y, plain(tree)), strict=True)):
         np.testing.assert_array_equal(fast.to_scipy().toarray(), slow)
         n_clusters, parents = len(tree.child_offsets[t]) - 1, positives[t - 1] if t else of_root(positives[0])
         width = int(random.integers(1, n_clusters + 1))
@@ -190,14 +190,17 @@ def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: s
     st.sampled_from(COMBINES),
     st.sampled_from([1, 2, 10]),
     st.sampled_from([0.0, 0.3, 1.0]),
+    st.booleans(),
 )
 def test_training_equals_the_reference(
-    tree: LabelTree, seed: int, negatives: str, loss: str, combine: str, beam: int, man_threshold: float
+    tree: LabelTree, seed: int, negatives: str, loss: str, combine: str, beam: int, man_threshold: float, graded: bool
 ) -> None:
     random = np.random.default_rng(seed)
     n, d = 12, 6
     X = np.float32(random.normal(size=(n, d)) * (random.random((n, d)) < 0.7)).astype(np.float64)
     Y = (random.random((n, tree.n_labels)) < 0.25).astype(np.float64)
+    if graded:
+        Y *= random.choice([0.5, 1.0, 3.0], Y.shape)
     weight = np.float32(random.choice([0.5, 1.0, 2.0], n))
     settings_ = {"negatives": negatives, "loss": loss, "combine": combine, "beam": beam, "cost": 0.5,
                  "positive_cost": 2.0, "negative_cost": 0.75, "bias": 0.5, "man_threshold": man_threshold}  # fmt: skip
