@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from sylvan import XRLinear, metrics, validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.transformer import layer_job as deep_layer_job
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
-from sylvan.models.transformer.label_layer import LabelLayer, dense_rows, dense_table, upper_tree
+from sylvan.models.transformer.label_layer import LabelLayer, LinearStart, dense_rows, dense_table, upper_tree
 from sylvan.models.transformer.layer_candidates import LayerCandidates
 from sylvan.models.transformer.layer_job import LayerData, LayerJob
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
@@ -95,6 +96,45 @@ def test_every_positive_is_a_candidate_and_the_beam_adds_others(monkeypatch: pyt
             assert set(nodes[positive[at]].tolist()) == wanted
         candidates = batch["candidate_weights"].numpy() > 0
         assert (candidates & ~positive).sum() > positive.sum()
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_batches_hold_what_the_teacher_and_the_beam_open_with_their_costs(
+    layer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch against slow counts: candidates below positives and below the beam, and the factor of each one."""
+    given, batches, beams = books(), [], []
+    batch_of, search = LayerJob._batch, LinearStart.search
+
+    def watched(self: LayerJob, rows: Any) -> Any:
+        batches.append((rows, batch := batch_of(self, rows)))
+        return batch
+
+    def searched(self: LinearStart, *args: Any) -> Any:
+        beams.append(found := search(self, *args))
+        return found
+
+    monkeypatch.setattr(LayerJob, "_batch", watched)
+    monkeypatch.setattr(LinearStart, "search", searched)
+    tuned(bag(), [layer], matcher=replace(QUICK, max_steps=3, negative_cost=0.3, refresh=None))
+    assert len(beams) == (layer > 0) and len(batches) == 3
+    leaf_of, tree = np.argsort(given.tree.leaf_labels), given.tree
+    only_by_beam = several = 0
+    for rows, batch in batches:
+        nodes, weights = batch["candidate_nodes"].numpy(), batch["candidate_weights"].numpy()
+        for row, found in zip(rows, weights, strict=True):
+            labels = given.Y.indices[given.Y.indptr[row] : given.Y.indptr[row + 1]]
+            paths = [tree.path(int(leaf_of[label])) for label in labels]
+            counts = Counter(path[layer] for path in paths)
+            looked = set(beams[0][row].tolist()) - {-1} if layer else {0}
+            opened = looked | {path[layer - 1] for path in paths} if layer else looked
+            below = [c for p in opened for c in range(*tree.child_offsets[layer][[p, p + 1]].tolist())]
+            expected = {c: counts[c] / len(paths) if c in counts else 0.3 for c in below}
+            assert {int(nodes[at]): found[at] for at in np.flatnonzero(found)} == pytest.approx(expected, rel=1e-6)
+            only_by_beam += bool(layer and looked - {path[layer - 1] for path in paths})
+            several += len(counts) < len(paths)
+    assert layer == 0 or only_by_beam
+    assert layer == 2 or several
 
 
 def test_the_matcher_alone_finds_more_positives_with_a_wider_beam() -> None:
