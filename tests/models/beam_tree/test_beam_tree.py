@@ -338,6 +338,59 @@ def test_trees() -> None:
     assert make(tree="frequency").fit(X, ids).tree_.leaf_labels.tolist() == [1, 3, 2, 0]
 
 
+def test_the_kmeans_tree_holds_near_classes_together() -> None:
+    """16 classes in four places: each branch of the root holds those of one place, which no random tree does."""
+    rng = np.random.default_rng(4)
+    places = 10 * rng.normal(size=(4, 6))
+    ids = np.arange(16).repeat(8)
+    rows = places[ids % 4] + rng.normal(size=(16, 6))[ids] + 0.1 * rng.normal(size=(128, 6))
+
+    def together(tree: str) -> bool:
+        found = make(branching=4, tree=tree, epochs=1).fit(rows, ids).tree_
+        return all(len(set(part % 4)) == 1 for part in np.split(found.leaf_labels, 4))
+
+    assert together("kmeans") and not together("random")
+
+
+def test_the_rate_chosen_is_about_as_good_as_the_best() -> None:
+    """Where labels are mostly noise low rates are best, and where features differ in size high ones."""
+    rng = np.random.default_rng(5)
+    words = rng.integers(0, 50, 2000)
+    noisy = np.where(rng.random(2000) < 0.3, words % 10, rng.integers(0, 10, 2000))
+    sizes = np.geomspace(1, 0.02, 20)
+    uneven = rng.normal(size=(2000, 20)) * sizes
+    clean = (uneven @ (rng.normal(size=(20, 10)) / sizes[:, None])).argmax(axis=1)
+    lost = {}
+    for name, (rows, ids) in {"noisy": (np.eye(50)[words], noisy), "clean": (uneven, clean)}.items():
+
+        def score(rate: float | str, rows: Any = rows, ids: Any = ids) -> float:
+            model = make(optimizer="adagrad", loss="softmax", epochs=3, learning_rate=rate).fit(rows[:1500], ids[:1500])
+            return float(model.score(rows[1500:], ids[1500:]))
+
+        scores = {rate: score(rate) for rate in (0.03, 0.3, 3.0, 30.0)}
+        lost[name] = {rate: max(scores.values()) - found for rate, found in scores.items()}
+        assert score("auto") > max(scores.values()) - 0.06
+    assert all(max(lost[name][rate] for name in lost) > 0.08 for rate in lost["noisy"]), "no rate is good for both"
+
+
+def test_noises_are_drawn_by_the_power_of_the_counts() -> None:
+    """What training is given, and that it is used: unigram to the power of 0 is uniform, and 1 and 3 differ."""
+    ids = np.repeat(np.arange(6), [1, 2, 4, 8, 16, 32])
+    rows = np.random.default_rng(6).normal(size=(len(ids), 4))
+    counts = np.bincount(ids, minlength=9)  # three classes without rows count as if they had one
+    for power in (0.0, 0.5, 1.0, 3.0):
+        model = make(noise="unigram", noise_power=power)
+        examples, _ = model.examples(rows, ids, None)
+        noise = model.learning(examples, counts).noise
+        expected = np.array([1, 2, 4, 8, 16, 32, 1, 1, 1]) ** power
+        assert noise is not None
+        np.testing.assert_allclose(noise.probabilities, expected / expected.sum())
+    assert make(noise="uniform").learning(examples, counts).noise is None
+    for loss in ("cane", "nce"):
+        fitted = [make(loss=loss, noise="unigram", noise_power=power).fit(rows, ids) for power in (0.0, 1.0, 3.0)]
+        assert not same(fitted[0], fitted[1]) and not same(fitted[1], fitted[2])
+
+
 def test_a_given_tree_is_saved_with_the_model(tmp_path: Path) -> None:
     model = make(tree=LabelTree.random(6, branching=3, max_leaf=2), class_weight={0: 2.0, 5: 1}).fit(X, y)
     model.save(tmp_path / "model")
