@@ -57,6 +57,17 @@ def test_near_classes_share_their_path(form):
     assert set(groups[binary.leaf_labels[:32]] // 4) in ({0}, {1})
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_near_means_by_distance_and_not_by_angle(form):
+    """Long and short centres in the same two directions: those of one length are near, those of one direction far."""
+    rng = np.random.default_rng(3)
+    long, up = np.repeat([0, 1], 32), np.tile([0, 1], 32)
+    centers = np.where(long, 20.0, 2.0)[:, None] * np.stack([np.cos(up * 0.6), np.sin(up * 0.6)], axis=1)
+    tree = class_tree(form(centers + 0.01 * rng.normal(size=(64, 2))), branching=32)
+    assert tree.layer_sizes == (2, 64)
+    assert all(len(set(long[part])) == 1 for part in np.split(tree.leaf_labels, 2))
+
+
 @pytest.mark.parametrize("seed", [0, 5])
 def test_the_same_seed_gives_the_same_tree_with_any_threads(seed):
     centers = np.random.default_rng(1).normal(size=(700, 6)).astype(np.float32)
