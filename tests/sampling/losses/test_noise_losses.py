@@ -210,10 +210,21 @@ def test_a_positive_that_is_never_drawn_and_draws_that_are_all_hits(kind: Any) -
 
 @pytest.mark.parametrize("kind", LOSSES)
 def test_the_batch_may_be_the_sampler(kind: Any) -> None:
-    queries, table, _ = batch(dtype=torch.float32)
-    loss = kind(InBatch(N), 4)
-    first, second = [(torch.manual_seed(seed), float(loss(queries, table, torch.arange(BATCH))))[1] for seed in (7, 7)]
-    assert math.isfinite(first) and math.isfinite(second)
+    """Noises are then targets of the batch, whose share is how often each occurs: the formula, by the same draws."""
+    queries, table, bias = batch()
+    targets = torch.tensor([1, 2, 2, 0, 11, 2])
+    loss = kind(sampler := InBatch(N), 4)
+    torch.manual_seed(7)
+    found = float(loss(queries, table, targets, bias))
+    torch.manual_seed(7)
+    drawn = sampler.sample(queries, 4).ids
+    assert set(drawn.flatten().tolist()) <= set(targets.tolist())
+    scores, shares = (queries @ table.t() + bias).tolist(), torch.bincount(targets, minlength=N) / BATCH
+    expected = [
+        REFERENCES[kind](dict(enumerate(row)), y, ids, lambda j: float(shares[j]), {y})
+        for row, y, ids in zip(scores, targets.tolist(), drawn.tolist(), strict=True)
+    ]
+    assert found == pytest.approx(sum(expected) / BATCH, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", LOSSES)
