@@ -121,12 +121,10 @@ def test_learned_codewords_are_the_same_bits_with_any_threads_and_after_a_checkp
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
-@pytest.mark.parametrize("quantizer", ["pq", "rq"])
-def test_the_paper_s_loss_by_loops(quantizer: str) -> None:
-    sampler, table, queries = made(40, 5, learnable="joint", quantizer=quantizer, n_codewords=3)
-    sampler.refresh(table)
-    words = [word.detach().double().numpy() for word in sampler.index.codewords]
-    rows, zs = table.double().numpy(), queries[:4, :5].double().numpy()
+def joint_by_loops(
+    words: list[np.ndarray], rows: np.ndarray, zs: np.ndarray, quantizer: str, reconstruction_weight: float
+) -> float:
+    """The paper's two losses for learned codewords (section 6.2.3): ln Σ p²/p' and the distance of the mixtures."""
     mixed = np.zeros_like(rows)
     for i, row in enumerate(rows):
         begin = 0
@@ -139,14 +137,37 @@ def test_the_paper_s_loss_by_loops(quantizer: str) -> None:
             else:
                 mixed[i, begin : begin + book.shape[1]] = mixture
             begin += book.shape[1]
-    kl = []
+    divergences = []
     for z in zs:
         p, q = np.exp(rows @ z), np.exp(mixed @ z)
         p, q = p / p.sum(), q / q.sum()
-        kl.append(np.log((p * p / q).sum()))
-    expected = np.mean(kl) + 0.5 * ((mixed - rows) ** 2).sum(axis=1).mean()
-    found = sampler.learning_loss(queries[:4, :5].view(2, 2, 5), table, reconstruction_weight=0.5)
+        divergences.append(np.log((p * p / q).sum()))
+    return float(np.mean(divergences) + reconstruction_weight * ((mixed - rows) ** 2).sum(axis=1).mean())
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+@pytest.mark.parametrize("reconstruction_weight", [0.0, 0.5])
+def test_the_paper_s_loss_and_its_gradient_by_loops(quantizer: str, reconstruction_weight: float) -> None:
+    """The value, and the gradient for every number of every codeword by central differences."""
+    sampler, table, queries = made(40, 5, learnable="joint", quantizer=quantizer, n_codewords=3)
+    sampler.refresh(table)
+    words = [word.detach().double().numpy().copy() for word in sampler.index.codewords]
+    rows, zs = table.double().numpy(), queries[:4, :5].double().numpy()
+    expected = joint_by_loops(words, rows, zs, quantizer, reconstruction_weight)
+    batch = queries[:4, :5].view(2, 2, 5)
+    found = sampler.learning_loss(batch, table, reconstruction_weight=reconstruction_weight)
     assert float(found.detach()) == pytest.approx(expected, rel=1e-4)
+    gradients = torch.autograd.grad(found, list(sampler.index.codewords))
+    steepest = max(float(gradient.abs().max()) for gradient in gradients)
+    for word, gradient in zip(words, gradients, strict=True):
+        for place in np.ndindex(*word.shape):
+            ends = []
+            for step in (1e-4, -1e-4):
+                word[place] += step
+                ends.append(joint_by_loops(words, rows, zs, quantizer, reconstruction_weight))
+                word[place] -= step
+            assert float(gradient[place]) == pytest.approx((ends[0] - ends[1]) / 2e-4, abs=2e-4 * steepest, rel=2e-3)
+    assert steepest > 0.01
 
 
 def test_joint_codewords_are_parameters_that_only_their_loss_moves() -> None:

@@ -1,0 +1,152 @@
+"""Theorems 6 to 9 of the MIDX paper, exactly: Sylvan's loss and samplers, over every possible set of draws.
+
+The theorems are about M + 1 classes drawn alike from Q, of which one stands for the label: the gradient's part that
+is estimated, Σ p'∇o, is then the self-normalised mean of M + 1 draws, and its bias is what they bound. So labels are
+drawn from Q here, too. A score's gradient for the query is the class's embedding.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import sampling.theory_reference as theory
+import torch
+from sampling.theory_samplers import distribution, index_of, refreshed, tensor
+
+from sylvan.sampling import MIDX, Draw, SampledSoftmaxLoss, Sampler, Uniform, Unigram
+
+
+class Every(Sampler):
+    """Draws what it is told to, with another sampler's own account of their probabilities."""
+
+    def __init__(self, inner: Sampler, ids: torch.Tensor) -> None:
+        super().__init__(inner.n_classes)
+        self.inner, self.ids = inner, ids
+
+    def _draw(self, queries: torch.Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        return Draw(self.ids, self._log_prob(queries, self.ids))
+
+    def _log_prob(self, queries: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return self.inner.log_prob(queries, ids)
+
+
+class Tilted(Sampler):
+    """A distribution of its own for any query."""
+
+    def __init__(self, q: theory.Array) -> None:
+        super().__init__(len(q))
+        self.q = tensor(q)
+
+    def _log_prob(self, queries: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return self.q[ids].log().expand(len(queries), -1) if ids.dim() == 1 else self.q[ids].log()
+
+
+def bias(
+    sampler: Sampler, query: theory.Array, classes: theory.Array, n_draws: int, told: Sampler | None = None,
+    **options: str,
+) -> theory.Array:  # fmt: skip
+    """E[Σ p'∇o] − Σ p∇o over all labels and draws from the sampler: (dim,); the loss may be told of another one."""
+    n, q = len(classes), distribution(sampler, query[None])[0]
+    drawn = np.array(list(itertools.product(range(n), repeat=n_draws + 1)))
+    chances = q[drawn].prod(axis=1)
+    labels, ids = torch.from_numpy(drawn[:, 0]), torch.from_numpy(drawn[:, 1:])
+    queries = torch.from_numpy(query).expand(len(drawn), -1).clone().requires_grad_()
+    loss = SampledSoftmaxLoss(Every(told or sampler, ids), n_draws, reduction="none", **options)
+    loss(queries, torch.from_numpy(classes), labels).sum().backward()
+    assert queries.grad is not None
+    estimates = queries.grad.numpy() + classes[drawn[:, 0]]
+    return np.asarray(chances @ estimates - theory.softmax(classes @ query) @ classes)
+
+
+def steepest(classes: theory.Array) -> theory.Array:
+    """U for each dimension, as small as can be: gradients may be counted from the middle of their range."""
+    return np.ptp(classes, axis=0) / 2
+
+
+def root(d2: float, n_draws: int) -> float:
+    """What Theorem 6 multiplies U by."""
+    return min(2.0, math.sqrt(max(d2 - 1, 0.0) / (n_draws + 1)))
+
+
+def problem(seed: int, n: int = 5, scale: float = 1.0) -> tuple[theory.Array, theory.Array]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)), scale * rng.normal(size=2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n_draws", [1, 2, 4])
+@pytest.mark.parametrize("off", [0.0, 0.03, 1.0])
+def test_theorem_6(off: float, n_draws: int, seed: int) -> None:
+    """Near the softmax the bound is small: a loss that corrects by other probabilities is beyond it there."""
+    classes, query = problem(seed)
+    p = theory.softmax(classes @ query)
+    q = theory.softmax(classes @ query + off * np.random.default_rng(seed + 100).normal(size=len(p)))
+    bound = root(float(theory.d2(p, q)), n_draws) * steepest(classes)
+    assert (np.abs(bias(Tilted(q), query, classes, n_draws)) <= bound + 1e-6).all()
+    if off <= 0.03:
+        not_corrected = bias(Tilted(q), query, classes, n_draws, told=Uniform(len(p)))
+        eq_1 = bias(Tilted(q), query, classes, n_draws, correction="drawn", accidental="paper")
+        for wrong in (not_corrected, eq_1):
+            assert (np.abs(wrong) > bound + 1e-3).any(), "this test couldn't tell a wrong correction"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bias_falls_as_one_over_the_number_of_draws(seed: int) -> None:
+    """By the delta method (M + 1) times the bias goes to −Σ p²/q (∇o − Σ p∇o): not a bound, but rate and constant."""
+    classes, query = problem(seed, n=6, scale=0.7)
+    p = theory.softmax(classes @ query)
+    q = theory.softmax(classes @ query + 0.3 * np.random.default_rng(seed + 100).normal(size=6))
+    limit = -(p * p / q) @ (classes - p @ classes)
+    few, many = (n_terms * bias(Tilted(q), query, classes, n_terms - 1) for n_terms in (3, 6))
+    assert np.linalg.norm(many - limit) < 0.75 * np.linalg.norm(few - limit)
+    extrapolated = 2 * many - few  # what is left falls as one over the number of terms, too
+    assert np.linalg.norm(extrapolated - limit) < 0.03 * np.linalg.norm(limit)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scale", [0.01, 0.5, 1.5])
+def test_theorems_7_and_8(scale: float, seed: int) -> None:
+    """The uniform and the unigram sampler: ‖o‖∞, and how seldom the rarest class is drawn."""
+    classes, query = problem(seed, scale=scale)
+    p, highest = theory.softmax(classes @ query), float(np.abs(classes @ query).max())
+    counts = np.random.default_rng(seed).integers(1, 9, len(p))
+    for sampler, exponent in (
+        (Uniform(len(p)), 2 * highest),
+        (Unigram(len(p), counts), 2 * highest - math.log(counts.min() / counts.sum())),
+    ):
+        q = distribution(sampler, query[None])[0]
+        assert 1 - 1e-6 <= float(theory.d2(p, q)) <= math.exp(exponent) + 1e-6
+        for n_draws in (1, 3):
+            bound = root(math.exp(exponent), n_draws) * steepest(classes)
+            assert (np.abs(bias(sampler, query, classes, n_draws)) <= bound).all()
+    if scale == 0.01:  # scores hardly differ: the uniform bound is small
+        bound = root(math.exp(2 * highest), 3) * steepest(classes)
+        wrong = bias(Uniform(len(p)), query, classes, 3, told=Unigram(len(p), 10.0 ** np.arange(len(p))))
+        assert (np.abs(wrong) > bound).any(), "this test couldn't tell a wrong correction"
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+@pytest.mark.parametrize("residual", [0.0, 0.02, 0.3])
+def test_theorem_9(residual: float, quantizer: str) -> None:
+    """MIDX: only what the codewords leave of the scores counts; without residuals there is no bias at all."""
+    rng = np.random.default_rng(2)
+    corners = 2 * np.array([[i, j] for i in (-1.0, 1.0) for j in (-1.0, 1.0)])
+    classes, query = corners[[0, 1, 2, 3, 3, 0]] + residual * rng.normal(size=(6, 2)), np.array([0.4, -0.3])
+    torch.manual_seed(0)
+    sampler = refreshed(MIDX(6, 2, n_codewords=4, quantizer=quantizer), classes)
+    assert isinstance(sampler, MIDX)
+    left = float(np.abs((classes - theory.reconstruct(*index_of(sampler), quantizer)) @ query).max())
+    p, q = theory.softmax(classes @ query), distribution(sampler, query[None])[0]
+    assert float(theory.d2(p, q)) <= math.exp(2 * left) + 1e-6
+    for n_draws in (1, 3):
+        bound = root(math.exp(2 * left), n_draws) * steepest(classes)
+        found = np.abs(bias(sampler, query, classes, n_draws))
+        assert (found <= bound + 1e-6).all()
+        if residual == 0:
+            assert left < 1e-6 and found.max() < 1e-6
+        uniform = np.abs(bias(Uniform(6), query, classes, n_draws))
+        if residual <= 0.02:
+            assert (uniform > bound).any(), "this test couldn't tell MIDX from a uniform draw"
