@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,15 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError
-from sylvan.explain.paths import tree_votes
-from sylvan.explain.records import Names, TreeVote
+from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
-from sylvan.label_filter import LabelFilter
-from sylvan.matching import beam as matching
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS
+from sylvan.models.base import CANDIDATES
 from sylvan.models.holdout import DEPTH, calibrated, held_out_rows, holdout_folds
-from sylvan.models.xr.params import AUTOS, XRParameters
+from sylvan.models.xr.answers import XRAnswers
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
-from sylvan.models.xr.scaling import Scale, scaled
-from sylvan.parallel import resolve_jobs
-from sylvan.ranking.calibrate import Calibrator, falling
-from sylvan.ranking.ensemble import mean_score
+from sylvan.models.xr.scaling import Scale
+from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.estimate import TrainingSize
-from sylvan.ranking.tail import tail_of
 from sylvan.ranking.training import train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Checkpoint, Runner, opened_runner
@@ -42,7 +34,7 @@ from sylvan.weights import ClusterWeights
 __all__ = ["XRLinear"]
 
 
-class XRLinear(XRParameters):
+class XRLinear(XRAnswers):
     """Extreme multilabel ranking with a tree of linear models.
 
     Labels are clustered into a balanced tree. Each node has a linear model, trained on the rows that reach its parent.
@@ -162,10 +154,6 @@ class XRLinear(XRParameters):
     kind = "xr-linear"
     least_rows = 0  # it may have been imported
 
-    rankers_: list[TreeRanker]
-    feature_factors_: npt.NDArray[np.float32] | None = None
-    chosen_: Mapping[str, float] = MappingProxyType({})
-
     def fit(
         self,
         X: Any,
@@ -273,14 +261,6 @@ class XRLinear(XRParameters):
         self._fitted(rankers, features, labels, calibrator, scale)
         return top if top is None or calibrator is None else calibrator(top)
 
-    def _rank_changed(self, features: Csr, changes: Sequence[Sequence[matching.RowChanges | None]], k: int) -> TopK:
-        """The best labels when scores change, tree by tree and layer by layer, with scores mapped into [0, 1]."""
-        k, combines = min(k, self.n_labels_), self.per_layer("combine", self.tree_.depth)
-        options: dict[str, Any] = {"beam": self.beam, "combines": combines, "n_jobs": resolve_jobs(self.n_jobs)}
-        pairs = zip(self.rankers_, changes, strict=True)
-        tops = [ranker.rank_changed(features, k, changed, **options) for ranker, changed in pairs]
-        return self.bounded(tops[0] if len(tops) == 1 else self._mean(tops, k))
-
     def index(
         self, X: Any, Y: Any, *, label_features: Any = None, label_embeddings: Any = None, runner: Runner | None = None
     ) -> list[LabelTree]:
@@ -364,137 +344,6 @@ class XRLinear(XRParameters):
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
         self.n_labels_ = labels.shape[1]
         return self
-
-    @property
-    def tree_(self) -> LabelTree:
-        """The first tree."""
-        self._need_fit("tree_")
-        return self.rankers_[0].tree
-
-    @property
-    def layers_(self) -> list[ClusterWeights]:
-        """The weights of the first tree's layers."""
-        self._need_fit("layers_")
-        return self.rankers_[0].layers
-
-    def rank(
-        self, X: Any, k: int = 10, *, beam: int | None = None, tail: str | None = None, allowed: Any = None,
-        denied: Any = None,
-    ) -> TopK:  # fmt: skip
-        """The ``k`` best labels of each row.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features_)
-        k : int
-            Number of labels per row; a row for which the beam reaches fewer ends in label -1.
-        beam : int, optional
-            Nodes followed per layer, instead of the model's own.
-        tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
-            Instead of the model's own: the best of at least 100 candidates by probability times the label's gain,
-            for which see :func:`sylvan.ranking.tail.label_gains`.
-        allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
-            The only labels that may be answered, and labels that may not, for all rows or for each row; see
-            :class:`~sylvan.label_filter.LabelFilter` for the forms. The beam follows only nodes with such a label.
-
-        Returns
-        -------
-        TopK
-            Labels and scores of shape (n, k), best first; among equal scores the lower label comes first.
-
-        Raises
-        ------
-        NotFittedError, DataError, ParameterError
-        """
-        self._need_fit("rank")
-        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        beam = validate.count(self.beam if beam is None else beam, "beam")
-        if (tail := tail_of(self.tail, tail)) is not None:
-            return self._rank_for_tail(X, k, tail, beam=beam, allowed=allowed, denied=denied)
-        features = self._scaled(self._features(X), self.feature_factors_)
-        labels = self._filter(allowed, denied, features.shape[0])
-        jobs = 1 if features.shape[0] == 1 else resolve_jobs(self.n_jobs)
-        if len(self.rankers_) == 1:
-            return self._named(self._rank_tree(self.rankers_[0], features, k, beam, labels, jobs))
-        deep = min(max(k, CANDIDATES), self.n_labels_)
-        tops = [self._rank_tree(ranker, features, deep, beam, labels, jobs) for ranker in self.rankers_]
-        return self._named(self._mean(tops, k))
-
-    def _mean(self, tops: Sequence[TopK], k: int) -> TopK:
-        """The answers of all trees as one."""
-        return mean_score([TopK(top.labels, self._bounded(top.scores)) for top in tops], k)
-
-    def _scaled(self, features: Csr, factors: npt.NDArray[np.float32] | None) -> Csr:
-        return scaled(features, factors, self.normalize)
-
-    def _rank_tree(
-        self, ranker: TreeRanker, features: Csr, k: int, beam: int, labels: LabelFilter | None, jobs: int
-    ) -> TopK:
-        combines = self.per_layer("combine", ranker.tree.depth)
-        return ranker.rank(features, k, beam=beam, combines=combines, labels=labels, n_jobs=jobs, description="Ranking")
-
-    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
-        beam = self.beam if options.get("beam") is None else options["beam"]
-        combines = [self.per_layer("combine", ranker.tree.depth) for ranker in self.rankers_]
-        bound = self._bounded if len(self.rankers_) > 1 else None
-        scaled = self._scaled(row, self.feature_factors_)
-        return tree_votes(self.rankers_, combines, scaled, label, beam, top, names, bound)
-
-    def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
-        if len(self.rankers_) > 1:
-            return np.clip(top.scores, 0, 1)
-        bounded = self._bounded(top.scores)
-        # Margins beyond 1 are all sure, and still in an order.
-        return falling(bounded) if self.per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
-
-    def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The scores of one tree mapped into [0, 1].
-
-        For rankers' own scores this depends on the loss. Margins that training drives to 1 are distinguished by Eq. 13.
-        Their sigmoids would be close together, so that a mean over several trees would hardly distinguish good labels.
-        """
-        combines = self.per_layer("combine", self.tree_.depth)
-        if combines[-1] != "ranker":
-            return np.clip(scores, 0, 1)
-        if self.loss == "logistic":
-            return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
-        return matching.hinge_measure(scores, matching.hinge_power(combines))
-
-    def _with_weights(self, share: float, weight_dtype: str | None) -> XRLinear:
-        made, jobs = copy.copy(self), resolve_jobs(self.n_jobs)
-        made.rankers_ = [ranker.pruned(share, weight_dtype, jobs) for ranker in self.rankers_]
-        return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
-
-    def weight_dtypes(self) -> set[str]:
-        return {layer.weight_dtype for ranker in self.rankers_ for layer in ranker.layers}
-
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        meta, arrays, parts = super()._fitted_state()
-        parts |= {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}
-        if self.feature_factors_ is not None:
-            arrays["feature_factors"] = self.feature_factors_
-        parts |= self._calibrator_to_parts()
-        meta |= {"n_trees": len(self.rankers_), **{f"{name}_": value for name, value in self.chosen_.items()}}
-        return meta, arrays, parts
-
-    def _restore(self, state: store.State) -> None:
-        super()._restore(state)
-        n_trees = store.need_int(state, "n_trees", 1, 1000)
-        autos = [name for name in AUTOS if f"{name}_" in state.meta]
-        needs = {"max_iterations": store.need_int}
-        self.chosen_ = {name: needs.get(name, store.need_float)(state, f"{name}_", 0) for name in autos}
-        parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
-        self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
-        if "feature_factors" in state.arrays:
-            factors = store.need_array(state, "feature_factors", np.float32, (self.n_features_,))
-            store.need_finite(state, "feature_factors")
-            self.feature_factors_ = factors
-        self._calibrator_from_parts(state)
-        if any(ranker.tree.n_labels != self.n_labels_ for ranker in self.rankers_):
-            raise ModelError(f"{state.where!r} is damaged: its trees have different numbers of labels.")
-        for name in ("negatives", "combine"):
-            for ranker in self.rankers_:
-                self.per_layer(name, ranker.tree.depth)
 
 
 store.register(XRLinear.kind, XRLinear.from_state)
