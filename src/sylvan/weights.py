@@ -44,7 +44,7 @@ LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebo
 class ClusterRows:
     """One cluster's weights as rows: feature ids (rising), entries a row, child numbers (rising in a row), weights.
 
-    Child numbers may be of any type of integers.
+    Child numbers may be of any type of integers. Of a cluster that was stored in four bits, ``packed`` is how.
     """
 
     features: npt.NDArray[np.int32]
@@ -52,6 +52,7 @@ class ClusterRows:
     children: npt.NDArray[Any]
     weights: npt.NDArray[np.float32]
     intercepts: npt.NDArray[np.float32]
+    packed: CodedRows | None = None
 
     # What a layer's layout depends on before any of its clusters is placed.
     SIZES: ClassVar[Any] = np.dtype([("rows", "<i8"), ("entries", "<i8"), ("least", "<f4"), ("largest", "<f4")])
@@ -67,7 +68,20 @@ class ClusterRows:
 
     def coded(self) -> CodedRows:
         """The rows with four-bit codes for weights."""
+        if self.packed is not None:
+            return self.packed
         return coded(self.features, self.lengths, self.children.astype(np.int32, copy=False), self.weights)
+
+    def of_children(self, kept: npt.NDArray[np.bool_]) -> ClusterRows:
+        """The weights of some children alone, which are numbered anew in their order."""
+        features, lengths, children, left = _of_children(kept, self.features, self.lengths, self.children)
+        packed, old = None, self.packed
+        if old is not None:
+            *rows, stay = _of_children(kept, old.features, old.lengths, old.children)
+            packed = CodedRows(*rows, old.codes[stay], old.codebook)
+        return ClusterRows(
+            features, lengths.astype(np.int32), children, self.weights[left], self.intercepts[kept], packed
+        )
 
     @property
     def nbytes(self) -> int:
@@ -153,10 +167,14 @@ class ClusterWeights:
         child_offsets: npt.NDArray[np.int64],
         n_features: int,
         weight_dtype: str = "uint8",
+        codebook: npt.NDArray[np.float32] | None = None,
     ) -> ClusterWeights:
-        """Lay the clusters' rows out; with ``weight_dtype`` "uint8" and "uint4" weights are rounded to codebooks."""
+        """Lay the clusters' rows out; with ``weight_dtype`` "uint8" and "uint4" weights are rounded to codebooks.
+
+        A given ``codebook`` of bytes is used as it is.
+        """
         sizes = np.array([cluster.sizes(weight_dtype) for cluster in clusters], ClusterRows.SIZES)
-        layout = Layout(sizes, child_offsets, n_features, weight_dtype)
+        layout = Layout(sizes, child_offsets, n_features, weight_dtype, codebook=codebook)
         for c, cluster in enumerate(clusters):
             layout.place(c, cluster)
         return layout.finish()
@@ -186,12 +204,14 @@ class ClusterWeights:
         if n_rows > self.row_offsets[c + 1] - first_row or n_entries > self.entry_offsets[c + 1] - first_entry:
             raise ValueError("a cluster's blocks end behind it")
         blocks = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts[:, 0]))
-        features = (blocks << self.block_bits) + self.keys[first_row : first_row + n_rows]
-        of_row = np.repeat(np.arange(n_rows), unpack_lengths(self.lengths, first_row, n_rows))
+        features = ((blocks << self.block_bits) + self.keys[first_row : first_row + n_rows]).astype(np.int32)
+        pieces = unpack_lengths(self.lengths, first_row, n_rows)
+        of_row = np.repeat(np.arange(n_rows), pieces)
         bits = child_bits(int(np.diff(self.child_offsets).max())) + CODE_BITS
         numbers = unpack_bits(self.values, first_entry, n_entries, bits)
         assert self.codebook is not None
-        children, weights = numbers >> CODE_BITS, self.codebook.reshape(-1, BOOK)[c][numbers % BOOK]
+        book, codes = self.codebook.reshape(-1, BOOK)[c], (numbers % BOOK).astype(np.uint8)
+        children, weights = numbers >> CODE_BITS, book[codes]
         # Continued rows are one, and a child's entries side by side add up to one weight.
         of_entry = features[of_row]
         if len(of_entry) != n_entries:
@@ -200,8 +220,8 @@ class ClusterWeights:
         own, lengths = np.unique(of_entry[new], return_counts=True)
         summed = np.add.reduceat(weights, new) if len(new) else weights
         return ClusterRows(
-            own.astype(np.int32), lengths.astype(np.int32), children[new].astype(np.int32), summed,
-            self.intercepts[first:last],
+            own, lengths.astype(np.int32), children[new].astype(np.int32), summed, self.intercepts[first:last],
+            CodedRows(features, pieces, children.astype(np.int32), codes, book),
         )  # fmt: skip
 
     def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
@@ -278,6 +298,8 @@ class Layout:
         One of :data:`WEIGHT_DTYPES`.
     allocate : callable
         ``allocate(size, dtype)`` gives the large arrays, all zeros; those of a file, for instance.
+    codebook : ndarray of float32, shape (256,), optional
+        For "uint8", instead of one that the sizes settle.
     """
 
     def __init__(
@@ -287,6 +309,7 @@ class Layout:
         n_features: int,
         weight_dtype: str,
         allocate: Callable[[int, Any], npt.NDArray[Any]] = np.zeros,
+        codebook: npt.NDArray[np.float32] | None = None,
     ) -> None:
         self._n_features, self._child_offsets = n_features, np.ascontiguousarray(child_offsets)
         self._packed = weight_dtype == "uint4"
@@ -313,7 +336,7 @@ class Layout:
             self._values = allocate(entries, np.dtype(weight_dtype))
         if weight_dtype == "uint8":
             least, largest = sizes["least"].min(initial=np.inf), sizes["largest"].max(initial=0)
-            self._codebook = _make_codebook(float(least), float(largest))
+            self._codebook = _make_codebook(float(least), float(largest)) if codebook is None else codebook
         self._intercepts = np.zeros(int(child_offsets[-1]), np.float32)
 
     def place(self, c: int, cluster: ClusterRows) -> None:
@@ -352,6 +375,16 @@ class Layout:
             self._n_features, self._bits, self._child_offsets, self._row_offsets, self._entry_offsets, self._starts,
             self._keys, self._lengths, self._children, self._values, self._codebook, self._intercepts,
         )  # fmt: skip
+
+
+def _of_children(
+    kept: npt.NDArray[np.bool_], features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], children: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """Features, lengths and children of the entries of some children, numbered anew, and which entries these are."""
+    left = kept[children]
+    rows = np.repeat(np.arange(len(features)), lengths)[left]
+    counts = np.bincount(rows, minlength=len(features))
+    return features[counts > 0], counts[counts > 0], (np.cumsum(kept) - 1)[children[left]].astype(np.int32), left
 
 
 def child_dtype(most_children: int) -> np.dtype[Any]:

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 import sylvan
 from contract.data import Known, known, questions
 from contract.filters import FilterContract
+from contract.label_changes import LabelChangesContract
 from sylvan.errors import DataError, NotFittedError, ParameterError
 
 
@@ -88,7 +89,7 @@ def same_model(a: Any, b: Any) -> None:
 _fitted: dict[type, Any] = {}
 
 
-class RankingContract(FilterContract):
+class RankingContract(FilterContract, LabelChangesContract):
     """What holds for every model that ranks."""
 
     has_beam = True

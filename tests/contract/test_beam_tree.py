@@ -17,6 +17,7 @@ class TestBeamTree(MatrixContract):
     """Candidates versus noises over a small deep tree."""
 
     targets_name = "y"
+    loses_labels = False
 
     @pytest.fixture
     def data(self) -> Known:

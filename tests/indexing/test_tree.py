@@ -129,6 +129,68 @@ def test_every_fault_is_a_sentence(offsets, labels, n_labels, words):
         LabelTree(tuple(np.array(layer) for layer in offsets), np.array(labels), n_labels)
 
 
+def nested(tree, layer=0, node=0):
+    """The tree below a node as nested lists of labels."""
+    first, last = tree.child_offsets[layer][node : node + 2]
+    if layer == tree.depth - 1:
+        return tree.leaf_labels[first:last].tolist()
+    return [nested(tree, layer + 1, child) for child in range(first, last)]
+
+
+def stripped(node, labels):
+    """Nested lists without some labels, and without what they leave empty."""
+    if not isinstance(node[0], list):
+        return [label for label in node if label not in labels]
+    return [left for child in node if (left := stripped(child, labels))]
+
+
+@given(st.integers(1, 60), st.integers(2, 5), st.integers(1, 6), st.integers(0, 99), st.data())
+def test_without_labels(n_labels, branching, max_leaf, seed, data):
+    tree = LabelTree.random(n_labels, branching, max_leaf, seed=seed)
+    gone = data.draw(st.sets(st.integers(0, n_labels - 1), max_size=n_labels - 1))
+    first = data.draw(st.sets(st.sampled_from(sorted(gone)))) if gone else set()
+    smaller, kept = tree.without(sorted(gone))
+    assert nested(smaller) == stripped(nested(tree), gone)
+    assert [len(layer) for layer in kept] == list(tree.layer_sizes)
+    assert [int(layer.sum()) for layer in kept] == list(smaller.layer_sizes)
+    assert smaller.removed.tolist() == sorted(gone)
+    assert tree.without(sorted(first))[0].without(sorted(gone - first))[0] == smaller
+
+
+def test_without_labels_of_several_leaves():
+    tree = LabelTree((np.array([0, 2]), np.array([0, 2, 3])), np.array([0, 1, 1]), 2)
+    smaller = tree.without([1])[0]
+    assert nested(smaller) == [[0]]
+    assert (smaller.most_copies, smaller.n_placed, repr(smaller)) == (
+        1, 1, "LabelTree(2 labels, depth 2: 1 > 1, clusters of 1 labels, 1 removed)"
+    )  # fmt: skip
+    assert smaller != tree
+    assert tree.without([0])[0].most_copies == 2
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"), [([3], "Got 3 instead"), ([-1, 0], "Got -1 instead"), ([0, 1, 2], "All 3 labels")]
+)
+def test_labels_that_a_tree_can_not_lose(labels, words):
+    with pytest.raises(DataError, match=words):
+        LabelTree.flat(3).without(labels)
+
+
+@pytest.mark.parametrize(
+    ("removed", "words"),
+    [
+        ([0], "label 0 is removed, but stands in a leaf"),
+        ([3], r"removed labels must be ids in \[0, 3\)"),
+        ([-1], r"removed labels must be ids in \[0, 3\)"),
+        ([2, 2], "removed labels must rise"),
+        ([], "stands in no leaf|too few"),
+    ],
+)
+def test_faults_of_removed_labels(removed, words):
+    with pytest.raises(DataError, match=words):
+        LabelTree((np.array([0, 2]),), np.array([0, 1]), 3, np.array(removed))
+
+
 def test_it_is_frozen_equal_by_value_and_travels():
     tree = LabelTree.random(200, 4, 10, seed=3)
     with pytest.raises(ValueError, match="read-only"):

@@ -272,6 +272,12 @@ class Buckets:
             kernels.list_members(row, offsets[repetition], members[repetition])
         return cls(places, int(n_buckets), offsets, members)
 
+    def without(self, labels: npt.NDArray[np.integer[Any]]) -> Buckets:
+        """Without some labels, which keep their ids and stand in no bucket."""
+        assignment = self.assignment.copy()
+        assignment[:, labels] = -1
+        return Buckets.from_assignment(assignment, self.n_buckets)
+
     def members_of(self, repetition: int, bucket: int) -> npt.NDArray[np.int32]:
         """The labels of one bucket, rising."""
         first, last = self.offsets[repetition, bucket : bucket + 2].tolist()

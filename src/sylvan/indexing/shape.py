@@ -10,7 +10,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LANES", "MAX_DEPTH", "MAX_NODES", "Placement", "find_fault", "layer_plan", "plan_offsets"]
+__all__ = [
+    "LANES", "MAX_DEPTH", "MAX_NODES", "Placement", "find_fault", "layer_plan", "offsets_without", "plan_offsets"
+]  # fmt: skip
 
 MAX_DEPTH = 64
 MAX_NODES = 2**31 - 1
@@ -86,15 +88,27 @@ def plan_offsets(plan: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], ...]:
 
 
 def find_fault(
-    offsets: Sequence[npt.NDArray[np.int64]], leaf_labels: npt.NDArray[np.int32], n_labels: int
+    offsets: Sequence[npt.NDArray[np.int64]],
+    leaf_labels: npt.NDArray[np.int32],
+    n_labels: int,
+    removed: npt.NDArray[np.int32] | None = None,
 ) -> str | None:
-    """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does."""
+    """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does.
+
+    Labels that were ``removed`` must stand in no leaf, and all others in one.
+    """
+    removed = np.zeros(0, np.int32) if removed is None else removed
     if n_labels < 1:
         return f"it must hold at least one label, but n_labels is {n_labels}"
     if not offsets:
         return "it has no layer"
-    if leaf_labels.size < n_labels:
-        return f"it has {leaf_labels.size} leaves for {n_labels} labels, too few for each to have one"
+    if removed.ndim != 1 or (removed.size and not (removed[0] >= 0 and removed[-1] < n_labels)):
+        return f"the removed labels must be ids in [0, {n_labels})"
+    if bool((removed[1:] <= removed[:-1]).any()):
+        return "the ids of the removed labels must rise"
+    n_placed = n_labels - removed.size
+    if leaf_labels.size < n_placed:
+        return f"it has {leaf_labels.size} leaves for {n_placed} labels, too few for each to have one"
     n_parents = 1
     for t, layer in enumerate(offsets):
         if layer.ndim != 1 or layer.size != n_parents + 1:
@@ -110,9 +124,12 @@ def find_fault(
         low, high = leaf_labels.min(), leaf_labels.max()
         return f"label ids must lie in [0, {n_labels}), but range from {low} to {high}"
     counts = np.bincount(leaf_labels, minlength=n_labels)
+    if counts[removed].any():
+        return f"label {int(removed[counts[removed].argmax()])} is removed, but stands in a leaf"
+    counts[removed] = 1
     if counts.min() == 0:
         return f"label {int(counts.argmin())} stands in no leaf"
-    if n_parents > n_labels:
+    if n_parents > n_placed:
         cluster = np.repeat(np.arange(offsets[-1].size - 1, dtype=np.int64), np.diff(offsets[-1]))
         pairs = np.sort(cluster * n_labels + leaf_labels)
         repeated = np.flatnonzero(pairs[1:] == pairs[:-1])
@@ -120,3 +137,30 @@ def find_fault(
             place, label = divmod(int(pairs[repeated[0]]), n_labels)
             return f"label {label} stands twice in cluster {place}"
     return None
+
+
+def offsets_without(
+    offsets: Sequence[npt.NDArray[np.int64]], dropped: npt.NDArray[np.bool_]
+) -> tuple[tuple[npt.NDArray[np.int64], ...], list[npt.NDArray[np.bool_]]]:
+    """The child offsets of a tree without some of its leaves and the nodes that these leave empty.
+
+    Parameters
+    ----------
+    offsets : sequence of ndarray of int64
+        Of each layer.
+    dropped : ndarray of bool, shape (n_leaves,)
+        Not all of them.
+
+    Returns
+    -------
+    offsets : tuple of ndarray of int64
+    kept : list of ndarray of bool
+        Which nodes of each layer stay.
+    """
+    kept = [~dropped]
+    results: list[npt.NDArray[np.int64]] = []
+    for layer in reversed(offsets):
+        n_left = np.add.reduceat(kept[-1], layer[:-1], dtype=np.int64)  # of each parent's children
+        results.append(np.concatenate(([0], np.cumsum(n_left[n_left > 0]))))
+        kept.append(n_left > 0)
+    return tuple(results[::-1]), kept[-2::-1]  # the last ones kept are the root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from sylvan import store
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing.clustering import Embeddings, cluster_labels, deal_labels
 from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrices
-from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault
+from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault, offsets_without
 from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
 from sylvan.runtime.jobs import Arrays, Packing
 
@@ -31,7 +31,7 @@ class LabelTree:
 
     Layer 0 splits the root, the last layer splits the clusters into labels. The nodes of a layer are numbered so that
     siblings are contiguous, so one array of offsets describes a whole layer. A label may be in several leaves
-    (overlapping clusters), but not twice in one cluster, and no label is missing.
+    (overlapping clusters), but not twice in one cluster, and no label is missing but those that were removed.
 
     Attributes
     ----------
@@ -42,6 +42,8 @@ class LabelTree:
         The label id of each node of the last layer.
     n_labels : int
         Number of labels L; ids are 0 to L - 1.
+    removed : ndarray of int32
+        Ids of the labels that stand in no leaf, rising; see :meth:`without`.
 
     Raises
     ------
@@ -63,14 +65,16 @@ class LabelTree:
     child_offsets: tuple[npt.NDArray[np.int64], ...]
     leaf_labels: npt.NDArray[np.int32]
     n_labels: int
+    removed: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __post_init__(self) -> None:
         offsets = tuple(_frozen(layer, np.int64) for layer in self.child_offsets)
-        leaf_labels = _frozen(self.leaf_labels, np.int32)
+        leaf_labels, removed = _frozen(self.leaf_labels, np.int32), _frozen(self.removed, np.int32)
         object.__setattr__(self, "child_offsets", offsets)
         object.__setattr__(self, "leaf_labels", leaf_labels)
         object.__setattr__(self, "n_labels", int(self.n_labels))
-        fault = find_fault(offsets, leaf_labels, self.n_labels)
+        object.__setattr__(self, "removed", removed)
+        fault = find_fault(offsets, leaf_labels, self.n_labels, removed)
         if fault:
             raise DataError(f"This is not a label tree: {fault}.")
 
@@ -81,13 +85,18 @@ class LabelTree:
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves: ``n_labels`` unless clusters overlap."""
+        """Number of leaves: ``n_placed`` unless clusters overlap."""
         return int(self.leaf_labels.size)
+
+    @property
+    def n_placed(self) -> int:
+        """Number of labels that stand in a leaf: all that weren't removed."""
+        return self.n_labels - int(self.removed.size)
 
     @cached_property
     def most_copies(self) -> int:
         """The largest number of leaves of one label: 1 unless clusters overlap."""
-        if self.n_leaves == self.n_labels:
+        if self.n_leaves == self.n_placed:
             return 1
         return int(np.bincount(self.leaf_labels).max())
 
@@ -148,8 +157,10 @@ class LabelTree:
         words = [f"{self.n_labels:,} labels", f"depth {self.depth}: {layers}"]
         if self.depth > 1:
             words.append(f"clusters of {low:,}{'' if low == high else f' to {high:,}'} labels")
-        if self.n_leaves > self.n_labels:
-            words.append(f"a label in {self.n_leaves / self.n_labels:.2f} clusters on average")
+        if self.n_leaves > self.n_placed:
+            words.append(f"a label in {self.n_leaves / self.n_placed:.2f} clusters on average")
+        if self.removed.size:
+            words.append(f"{self.removed.size:,} removed")
         return f"LabelTree({', '.join(words)})"
 
     def __eq__(self, other: object) -> bool:
@@ -160,6 +171,7 @@ class LabelTree:
             and self.depth == other.depth
             and all(np.array_equal(a, b) for a, b in zip(self.child_offsets, other.child_offsets, strict=True))
             and np.array_equal(self.leaf_labels, other.leaf_labels)
+            and np.array_equal(self.removed, other.removed)
         )
 
     def __hash__(self) -> int:
@@ -344,6 +356,44 @@ class LabelTree:
         """
         return cls(*place_in_taxonomy(names, parents, max_depth), len(names))
 
+    def without(self, labels: npt.ArrayLike) -> tuple[LabelTree, list[npt.NDArray[np.bool_]]]:
+        """The tree without the leaves of some labels, and without the clusters that they leave empty.
+
+        The ids of the other labels stay, and so does the order of the nodes.
+
+        Parameters
+        ----------
+        labels : array-like of int
+            Ids of labels.
+
+        Returns
+        -------
+        tree : LabelTree
+        kept : list of ndarray of bool
+            Which nodes of each layer of this tree stay.
+
+        Raises
+        ------
+        DataError
+            When an id is out of range, or no label would be left.
+
+        Examples
+        --------
+        >>> from sylvan import LabelTree
+        >>> tree, kept = LabelTree.flat(3).without([1])
+        >>> tree.leaf_labels.tolist(), tree.removed.tolist(), kept[0].tolist()
+        ([0, 2], [1], [True, False, True])
+        """
+        ids = np.unique(np.asarray(labels, np.int64))
+        if ids.size and not (ids[0] >= 0 and ids[-1] < self.n_labels):
+            wrong = ids[0] if ids[0] < 0 else ids[-1]
+            raise DataError(f"Labels to remove must be ids in [0, {self.n_labels - 1}]. Got {wrong} instead.")
+        removed = np.union1d(self.removed, ids).astype(np.int32)
+        if removed.size == self.n_labels:
+            raise DataError(f"All {self.n_labels} labels can't be removed: a tree needs at least one.")
+        offsets, kept = offsets_without(self.child_offsets, np.isin(self.leaf_labels, removed))
+        return LabelTree(offsets, self.leaf_labels[kept[-1]], self.n_labels, removed), kept
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the tree to a folder that :func:`sylvan.load` reads."""
         store.save(folder, self.to_state())
@@ -352,6 +402,8 @@ class LabelTree:
         """What the tree consists of, for :mod:`sylvan.store`."""
         arrays: dict[str, npt.NDArray[Any]] = {f"layer{t}.offsets": layer for t, layer in enumerate(self.child_offsets)}
         arrays["leaf_labels"] = self.leaf_labels
+        if self.removed.size:
+            arrays["removed"] = self.removed
         meta: dict[str, store.JSON] = {"depth": self.depth, "n_labels": self.n_labels}
         return store.State(kind=_KIND, version=1, meta=meta, arrays=arrays)
 
@@ -368,11 +420,13 @@ class LabelTree:
         depth = store.need_int(state, "depth", 1, MAX_DEPTH)
         n_labels = store.need_int(state, "n_labels", 1, MAX_NODES)
         offsets = [store.need_array(state, f"layer{t}.offsets", np.int64, (None,)) for t in range(depth)]
-        leaf_labels = store.need_array(state, "leaf_labels", np.int32, (None,))
-        fault = find_fault(offsets, leaf_labels, n_labels)
+        leaf_labels, removed = store.need_array(state, "leaf_labels", np.int32, (None,)), np.zeros(0, np.int32)
+        if "removed" in state.arrays:
+            removed = store.need_array(state, "removed", np.int32, (None,))
+        fault = find_fault(offsets, leaf_labels, n_labels, removed)
         if fault:
             raise ModelError(f"{state.where or 'The model'!r} does not hold a label tree: {fault}.")
-        return cls(tuple(offsets), leaf_labels, n_labels)
+        return cls(tuple(offsets), leaf_labels, n_labels, removed)
 
 
 def _pack(tree: LabelTree) -> dict[str, npt.NDArray[Any]]:
@@ -381,7 +435,8 @@ def _pack(tree: LabelTree) -> dict[str, npt.NDArray[Any]]:
 
 def _unpack(arrays: Arrays) -> LabelTree:
     sizes, others = arrays.get("n_labels", np.zeros(0)), {n: a for n, a in arrays.items() if n != "n_labels"}
-    meta: dict[str, store.JSON] = {"depth": len(arrays) - 2, "n_labels": int(sizes[0]) if sizes.size else 0}
+    depth = sum(name.endswith(".offsets") for name in others)
+    meta: dict[str, store.JSON] = {"depth": depth, "n_labels": int(sizes[0]) if sizes.size else 0}
     return LabelTree.from_state(store.State(_KIND, 1, meta=meta, arrays=others))
 
 

@@ -61,12 +61,12 @@ def of_root(positives: Csr) -> Csr:
 
 
 def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
-    """Labels to leaf positions; a label of several leaves counts in each."""
+    """Labels to leaf positions; a label of several leaves counts in each, one that was removed in none."""
     first, order = tree.leaves_of_labels()
     copies = np.diff(first)
     rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
     each = copies[labels.indices]
-    if copies.max(initial=1) == 1:
+    if copies.min(initial=1) == copies.max(initial=1) == 1:
         leaves, relevance = order[first[labels.indices]], labels.data
     else:
         at = np.repeat(first[labels.indices], each) + _counting(each)

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store, validate
-from sylvan.errors import ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
-from sylvan.models.fitted import Fitted
 from sylvan.models.holdout import MOST_ROWS
+from sylvan.models.label_changes import LabelChanges
 from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
@@ -32,7 +32,7 @@ MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a
 _Self = TypeVar("_Self", bound="Estimator")
 
 
-class Estimator(SklearnMixin, Fitted):
+class Estimator(SklearnMixin, LabelChanges):
     """Base of all models; a concrete one sets ``n_features_`` and ``n_labels_`` in ``fit`` and is final."""
 
     n_rows_: int
@@ -76,7 +76,10 @@ class Estimator(SklearnMixin, Fitted):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         sizes = {"n_features": self.n_features_, "n_rows": self.n_rows_, "n_labels": self.n_labels_}
-        return sizes, {"label_counts": self.label_counts_}, self._names_to_parts()
+        arrays: dict[str, npt.NDArray[Any]] = {"label_counts": self.label_counts_}
+        if len(self._removed):
+            arrays["removed_labels"] = self._removed
+        return sizes, arrays, self._names_to_parts()
 
     def _restore(self, state: store.State) -> None:
         n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
@@ -84,6 +87,8 @@ class Estimator(SklearnMixin, Fitted):
         self.n_rows_ = store.need_int(state, "n_rows", self.least_rows, validate.MAX_COLUMNS)
         self.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
         self.n_labels_ = n_labels
+        if "removed_labels" in state.arrays:
+            self._removed = store.need_rising(state, "removed_labels", 0, n_labels - 1, np.int32)
         self._names_from_parts(state)
 
     @property
@@ -297,6 +302,8 @@ class Estimator(SklearnMixin, Fitted):
         self._need_fit("explain")
         self._need_options(options)
         asked = Question.of(self, x, label, top, options, feature_names=feature_names, label_names=label_names)
+        if asked.label in self.removed_labels_:
+            raise DataError(f"Label {asked.label} was removed: there is nothing to explain.")
         trees = self._explain_trees(asked.row, asked.label, asked.top, asked.names, **options)
         return asked.answer(self, trees, self._explain_notes(asked.row, asked.label), examples, n_examples)
 

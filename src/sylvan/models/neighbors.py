@@ -272,6 +272,10 @@ class NeighborRanker(Estimator):
         features = self._features(X)
         return self.index_.nearest(features, n, only=only, n_jobs=resolve_jobs(self.n_jobs), description=description)
 
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.row_labels_ = self.row_labels_.without(ids)
+        self._note_dropped(ids)
+
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         parts |= self._calibrator_to_parts()

@@ -127,7 +127,8 @@ class SklearnMixin(Parameterized):
     def _keep_names(self, X: Any, vocabulary: Vocabulary | None) -> None:
         """At the end of ``fit``: the names of labels and columns."""
         self.vocabulary_ = vocabulary
-        self.__dict__.pop("feature_names_in_", None)
+        for name in ("feature_names_in_", "_removed"):
+            self.__dict__.pop(name, None)
         columns = _column_names(X)
         if columns is not None:
             self.feature_names_in_ = np.array(columns, dtype=object)

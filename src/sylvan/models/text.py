@@ -248,6 +248,9 @@ class TextModel(TextEstimator, Compressible):
         params["model"] = _over_matrices(rebuild(store.need_part(state, "model")))
         return params
 
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.model = self.model.without_labels(ids)
+
     def _with_weights(self, share: float, weight_dtype: str | None) -> TextModel:
         made = copy.copy(self)
         if isinstance(self.model, Compressible):

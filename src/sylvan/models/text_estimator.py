@@ -158,6 +158,11 @@ class TextEstimator(Estimator):
             nearest = result.examples
         return replace(result, excerpt=excerpt(texts[0]), examples=nearest)
 
+    @property
+    def removed_labels_(self) -> npt.NDArray[np.int32]:
+        self._need_fit("removed_labels_")
+        return self.inner().removed_labels_
+
     def rank_options(self) -> list[str]:
         return list(dict.fromkeys([*super().rank_options(), *self.inner().rank_options()]))
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sylvan import kernels, store
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
@@ -14,6 +17,7 @@ from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
 from sylvan.matching.beam import RowChanges
 from sylvan.ranking.pruning import prune_layer
+from sylvan.ranking.removal import layer_without
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
@@ -77,6 +81,15 @@ class TreeRanker:
         """With a ``share`` of each cluster's weights, the largest; stored as they are, or in another way."""
         layers = [prune_layer(layer, share, weight_dtype or layer.weight_dtype, n_jobs) for layer in self.layers]
         return TreeRanker(self.tree, layers)
+
+    def without(self, labels: npt.NDArray[np.int32]) -> TreeRanker:
+        """Without some labels: their leaves, the clusters that these leave empty, and the weights of both."""
+        tree, kept = self.tree.without(labels)
+        clusters = [np.ones(1, bool), *kept[:-1]]
+        layers = [
+            layer_without(*each) for each in zip(self.layers, kept, clusters, tree.child_offsets, strict=True)
+        ]  # fmt: skip
+        return TreeRanker(tree, layers)
 
     def to_state(self) -> store.State:
         """The tree and the arrays of all layers."""

@@ -78,6 +78,13 @@ class LabelRows:
         flags[np.searchsorted(self.offsets, np.flatnonzero(self.labels == label), side="right") - 1] = True
         return flags
 
+    def without(self, labels: npt.NDArray[np.int32]) -> LabelRows:
+        """The rows without some of their labels, for which nobody votes any more."""
+        left = ~np.isin(self.labels, labels)
+        offsets = np.concatenate(([0], np.cumsum(left)))[self.offsets].astype(np.int64)
+        relevance = None if self.relevance is None else self.relevance[left]
+        return LabelRows(offsets, self.labels[left], self.n_labels, relevance, self.row_weights)
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays to be saved, by name."""
         arrays: dict[str, npt.NDArray[Any]] = {"label_offsets": self.offsets, "labels": self.labels}

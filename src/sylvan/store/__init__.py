@@ -27,11 +27,12 @@ from sylvan.store.needs import (
 from sylvan.store.read import load
 from sylvan.store.scratch import ScratchFiles
 from sylvan.store.state import JSON, State, folder_path, known_kinds, loader_of, register
-from sylvan.store.write import check_target, save, saved_bytes
+from sylvan.store.versions import updating
+from sylvan.store.write import check_target, save, saved_bytes, undo
 
 __all__ = [
     "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "folder_path", "known_kinds", "load",
     "loader_of", "need_array", "need_bool", "need_choice", "need_files", "need_finite", "need_float", "need_int",
     "need_kind", "need_offsets", "need_params", "need_part", "need_range", "need_rising", "register", "save",
-    "saved_bytes",
+    "saved_bytes", "undo", "updating",
 ]  # fmt: skip

@@ -44,10 +44,12 @@ from sylvan.store.foreign import (
     write_file,
 )
 from sylvan.store.npy import DTYPES, header
+from sylvan.store.read import read_manifest
 from sylvan.store.state import JSON, State, folder_path
+from sylvan.store.versions import EARLIER, LOCK, earlier, keep_current, named_by, named_files
 from sylvan.version import __version__
 
-__all__ = ["check_target", "locked", "put_manifest", "save", "saved_bytes"]
+__all__ = ["check_target", "locked", "put_manifest", "save", "saved_bytes", "undo"]
 
 _CHUNK = 16 << 20
 _OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
@@ -55,7 +57,7 @@ _STALE_SECONDS = 24 * 3600.0
 _FRESH_SECONDS = 10.0
 
 
-def save(folder: str | os.PathLike[str], state: State) -> None:
+def save(folder: str | os.PathLike[str], state: State, *, keep: int = 0) -> None:
     """Write a model to ``folder``, replacing a Sylvan model that is already there.
 
     Parameters
@@ -64,6 +66,8 @@ def save(folder: str | os.PathLike[str], state: State) -> None:
         A folder that does not exist (its parents are made), is empty, or holds a Sylvan model. Through a
         symbolic link the folder that it points to is written.
     state : State
+    keep : int
+        How many of the models that were there before stay, for :func:`undo`.
 
     Raises
     ------
@@ -95,10 +99,56 @@ def save(folder: str | os.PathLike[str], state: State) -> None:
                 return
             _check_target(path, str(folder))
         with locked(path):
-            _write_into(path, plan, model, token, __version__)
-            _remove_unnamed(path, plan)
+            _write_into(path, plan, model, token, __version__, keep)
+            _remove_unnamed(path, {*plan.files, *plan.folders}, keep)
     except (OSError, MemoryError) as error:
         raise ModelError(_unsaved(str(folder), error)) from error
+
+
+def undo(folder: str | os.PathLike[str], keep: int = 0) -> int:
+    """Go back to the model that was in ``folder`` before the last save that kept it, in one step.
+
+    Parameters
+    ----------
+    folder : path
+    keep : int
+        How many versions before that one stay.
+
+    Returns
+    -------
+    int
+        How many earlier versions are left.
+
+    Raises
+    ------
+    ModelError
+        When no earlier version is there, or the folder can't be written; nothing is changed then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sylvan import store
+    >>> folder = tempfile.mkdtemp()
+    >>> for number in range(3):
+    ...     store.save(folder, store.State("example", 1, meta={"number": number}), keep=1)
+    >>> store.undo(folder), store.load(folder).meta
+    (0, {'number': 1})
+    """
+    path = Path(os.path.realpath(folder_path(folder)))
+    read_manifest(str(path))  # says that there is no model, where there is none to lock
+    try:
+        with locked(path):
+            versions = earlier(path)
+            if not versions:
+                raise ModelError(f"There is no earlier version of the model in {str(folder)!r}: none was kept.")
+            node = manifest.parse(versions[0].read_bytes(), str(versions[0]), __version__)
+            os.replace(versions[0], path / manifest.NAME)
+            _sync_folder(path)
+            _remove_unnamed(path, named_files(node), keep)
+            return len(earlier(path))
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelError(f"The model in {str(folder)!r} could not be brought back: {reason}.") from error
 
 
 def saved_bytes(state: State) -> int:
@@ -251,10 +301,12 @@ def _ours(entry: Path) -> bool:
     """Whether saving made this, by its name."""
     if entry.is_dir() and not entry.is_symlink():
         return is_folder_of_files(entry.name)
-    return _OURS.fullmatch(entry.name) is not None
+    return entry.name == LOCK or any(pattern.fullmatch(entry.name) for pattern in (_OURS, EARLIER))
 
 
-def _write_into(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> None:
+def _write_into(
+    path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str, keep: int = 0
+) -> None:  # fmt: skip
     """Write files and manifest beside what is there; the rename of the manifest is the last step."""
     waiting = path / f"{manifest.NAME}.{token}"
     try:
@@ -265,6 +317,7 @@ def _write_into(path: Path, plan: _Plan, model: dict[str, JSON], token: str, ver
                 entry["bytes"], entry["checksum"] = write_file(path / place, source)
         for place in folders_above(plan.foreign):
             _sync_folder(path / place)
+        keep_current(path, keep)
         put_manifest(waiting, model, version)
     except BaseException:
         if not _committed(path, token):  # a Ctrl-C can arrive just after the rename
@@ -367,15 +420,16 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _remove_unnamed(path: Path, plan: _Plan) -> None:
+def _remove_unnamed(path: Path, current: set[str], keep: int) -> None:
     """Remove the replaced model's files and those of killed saves; the caller holds the folder's lock."""
     with contextlib.suppress(OSError):
+        names = current | named_by(path, keep)
         for name in os.listdir(path):
-            if _OURS.fullmatch(name) and name not in plan.files:
+            if _OURS.fullmatch(name) and name not in names:
                 # On Windows a file that is mapped stays until the next save.
                 with contextlib.suppress(OSError):
                     os.unlink(path / name)
-            elif is_folder_of_files(name) and name not in plan.folders:
+            elif is_folder_of_files(name) and name not in names:
                 remove_folder(path / name)
 
 

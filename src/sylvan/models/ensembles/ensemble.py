@@ -20,7 +20,6 @@ from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.explained import explain_texts
 from sylvan.models.ensembles.members import (
-    MOST_MEMBERS,
     LabelIds,
     Weights,
     check_members,
@@ -31,8 +30,13 @@ from sylvan.models.ensembles.members import (
     joined_names,
     known_labels,
     member_filters,
+    members_without,
     numbered_votes,
+    removed_by_all,
+    renamed_members,
+    renumbered,
     same_size,
+    saved_members,
     split_rows,
     take,
     taken,
@@ -45,7 +49,6 @@ from sylvan.params import Choice, Instance, Range, Threads, attribute, check_val
 from sylvan.ranking.calibrate import METHODS, Calibrator
 from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
-from sylvan.store.registry import rebuild
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
@@ -208,9 +211,8 @@ class Ensemble(Compressible):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters as a dict; ``deep`` adds the members' as ``member0__beam``."""
         values = super().get_params(deep)
-        if deep:
-            for i, member in enumerate(self.members):
-                values.update({f"member{i}__{name}": value for name, value in member.get_params().items()})
+        for i, member in enumerate(self.members if deep else ()):
+            values.update({f"member{i}__{name}": value for name, value in member.get_params().items()})
         return values
 
     def set_params(self: _Self, **values: Any) -> _Self:
@@ -264,7 +266,7 @@ class Ensemble(Compressible):
             else:
                 weights = given_weights(self.weights, len(self.members))
         self._adopt(fitted, weights)
-        tops = [None if top is None else self._renumbered(at, top) for at, top in enumerate(tops)]
+        tops = [None if top is None else renumbered(top, ids) for top, ids in zip(tops, self._ids, strict=True)]
         self.calibrator_ = None if rows is None else self._calibrated(tops, take(Y, rows), weight, rows)
         self._keep_names(given, self.vocabulary_)
         return self
@@ -350,8 +352,7 @@ class Ensemble(Compressible):
             n_labels = len(self.vocabulary_)
         else:
             raise DataError("The labels of some members of the Ensemble have names and those of others have none.")
-        self.n_features_, self.n_labels_ = n_features, n_labels
-        self.members, self.weights_ = members, weights
+        self.n_features_, self.n_labels_, self.members, self.weights_ = n_features, n_labels, members, weights
         return self
 
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any) -> TopK:
@@ -394,9 +395,7 @@ class Ensemble(Compressible):
         )  # fmt: skip
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
-        known = self.rank_options() if options else []
-        unknown = [name for name in options if name not in known]
-        if unknown:
+        if unknown := [name for name in options if name not in self.rank_options()]:
             raise ParameterError(f"No member of the Ensemble has an option {unknown[0]!r} of rank.")
 
     @property
@@ -418,13 +417,7 @@ class Ensemble(Compressible):
         """A member's candidates with their probabilities, in the ensemble's label ids."""
         member = self.members[number]
         top = member.rank_plainly(X, min(self.candidates, member.n_labels_), **taken(member, options))
-        return self._renumbered(number, member.probabilities(top))
-
-    def _renumbered(self, number: int, top: TopK) -> TopK:
-        """A member's answers in the ensemble's label ids."""
-        ids = self._ids[number]
-        labels = top.labels if ids is None else np.where(top.labels >= 0, ids[top.labels], np.int32(-1))
-        return TopK(labels, top.scores)
+        return renumbered(member.probabilities(top), self._ids[number])
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
@@ -458,13 +451,19 @@ class Ensemble(Compressible):
 
     @classmethod
     def _params_from(cls, state: store.State) -> dict[str, Any]:
-        params = super()._params_from(state)
-        n_members = store.need_int(state, "n_members", 1, MOST_MEMBERS)
-        members = [rebuild(store.need_part(state, f"member{number}")) for number in range(n_members)]
-        wrong = next((type(member).__name__ for member in members if not isinstance(member, Estimator)), None)
-        if wrong is not None:
-            raise DataError(f"a member of the ensemble is a {wrong}, which ranks nothing.")
-        return {"members": members, **params}
+        return {"members": saved_members(state), **super()._params_from(state)}
+
+    @property
+    def removed_labels_(self) -> npt.NDArray[np.int32]:
+        self._need_fit("removed_labels_")
+        return removed_by_all(self.members, self._ids, self.n_labels_)
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self._adopt(members_without(self.members, self._ids, ids), self.weights_)
+
+    def _renamed(self, names: Mapping[int, str]) -> Ensemble:
+        made = super()._renamed(names)  # so that a name is never that of two labels, also of several members
+        return made._adopt(renamed_members(self.members, self._ids, names), self.weights_)
 
     def _with_weights(self, share: float, weight_dtype: str | None) -> Ensemble:
         made = copy.copy(self)

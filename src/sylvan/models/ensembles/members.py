@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan import store, validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
@@ -23,28 +23,14 @@ from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_names import encode_labels, rows_of_names
 from sylvan.params import Constraint, Parameterized
 from sylvan.runtime import Checkpoint
+from sylvan.store.registry import rebuild
 from sylvan.topk import TopK
 
 __all__ = [
-    "MOST_MEMBERS",
-    "LabelIds",
-    "Weights",
-    "check_members",
-    "common_fields",
-    "common_holdout",
-    "fit_members",
-    "fresh",
-    "given_weights",
-    "joined_names",
-    "known_labels",
-    "member_filters",
-    "numbered_votes",
-    "renamed",
-    "same_size",
-    "split_rows",
-    "take",
-    "taken",
-]
+    "LabelIds", "Weights", "check_members", "common_fields", "common_holdout", "fit_members", "fresh", "given_weights",
+    "joined_names", "known_labels", "member_filters", "members_without", "numbered_votes", "removed_by_all", "renamed",
+    "renamed_members", "renumbered", "same_size", "saved_members", "split_rows", "take", "taken",
+]  # fmt: skip
 
 MOST_MEMBERS = 1000
 
@@ -165,6 +151,51 @@ def member_filters(labels: LabelFilter | None, ids: LabelIds) -> Callable[[int],
         return {"allowed": np.flatnonzero(~shared), "denied": mask[:, own]}
 
     return options
+
+
+def saved_members(state: store.State) -> list[Estimator]:
+    """The members that a saved ensemble holds, verified."""
+    n_members = store.need_int(state, "n_members", 1, MOST_MEMBERS)
+    members = [rebuild(store.need_part(state, f"member{number}")) for number in range(n_members)]
+    wrong = next((type(member).__name__ for member in members if not isinstance(member, Estimator)), None)
+    if wrong is not None:
+        raise DataError(f"a member of the ensemble is a {wrong}, which ranks nothing.")
+    return members
+
+
+def renumbered(top: TopK, ids: npt.NDArray[np.int32] | None) -> TopK:
+    """A member's answers in the ensemble's label ids."""
+    labels = top.labels if ids is None else np.where(top.labels >= 0, ids[top.labels], np.int32(-1))
+    return TopK(labels, top.scores)
+
+
+def members_without(
+    members: Sequence[Estimator], ids: LabelIds, labels: npt.NDArray[np.int32]
+) -> list[Estimator]:  # fmt: skip
+    """The members without some of the ensemble's labels, where they know them."""
+    own = [labels if known is None else np.flatnonzero(np.isin(known, labels)) for known in ids]
+    pairs = zip(members, own, strict=True)
+    return [member.without_labels(gone) if len(gone) else member for member, gone in pairs]
+
+
+def renamed_members(members: Sequence[Estimator], ids: LabelIds, names: Mapping[int, str]) -> list[Estimator]:
+    """The members with other names for some of the ensemble's labels, where they know them."""
+    made = []
+    for member, known in zip(members, ids, strict=True):
+        vocabulary, own = member.vocabulary_, range(member.n_labels_) if known is None else known.tolist()
+        assert vocabulary is not None
+        new = {vocabulary[at]: names[label] for at, label in enumerate(own) if label in names}
+        made.append(member.with_label_names(new))
+    return made
+
+
+def removed_by_all(members: Sequence[Estimator], ids: LabelIds, n_labels: int) -> npt.NDArray[np.int32]:
+    """The ensemble's labels that every member that knew them has lost."""
+    left = np.zeros(n_labels, bool)
+    for member, known in zip(members, ids, strict=True):
+        own = np.arange(n_labels) if known is None else known
+        left[np.delete(own, member.removed_labels_)] = True
+    return np.flatnonzero(~left).astype(np.int32)
 
 
 def numbered_votes(votes: Sequence[tuple[TreeVote, ...]]) -> tuple[TreeVote, ...]:

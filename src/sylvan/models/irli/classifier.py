@@ -331,6 +331,10 @@ class IRLIClassifier(Estimator):
             )
         return BucketReport.of(self.buckets_, self._rounds, counts, touched)
 
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.buckets_ = self.buckets_.without(ids)
+        self._note_dropped(ids)
+
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         meta |= {"n_buckets_used": self.buckets_.n_buckets, "n_repetitions_used": self.buckets_.n_repetitions}

@@ -189,10 +189,9 @@ class BucketedVectors:
 
     def without(self, ids: Counts) -> BucketedVectors:
         """With vectors removed, and overwritten with zeros."""
-        assignment, base = self.buckets.assignment.copy(), self.base.copy()
-        assignment[:, ids] = -1
+        base = self.base.copy()
         base[ids] = 0
-        return replace(self, base=base, buckets=Buckets.from_assignment(assignment, self.buckets.n_buckets))
+        return replace(self, base=base, buckets=self.buckets.without(ids))
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays to be saved, by name."""

@@ -371,6 +371,10 @@ class TransformerEstimator(TextEstimator):
 
     # ---------------------------------------- copies and files
 
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.ranker_ = self.ranker_.without_labels(ids)
+        self._take_sizes(self.vocabulary_)
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         if "_encoder" in state:

@@ -149,6 +149,10 @@ class XRAnswers(XRParameters):
         made.rankers_ = [ranker.pruned(share, weight_dtype, jobs) for ranker in self.rankers_]
         return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
 
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.rankers_ = [ranker.without(ids) for ranker in self.rankers_]
+        self._note_dropped(ids)
+
     def weight_dtypes(self) -> set[str]:
         return {layer.weight_dtype for ranker in self.rankers_ for layer in ranker.layers}
 
@@ -176,6 +180,8 @@ class XRAnswers(XRParameters):
         self._calibrator_from_parts(state)
         if any(ranker.tree.n_labels != self.n_labels_ for ranker in self.rankers_):
             raise ModelError(f"{state.where!r} is damaged: its trees have different numbers of labels.")
+        if any(not np.array_equal(ranker.tree.removed, self._removed) for ranker in self.rankers_):
+            raise ModelError(f"{state.where!r} is damaged: its trees hold other labels than it has.")
         for name in ("negatives", "combine"):
             for ranker in self.rankers_:
                 self.per_layer(name, ranker.tree.depth)

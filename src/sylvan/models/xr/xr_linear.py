@@ -342,7 +342,7 @@ class XRLinear(XRAnswers):
         self.feature_factors_ = None if scale is None else scale.factors
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
-        self.n_labels_ = labels.shape[1]
+        self.n_labels_, self._removed = labels.shape[1], rankers[0].tree.removed
         return self
 
 

@@ -1,0 +1,162 @@
+"""Labels of a trained model that get another name, or that it is never to answer with again; nothing is trained."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import numbers
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, UnsupportedError
+from sylvan.models.fitted import Fitted
+from sylvan.models.label_names import ids_of_names
+
+__all__ = ["LabelChanges"]
+
+_Ids = npt.NDArray[np.int32]
+_Self = TypeVar("_Self", bound="LabelChanges")
+_NONE = np.zeros(0, np.int32)
+_NONE.flags.writeable = False
+
+
+class LabelChanges(Fitted):
+    """Base of models whose labels can be renamed and removed. The model that is asked doesn't change: others may go on
+    using it meanwhile."""
+
+    n_labels_: int
+    label_counts_: npt.NDArray[np.int64]
+    vocabulary_: Vocabulary | None = None
+    _removed: _Ids = _NONE
+
+    @property
+    def removed_labels_(self) -> _Ids:
+        """Ids of the labels that were removed, rising."""
+        self._need_fit("removed_labels_")
+        return self._removed
+
+    def with_label_names(self: _Self, names: Mapping[str, str]) -> _Self:
+        """A copy in which some labels have other names; their ids and scores stay.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            The new name of each label that gets one. Two labels may swap theirs.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        DataError
+            When the labels have no names, one isn't known, or a new name is that of another label.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel
+        >>> tagger = TextModel().fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> tagger.with_label_names({"Whaling": "Whale hunting"}).rank(["the whales"], k=1).names
+        [['Whale hunting']]
+        """
+        self._need_fit("with_label_names")
+        vocabulary = self.vocabulary_
+        if vocabulary is None:
+            raise DataError(f"The labels of this {type(self).__name__} are ids without names: none can be renamed.")
+        new = dict(zip(self._ids_of(list(names)), names.values(), strict=True))
+        for label, name in new.items():
+            taken = vocabulary.get(name) if isinstance(name, str) else None
+            if taken is not None and taken not in new:
+                raise DataError(f"Label {vocabulary[label]!r} can't be called {name!r}: so is another, label {taken}.")
+        return self._renamed(new)
+
+    def without_labels(self: _Self, labels: Any) -> _Self:
+        """A copy that never answers with some labels; what it has learned of them is gone from it.
+
+        The ids and the scores of all other labels stay. Weights that several labels share, such as those of the
+        clusters above a label, aren't learned anew.
+
+        Parameters
+        ----------
+        labels : str, int, list of these, or array of int
+            Names, or ids. Of labels that are numbers, such as ISBNs, an int is the name; in an array it is the id.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        DataError
+            For a label that isn't known or was removed before, and when no label would be left.
+        UnsupportedError
+            When a model of this kind can't lose labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> model = XRLinear().fit(np.eye(3).repeat(5, axis=0), np.arange(3).repeat(5))
+        >>> model.without_labels([1]).rank(np.eye(3)[[1]], k=3).labels[0, -1]
+        np.int32(-1)
+        """
+        self._need_fit("without_labels")
+        ids = np.unique(np.array(self._ids_of(labels), np.int32))
+        if len(ids) + len(self.removed_labels_) == self.n_labels_:
+            raise DataError(f"All {self.n_labels_} labels can't be removed: a model needs at least one.")
+        made = copy.copy(self)
+        made._drop_labels(ids)
+        vocabulary = self.vocabulary_
+        if vocabulary is not None and made.vocabulary_ is vocabulary:  # else of parts, which have seen to their names
+            made.vocabulary_ = _with_names(vocabulary, {at: _stand_in(vocabulary[at]) for at in ids.tolist()})
+        return made
+
+    def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
+        """A copy with other names for some label ids."""
+        assert self.vocabulary_ is not None
+        made = copy.copy(self)
+        made.vocabulary_ = _with_names(self.vocabulary_, names)
+        return made
+
+    def _drop_labels(self, ids: _Ids) -> None:
+        """Lose labels; called of a fresh, shallow copy, whose parts are replaced and never written to."""
+        raise UnsupportedError(f"The labels of {type(self).__name__} can't be removed: train it without them.")
+
+    def _note_dropped(self, ids: _Ids) -> None:
+        """What all models note of dropped labels."""
+        self._removed = np.union1d(self._removed, ids).astype(np.int32)
+        self.label_counts_ = self.label_counts_.copy()
+        self.label_counts_[ids] = 0
+
+    def _ids_of(self, labels: Any) -> list[int]:
+        """The ids of labels that are there, by their names or ids."""
+        listed = [labels] if isinstance(labels, str | numbers.Integral) else labels
+        if not isinstance(listed, Iterable):
+            raise DataError(f"labels must be a list of names or ids. Got {labels!r} instead.")
+        are_ids = isinstance(listed, np.ndarray) and listed.dtype.kind in "iu"
+        listed = list(listed)
+        if self.vocabulary_ is not None and not are_ids:
+            listed = ids_of_names(listed, self.vocabulary_, "labels")
+        for label in listed:
+            if isinstance(label, bool) or not isinstance(label, numbers.Integral):
+                raise DataError(f"labels must be names, or ids in [0, {self.n_labels_ - 1}]. Got {label!r} instead.")
+            if not 0 <= label < self.n_labels_:
+                raise DataError(f"labels must be ids in [0, {self.n_labels_ - 1}]. Got {label} instead.")
+        removed = set(self.removed_labels_.tolist())
+        again = next((label for label in listed if label in removed), None)
+        if again is not None:
+            raise DataError(f"Label {again} was removed before.")
+        return [int(label) for label in listed]
+
+
+def _with_names(vocabulary: Vocabulary, names: Mapping[int, str]) -> Vocabulary:
+    """The vocabulary with other names for some ids."""
+    listed = list(vocabulary)
+    for label, name in names.items():
+        listed[label] = name
+    return type(vocabulary)(listed)
+
+
+def _stand_in(name: str) -> str:
+    """What a removed label is called, so that its name is free again: the same in all members of an ensemble."""
+    return f"(removed {hashlib.sha256(name.encode()).hexdigest()[:16]})"

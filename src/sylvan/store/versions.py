@@ -1,0 +1,114 @@
+"""Earlier versions of a model in its folder, and one update at a time.
+
+An earlier version is its manifest under another name, ``earlier.000001.json``, with the files that it names: saving
+never writes into a file that is there. Going back is one rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from sylvan.errors import ModelError
+from sylvan.store import manifest
+from sylvan.store.foreign import folder_of_files
+from sylvan.version import __version__
+
+__all__ = ["EARLIER", "LOCK", "earlier", "keep_current", "named_by", "named_files", "updating"]
+
+EARLIER = re.compile(r"earlier\.([0-9]{6})\.json")
+LOCK = "updating.lock"
+
+
+def earlier(path: Path) -> list[Path]:
+    """The manifests of a folder's earlier versions, the latest first, that aren't the current one's."""
+    now = _bytes(path / manifest.NAME)
+    found = sorted((name for name in os.listdir(path) if EARLIER.fullmatch(name)), reverse=True)
+    return [path / name for name in found if _bytes(path / name) not in (now, b"")]
+
+
+def keep_current(path: Path, keep: int) -> None:
+    """Give the current manifest a second name, under which it stays when another takes its place; drop old ones.
+
+    Whoever is interrupted here leaves a name more, of what is still current, which counts as no earlier version.
+    """
+    current = path / manifest.NAME
+    if keep and current.exists():
+        numbers = [int(match[1]) for name in os.listdir(path) if (match := EARLIER.fullmatch(name))]
+        os.link(current, path / f"earlier.{max(numbers, default=0) + 1:06}.json")
+
+
+def named_by(path: Path, keep: int) -> set[str]:
+    """The files and folders that the ``keep`` latest earlier versions name; the manifests of others are removed."""
+    kept = earlier(path)[:keep]
+    for name in os.listdir(path):
+        if EARLIER.fullmatch(name) and path / name not in kept:
+            with contextlib.suppress(OSError):
+                os.unlink(path / name)
+    names: set[str] = set()
+    for version in kept:
+        with contextlib.suppress(ModelError):  # a damaged one keeps nothing
+            names |= named_files(manifest.parse(_bytes(version), str(version), __version__))
+    return names
+
+
+def named_files(root: manifest.Node) -> set[str]:
+    """The files of a manifest's arrays, and the folders of its other files."""
+    names: set[str] = set()
+    for node in root.nodes():
+        names |= {entry.file for entry in node.arrays.values()}
+        names |= {folder_of_files(entry.file) for entry in node.files.values()}
+    return names
+
+
+@contextlib.contextmanager
+def updating(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Nobody else updates the model in ``folder`` while this lasts; the lock dies with the process that holds it.
+
+    Raises
+    ------
+    ModelError
+        When another process does; it is named by its id.
+    """
+    name = os.path.join(os.path.realpath(folder), LOCK)
+    try:
+        import fcntl
+    except ImportError:
+        # Windows: two processes that update one folder at the same moment are not told apart.
+        yield
+        return
+    while True:
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            process = os.read(descriptor, 20).decode("ascii", "replace").strip() or "another"
+            os.close(descriptor)
+            raise ModelError(
+                f"{os.fspath(folder)!r} is being updated by process {process}: wait until it is done. Nothing was "
+                "changed."
+            ) from None
+        except OSError:  # some network file systems have no locks
+            break
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(name)):
+                break
+        os.close(descriptor)  # whoever held it has removed it since it was opened
+    try:
+        os.truncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        os.close(descriptor)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
