@@ -118,6 +118,12 @@ def two_trees(folder: Path) -> None:
     xr_linear(folder, branching=5, n_trees=2)
 
 
+def without_labels(folder: Path) -> None:
+    from sylvan import XRLinear
+
+    XRLinear(branching=5, max_leaf=5).fit(*known()).without_labels([3, 4, 20]).save(folder)
+
+
 def shares_of_labels(folder: Path) -> None:
     xr_linear(folder, branching=5, alpha=np.linspace(0, 1, 23))
 
@@ -286,6 +292,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "tfidf-vectorizer": (tfidf, "sylvan.text", "TfidfVectorizer.to_state"),
     "xr-linear": (xr_linear, "sylvan", "XRLinear.save"),
     "xr-linear-two-trees": (two_trees, "sylvan", "XRLinear.save"),
+    "xr-linear-without-labels": (without_labels, "sylvan", "XRLinear.save"),
     "xr-linear-shares": (shares_of_labels, "sylvan", "XRLinear.save"),
     "xr-linear-named": (named_labels, "sylvan", "XRLinear.save"),
     "xr-linear-flat-float32": (flat_linear, "sylvan", "XRLinear.save"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from sylvan.version import __version__
 
 __all__ = ["EARLIER", "LOCK", "earlier", "keep_current", "named_by", "named_files", "updating"]
 
-EARLIER = re.compile(r"earlier\.([0-9]{6})\.json")
+EARLIER = re.compile(r"earlier\.[0-9]{6}\.json")
 LOCK = "updating.lock"
 
 
@@ -36,9 +37,15 @@ def keep_current(path: Path, keep: int) -> None:
     Whoever is interrupted here leaves a name more, of what is still current, which counts as no earlier version.
     """
     current = path / manifest.NAME
-    if keep and current.exists():
-        numbers = [int(match[1]) for name in os.listdir(path) if (match := EARLIER.fullmatch(name))]
-        os.link(current, path / f"earlier.{max(numbers, default=0) + 1:06}.json")
+    names = [name for name in os.listdir(path) if EARLIER.fullmatch(name)]
+    if keep and current.exists() and all(_bytes(path / name) != _bytes(current) for name in names):
+        new = path / f"earlier.{max((int(name[8:14]) for name in names), default=0) + 1:06}.json"
+        try:
+            os.link(current, new)
+        except OSError:  # some file systems have no second names
+            waiting = path / f"{manifest.NAME}.{secrets.token_hex(4)}"  # as saving calls what it may remove
+            waiting.write_bytes(current.read_bytes())
+            os.replace(waiting, new)
 
 
 def named_by(path: Path, keep: int) -> set[str]:

@@ -13,7 +13,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.models.label_names import ids_of_names
 from sylvan.topk import TopK
 
-__all__ = ["FilteredPairs", "read_lists", "read_names"]
+__all__ = ["FilteredPairs", "read_labels", "read_lists", "read_names"]
 
 
 def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str) -> dict[str, Any]:
@@ -38,10 +38,17 @@ def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str)
     if [allowed, denied, input_].count("-") > 1:
         raise ParameterError("Only one of INPUT, --allowed and --denied can be read from stdin.")
     given = {"allowed": allowed, "denied": denied}
-    return {name: _read(path, model) for name, path in given.items() if path is not None}
+    return {name: read_labels(path, model) for name, path in given.items() if path is not None}
 
 
-def _read(path: str, model: Any) -> list[int]:
+def read_labels(path: str, model: Any) -> list[int]:
+    """The label ids that a file of labels, one a line, names; ``"-"`` for stdin.
+
+    Raises
+    ------
+    DataError
+        With the line, for a label that the model doesn't know.
+    """
     source, result = "stdin" if path == "-" else path, []
     with open_read(path) as stream:
         for number, line in stream.lines():

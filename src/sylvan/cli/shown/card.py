@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sylvan import store
+from sylvan.cli.shown.history import history_of
 from sylvan.cli.shown.tree_drawing import Branch, outline
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
@@ -112,6 +113,7 @@ class Card:
     trees: tuple[Tree, ...]
     measured: dict[str, Any] | None = None
     compressed: dict[str, Any] | None = None
+    history: tuple[dict[str, Any], ...] = ()
     labels: tuple[tuple[str, int | None], ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
@@ -143,6 +145,7 @@ class Card:
             ],
             "measured": self.measured,
             "compressed": self.compressed,
+            "history": list(self.history),
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
         }
 
@@ -197,6 +200,7 @@ def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: 
         trees=tuple(_trees(model, "", levels, branches, name)),
         measured=_measured(state),
         compressed=_compressed(state),
+        history=tuple(history_of(state)),
         labels=tuple(_frequent(model, n_labels, name)),
     )
 

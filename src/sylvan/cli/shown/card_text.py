@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sylvan.cli.shown.card import Card, Parameters, Tree
+from sylvan.cli.shown.history import words_of
 from sylvan.cli.shown.report import size_words
 from sylvan.cli.shown.tree_drawing import as_lines
 from sylvan.data.streams import open_write
@@ -31,6 +32,7 @@ def _lines(card: Card) -> Iterator[str]:
     yield f"{_facts(card)}; {size_words(card.n_bytes)} in {card.n_files} files, written by Sylvan {card.written_by}"
     if card.compressed is not None:
         yield _compressed(card.compressed)
+    yield from (f"Updated {printable(note['when'])}: {words_of(note)}." for note in card.history)
     for each in card.parameters:
         yield f"\nParameters of {_called(each)} (* not the default)"
         for name, value, changed in each.values:
@@ -124,6 +126,7 @@ def _markdown(card: Card) -> Iterator[str]:
     yield f"{_facts(card)}; {size_words(card.n_bytes)} on disk."
     if card.compressed is not None:
         yield _compressed(card.compressed)
+    yield from (f"Updated {_escaped(note['when'])}: {words_of(note)}." for note in card.history)
     yield "\n## Use\n\n```python\nimport sylvan\n\nmodel = sylvan.load(\"path/to/this/folder\")\n```"
     if card.measured is not None:
         yield f"\n## Figures\n\nMeasured after training on {_escaped(_measured_on(card.measured))}, in percent:\n"

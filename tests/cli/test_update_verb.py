@@ -1,0 +1,177 @@
+"""``sylvan update``: labels renamed and removed in place, planned, undone, noted, and refused without a trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import store
+from sylvan.errors import ModelError
+
+PROBES = ["bread and cakes", "whales at sea"]
+
+
+@pytest.fixture
+def model(files: Any, tmp_path: Path) -> str:
+    shutil.copytree(files.text_model, tmp_path / "m")
+    return str(tmp_path / "m")
+
+
+def content(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def names_of(folder: str) -> list[str]:
+    return list(sylvan.load(folder).vocabulary_)
+
+
+def test_labels_are_renamed_and_removed_in_place(call: Any, model: str, tmp_path: Path) -> None:
+    before = sylvan.load(model)
+    first, second, third = before.vocabulary_[0], before.vocabulary_[1], before.vocabulary_[2]
+    (tmp_path / "gone.txt").write_text(f"{second}\n\n")
+    outcome = call("update", model, "--rename", f"{first}=a=b", "--remove", str(tmp_path / "gone.txt"))
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == f"Updated {model}: 1 label renamed, 1 removed.\n"
+    after = sylvan.load(model)
+    assert after.vocabulary_[0] == "a=b" and after.removed_labels_.tolist() == [1]
+    np.testing.assert_array_equal(after.rank(PROBES).labels, before.rank(PROBES, denied=[1]).labels)
+    assert call("update", model, "--rename", "a=b=c", "-q").err == ""  # the name of a label ends at the second sign
+    assert names_of(model)[0] == "c"
+    assert call("update", model, "--rename", f"c={third}").code == 2
+    shown = call("inspect", model).out
+    assert shown.count("\nUpdated 20") == 2
+    assert ": 1 label renamed, 1 removed.\n" in shown and ": 1 label renamed.\n" in shown
+    assert [note["renamed"] for note in sylvan.store.load(model).meta["history"]] == [1, 1]
+    assert call("inspect", model, "--card").code == 0
+    assert "1 label renamed, 1 removed" in (Path(model) / "README.md").read_text()
+
+
+def test_ids_of_a_model_over_matrices(call: Any, files: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "m")
+    shutil.copytree(files.matrix_model, folder)
+    (tmp_path / "gone").write_text("0\n2\n")
+    assert call("update", folder, "--remove", str(tmp_path / "gone"), "-q").code == 0
+    assert sylvan.load(folder).removed_labels_.tolist() == [0, 2]
+    outcome = call("update", folder, "--rename", "0=zero")
+    assert outcome.code == 2 and "ids without names" in outcome.err
+
+
+def test_versions_are_kept_and_brought_back(call: Any, model: str) -> None:
+    first = names_of(model)[0]
+    n_files = len(content(model))
+    for name in ("v1", "v2", "v3"):
+        assert call("update", model, "--rename", f"{names_of(model)[0]}={name}", "--keep", "2", "-q").code == 0
+    assert call("update", model, "--undo", "--keep", "2").err == "Went back to the version before; 1 earlier is left.\n"
+    assert names_of(model)[0] == "v2"
+    assert call("update", model, "--undo", "-q").code == 0
+    assert names_of(model)[0] == "v1"
+    before = content(model)
+    outcome = call("update", model, "--undo")
+    assert outcome.code == 2 and "no earlier version" in outcome.err
+    assert content(model) == before and len(before) == n_files
+    assert call("update", model, "--rename", "v1=v4", "--keep", "0", "-q").code == 0
+    assert len(content(model)) == n_files, "nothing of the version before is left"
+    assert call("update", model, "--undo").code == 2
+    assert call("update", model, "--rename", f"v4={first}", "-q").code == 0
+    assert sylvan.load(model, mmap=False).vocabulary_[0] == first
+
+
+def test_a_model_in_use_goes_on_with_its_version(call: Any, model: str, tmp_path: Path) -> None:
+    used = sylvan.load(model, mmap=True)
+    before = used.rank(PROBES).scores.tobytes()
+    (tmp_path / "gone").write_text("\n".join(names_of(model)[:-1]))
+    assert call("update", model, "--remove", str(tmp_path / "gone"), "--keep", "0", "-q").code == 0
+    assert used.rank(PROBES).scores.tobytes() == before
+    assert set(sylvan.load(model).rank(PROBES, k=3).labels.ravel().tolist()) == {-1, len(used.vocabulary_) - 1}
+
+
+def test_a_plan_changes_nothing(call: Any, model: str) -> None:
+    before = content(model)
+    outcome = call("update", model, "--rename", f"{names_of(model)[0]}=new", "--plan")
+    assert (outcome.code, outcome.out) == (0, f"Would update {model}: 1 label renamed.\n")
+    assert content(model) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "nothing to do: give --rename"),
+        (["--undo", "--plan"], "--undo goes alone"),
+        (["--undo"], "no earlier version of the model"),
+        (["--rename", "nobody=new"], "none of the model's"),
+        (["--rename", "name"], "--rename takes OLD=NEW"),
+        (["--rename", "=name"], "--rename takes OLD=NEW"),
+        (["--rename", "{0}="], "--rename takes OLD=NEW"),
+        (["--rename", "{0}=x", "--rename", "{0}=y"], "gives '{0}' twice"),
+        (["--rename", "{0}={1}"], "can't be called '{1}'"),
+        (["--rename", "{0}=x", "--rename", "{1}=x"], "stands for two ids"),
+        (["--remove", "{folder}/nobody"], "nobody"),
+        (["--remove", "{folder}/unknown"], "line 2"),
+        (["--remove", "{folder}/all"], "labels can't be removed"),
+        (["--remove", "{folder}/one", "--rename", "{0}=x"], "none of the model's"),
+    ],
+)
+def test_what_can_not_be_done_changes_nothing(call: Any, model: str, tmp_path: Path, words: Any, why: str) -> None:
+    names = names_of(model)
+    (tmp_path / "unknown").write_text(f"{names[0]}\nnever heard of\n")
+    (tmp_path / "all").write_text("\n".join(names))
+    (tmp_path / "one").write_text(names[0])
+    before = content(model)
+    outcome = call("update", model, *[word.format(*names, folder=tmp_path) for word in words])
+    assert outcome.code == 2
+    assert why.format(*names) in outcome.err and outcome.err.count("\n") == 1
+    assert content(model) == before
+
+
+def test_models_that_can_not_lose_labels_and_no_models(call: Any, tmp_path: Path) -> None:
+    model = sylvan.BeamTreeClassifier(epochs=1).fit(np.eye(3).repeat(4, axis=0), np.arange(3).repeat(4))
+    model.save(tmp_path / "m")
+    (tmp_path / "gone").write_text("1\n")
+    outcome = call("update", str(tmp_path / "m"), "--remove", str(tmp_path / "gone"))
+    assert outcome.code == 2 and "train it without them" in outcome.err
+    outcome = call("update", str(tmp_path / "nothing"), "--undo")
+    assert outcome.code == 2 and "no such folder" in outcome.err
+    sylvan.LabelTree.flat(3).save(tmp_path / "tree")
+    outcome = call("update", str(tmp_path / "tree"), "--rename", "a=b")
+    assert outcome.code == 2 and "no model that ranks labels" in outcome.err
+
+
+def test_one_update_at_a_time(call: Any, model: str) -> None:
+    name = names_of(model)[0]
+    code = (
+        "import sys\nfrom sylvan import store\n"
+        "with store.updating(sys.argv[1]):\n    print('locked', flush=True)\n    sys.stdin.read()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "locked\n"
+        outcome = call("update", model, "--rename", f"{name}=new")
+        assert outcome.code == 2 and f"is being updated by process {child.pid}" in outcome.err
+        assert names_of(model)[0] == name
+    finally:
+        child.kill()
+        child.wait()
+    assert (Path(model) / "updating.lock").exists()  # it was killed; its lock died with it
+    assert call("update", model, "--rename", f"{name}=new", "-q").code == 0
+    assert names_of(model)[0] == "new" and not (Path(model) / "updating.lock").exists()
+    assert os.listdir(model).count("updating.lock") == 0
+
+
+@pytest.mark.parametrize("history", [3, [3], [{"when": 3}], [{"when": "now", "removed": "1"}]])
+def test_a_history_that_is_none_is_a_sentence(call: Any, model: str, history: Any) -> None:
+    store.annotate(model, {"history": history})
+    with pytest.raises(ModelError, match="isn't what update writes"):
+        from sylvan.cli.shown.history import history_of
+
+        history_of(store.load(model))
+    assert "isn't what update writes" in call("inspect", model).err
