@@ -12,6 +12,7 @@ from sylvan import validate
 from sylvan.errors import DataError
 from sylvan.matching import bucket_network
 from sylvan.matching.bucket_network import BucketNetwork, best_buckets, best_columns, expected_affinity
+from sylvan.store import State
 
 
 def network(
@@ -160,3 +161,19 @@ def test_one_repetition_of_many() -> None:
         np.testing.assert_allclose(
             net.only(repetition).logits(X)[:, 0], net.logits(X)[:, repetition], rtol=1e-5, atol=1e-6
         )
+
+
+def test_a_projection_comes_before_all_networks() -> None:
+    random = np.random.default_rng(5)
+    net = network()
+    projection = random.normal(size=(9, net.n_features)).astype(np.float32)
+    behind, X = net.behind(projection), random.normal(size=(20, 9)).astype(np.float32)
+    assert (behind.n_inputs, behind.n_features) == (9, net.n_features)
+    assert behind.multiplications == net.multiplications + projection.size
+    np.testing.assert_allclose(behind.logits(X), net.logits(X @ projection), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(behind.only(1).logits(X)[:, 0], behind.logits(X)[:, 1], rtol=1e-4, atol=1e-5)
+    state = State("k", 1, arrays=behind.arrays())
+    again = BucketNetwork.from_arrays(state, 9, net.n_repetitions, net.n_buckets)
+    np.testing.assert_array_equal(again.logits(X), behind.logits(X))
+    with pytest.raises(DataError, match="projection of a BucketNetwork must have shape"):
+        net.behind(projection[:, 1:])

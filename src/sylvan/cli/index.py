@@ -39,8 +39,9 @@ class _IndexCommand(click.Command):
 @click.option("--shards", type=click.IntRange(min=1), metavar="N",
               help="Divide the vectors into this many shards, each with its own process.")  # fmt: skip
 @click.option("--recall", type=float, metavar="R", help="Set probes, min_votes and candidates for this recall of the "
-                                                        "10 nearest at the lowest cost.")  # fmt: skip
+                                                        "10 nearest at the lowest cost; default: 0.9.")  # fmt: skip
 @click.option("--tune-on", metavar="FILE", help="Vectors for choosing them, none of --queries; default: BASE.")
+@click.option("--plan", "planning", is_flag=True, help="Only estimate the time, the memory and the size of the index.")
 @click.option("--figure", "figures", multiple=True, metavar="FILE", help="Draw the report (PNG, SVG or PDF).")
 @resume_options
 @shared_options
@@ -72,6 +73,8 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
     for option, needed in (("neighbors", "queries"), ("tune_on", "recall")):
         if given[option] is not None and given[needed] is None:
             raise click.UsageError(f"--{option.replace('_', '-')} is for --{needed}.", ctx)
+    if given["planning"] and given["shards"] is not None:
+        raise click.UsageError("--plan is for an index without --shards.", ctx)
     check_figures(given["figures"])
     check_target(folder)
     if given["shards"] is not None:
@@ -116,6 +119,9 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
     neighbors = None if given["neighbors"] is None else data.load_numbers(given["neighbors"])
     tune_on = None if given["tune_on"] is None else data.load_vectors(given["tune_on"])
     say(f"Read {len(vectors):,} vectors of {vectors.shape[1]:,} dimensions from {base}.")
+    if given["planning"]:
+        click.echo(index.plan(vectors, queries, neighbors).text())
+        return
     start = time.perf_counter()
     checkpoint, work = working(session, index, {**given, "folder": folder})
     index.fit(vectors, queries, neighbors, **work)
@@ -125,6 +131,8 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
         for shard, one in enumerate(tuned if isinstance(tuned, list) else [tuned]):
             name = f"Shard {shard}: " if isinstance(tuned, list) else ""
             say(f"{name}{one.text()}")
+    elif getattr(index, "tuning_", None) is not None:
+        say(index.tuning_.text())
     index.save(folder)
     if checkpoint is not None:
         checkpoint.remove()

@@ -34,10 +34,12 @@ class BucketNetwork:
     first_bias : ndarray of float32, shape (n_repetitions * hidden,)
     second : ndarray of float32, shape (n_repetitions, hidden, n_buckets)
     second_bias : ndarray of float32, shape (n_repetitions, n_buckets)
+    projection : ndarray of float32, shape (n_inputs, n_features), optional
+        What dense inputs are multiplied with first, once for all repetitions; without it n_inputs is n_features.
 
     Attributes
     ----------
-    n_features, n_repetitions, hidden, n_buckets : int
+    n_inputs, n_features, n_repetitions, hidden, n_buckets : int
         The sizes in the shapes above.
 
     Raises
@@ -62,8 +64,16 @@ class BucketNetwork:
     ([[[1, 2]]], [[[0.8799999952316284, 0.5]]])
     """
 
-    def __init__(self, first: Float32, first_bias: Float32, second: Float32, second_bias: Float32) -> None:
+    def __init__(
+        self,
+        first: Float32,
+        first_bias: Float32,
+        second: Float32,
+        second_bias: Float32,
+        projection: Float32 | None = None,
+    ) -> None:
         self.first, self.first_bias, self.second, self.second_bias = first, first_bias, second, second_bias
+        self.projection = projection
         shapes = [array.shape for array in (first, first_bias, second, second_bias)]
         n_repetitions, hidden, n_buckets = shapes[2] if len(shapes[2]) == 3 else (-1, -1, -1)
         width = n_repetitions * hidden
@@ -73,30 +83,45 @@ class BucketNetwork:
                 "(n_repetitions * hidden,), (n_repetitions, hidden, n_buckets) and (n_repetitions, n_buckets). Got "
                 f"{', '.join(map(str, shapes))} instead."
             )
+        if projection is not None and (projection.ndim != 2 or projection.shape[1] != len(first)):
+            raise DataError(
+                f"The projection of a BucketNetwork must have shape (n_inputs, {len(first)}). "
+                f"Got {projection.shape} instead."
+            )
         self.n_features, self.n_repetitions, self.hidden, self.n_buckets = len(first), n_repetitions, hidden, n_buckets
+        self.n_inputs = self.n_features if projection is None else len(projection)
 
     @property
     def multiplications(self) -> int:
         """Multiplications for one dense input."""
-        return self.n_repetitions * self.hidden * (self.n_features + self.n_buckets)
+        projected = 0 if self.projection is None else self.projection.size
+        return projected + self.n_repetitions * self.hidden * (self.n_features + self.n_buckets)
+
+    def behind(self, projection: Float32) -> BucketNetwork:
+        """The same networks, for inputs that are multiplied with ``projection`` first."""
+        return BucketNetwork(self.first, self.first_bias, self.second, self.second_bias, projection)
 
     def only(self, repetition: int) -> BucketNetwork:
         """The network of one repetition, sharing the weights."""
         part = slice(repetition * self.hidden, (repetition + 1) * self.hidden)
         one = slice(repetition, repetition + 1)
-        return BucketNetwork(self.first[:, part], self.first_bias[part], self.second[one], self.second_bias[one])
+        layers = self.first[:, part], self.first_bias[part], self.second[one], self.second_bias[one]
+        return BucketNetwork(*layers, self.projection)
 
     def hidden_values(self, X: Inputs) -> Float32:
         """The hidden layers of all repetitions, (n, n_repetitions * hidden)."""
         if isinstance(X, Csr):
             X = X.to_scipy()
-        if X.shape[1] != self.n_features:
-            raise DataError(f"X has {X.shape[1]} columns, but the networks take {self.n_features}.")
+        if X.shape[1] != self.n_inputs:
+            raise DataError(f"X has {X.shape[1]} columns, but the networks take {self.n_inputs}.")
         with np.errstate(all="ignore"):  # weights from a damaged file
             if sp.issparse(X):
-                values = np.asarray(X @ self.first, dtype=np.float32)
+                values = np.asarray(X @ self.first, dtype=np.float32)  # projections are of dense inputs
             else:
-                values = _enough_rows(X) @ self.first
+                rows = _enough_rows(X)
+                if self.projection is not None:
+                    rows = rows @ self.projection
+                values = rows @ self.first
             values += self.first_bias
             np.maximum(values, 0, out=values)
         return values[: X.shape[0]]
@@ -197,11 +222,12 @@ class BucketNetwork:
 
     def arrays(self, prefix: str = "network") -> dict[str, npt.NDArray[Any]]:
         """The weights by name, for a :class:`~sylvan.store.State`."""
-        return {f"{prefix}.{name}": getattr(self, name) for name in ("first", "first_bias", "second", "second_bias")}
+        names = ["first", "first_bias", "second", "second_bias", *["projection"] * (self.projection is not None)]
+        return {f"{prefix}.{name}": getattr(self, name) for name in names}
 
     @classmethod
     def from_arrays(
-        cls, state: store.State, n_features: int, n_repetitions: int, n_buckets: int, prefix: str = "network"
+        cls, state: store.State, n_inputs: int, n_repetitions: int, n_buckets: int, prefix: str = "network"
     ) -> BucketNetwork:
         """The networks that :meth:`arrays` gave to a State.
 
@@ -212,12 +238,16 @@ class BucketNetwork:
             of 0.
         """
         second = store.need_array(state, f"{prefix}.second", np.float32, (n_repetitions, None, n_buckets))
-        width = second.shape[1] * n_repetitions
+        width, n_features, projection = second.shape[1] * n_repetitions, n_inputs, None
+        if f"{prefix}.projection" in state.arrays:
+            projection = store.need_array(state, f"{prefix}.projection", np.float32, (n_inputs, None))
+            n_features = projection.shape[1]
         return cls(
             store.need_array(state, f"{prefix}.first", np.float32, (n_features, width)),
             store.need_array(state, f"{prefix}.first_bias", np.float32, (width,)),
             second,
             store.need_array(state, f"{prefix}.second_bias", np.float32, (n_repetitions, n_buckets)),
+            projection,
         )
 
 

@@ -248,6 +248,66 @@ def test_a_search_takes_the_indexs_own_settings(index: IRLIIndex) -> None:
     assert (many == 800).all(), "more probes than buckets are all buckets"
 
 
+@pytest.mark.parametrize("order", ["probability", "votes"])
+def test_fit_tunes_on_queries_that_it_holds_out(order: str, tmp_path: Path) -> None:
+    options = {name: value for name, value in SMALL.items() if name != "probes"} | {"rounds": 1, "order": order}
+    found = {}
+    for wanted in (0.6, 0.95):
+        index = IRLIIndex(**options, recall=wanted).fit(BASE)
+        assert index.tuning_ is not None and wanted <= index.tuning_.recall <= 1
+        ids, _, counts = index.search(QUERIES, 10, return_counts=True)
+        assert recall(ids) > wanted - 0.1, "these are other queries"
+        found[wanted] = counts.mean()
+        index.save(tmp_path / "index")
+        again = sylvan.load(tmp_path / "index")
+        assert again.tuning_ == index.tuning_ and (again.probes, again.candidates) == ("auto", "auto")
+        same(index, again)
+    assert found[0.6] < found[0.95] < 800
+
+
+def test_what_is_given_rules_instead_of_what_was_measured() -> None:
+    options = {name: value for name, value in SMALL.items() if name != "probes"} | {"rounds": 0}
+    index = IRLIIndex(**options, candidates=20).fit(BASE)
+    assert (index.search(QUERIES, return_counts=True)[2] <= 20).all()
+    index.set_params(candidates="auto")
+    settings = index.tuning_.settings  # type: ignore[union-attr]
+    for a, b in zip(index.search(QUERIES), index.search(QUERIES, **vars(settings)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    everything = index.search(QUERIES, probes=32, return_counts=True)[2]
+    assert (everything == 800).all(), "a limit that was measured for other probes doesn't count"
+    given = IRLIIndex(**options, probes=3).fit(BASE)
+    assert given.tuning_ is None
+    np.testing.assert_array_equal(given.search(QUERIES)[0], index.search(QUERIES, probes=3)[0])
+
+
+def test_wide_vectors_are_projected(tmp_path: Path) -> None:
+    spread = np.random.default_rng(7).normal(size=(6, 300))
+    base, queries = ((rows @ spread).astype(np.float32) for rows in (BASE, QUERIES))
+    options = {**SMALL, "n_neighbors": 5, "rounds": 2, "metric": "angular"}
+    index = IRLIIndex(**options).fit(base)
+    network = index.network_
+    assert network.projection is not None and network.projection.shape == (300, 32) and network.n_features == 32
+    true = exact_neighbors(unit(queries), unit(base), 10, "angular")[0]
+    ids = index.search(queries, 10, candidates=200)[0]
+    hits = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), true.tolist(), strict=True)]
+    assert np.mean(hits) > 8
+    index.save(tmp_path / "wide")
+    np.testing.assert_array_equal(sylvan.load(tmp_path / "wide").search(queries, 10)[0], index.search(queries, 10)[0])
+    assert IRLIIndex(**{**options, "n_components": 300, "rounds": 0}).fit(base).network_.projection is None
+
+
+def test_the_plan_is_of_what_is_built(tmp_path: Path) -> None:
+    index = IRLIIndex(**SMALL)
+    plan = index.plan(BASE)
+    assert [phase.name for phase in plan.phases] == ["neighbours", "training", "moving", "judging"]
+    assert all(phase.seconds > 0 for phase in plan.phases) and plan.fits
+    index.fit(BASE).save(tmp_path / "index")
+    size = sum(file.stat().st_size for file in (tmp_path / "index").glob("**/*.npy"))
+    assert 0.8 < plan.model_bytes / size < 1.2
+    with pytest.raises(DataError, match="without the queries"):
+        index.plan(BASE, neighbors=[[0]])
+
+
 def test_the_report(index: IRLIIndex, tmp_path: Path) -> None:
     report = index.report(QUERIES)
     assert report.n_labels == 800 and report.mean_load == 25

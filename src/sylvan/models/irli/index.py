@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,33 +11,34 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.errors import ParameterError
 from sylvan.indexing.buckets import Buckets
+from sylvan.lazy import need_torch
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import ORDERS
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.irli.judge import RecallJudge
-from sylvan.models.irli.learning import fit_partitions
+from sylvan.models.irli.building import build_index
+from sylvan.models.irli.plan import IndexPlanning
 from sylvan.models.irli.report import BucketReport
 from sylvan.models.irli.rounds import Rounds
 from sylvan.models.irli.search import BucketedVectors, SearchSettings
 from sylvan.models.irli.settings import (
-    MOST_BUCKETS,
     Batch,
     Choices,
     Epochs,
     FinalEpochs,
-    Hidden,
+    HiddenOrAuto,
     NBucketsOrAuto,
     NumberOfRounds,
     Rate,
     Repetitions,
     Room,
 )  # fmt: skip
-from sylvan.models.irli.tuning import Tuning, choose_settings
-from sylvan.models.irli.vectors import Answers, VectorIndex, Vectors, check_metric, comparable, owned, training_queries
+from sylvan.models.irli.tuning import UNTUNED, Tuning, choose_settings
+from sylvan.models.irli.vectors import Answers, VectorIndex, Vectors, check_metric, checked_neighbors, comparable, owned
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.vectors import METRICS
 from sylvan.runtime import Checkpoint, Runner
+from sylvan.runtime.plan import Plan
 
 __all__ = ["IRLIIndex"]
 
@@ -62,26 +62,39 @@ class IRLIIndex(VectorIndex):
         vectors. More than there are vectors leave some empty.
     n_repetitions : int, default 16
         Partitions, each with a network of its own.
-    hidden : int, default 1024
-        Width of the networks' hidden layers. The networks are what most of a search's time goes to.
+    hidden : int or "auto", default "auto"
+        Width of the networks' hidden layers; "auto" takes half the number of buckets, but 128 at least and 1,024 (the
+        paper's) at most. The networks are what most of a search's time goes to.
+    n_components : int or "auto", default "auto"
+        Principal directions of the vectors that the networks see, all of them where that is no fewer than the vectors
+        have dimensions. "auto" takes as many as ``hidden`` for vectors that are at least twice as wide: all networks
+        share this projection, which makes them several times cheaper to train and to ask. Distances are computed
+        from the vectors as they are. Where ``fit`` computes the neighbours of its training queries, it then finds
+        them among those that are near by the first directions.
     choices : int, default 10
         Buckets that a vector may move to: the best for it, of which it takes the least full.
     metric : {"euclidean", "angular", "inner_product"}, default "euclidean"
         What near means. "angular" is 1 - the cosine; with "inner_product" the nearest has the largest product.
-    probes : int, default 8
-        Buckets that a search looks into, a repetition; n_buckets at most.
-    min_votes : int, default 1
+    recall : float in (0, 1], default 0.9
+        Share of the 10 nearest vectors that a search is to find, on average. ``fit`` measures on holdout queries
+        what "auto" of ``probes``, ``candidates`` and ``min_votes`` means for it, at least cost; see ``tuning_``.
+    probes : int or "auto", default "auto"
+        Buckets that a search looks into, a repetition; n_buckets at most. What is given for one of the three rules,
+        and ``recall`` isn't promised. Beside a number of probes that is given, here or in a search, "auto" of the
+        other two means 1 vote and all candidates, as nothing was measured for it.
+    min_votes : int or "auto", default "auto"
         Repetitions, at least, in which a vector must be in one of these buckets.
     order : {"probability", "votes"}, default "probability"
         By what candidates are ordered before the first ``candidates`` are compared: the summed probability of
         the buckets they are in, or the number of these.
-    candidates : int, optional
+    candidates : int or "auto", optional, default "auto"
         Candidates compared with a query, at most; None compares all.
     n_neighbors : int, default 30
         Nearest neighbours of a training query that the networks learn; best a few times what searches ask for. Of
         many, most buckets hold one, and their probabilities differ little (the paper has 100).
-    n_queries : int, default 30,000
-        Vectors of the base that are training queries where ``fit`` is given no others.
+    n_queries : int or "auto", default "auto"
+        Vectors of the base that are training queries where ``fit`` is given no others. "auto" takes a third of them,
+        but 10,000 at least and 30,000 at most.
     rounds : int or "auto", default "auto"
         Times that vectors move; "auto" stops when holdout queries are answered no better, and takes the best.
     epochs_per_round, final_epochs : int, default 5 and 5
@@ -105,6 +118,10 @@ class IRLIIndex(VectorIndex):
     n_vectors_ : int
         Vectors that a search can find; ids go beyond it where some were removed.
     n_dimensions_ : int
+    tuning_ : Tuning or None
+        What a search was set to by ``fit``, or by ``tune`` since, with the recall and candidates measured. None where
+        ``probes`` was given, or there were too few vectors to measure on; a search then looks into 8 buckets and
+        compares all candidates.
 
     Notes
     -----
@@ -130,15 +147,17 @@ class IRLIIndex(VectorIndex):
 
     n_buckets: NBucketsOrAuto = "auto"
     n_repetitions: Repetitions = 16
-    hidden: Hidden = 1024
+    hidden: HiddenOrAuto = "auto"
+    n_components: Annotated[int | str, Range(1, word="auto")] = "auto"
     choices: Choices = 10
     metric: Annotated[str, Choice(METRICS)] = "euclidean"
-    probes: Annotated[int, Range(1)] = 8
-    min_votes: Annotated[int, Range(1)] = 1
+    recall: Annotated[float, Range(0, 1, open_low=True)] = 0.9
+    probes: Annotated[int | str, Range(1, word="auto")] = "auto"
+    min_votes: Annotated[int | str, Range(1, word="auto")] = "auto"
     order: Annotated[str, Choice(ORDERS)] = "probability"
-    candidates: Annotated[int | None, Range(1)] = None
+    candidates: Annotated[int | str | None, Range(1, word="auto")] = "auto"
     n_neighbors: Annotated[int, Range(1, MOST_ANSWERS)] = 30
-    n_queries: Annotated[int, Range(1)] = 30_000
+    n_queries: Annotated[int | str, Range(1, word="auto")] = "auto"
     rounds: NumberOfRounds = "auto"
     epochs_per_round: Epochs = 5
     final_epochs: FinalEpochs = 5
@@ -150,6 +169,7 @@ class IRLIIndex(VectorIndex):
 
     _vectors: BucketedVectors = attribute()
     _rounds: Rounds = attribute()
+    tuning_: Tuning | None = attribute()
 
     # ---------------------------------------- building
 
@@ -163,14 +183,14 @@ class IRLIIndex(VectorIndex):
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         runner: Runner | None = None,
     ) -> IRLIIndex:
-        """Index the rows of ``base``; a row's number is its id.
+        """Index the rows of ``base``; a row's number is its id. Then set the search to the wished ``recall``.
 
         Parameters
         ----------
         base : array of shape (n, d)
         queries : array of shape (n_queries, d), optional
-            What the networks are trained on, but for a holdout of one in ten (1,000 at most); best such as will be
-            asked. Rows of the base by default.
+            What the networks are trained on, but for a holdout of one in ten (1,000 at most), on which the best round
+            and the settings of a search are chosen; best such as will be asked. Rows of the base by default.
         neighbors : array of int, shape (n_queries, m), optional
             The nearest rows of the base to each query, nearest first, -1 where there are fewer; computed exactly by
             default.
@@ -194,32 +214,51 @@ class IRLIIndex(VectorIndex):
         ImportError
             When PyTorch isn't installed.
         """
-        self.check_params()
-        validate.count(self.min_votes, "min_votes", owner="IRLIIndex", high=self.n_repetitions)
-        n_jobs = resolve_jobs(self.n_jobs)
-        metric = self.metric if metric is None else check_metric(metric)
-        vectors = owned(comparable(base, metric, name="base", min_rows=1), base)
-        sample = training_queries(
-            vectors, queries, neighbors, metric=metric, n_queries=self.n_queries, n_neighbors=self.n_neighbors,
-            seed=self.seed, n_jobs=n_jobs,
+        vectors, metric = self._verified(base, metric)
+        vectors = owned(vectors, base)
+        need_torch("Fitting an IRLIIndex")
+        built = build_index(
+            vectors, queries, neighbors, metric, self.get_params(deep=False), type(self).__name__,
+            n_jobs=resolve_jobs(self.n_jobs), checkpoint=checkpoint, runner=runner,
         )  # fmt: skip
-        n_buckets = buckets_for(len(vectors)) if isinstance(self.n_buckets, str) else int(self.n_buckets)
-        learned = fit_partitions(
-            type(self).__name__,
-            {**self.get_params(deep=False), "n_buckets": n_buckets, "metric": metric},
-            {"base": vectors, "queries": _array(queries), "neighbors": _array(neighbors)},
-            sample.queries,
-            sample.truths,
-            n_jobs=n_jobs,
-            checkpoint=checkpoint,
-            runner=runner,
-            label_vectors=vectors,
-            judge=None if sample.holdout is None else RecallJudge(*sample.holdout, n_jobs=n_jobs),
-        )
-        self._rounds = Rounds(learned.rounds, learned.best_round)
-        self.metric = metric
-        self._vectors = BucketedVectors(vectors, metric, learned.buckets, learned.network)
+        self.metric, self._vectors, self._rounds, self.tuning_ = metric, built.vectors, built.rounds, built.tuning
         return self
+
+    def plan(self, base: Any, queries: Any = None, neighbors: Any = None, metric: str | None = None) -> Plan:
+        """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the index.
+
+        A few steps of each kind are made and timed, in a second or two. ``rounds="auto"`` is taken to be 3. The index
+        doesn't change.
+
+        Parameters and errors as in :meth:`fit`.
+
+        Returns
+        -------
+        Plan
+            With ``seconds``, ``peak_bytes``, ``model_bytes``, ``available_bytes`` and ``fits``; ``print(plan.text())``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import IRLIIndex
+        >>> IRLIIndex().plan(np.random.default_rng(0).normal(size=(300, 8))).fits
+        True
+        """
+        vectors, metric = self._verified(base, metric)
+        checked_neighbors(queries, neighbors, len(vectors))
+        need_torch("Planning an IRLIIndex")
+        given = None if queries is None else len(np.asarray(queries))
+        jobs = resolve_jobs(self.n_jobs)
+        return IndexPlanning(vectors, metric, self.get_params(deep=False), given, neighbors is None, jobs).plan()
+
+    def _verified(self, base: Any, metric: str | None) -> tuple[Vectors, str]:
+        """The vectors and the metric, and all parameters, verified."""
+        self.check_params()
+        if not isinstance(self.min_votes, str):
+            validate.count(self.min_votes, "min_votes", owner="IRLIIndex", high=self.n_repetitions)
+        resolve_jobs(self.n_jobs)
+        metric = self.metric if metric is None else check_metric(metric)
+        return comparable(base, metric, name="base", min_rows=1), metric
 
     def add(self, vectors: Any) -> npt.NDArray[np.int32]:
         """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
@@ -270,7 +309,9 @@ class IRLIIndex(VectorIndex):
         return self._vectors.search(queries, k, self._settings("search", **options), resolve_jobs(self.n_jobs))
 
     def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> Tuning:
-        """Set ``probes``, ``min_votes`` and ``candidates`` to what finds enough of the nearest at least cost.
+        """Set the search to what finds enough of the nearest at least cost, as ``fit`` did for its own queries.
+
+        ``probes``, ``min_votes`` and ``candidates`` are "auto" from then on.
 
         Parameters
         ----------
@@ -286,7 +327,7 @@ class IRLIIndex(VectorIndex):
         Returns
         -------
         Tuning
-            The settings, which are the index's parameters from then on, with the recall and the candidates measured.
+            The settings, with the recall and the candidates measured; it is ``tuning_`` from then on.
 
         Raises
         ------
@@ -296,15 +337,15 @@ class IRLIIndex(VectorIndex):
         if isinstance(recall, bool) or not isinstance(recall, (int, float, np.number)) or not 0 < recall <= 1:
             raise ParameterError(f"The 'recall' parameter of tune must be a float in (0, 1]. Got {recall!r} instead.")
         k = validate.count(k, "k", owner="tune", high=MOST_ANSWERS)
-        settings = self._settings("tune", order=order)
-        n_jobs = resolve_jobs(self.n_jobs)
+        order, n_jobs = self._settings("tune", order=order).order, resolve_jobs(self.n_jobs)
         vectors, own = self._queries(queries, "tune")
         index = self._vectors
         nearest = index.nearest(vectors, k, own, n_jobs)
         tuning = choose_settings(
-            index.network, index.buckets, vectors, nearest, recall=float(recall), order=settings.order, n_jobs=n_jobs
+            index.network, index.buckets, vectors, nearest, recall=float(recall), order=order, n_jobs=n_jobs
         )
-        self.set_params(**asdict(tuning.settings))
+        self.set_params(probes="auto", min_votes="auto", candidates="auto", order=order)
+        self.tuning_ = tuning
         return tuning
 
     def report(self, queries: Any = None) -> BucketReport:
@@ -352,7 +393,14 @@ class IRLIIndex(VectorIndex):
     def _settings(self, owner: str, **other: Any) -> SearchSettings:
         """The index's own settings, verified, with those of a call in their place, and no more probes than buckets."""
         self.check_params(("probes", "min_votes", "order", "candidates"))
-        own = SearchSettings(self.probes, self.min_votes, self.order, self.candidates)
+        given = other.get("probes") is not None or not isinstance(self.probes, str)
+        tuned = UNTUNED if given or self.tuning_ is None else self.tuning_.settings
+        own = SearchSettings(
+            tuned.probes if isinstance(self.probes, str) else self.probes,
+            tuned.min_votes if isinstance(self.min_votes, str) else self.min_votes,
+            self.order,
+            tuned.candidates if isinstance(self.candidates, str) else self.candidates,
+        )
         return own.replaced(owner, self._vectors.buckets, **other)
 
     # ---------------------------------------- what was built
@@ -397,21 +445,14 @@ class IRLIIndex(VectorIndex):
         return "_vectors" in self.__dict__
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        return {**self._vectors.sizes(), **self._rounds.as_json()}, self._vectors.to_arrays(), {}
+        tuning = None if self.tuning_ is None else self.tuning_.as_json()
+        return {**self._vectors.sizes(), **self._rounds.as_json(), "tuning": tuning}, self._vectors.to_arrays(), {}
 
     def _restore(self, state: store.State) -> None:
         self._rounds = Rounds.from_state(state)
         self._vectors = BucketedVectors.from_state(state)
+        self.tuning_ = None if state.meta.get("tuning") is None else Tuning.from_state(state)
         self._settings("search")
-
-
-def _array(values: Any) -> npt.NDArray[Any] | None:
-    return None if values is None else np.asarray(values)
-
-
-def buckets_for(n_vectors: int) -> int:
-    """The number of buckets that "auto" means: about as many as vectors in a bucket."""
-    return int(min(2 ** round(np.log2(max(1.0, 0.8 * np.sqrt(n_vectors)))), MOST_BUCKETS))
 
 
 store.register(IRLIIndex.kind, IRLIIndex.from_state)

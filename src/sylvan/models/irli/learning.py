@@ -26,7 +26,7 @@ from sylvan.runtime.checkpoint import identity_of
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale, State
 
-__all__ = ["LearnedPartitions", "fit_partitions", "learn_partitions"]
+__all__ = ["LearnedPartitions", "fit_partitions", "grouped", "learn_partitions"]
 
 _MOST_ROUNDS = 10  # of rounds="auto"
 _GROUP_WIDTH = 512  # hidden values that are trained together, at least one repetition's
@@ -166,6 +166,12 @@ def fit_partitions(
         return learn_partitions(X, truths, LearningSettings.of(parameters), runner=opened, **options)
 
 
+def grouped(settings: LearningSettings) -> list[range]:
+    """The repetitions that are trained together."""
+    size, n = max(_GROUP_WIDTH // settings.hidden, 1), settings.n_repetitions
+    return [range(i, min(i + size, n)) for i in range(0, n, size)]
+
+
 @dataclass(frozen=True, eq=False)
 class _Learning:
     """What is learned from, and how: the rows that have labels, of all rows of a training set."""
@@ -221,7 +227,8 @@ class _Learning:
 
         own = self.settings
         assignment = hash_partition(self.truths.shape[1], own.n_buckets, own.n_repetitions, own.seed)
-        jobs = [Job(f"begin.group{i}", begin_group, self._group_inputs(group)) for i, group in enumerate(self.groups)]
+        groups = enumerate(grouped(own))
+        jobs = [Job(f"begin.group{i}", begin_group, self._group_inputs(group)) for i, group in groups]
         hashed = Partitions(Buckets.from_assignment(assignment, own.n_buckets), self.runner.run(jobs))
         affinity, _ = self._measure("begin", hashed)
         return Progress(hashed, affinity, hashed)
@@ -266,12 +273,6 @@ class _Learning:
 
     # ---------------------------------------- its steps, as jobs
 
-    @property
-    def groups(self) -> list[range]:
-        """The repetitions that are trained together."""
-        size, n = max(_GROUP_WIDTH // self.settings.hidden, 1), self.settings.n_repetitions
-        return [range(i, min(i + size, n)) for i in range(0, n, size)]
-
     def _group_inputs(self, group: range) -> dict[str, Any]:
         return {
             "X": self.X, "truths": self.truths, "repetitions": group, "settings": self.settings, "scale": self.scale
@@ -284,7 +285,7 @@ class _Learning:
         rows = None if name == "final" else self.rows
         cost = epochs * -(-(self.X.shape[0] if rows is None else len(rows)) // self.settings.batch_size)
         assignment, jobs = partitions.buckets.assignment, []
-        for i, (group, state) in enumerate(zip(self.groups, partitions.states, strict=True)):
+        for i, (group, state) in enumerate(zip(grouped(self.settings), partitions.states, strict=True)):
             inputs = {
                 **self._group_inputs(group), "state": state, "assignment": assignment[group.start : group.stop],
                 "epochs": epochs, "rows": rows, "row_weights": self.weights, "fade": name == "final",
@@ -294,7 +295,8 @@ class _Learning:
             jobs.append(Job(f"{name}.group{i}", train_group, inputs, cost, size, STATE, title))
         trained = dict(self.runner.run(jobs, f"Learning, {name}").scan())
         states = [trained[i] for i in range(len(jobs))]
-        loss = np.average([float(state["loss"]) for state in states], weights=[len(group) for group in self.groups])
+        sizes = [len(group) for group in grouped(self.settings)]
+        loss = np.average([float(state["loss"]) for state in states], weights=sizes)
         return Partitions(partitions.buckets, states), float(loss)
 
     def _repartition(self, number: int, partitions: Partitions) -> Buckets:
@@ -323,7 +325,7 @@ class _Learning:
 
     def _names(self, number: int) -> list[str]:
         """The jobs of a round whose results are its networks."""
-        return [f"round{number}.group{i}" for i in range(len(self.groups))]
+        return [f"round{number}.group{i}" for i in range(len(grouped(self.settings)))]
 
     def _save(self, progress: Progress) -> None:
         """Store what the next round needs: the last round's networks and the best one's; others are deleted."""

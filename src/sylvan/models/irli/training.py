@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+
+try:
+    from threadpoolctl import threadpool_limits
+except ImportError:  # slower, no different: it comes with Sylvan's extra "neural", not with PyTorch
+    threadpool_limits = None
 
 from sylvan.errors import ModelError
 from sylvan.matching.bucket_network import BucketNetwork, Float32
@@ -33,11 +38,15 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """PyTorch computes on one thread in the block: groups of repetitions run beside each other instead."""
+    """PyTorch and NumPy's products compute on one thread in the block: threads of our own run beside each other.
+
+    Products that start threads in each of several threads wait for each other, which can take most of the time.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with nullcontext() if threadpool_limits is None else threadpool_limits(1, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)
 
@@ -198,8 +207,11 @@ class GroupTrainer:
         n, n_group = len(rows), len(self.repetitions)
         hits = torch.from_numpy(self._hits(rows, assignment))
         inputs = self._inputs(rows)
-        values = torch.from_numpy(np.asarray(inputs @ self.first.numpy(), dtype=np.float32))
-        values.add_(self.first_bias).relu_()
+        if self.sparse:
+            values = torch.from_numpy(np.asarray(inputs @ self.first.numpy(), dtype=np.float32)).add_(self.first_bias)
+        else:  # PyTorch's product, as NumPy's would start threads of its own beside those of the other groups
+            values = torch.addmm(self.first_bias, torch.from_numpy(inputs), self.first)
+        values.relu_()
         mask = self._dropout(n)
         if mask is not None:
             values *= mask
@@ -227,7 +239,7 @@ class GroupTrainer:
         if self.sparse:
             self._move_rows(inputs, back.numpy(), self.settings.row_learning_rate * rate)
         else:
-            self.first.grad = torch.from_numpy(inputs.T @ back.numpy())
+            self.first.grad = torch.from_numpy(inputs).T @ back
         self.adam.step()
         return loss
 

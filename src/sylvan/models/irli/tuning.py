@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from sylvan.errors import DataError
-from sylvan.indexing.buckets import Buckets
+from sylvan import store, validate
+from sylvan.errors import DataError, ModelError
+from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import find_candidates
+from sylvan.matching.candidates import ORDERS, find_candidates
 from sylvan.models.irli.search import SearchSettings, candidate_blocks
+from sylvan.models.irli.settings import MOST_BUCKETS
 
-__all__ = ["Tuning", "choose_settings"]
+__all__ = ["UNTUNED", "Tuning", "choose_settings", "nearest_of"]
+
+UNTUNED = SearchSettings(8, 1, "probability", None)  # of an index that was too small to measure on
 
 # A counter that is raised costs about what so many multiplications of a distance do, which stand in a row: it lies
 # somewhere else each time, and by probability a sum is raised with it.
 _INCREMENT = {"votes": 12, "probability": 16}
+_MEASURES = ("recall", "n_candidates", "n_counted")
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,33 @@ class Tuning:
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
         return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Tuning:
+        """From what :meth:`as_json` gave to a State under "tuning", verified.
+
+        Raises
+        ------
+        ModelError
+            When it isn't settings with their measures.
+        """
+        stored: Any = state.meta.get("tuning")
+        try:
+            settings = dict(stored["settings"])
+            limit = settings.pop("candidates")
+            own = replace(state, meta={**{name: stored[name] for name in _MEASURES}, **settings, "candidates": limit})
+        except (TypeError, KeyError, ValueError) as error:
+            where = f"{state.where or 'The model'!r} is damaged"
+            raise ModelError(f"{where}: 'tuning' of the {state.kind} is no record of settings.") from error
+        return cls(
+            SearchSettings(
+                store.need_int(own, "probes", 1, MOST_BUCKETS),
+                store.need_int(own, "min_votes", 1, MOST_REPETITIONS),
+                store.need_choice(own, "order", ORDERS),
+                None if limit is None else store.need_int(own, "candidates", 1, validate.MAX_COLUMNS),
+            ),
+            *(store.need_float(own, name, 0) for name in _MEASURES),
+        )
 
     def text(self) -> str:
         """The same in words."""
@@ -105,6 +138,14 @@ def choose_settings(
                 best = cost, tuning
     assert best is not None  # with every bucket looked into, every vector is a candidate
     return best[1]
+
+
+def nearest_of(truths: sp.csr_matrix) -> npt.NDArray[np.int32]:
+    """The columns of each row's stored values side by side, and -1 where a row has fewer than others."""
+    counts = np.diff(truths.indptr)
+    nearest = np.full((len(counts), int(counts.max(initial=1))), -1, np.int32)
+    nearest[np.arange(nearest.shape[1]) < counts[:, None]] = truths.indices
+    return nearest
 
 
 def _ladder(n_buckets: int) -> Iterator[int]:

@@ -12,19 +12,22 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
+from sylvan.matching.candidates import Candidates
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.fitted import Fitted
-from sylvan.ranking.vectors import METRICS, exact_neighbors
+from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
 
 __all__ = [
-    "FARTHEST", "Answers", "TrainingQueries", "VectorIndex", "Vectors", "check_metric", "checked_neighbors",
-    "comparable", "need_directions", "owned", "training_queries",
+    "FARTHEST", "ROUGH_WIDTH", "Answers", "TrainingQueries", "VectorIndex", "Vectors", "check_metric",
+    "checked_neighbors", "comparable", "need_directions", "owned", "training_queries",
 ]  # fmt: skip
 
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
 _HOLDOUT_NEIGHBORS = 10  # what recall10@10 asks for
 _SHARE, _MOST = 10, 1000  # one query in so many is a holdout query, and no more than so many of them
+ROUGH_WIDTH = 64  # directions by which the nearest are found first,
+_ROUGHLY = 8  # so many times as are wished
 
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.integer[Any]]
@@ -235,6 +238,11 @@ class TrainingQueries:
     truths: sp.csr_matrix
     holdout: tuple[Vectors, sp.csr_matrix] | None
 
+    def projected(self, projection: Vectors) -> TrainingQueries:
+        """The same with all queries multiplied with ``projection``."""
+        held = None if self.holdout is None else (self.holdout[0] @ projection, self.holdout[1])
+        return TrainingQueries(self.queries @ projection, self.truths, held)
+
 
 def training_queries(
     base: Vectors,
@@ -246,8 +254,12 @@ def training_queries(
     n_neighbors: int,
     seed: int,
     n_jobs: int,
+    projection: Vectors | None = None,
 ) -> TrainingQueries:
     """Queries that a user has, with their neighbours computed where they aren't given; without any, rows of the base.
+
+    With a ``projection``, the neighbours of queries to learn from are the nearest among those that are near by its
+    first directions; those of holdout queries are exact.
 
     Raises
     ------
@@ -256,11 +268,15 @@ def training_queries(
     """
     if queries is None:
         checked_neighbors(queries, neighbors, len(base))
-        return _sampled_queries(base, metric, n_queries, n_neighbors, seed, n_jobs)
+        return _sampled_queries(base, metric, n_queries, n_neighbors, seed, n_jobs, projection)
     vectors = comparable(queries, metric, n_dimensions=base.shape[1], name="queries", min_rows=1, owner="the base")
     ids = checked_neighbors(queries, neighbors, len(base))
+    apart = np.zeros(len(vectors), np.bool_)
+    apart[np.random.default_rng(seed).permutation(len(vectors))[: _n_holdout(len(vectors))]] = True
     if ids is None:
-        ids = _nearest(vectors, base, min(n_neighbors, len(base)), metric, n_jobs)
+        ids = np.empty((len(vectors), min(n_neighbors, len(base))), np.int32)
+        ids[~apart] = _near(vectors[~apart], base, ids.shape[1], metric, n_jobs, projection)
+        ids[apart] = exact_neighbors(vectors[apart], base, ids.shape[1], metric, n_jobs=n_jobs)[0]
     else:
         if ids.ndim != 2 or len(ids) != len(vectors) or not ids.shape[1]:
             raise DataError(
@@ -269,20 +285,24 @@ def training_queries(
         ids = ids[:, :n_neighbors]
     if (ids < 0).all():
         raise DataError("neighbors names no row of the base: there is nothing to learn from.")
-    apart = np.zeros(len(vectors), np.bool_)
-    apart[np.random.default_rng(seed).permutation(len(vectors))[: _n_holdout(len(vectors))]] = True
     return _training_queries(vectors[~apart], ids[~apart], vectors[apart], ids[apart], len(base))
 
 
 def _sampled_queries(
-    base: Vectors, metric: str, n_queries: int, n_neighbors: int, seed: int, n_jobs: int
+    base: Vectors,
+    metric: str,
+    n_queries: int,
+    n_neighbors: int,
+    seed: int,
+    n_jobs: int,
+    projection: Vectors | None,
 ) -> TrainingQueries:
     """Base vectors as queries: in training each is its own nearest neighbour, in the holdout it isn't."""
     rows = np.random.default_rng(seed).permutation(len(base))[: n_queries + _n_holdout(min(n_queries, len(base)))]
     n_holdout = _n_holdout(min(len(rows), n_queries))
     apart, rows = np.sort(rows[:n_holdout]), np.sort(rows[n_holdout:])
     queries, holdout = base[rows], base[apart]
-    ids = _nearest(queries, base, min(n_neighbors, len(base)), metric, n_jobs)
+    ids = _near(queries, base, min(n_neighbors, len(base)), metric, n_jobs, projection)
     others = np.empty((0, 1), np.int32)
     if n_holdout:
         n_others = min(_HOLDOUT_NEIGHBORS, len(base) - 1)
@@ -290,8 +310,22 @@ def _sampled_queries(
     return _training_queries(queries, ids, holdout, others, len(base))
 
 
-def _nearest(queries: Vectors, base: Vectors, k: int, metric: str, n_jobs: int) -> Ids:
-    return exact_neighbors(queries, base, k, metric, n_jobs=n_jobs, description="Finding the nearest")[0]
+def _near(
+    queries: Vectors, base: Vectors, k: int, metric: str, n_jobs: int, projection: Vectors | None
+) -> npt.NDArray[np.int32]:
+    """The ``k`` nearest; with a projection to be learned from, so that a few may be others that are about as near."""
+    words = "Finding the nearest"
+    if projection is None or _ROUGHLY * k >= len(base):
+        return exact_neighbors(queries, base, k, metric, n_jobs=n_jobs, description=words)[0]
+    few = np.ascontiguousarray(projection[:, :ROUGH_WIDTH])
+    rough_metric = "euclidean" if metric == "euclidean" else "inner_product"  # projected, lengths are no longer one
+    wanted = _ROUGHLY * k
+    rough, _ = exact_neighbors(queries @ few, base @ few, wanted, rough_metric, n_jobs=n_jobs, description=words)
+    found = np.sort(rough, axis=1).ravel()
+    offsets = np.arange(len(queries) + 1, dtype=np.int64) * rough.shape[1]
+    none = np.zeros(0)
+    candidates = Candidates(offsets, found, none.astype(np.int32), none.astype(np.float32), none.astype(np.int64))
+    return nearest_candidates(queries, base, candidates, k, metric, n_jobs=n_jobs)[0]
 
 
 def _n_holdout(n_queries: int) -> int:
