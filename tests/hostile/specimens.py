@@ -239,7 +239,7 @@ def irli(folder: Path) -> None:
     shapes = (40, 12), (12,), (3, 4, 5), (3, 5)
     model = IRLIClassifier(n_buckets=5, n_repetitions=3, hidden=4, probes=2)
     model.buckets_ = Buckets.from_assignment(hash_partition(23, 5, 3), 5)
-    model.network_ = BucketNetwork(*(rng.standard_normal(shape, np.float32) for shape in shapes))
+    model.network_ = BucketNetwork(*(rng.standard_normal(shape, np.float32) for shape in shapes)).rounded()
     one = Round(0, (0.0, 0.0, 0.0), 0.1, 0.4, tuple(model.buckets_.load_deviation().tolist()), 2.0, 0.5, {"score": 0.5})
     model._rounds, model._dense = Rounds((one,), 0), False
     model.label_counts_ = np.arange(23)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.errors import DataError
+from sylvan.matching.four_bits import packed, rounded, unpacked
 from sylvan.parallel import map_parallel, split_ranges
 
 __all__ = ["BucketNetwork", "Inputs", "best_buckets", "expected_affinity"]
@@ -36,6 +37,8 @@ class BucketNetwork:
     second_bias : ndarray of float32, shape (n_repetitions, n_buckets)
     projection : ndarray of float32, shape (n_inputs, n_features), optional
         What dense inputs are multiplied with first, once for all repetitions; without it n_inputs is n_features.
+    scales : ndarray of float32, shape (n_features, n_repetitions), optional
+        Of a first layer as :func:`sylvan.matching.four_bits.rounded` gives it, which is saved in four bits a weight.
 
     Attributes
     ----------
@@ -71,9 +74,10 @@ class BucketNetwork:
         second: Float32,
         second_bias: Float32,
         projection: Float32 | None = None,
+        scales: Float32 | None = None,
     ) -> None:
         self.first, self.first_bias, self.second, self.second_bias = first, first_bias, second, second_bias
-        self.projection = projection
+        self.projection, self.scales = projection, scales
         shapes = [array.shape for array in (first, first_bias, second, second_bias)]
         n_repetitions, hidden, n_buckets = shapes[2] if len(shapes[2]) == 3 else (-1, -1, -1)
         width = n_repetitions * hidden
@@ -100,6 +104,11 @@ class BucketNetwork:
     def behind(self, projection: Float32) -> BucketNetwork:
         """The same networks, for inputs that are multiplied with ``projection`` first."""
         return BucketNetwork(self.first, self.first_bias, self.second, self.second_bias, projection)
+
+    def rounded(self) -> BucketNetwork:
+        """The same networks with first layers of four bits a weight, which are much smaller when they are saved."""
+        first, scales = rounded(self.first, self.n_repetitions)
+        return BucketNetwork(first, self.first_bias, self.second, self.second_bias, self.projection, scales)
 
     def only(self, repetition: int) -> BucketNetwork:
         """The network of one repetition, sharing the weights."""
@@ -222,8 +231,14 @@ class BucketNetwork:
 
     def arrays(self, prefix: str = "network") -> dict[str, npt.NDArray[Any]]:
         """The weights by name, for a :class:`~sylvan.store.State`."""
-        names = ["first", "first_bias", "second", "second_bias", *["projection"] * (self.projection is not None)]
-        return {f"{prefix}.{name}": getattr(self, name) for name in names}
+        arrays = {name: getattr(self, name) for name in ("first_bias", "second", "second_bias")}
+        if self.projection is not None:
+            arrays["projection"] = self.projection
+        if self.scales is None:
+            arrays["first"] = self.first
+        else:
+            arrays |= {"first_codes": packed(self.first, self.scales), "first_scales": self.scales}
+        return {f"{prefix}.{name}": array for name, array in arrays.items()}
 
     @classmethod
     def from_arrays(
@@ -242,12 +257,20 @@ class BucketNetwork:
         if f"{prefix}.projection" in state.arrays:
             projection = store.need_array(state, f"{prefix}.projection", np.float32, (n_inputs, None))
             n_features = projection.shape[1]
+        scales = None
+        if f"{prefix}.first_scales" in state.arrays:
+            scales = store.need_array(state, f"{prefix}.first_scales", np.float32, (n_features, n_repetitions))
+            shape = n_features, (width + 1) // 2
+            first = unpacked(store.need_array(state, f"{prefix}.first_codes", np.uint8, shape), scales, width)
+        else:
+            first = store.need_array(state, f"{prefix}.first", np.float32, (n_features, width))
         return cls(
-            store.need_array(state, f"{prefix}.first", np.float32, (n_features, width)),
+            first,
             store.need_array(state, f"{prefix}.first_bias", np.float32, (width,)),
             second,
             store.need_array(state, f"{prefix}.second_bias", np.float32, (n_repetitions, n_buckets)),
             projection,
+            scales,
         )
 
 

@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 import sylvan
 from sylvan import IRLIClassifier, metrics
 from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.ranking.bucket_scores import FLOOR
 from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
@@ -54,6 +55,22 @@ def test_dense_features_are_learned_as_well() -> None:
     model = IRLIClassifier(**SMALL).fit(X[:700], own[:700])
     assert np.mean(model.rank(X[700:], k=1).labels[:, 0] == own[700:]) > 0.9
     assert model.to_state().meta["dense"]
+
+
+def test_sparse_first_layers_are_saved_in_four_bits(model: IRLIClassifier, tmp_path: Path) -> None:
+    network = model.network_
+    assert network.scales is not None
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.network_.first, network.first)
+    size = sum(file.stat().st_size for file in (tmp_path / "model").glob("**/*.npy"))
+    assert size < network.first.nbytes / 4 + 4 * sum(part.size for part in (network.second, model.buckets_.assignment))
+    X, Y = topics(300, seed=1)
+    wanted = metrics.precision(Y, model.rank(X, k=2), at=(1, 2))
+    plain = IRLIClassifier(**SMALL)
+    whole = BucketNetwork(network.first, network.first_bias, network.second, network.second_bias)
+    plain.__dict__.update(model.__dict__, network_=whole)
+    assert metrics.precision(Y, plain.rank(X, k=2), at=(1, 2)) == wanted
 
 
 def test_the_round_is_chosen_by_rows_holdout(model: IRLIClassifier) -> None:
