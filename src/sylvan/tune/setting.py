@@ -11,6 +11,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
+from sylvan.models.transformer.x_transformer import XTransformer
 from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.ranges import toml_value
@@ -21,7 +22,7 @@ __all__ = ["MODELS", "Setting", "joined", "toml_of"]
 
 # By their names on the command line.
 MODELS: Mapping[str, type[Estimator]] = {
-    "xr-linear": XRLinear, "neighbors": NeighborRanker, "xr-transformer": XRTransformer,
+    "xr-linear": XRLinear, "neighbors": NeighborRanker, "xr-transformer": XRTransformer, "x-transformer": XTransformer,
 }  # fmt: skip
 
 
@@ -31,7 +32,7 @@ class Setting:
 
     Attributes
     ----------
-    model : {"xr-linear", "neighbors", "xr-transformer"}
+    model : {"xr-linear", "neighbors", "xr-transformer", "x-transformer"}
     parameters : dict
         Of the model; of its parts as ``ranker__beam``.
     text : dict
@@ -60,7 +61,7 @@ class Setting:
     @property
     def takes_texts(self) -> bool:
         """Whether its model makes features of texts itself."""
-        return self.model == "xr-transformer"
+        return self.model in ("xr-transformer", "x-transformer")
 
     def inner_model(self, n_jobs: int | None = None) -> Estimator:
         """Its model without the vectoriser, not fitted."""

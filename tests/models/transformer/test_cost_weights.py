@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sylvan import LabelTree, validate
-from sylvan.models.transformer.layer_candidates import cost_weights, relevance_layers
+from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.validate import Csr
 
 

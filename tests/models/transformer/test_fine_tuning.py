@@ -35,11 +35,21 @@ def precision(encoder: BagTextEncoder, k: int = 1) -> float:
 # What a layer begins with, and whom it is trained on.
 
 
-@pytest.mark.parametrize(("layer", "weighted"), [(0, False), (1, False), (2, False), (0, True), (2, True)])
-def test_tables_begin_with_what_the_linear_solver_gives(layer: int, weighted: bool) -> None:
+@pytest.mark.parametrize(
+    ("layer", "weighted", "costs"),
+    [(0, False, "none"), (1, False, "none"), (2, False, "none"), (0, True, "none"), (2, True, "none"),
+     (0, False, "count"), (1, True, "count"), (2, False, "l1")],
+)  # fmt: skip
+@pytest.mark.parametrize("normalize", [True, False])
+def test_tables_begin_with_what_the_linear_solver_gives(
+    layer: int, weighted: bool, costs: str, normalize: bool
+) -> None:
     given, encoder = books(), bag()
-    embeddings = embed(encoder, given.texts, normalize=True)
-    still = replace(QUICK, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0, max_steps=1)
+    embeddings = embed(encoder, given.texts, normalize=normalize)
+    still = replace(
+        QUICK, row_learning_rate=1e-30, label_learning_rate=1e-30, learning_rate=0.0, max_steps=1,
+        bootstrap_relevance=costs, normalize=normalize,
+    )  # fmt: skip
     weight = (
         np.random.default_rng(0).choice([0.25, 1.0, 4.0], len(given.texts)).astype(np.float32) if weighted else None
     )
@@ -51,12 +61,12 @@ def test_tables_begin_with_what_the_linear_solver_gives(layer: int, weighted: bo
         positives = np.zeros((len(given.texts), tree.n_labels))
         for row, label in np.argwhere(Y.toarray() > 0):
             leaf = int(np.flatnonzero(given.tree.leaf_labels == label)[0])
-            positives[row, given.tree.path(leaf)[layer]] = 1
-        Y = positives
-    as_it_is = {"negative_cost": 1.0, "man_threshold": 0.0, "tolerance": 0.1, "max_iterations": 10}
+            positives[row, given.tree.path(leaf)[layer]] += 1
+        Y = np.minimum(positives, 1) if costs == "none" else positives
+    as_it_is = {"negative_cost": 1.0, "man_threshold": 0.0, "tolerance": 0.1, "max_iterations": 10, "scaling": "none"}
     linear = XRLinear(
         tree=tree, negatives=words, combine="l3_hinge", beam=3, threshold=0.0, weight_dtype="float32", n_jobs=1,
-        **as_it_is,
+        relevance=None if costs == "none" else costs, **as_it_is,
     )
     linear.fit(embeddings, Y, sample_weight=weight)
     table, bias = dense_table(linear.layers_[layer])

@@ -14,11 +14,11 @@ import sylvan
 from sylvan import LabelTree, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import ParameterError
 from sylvan.models.transformer.presets import (
-    PRESETS,
     encoder_of,
     kind_of,
     matcher_of,
     ranker_of,
+    said,
     value_of,
     vectorizer_of,
 )
@@ -30,9 +30,9 @@ def test_presets_and_what_is_given_before_them() -> None:
     assert matcher_of(XRTransformer(), "network").batch_size == 32
     assert matcher_of(XRTransformer(matcher=TransformerMatcher(batch_size=7, beam=3)), "bag").batch_size == 7
     assert matcher_of(XRTransformer().set_params(matcher__beam=3), "sentence").beam == 3
-    assert matcher_of(XRTransformer(preset="paper"), "bag").epochs == 4.0
-    assert matcher_of(XRTransformer(preset="paper").set_params(matcher__beam=3), "bag").epochs == 4.0
-    assert matcher_of(XRTransformer(preset="paper", matcher=TransformerMatcher()), "bag").epochs == 1.0
+    assert matcher_of(XRTransformer(preset="paper"), "bag").max_steps == 867
+    assert matcher_of(XRTransformer(preset="paper").set_params(matcher__beam=3), "bag").max_steps == 867
+    assert matcher_of(XRTransformer(preset="paper", matcher=TransformerMatcher()), "bag").max_steps is None
     assert ranker_of(XRTransformer()).negatives == "paper"
     given = XRTransformer(ranker=XRLinear(cost=3, beam=7)).set_params(ranker__beam=9)
     assert (ranker_of(given).cost, ranker_of(given).beam, ranker_of(given).negatives) == (3, 9, "paper")
@@ -40,15 +40,18 @@ def test_presets_and_what_is_given_before_them() -> None:
     assert vectorizer_of(XRTransformer(vectorizer=TfidfVectorizer(ngrams=(1, 2)))).ngrams == (1, 2)
 
 
-@pytest.mark.parametrize(("preset", "rate"), [("tiny", 1e-4), ("base", 1e-4), ("paper", 5e-5)])
-def test_a_kind_of_encoder_has_its_own_rates(preset: str, rate: float) -> None:
+@pytest.mark.parametrize(
+    ("preset", "rates"), [("tiny", (1e-4, 0.01)), ("base", (1e-4, 0.01)), ("paper", (5e-5, 5e-5))]
+)
+def test_a_kind_of_encoder_has_its_own_rates(preset: str, rates: tuple[float, float]) -> None:
     model = XRTransformer(preset=preset)
     for kind in ("network", "sentence"):
         found = matcher_of(model, kind)
-        assert (found.learning_rate, found.label_learning_rate) == (rate, 0.01)
-    bag = matcher_of(model, "bag")
-    assert (bag.learning_rate, bag.row_learning_rate, bag.label_learning_rate) == (0.005, 0.3, 0.15)
-    scale = PRESETS[preset]["dense_scale"]
+        assert (found.learning_rate, found.label_learning_rate) == rates
+    bag, tenth = matcher_of(model, "bag"), 0.1 if preset == "paper" else 1  # of sparse-adam
+    rows, labels = bag.row_learning_rate, bag.label_learning_rate
+    assert (bag.learning_rate, rows, labels) == pytest.approx((0.005, 0.3 * tenth, 0.15 * tenth))
+    scale = said(preset, "xr-transformer")["dense_scale"]
     assert [value_of(model, "dense_scale", kind) for kind in ("bag", "network", "sentence")] == [0.02, scale, scale]
     given = TransformerMatcher(label_learning_rate=0.5, learning_rate=0.25)
     found = matcher_of(XRTransformer(preset=preset, matcher=given), "bag")

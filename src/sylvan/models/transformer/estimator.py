@@ -25,7 +25,7 @@ from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.transformer.features import Lengths, dense_features, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of
-from sylvan.models.transformer.presets import PARTS, PRESETS, preset_part
+from sylvan.models.transformer.presets import PARTS, PRESETS, ensemble_of, preset_part
 from sylvan.models.transformer.state import (
     SavedEncoder,
     described_encoder,
@@ -41,7 +41,7 @@ from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Range, Seed, Threads, attribute, parameterized
+from sylvan.params import Choice, Constraint, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
@@ -114,7 +114,7 @@ class TransformerEstimator(TextEstimator):
     ranker: XRLinear | None = None
     frozen: bool = False
     max_length: Annotated[int | None, Range(1)] = None
-    pooling: Annotated[str | None, Choice(("mean", "cls", "pooler"))] = None
+    pooling: Annotated[str | None, Choice(("mean", "cls", "pooler", "last"))] = None
     dense_scale: Annotated[float | None, Range(1e-30, 1e15)] = None  # what float32 and the rankers can bear
     device: Annotated[str, _Device()] = "auto"
     cache: Annotated[str | os.PathLike[str] | None, _Path()] = None
@@ -127,6 +127,7 @@ class TransformerEstimator(TextEstimator):
     n_dense_: int = attribute()
     dense_scale_: float = attribute()
     term_scale_: float = attribute()
+    unit_vectors_: bool = attribute()
     _encoder: TextEncoder | SavedEncoder = attribute()
 
     layout = 2  # the first had the parameters of its parts as its own
@@ -139,7 +140,7 @@ class TransformerEstimator(TextEstimator):
         """The vectorizer, matcher or ranker: the one that was given, or else a new one as the preset has it."""
         given = getattr(self, name)
         known = name in PARTS and self.constraints["preset"].accepts(self.preset)
-        return preset_part(self.preset, name) if given is None and known else given
+        return preset_part(self.preset, self.kind, name) if given is None and known else given
 
     def set_params(self: _Self, **values: Any) -> _Self:
         """Set parameters by name; those of a part as ``ranker__beam``, which makes the preset's part this model's own.
@@ -226,6 +227,7 @@ class TransformerEstimator(TextEstimator):
         self.vectorizer_, self._encoder = learned.vectorizer, learned.encoder
         self.ranker_, self.history_ = learned.ranker, learned.history
         self.n_dense_, (self.term_scale_, self.dense_scale_) = learned.n_dense, learned.lengths
+        self.unit_vectors_ = training.unit_vectors
         self._take_sizes(learned.vocabulary)
         return self
 
@@ -304,10 +306,12 @@ class TransformerEstimator(TextEstimator):
             When ``texts`` is anything but strings.
         """
         self._need_fit("embed")
-        return self._vectors(check_texts(texts, type(self).__name__))
+        return self._dense(check_texts(texts, type(self).__name__), unit=True)
 
-    def _vectors(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        return dense_features(self.encoder_, texts, device=self.device, n_jobs=self.n_jobs, cache=self.cache)
+    def _dense(self, texts: list[str], unit: bool) -> npt.NDArray[np.float32]:
+        return dense_features(
+            self.encoder_, texts, device=self.device, n_jobs=self.n_jobs, cache=self.cache, normalize=unit
+        )
 
     def inner(self) -> Estimator:
         """The linear rankers."""
@@ -320,7 +324,8 @@ class TransformerEstimator(TextEstimator):
         if self.vectorizer_.n_jobs != self.n_jobs:
             self.vectorizer_.n_jobs = self.n_jobs
         terms = unit_terms(self.vectorizer_, self.vectorizer_.transform_rows(texts))
-        return joined(terms, self._vectors(texts), Lengths(self.term_scale_, self.dense_scale_))
+        dense = self._dense(texts, self.unit_vectors_)
+        return joined(terms, dense, Lengths(self.term_scale_, self.dense_scale_))
 
     def _feature_name(self, column: int) -> str:
         n_terms = self.vectorizer_.n_terms_
@@ -337,26 +342,38 @@ class TransformerEstimator(TextEstimator):
     # ---------------------------------------- several
 
     @classmethod
-    def ensemble(cls, encoders: Sequence[Any], seeds: Sequence[int] = (0,), **params: Any) -> Ensemble:
+    def ensemble(
+        cls, encoders: Sequence[Any] | None = None, seeds: Sequence[int] | None = None, **params: Any
+    ) -> Ensemble:
         """An ensemble of one model for each encoder and each seed, to be fitted.
 
         Parameters
         ----------
-        encoders : sequence of str, path or TextEncoder
-        seeds : sequence of int
-            Each also makes another tree.
+        encoders : sequence of str, path or TextEncoder, optional
+            None with ``preset="paper"`` for its three: BERT, RoBERTa and XLNet.
+        seeds : sequence of int, optional
+            Each also makes another tree. None for (0,), and with ``preset="paper"`` for the paper's: (0, 1, 2) in an
+            XTransformer, and each encoder with a seed of its own in an XRTransformer.
         **params
             Others of the class, the same for all; those of parts as ``ranker__max_leaf``.
 
         Returns
         -------
         Ensemble
-            Of ``len(encoders) * len(seeds)`` members, whose probabilities are averaged.
+            Of ``len(encoders) * len(seeds)`` members, whose probabilities are averaged: with ``preset="paper"`` nine of
+            XTransformer and three of XRTransformer (PECOS, Section 6.1).
 
         Raises
         ------
         ParameterError
-            When ``encoders`` is one encoder.
+            When ``encoders`` is one encoder, or None with another preset.
+
+        Examples
+        --------
+        >>> from sylvan import XTransformer
+        >>> nine = XTransformer.ensemble(preset="paper")
+        >>> [(member.encoder, member.seed) for member in nine.members[2:4]]
+        [('bert-large-cased-whole-word-masking', 2), ('roberta-large', 0)]
         """
         if isinstance(encoders, (str, os.PathLike)) or hasattr(encoders, "tokenize"):
             raise ParameterError(
@@ -365,7 +382,9 @@ class TransformerEstimator(TextEstimator):
             )
         own = {name: value for name, value in params.items() if "__" not in name}
         of_parts = {name: value for name, value in params.items() if "__" in name}
-        pairs = [(encoder, seed) for encoder in encoders for seed in seeds]
+        preset = own.get("preset", "base")
+        check_value("preset", preset, cls.constraints["preset"], cls.__name__)
+        pairs = ensemble_of(preset, cls.kind, encoders, seeds)
         members = [cls(encoder, seed=seed, **own).set_params(**of_parts) for encoder, seed in pairs]
         return Ensemble(members, n_jobs=params.get("n_jobs"))
 
@@ -411,7 +430,7 @@ class TransformerEstimator(TextEstimator):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         meta |= {"n_dense": self.n_dense_, "dense_scale": self.dense_scale_, "term_scale": self.term_scale_}
-        meta["history"] = self.history_
+        meta |= {"unit_vectors": self.unit_vectors_, "history": self.history_}
         return meta, arrays, {"vectorizer": self.vectorizer_.to_state(), "ranker": self.ranker_.to_state(), **parts}
 
     def _restore(self, state: store.State) -> None:
@@ -422,6 +441,7 @@ class TransformerEstimator(TextEstimator):
         self.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
         self.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
         self.dense_scale_, self.term_scale_ = need_dense_scale(state), need_term_scale(state)
+        self.unit_vectors_ = "unit_vectors" not in state.meta or store.need_bool(state, "unit_vectors")
         self.history_ = need_history(state)
         n_terms, n_columns, n_labels = self.vectorizer_.n_terms_, self.ranker_.n_features_, self.ranker_.n_labels_
         if n_terms + self.n_dense_ != n_columns:

@@ -48,7 +48,7 @@ class Lengths(NamedTuple):
 
 
 def joined(terms: Csr, dense: npt.NDArray[np.float32], lengths: Lengths) -> Csr:
-    """TF-IDF and vectors side by side, each of length 1 as it is given and of its own as it is returned."""
+    """TF-IDF and vectors side by side, each times its length: they are of length 1, or vectors as they are."""
     if lengths.terms != 1:
         terms = terms._replace(data=terms.data * np.float32(lengths.terms))
     return beside(terms, dense if lengths.dense == 1 else dense * np.float32(lengths.dense))
@@ -56,9 +56,9 @@ def joined(terms: Csr, dense: npt.NDArray[np.float32], lengths: Lengths) -> Csr:
 
 def dense_features(
     encoder: TextEncoder, texts: Any, *, device: str, n_jobs: int | None,
-    cache: str | os.PathLike[str] | None = None, engine: Any = None,
+    cache: str | os.PathLike[str] | None = None, engine: Any = None, normalize: bool = True,
 ) -> npt.NDArray[np.float32]:  # fmt: skip
-    """The encoder's vectors of texts (or of their ids), of length 1.
+    """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are.
 
     In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with.
     """
@@ -70,7 +70,7 @@ def dense_features(
             place(encoder, device)
         else:
             engine = engine.without_rounding()
-        return embed(encoder, texts, engine=engine, normalize=True, cache=cache)
+        return embed(encoder, texts, engine=engine, normalize=normalize, cache=cache)
 
 
 def place(encoder: TextEncoder, device: str) -> None:

@@ -15,7 +15,7 @@ from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
 from sylvan.models.transformer.label_layer import LabelLayer, LinearStart, dense_table, table_weights
-from sylvan.models.transformer.layer_candidates import LayerCandidates, cost_weights, coverage, relevance_layers
+from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
 from sylvan.models.transformer.layer_job import LayerData, LayerJob
 from sylvan.models.transformer.presets import kind_of
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
@@ -28,6 +28,7 @@ from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
+from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.runtime import Job, Packing, Runner
 from sylvan.runtime.jobs import Arrays
 from sylvan.validate import Csr
@@ -45,7 +46,7 @@ class TunedLayer:
     layer : int
         Which of the tree.
     table : ndarray of float32, shape (n_nodes, dim)
-        A vector for each node, to be multiplied with embeddings of unit length.
+        A vector for each node, to be multiplied with embeddings, of unit length where the matcher normalises.
     bias : ndarray of float32, shape (n_nodes,)
     record : dict
         Plain values: "nodes", "steps", "candidates" (how many a row has on average), "coverage" (the share of the
@@ -195,8 +196,10 @@ class _Training:
         self.holdout, self.learned = np.sort(order[:n_holdout]), np.sort(order[n_holdout:])
         self.positives = layer_positives(tree, labels)
         self.relevance = relevance_layers(tree, labels)
-        cost, n_jobs = matcher.bootstrap_cost, self.runner.n_jobs
-        self.start = LinearStart(tree, self.positives, self.learned, matcher.beam, cost, seed, n_jobs, row_weight)
+        self.start = LinearStart(
+            tree, self.relevance, self.learned, matcher.beam, matcher.bootstrap_cost, matcher.bootstrap_relevance,
+            seed, self.runner.n_jobs, row_weight,
+        )  # fmt: skip
 
     def _checked_layers(self, layers: Sequence[int]) -> list[int]:
         numbers = [int(layer) for layer in layers]
@@ -312,7 +315,10 @@ class _Training:
         return self.start.search(embeddings, self.start.solve(embeddings, t - 1, known))
 
     def _embed(self) -> npt.NDArray[np.float32]:
-        vectors = embed(self.encoder, self.rows, engine=self.engine, normalize=True, description="Embedding texts")
+        vectors = embed(
+            self.encoder, self.rows, engine=self.engine, normalize=self.matcher.normalize,
+            description="Embedding texts",
+        )  # fmt: skip
         if not np.isfinite(vectors).all():
             row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
             raise ModelError(

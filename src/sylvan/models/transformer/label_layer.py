@@ -196,12 +196,14 @@ class LinearStart:
     Attributes
     ----------
     tree : LabelTree
-    positives : list of Csr
-        Of each layer, for every row.
+    relevance : list of Csr
+        Of each layer, for every row: its positives, and how much lies below each.
     learned : ndarray of int64
         The rows to learn from; the others are only searched for.
     beam : int
     cost : float
+    costs : {"l1", "l2", "max", "count", "none"}
+        Of the positives; see :func:`~sylvan.ranking.relevance.cost_weights`.
     seed : int
     n_jobs : int
     row_weight : ndarray of float32, shape (n,), optional
@@ -209,10 +211,11 @@ class LinearStart:
     """
 
     tree: LabelTree
-    positives: list[Csr]
+    relevance: list[Csr]
     learned: npt.NDArray[np.int64]
     beam: int
     cost: float = 1.0
+    costs: str = "none"
     seed: int = 0
     n_jobs: int = 1
     row_weight: Float32 | None = None
@@ -227,7 +230,8 @@ class LinearStart:
         above = upper_tree(self.tree, layer)
         options = LinearOptions(cost=self.cost, threshold=0.0, seed=self.seed)
         words = ["tfn"] * layer + ["tfn+man"]
-        training = TreeTraining(words, [_COMBINE] * above.depth, self.beam, options, "float32")
+        combines, costs = [_COMBINE] * above.depth, None if self.costs == "none" else self.costs
+        training = TreeTraining(words, combines, self.beam, options, "float32", relevance=costs)
         features = take_rows(dense_rows(embeddings), self.learned)
         positives = take_rows(self._labels(layer), self.learned)
         weight = None if self.row_weight is None else self.row_weight[self.learned]
@@ -236,18 +240,17 @@ class LinearStart:
 
     def _labels(self, layer: int) -> Csr:
         """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""
-        labels = self.positives[layer]
-        labels = labels._replace(data=np.ones_like(labels.data))
+        labels = self.relevance[layer]
+        if self.costs == "none":
+            labels = labels._replace(data=np.ones_like(labels.data))
         if layer < self.tree.depth - 1:
             return labels
         ids = self.tree.leaf_labels[labels.indices].astype(np.int64)
         rows = np.repeat(np.arange(labels.shape[0], dtype=np.int64), np.diff(labels.indptr))
-        keys = np.unique(rows * self.tree.n_labels + ids)
+        keys, first = np.unique(rows * self.tree.n_labels + ids, return_index=True)
         indptr = np.searchsorted(keys, np.arange(labels.shape[0] + 1, dtype=np.int64) * self.tree.n_labels)
         columns = (keys % self.tree.n_labels).astype(np.int32)
-        return Csr(
-            indptr.astype(np.int64), columns, np.ones(len(columns), np.float32), (labels.shape[0], self.tree.n_labels)
-        )
+        return Csr(indptr.astype(np.int64), columns, labels.data[first], (labels.shape[0], self.tree.n_labels))
 
     def search(self, embeddings: Float32, layers: list[ClusterWeights]) -> npt.NDArray[np.int32]:
         """The best nodes of the last of ``layers`` for every row, shape (n, beam or fewer), -1 for none."""

@@ -55,7 +55,8 @@ class LayerData:
 class LayerJob(Job):
     """One layer: the encoder and a vector for each node, trained on candidates by the squared hinge loss.
 
-    Scores are products with embeddings of unit length, as the linear ranker at the end sees them.
+    Scores are products with embeddings of unit length, as the linear ranker at the end sees them, or as they are
+    without the matcher's ``normalize``.
 
     Parameters
     ----------
@@ -177,7 +178,9 @@ class LayerJob(Job):
         batch = self.engine.batch(self._batch(rows))
         nodes, positive = batch.pop("candidate_nodes"), batch.pop("candidate_positive")
         weights = batch.pop("candidate_weights")
-        embeddings = F.normalize(self.encoder(batch).float(), dim=1)
+        embeddings = self.encoder(batch).float()
+        if self.matcher.normalize:
+            embeddings = F.normalize(embeddings, dim=1)
         return squared_hinge(self.layer(embeddings, nodes), positive, weights)
 
     def evaluate(self, split: str) -> dict[str, float]:
@@ -186,7 +189,7 @@ class LayerJob(Job):
         if split == "test" or not len(holdout):
             return {self.metric: float("nan")}
         embeddings = torch.from_numpy(
-            embed(self.encoder, self.data.rows.take(holdout), engine=self.engine, normalize=True)
+            embed(self.encoder, self.data.rows.take(holdout), engine=self.engine, normalize=self.matcher.normalize)
         )
         searched = self._without_teacher()
         right, k = 0, self.measured_at

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sylvan.errors import ParameterError
+from sylvan.models.transformer.paper_presets import PAPER
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Parameterized
@@ -18,14 +20,15 @@ if TYPE_CHECKING:
     from sylvan.neural import TextEncoder
 
 __all__ = [
-    "PARTS", "PRESETS", "encoder_of", "kind_of", "matcher_of", "preset_part", "ranker_of", "value_of", "vectorizer_of",
+    "PARTS", "PRESETS", "encoder_of", "ensemble_of", "kind_of", "matcher_of", "preset_part", "ranker_of", "said",
+    "value_of", "vectorizer_of",
 ]  # fmt: skip
 
 PARTS: Mapping[str, type[Parameterized]] = MappingProxyType({
     "vectorizer": TfidfVectorizer, "matcher": TransformerMatcher, "ranker": XRLinear,
 })  # fmt: skip
-# By preset: the encoder, the length of its vectors, and of each part the parameters that aren't at their default. What
-# is said of one kind of encoder alone stands under the kind's name.
+# By preset, or by preset and kind of model: the encoder, the length of its vectors, and of each part the parameters
+# that aren't at their default. What is said of one kind of encoder alone stands under the kind's name.
 # Features and negatives, and scores: the encoder has seen the rows that would calibrate them.
 _AS_THEY_ARE = {"scaling": "none", "negative_cost": 1.0, "man_threshold": 0.0, "calibration": None}
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
@@ -39,12 +42,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "vectorizer": {"sublinear_tf": True}, "matcher": {},
         "ranker": {"negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, **_AS_THEY_ARE},
     },
-    "paper": {
-        "encoder": "bert-base-uncased", "dense_scale": 1.0,
-        "vectorizer": {}, "matcher": {"epochs": 4.0},
-        "ranker": {"negatives": "paper", "combine": "paper", "n_trees": 3, **_AS_THEY_ARE},
-        "network": {"pooling": "cls", "learning_rate": 5e-5}, "sentence": {"learning_rate": 5e-5},
-    },
+    "paper": PAPER,
 })  # fmt: skip
 # What a kind of encoder wants whatever the preset. A bag sees the words that TF-IDF has too, and knows those it was
 # trained on all too well: long vectors of it mislead the rankers (python -m benchmarks.transformers.dense_scale).
@@ -53,9 +51,39 @@ _KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 
 
-def preset_part(preset: str, name: str) -> Any:
+def said(preset: str, model_kind: str) -> Mapping[str, Any]:
+    """What a preset says of a kind of model: "x-transformer" or "xr-transformer"."""
+    says = PRESETS[preset]
+    found: Mapping[str, Any] = says.get(model_kind, says)
+    return found
+
+
+def preset_part(preset: str, model_kind: str, name: str) -> Any:
     """A new vectorizer, matcher or ranker as the preset has it."""
-    return PARTS[name](**PRESETS[preset][name])
+    return PARTS[name](**said(preset, model_kind)[name])
+
+
+def ensemble_of(
+    preset: str, model_kind: str, encoders: Sequence[Any] | None, seeds: Sequence[int] | None
+) -> list[tuple[Any, int]]:
+    """The encoder and the seed of each of an ensemble's members; None for what the preset says.
+
+    Raises
+    ------
+    ParameterError
+        When the preset has no encoders of an ensemble.
+    """
+    says = said(preset, model_kind)
+    if encoders is None:
+        if "encoders" not in says:
+            raise ParameterError(
+                f"The 'encoders' parameter of ensemble must be given with preset={preset!r}: only the preset 'paper' "
+                "has several of its own. Got None instead."
+            )
+        encoders = says["encoders"]
+    if seeds is None and says.get("seeds", ()) is None:
+        return list(zip(encoders, range(len(encoders)), strict=True))  # each its own
+    return [(encoder, seed) for encoder in encoders for seed in (seeds or says.get("seeds", (0,)))]
 
 
 def value_of(model: Any, name: str, kind: str) -> Any:
@@ -64,7 +92,8 @@ def value_of(model: Any, name: str, kind: str) -> Any:
     What belongs to a kind goes before what the preset says of all.
     """
     value = getattr(model, name)
-    for says in (PRESETS[model.preset].get(kind, {}), _KINDS[kind], PRESETS[model.preset]):
+    says_all = said(model.preset, model.kind)
+    for says in (says_all.get(kind, {}), _KINDS[kind], says_all):
         value = says.get(name) if value is None else value
     return value.item() if isinstance(value, np.generic) else value  # NumPy's small numbers overflow
 
@@ -72,7 +101,7 @@ def value_of(model: Any, name: str, kind: str) -> Any:
 def matcher_of(model: Any, kind: str) -> TransformerMatcher:
     """A model's matcher, with the rates that suit a kind of encoder where it has none of its own."""
     matcher: TransformerMatcher = model.part("matcher")
-    return matcher.suited(kind, PRESETS[model.preset].get(kind, {}))
+    return matcher.suited(kind, said(model.preset, model.kind).get(kind, {}))
 
 
 def vectorizer_of(model: Any) -> TfidfVectorizer:
@@ -90,7 +119,7 @@ def encoder_of(model: Any) -> TextEncoder:
     from sylvan.neural.text import encoder_source
     from sylvan.neural.text.bag_text_encoder import BagTextEncoder
 
-    preset, matcher = PRESETS[model.preset], model.part("matcher")
+    preset, matcher = said(model.preset, model.kind), model.part("matcher")
     source = preset["encoder"] if model.encoder is None else model.encoder
     given: dict[str, Any] = {"pooling": model.pooling}
     given.update({name: getattr(matcher, name) for name in ("lora_rank", "gradient_checkpointing")})
@@ -106,7 +135,9 @@ def encoder_of(model: Any) -> TextEncoder:
         return BagTextEncoder(**new, max_length=max_length, frozen=model.frozen, seed=model.seed).load()
     given["max_length"] = model.max_length
     if kind != "bag":  # whose folder says how long its texts may be, and whose vectors are pooled
-        given.update({name: value_of(model, name, kind) for name in ("max_length", "pooling")})
+        given["max_length"] = value_of(model, "max_length", kind)
+        if kind == "network" and model.pooling is None and "pooling" in preset:  # other folders say how they pool
+            given["pooling"] = preset["pooling"].get(encoder_source.architecture(source), "cls")
     return encoder_source.open_encoder(source, **given, frozen=model.frozen, seed=model.seed)
 
 

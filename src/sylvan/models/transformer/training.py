@@ -153,6 +153,11 @@ class TransformerTraining:
         """
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
+    @property
+    def unit_vectors(self) -> bool:
+        """Whether the rankers see the encoder's vectors at length 1, or as they are."""
+        return True
+
     # ---------------------------------------- the work
 
     def run(
@@ -201,10 +206,10 @@ class TransformerTraining:
     def embedding_job(
         self, encoder: TextEncoder, texts: Any, engine: Any = None, cache: Any = None
     ) -> Job[npt.NDArray[np.float32]]:
-        """The encoder's vectors of texts or of their ids, of length 1."""
+        """The encoder's vectors of texts or of their ids."""
         inputs = {
             "encoder": encoder, "texts": texts, "device": self.model.device, "n_jobs": self.model.n_jobs,
-            "cache": cache, "engine": engine,
+            "cache": cache, "engine": engine, "normalize": self.unit_vectors,
         }  # fmt: skip
         size = 4 * len(texts) * encoder.dim_out
         return Job("embeddings", dense_features, inputs, peak_bytes=size, packing=ARRAY, title="embedding the texts")

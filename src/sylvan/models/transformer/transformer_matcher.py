@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from sylvan.errors import ParameterError
-from sylvan.models.transformer.layer_candidates import COSTS
 from sylvan.params import Choice, Constraint, Number, Parameterized, Range, parameterized
+from sylvan.ranking.relevance import COSTS
 
 __all__ = ["KINDS", "EachLayer", "TransformerMatcher"]
 
@@ -91,15 +91,20 @@ class TransformerMatcher(Parameterized):
         Who finds these nodes: linear rankers solved anew on the current embeddings, or the network itself by the
         vectors that it has learned for the layers above, as in the paper (its layers that aren't trained have rankers
         in either case). The rankers that a layer's vectors begin with are then trained where the network looks.
-    relevance : {"l1", "l2", "max", "none"}, default "l1"
-        The norm of costs by recursive label counts; ``"none"`` for no costs. See
-        :func:`~sylvan.models.transformer.layer_candidates.cost_weights`.
+    normalize : bool, default True
+        Whether a score is a node's vector times the text's at length 1; otherwise times the text's as the encoder gives
+        it, as in Eq. 15, and XTransformer's rankers then see it so too.
+    relevance : {"l1", "l2", "max", "count", "none"}, default "l1"
+        The norm of costs by recursive label counts; ``"count"`` for these counts, ``"none"`` for no costs. See
+        :func:`~sylvan.ranking.relevance.cost_weights`.
     negative_cost : float, default 0.1
         Factor of a negative's loss.
     bootstrap : bool, default True
         Whether a layer's vectors begin with the linear ranker's on the current embeddings; otherwise with zeros.
     bootstrap_cost : float, default 1.0
         That ranker's cost.
+    bootstrap_relevance : {"l1", "l2", "max", "count", "none"}, default "none"
+        Its costs of positives, as ``relevance``.
     refresh : int, optional
         Steps within a layer after which the layer above is searched anew with the current embeddings; by default only
         when a layer begins.
@@ -142,10 +147,12 @@ class TransformerMatcher(Parameterized):
     max_nodes: Annotated[int, Range(1)] = 32768
     beam: Annotated[int, Range(1)] = 20
     negatives_from: Annotated[str, Choice(("rankers", "network"))] = "rankers"
+    normalize: bool = True
     relevance: Annotated[str, Choice(COSTS)] = "l1"
     negative_cost: Annotated[float, Range(0, open_low=True)] = 0.1
     bootstrap: bool = True
     bootstrap_cost: Annotated[float, Range(0, open_low=True)] = 1.0
+    bootstrap_relevance: Annotated[str, Choice(COSTS)] = "none"
     refresh: Annotated[int | None, Range(1)] = None
     holdout: Annotated[int, Range(0)] = 0
     evaluations: Annotated[int, Range(1)] = 4

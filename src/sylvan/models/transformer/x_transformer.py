@@ -35,6 +35,11 @@ class XTransformerTraining(TransformerTraining):
     def encoder_tree(self, tree: LabelTree) -> LabelTree:
         return cluster_tree(tree, self.max_nodes)
 
+    @property
+    def unit_vectors(self) -> bool:
+        """As the encoder has learned the clusters, whose scores are of the same vectors."""
+        return self.matcher is None or self.matcher.normalize
+
     def tuned_layers(self, tree: LabelTree) -> list[int]:
         return [0]
 
@@ -90,8 +95,9 @@ class XTransformer(TransformerEstimator):
     max_length : int, optional
         The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
         bag's folder says. This and ``pooling`` are set in the encoder itself where an object is given.
-    pooling : {"mean", "cls", "pooler"}, optional
-        How the vectors of tokens become the text's; None for what the encoder's folder says, or "mean". Not for a bag.
+    pooling : {"mean", "cls", "pooler", "last"}, optional
+        How the vectors of tokens become the text's; None for what the encoder's folder says, or the preset, or "mean".
+        Not for a bag.
     dense_scale : float, optional
         Length of the encoder's vectors beside TF-IDF's, whose is 1; None for what suits the encoder.
     device : str, default "auto"
@@ -126,8 +132,10 @@ class XTransformer(TransformerEstimator):
     Notes
     -----
     Chang, Yu, Zhong, Yang & Dhillon (2020), "Taming pretrained transformers for extreme multi-label text
-    classification"; Yu et al. (2022), Section 4, Eq. 15. The paper's results are of ensembles of three encoders and
-    three trees, which ``XTransformer.ensemble([one, two, three], seeds=(0, 1, 2))`` makes.
+    classification"; Yu et al. (2022), Section 4, Eq. 15, which ``preset="paper"`` minimises as it stands: no costs, and
+    vectors as the encoder gives them. The paper's results are of nine models, three encoders with three trees each:
+    ``XTransformer.ensemble(preset="paper")``, or ``XTransformer.ensemble([one, two, three], preset="paper")`` with
+    folders of your own.
 
     Examples
     --------

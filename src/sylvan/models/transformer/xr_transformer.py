@@ -60,10 +60,11 @@ class XRTransformer(TransformerEstimator):
         of hashed words, which learns without any weights beforehand), or an encoder of :mod:`sylvan.neural`, which is
         left as it is. None for the preset's.
     preset : {"base", "tiny", "paper"}, default "base"
-        What stands for None: ``"base"`` a small sentence encoder, one pass a layer; ``"tiny"`` a bag of words, for
-        tests and for processors alone; ``"paper"`` BERT and four passes, as in the paper. What belongs to a kind of
-        encoder goes with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's CLS
-        pooling is for networks that sentence-transformers hasn't trained.
+        What stands for None: ``"base"`` a small sentence encoder, one pass a layer, and what has proved good since;
+        ``"tiny"`` a bag of words, for tests and for processors alone; ``"paper"`` the papers' settings for Eurlex-4K,
+        each with its source in ``sylvan/models/transformer/paper_presets.py``. What belongs to a kind of encoder goes
+        with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's pooling is for
+        networks that sentence-transformers hasn't trained.
     vectorizer : TfidfVectorizer, optional
         Makes the features of words; a copy of it is fitted. None for the preset's.
     matcher : TransformerMatcher, optional
@@ -77,8 +78,9 @@ class XRTransformer(TransformerEstimator):
     max_length : int, optional
         The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
         bag's folder says. This and ``pooling`` are set in the encoder itself where an object is given.
-    pooling : {"mean", "cls", "pooler"}, optional
-        How the vectors of tokens become the text's; None for what the encoder's folder says, or "mean". Not for a bag.
+    pooling : {"mean", "cls", "pooler", "last"}, optional
+        How the vectors of tokens become the text's; None for what the encoder's folder says, or the preset, or "mean".
+        Not for a bag.
     dense_scale : float, optional
         Length of the encoder's vectors beside TF-IDF's, whose is 1; None for what suits the encoder.
     device : str, default "auto"
@@ -111,8 +113,9 @@ class XRTransformer(TransformerEstimator):
     Notes
     -----
     Zhang, Chang, Yu & Dhillon (2021), "Fast multi-resolution transformer fine-tuning for extreme multi-label text
-    classification"; Yu et al. (2022), Section 4. The paper's results are of ensembles of three encoders, which
-    ``XRTransformer.ensemble([one, two, three])`` makes.
+    classification"; Yu et al. (2022), Section 4. The paper's results are of ensembles of three models, one for each of
+    BERT, RoBERTa and XLNet: ``XRTransformer.ensemble(preset="paper")``, or ``XRTransformer.ensemble([one, two, three],
+    preset="paper")`` with folders of your own.
 
     Examples
     --------

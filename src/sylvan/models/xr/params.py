@@ -22,6 +22,7 @@ from sylvan.params import Choice, PerLabel, PerLayer, Range, Seed, Threads, chec
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.estimate import TrainingSize
 from sylvan.ranking.linear import LANES, LOSSES, LinearOptions
+from sylvan.ranking.relevance import COSTS
 from sylvan.ranking.tail import Tail
 from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Job, Once, Runner
@@ -68,6 +69,7 @@ class XRParameters(Compressible):
     cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.cost
     positive_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.positive_cost
     negative_cost: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
+    relevance: Annotated[str | None, Choice(COSTS)] = None
     bias: Annotated[float, Range(0)] = LinearOptions.bias
     normalize: bool = False
     scaling: Annotated[str, Choice(("auto", "none"))] = "auto"
@@ -129,7 +131,7 @@ class XRParameters(Compressible):
         linear = LinearOptions(**given, seed=seed)
         return TreeTraining(
             self.per_layer("negatives", depth), self.per_layer("combine", depth), self.beam,
-            linear.for_rows_of(length), self.weight_dtype, self.man_threshold,
+            linear.for_rows_of(length), self.weight_dtype, self.man_threshold, self.relevance,
         )  # fmt: skip
 
     def by_the_rows(self, features: Csr, depth: int, n_entries: int | None = None) -> dict[str, float]:

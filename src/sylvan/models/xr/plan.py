@@ -134,7 +134,7 @@ class _Samples:
         whole = self._whole
         if last.size.n_rows == whole.n_rows:
             return last.ranker, last.tree_seconds
-        weighted = self._weight is not None or bool((self._labels.data != 1).any())
+        weighted = self._weight is not None or training.weighs(self._labels)
         ranker = carried_over(
             (before.size, before.ranker), (last.size, last.ranker), whole, self._sizes, training, weighted
         )  # fmt: skip

@@ -62,6 +62,8 @@ class XRLinear(XRAnswers):
         Weight of the negative losses. ``"auto"`` is 1 with teacher forcing alone. Where a search brings negatives, it
         follows the usual number of features of a row: a thirtieth of it, between 0.3 and 1. The shorter a row, the more
         of its labels aren't said in it, and the less a missing label is worth.
+    relevance : {"l1", "l2", "max", "count", "none"}, optional
+        Costs of positives by how much of a row lies below a node; see :func:`sylvan.ranking.relevance.cost_weights`.
     bias : float, default 1.0
         Value of a constant feature; 0 for none.
     normalize : bool, default False
@@ -89,9 +91,8 @@ class XRLinear(XRAnswers):
         powers), the node's own score alone (Eq. 12), or product with its sigmoid. ``"l3_hinge:0.25"`` raises the scores
         above to the power of 0.25 first. ``"paper"`` uses Eq. 13 in all layers except the last, and Eq. 12 there;
         ``"damped"`` is ``"l3_hinge"`` above the last layer and ``"l3_hinge:0.35"`` there, or ``"l3_hinge:0.65"`` where
-        that was trained by teacher forcing alone. A ranker's own score isn't
-        bounded. Where a score in [0, 1] is needed, for means over trees or models and for :meth:`predict_proba`, Eq. 13
-        is applied, or the sigmoid with the logistic loss.
+        that was trained by teacher forcing alone. A ranker's own score isn't bounded. Where one in [0, 1] is needed,
+        for means over trees or models and :meth:`predict_proba`, Eq. 13 is applied, or with the logistic loss the sigmoid.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         The embeddings by which labels are clustered; see :mod:`sylvan.indexing`.
     clustering : {"spherical", "kmeans", "random"}, default "spherical"

@@ -13,7 +13,7 @@ from sylvan.neural.text.sentence_encoder import SentenceEncoder
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.transformer_encoder import TransformerEncoder
 
-__all__ = ["encoder_kind", "open_encoder", "refuse_beside", "refuse_of_bags"]
+__all__ = ["architecture", "encoder_kind", "open_encoder", "refuse_beside", "refuse_of_bags"]
 
 
 def open_encoder(
@@ -86,6 +86,19 @@ def encoder_kind(source: str | os.PathLike[str]) -> str:
         When there is no such folder, and the hub can't be reached or has no such model.
     """
     return "bag" if source == "bag" else _kind_of_folder(find_folder(source))
+
+
+def architecture(source: str | os.PathLike[str]) -> str | None:
+    """What the configuration of a network calls its kind, such as "bert"; None where it doesn't say.
+
+    Raises
+    ------
+    ModelError
+        As :func:`encoder_kind`.
+    """
+    config = os.path.join(find_folder(source), "config.json")
+    found = read_json(config).get("model_type") if os.path.isfile(config) else None
+    return found if isinstance(found, str) else None
 
 
 def _kind_of_folder(folder: str) -> str:
