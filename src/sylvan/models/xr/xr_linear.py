@@ -92,7 +92,7 @@ class XRLinear(XRAnswers):
         above to the power of 0.25 first. ``"paper"`` uses Eq. 13 in all layers except the last, and Eq. 12 there;
         ``"damped"`` is ``"l3_hinge"`` above the last layer and ``"l3_hinge:0.35"`` there, or ``"l3_hinge:0.65"`` where
         that was trained by teacher forcing alone. A ranker's own score isn't bounded. Where one in [0, 1] is needed,
-        for means over trees or models and :meth:`predict_proba`, Eq. 13 is applied, or with the logistic loss the sigmoid.
+        for means over trees or models and :meth:`predict_proba`, Eq. 13 is applied, or the sigmoid with logistic loss.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         The embeddings by which labels are clustered; see :mod:`sylvan.indexing`.
     clustering : {"spherical", "kmeans", "random"}, default "spherical"
