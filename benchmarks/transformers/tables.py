@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ from benchmarks.common import markdown
 from benchmarks.common.drawing import draw_figure, plain_log
 from benchmarks.transformers import plan
 
-__all__ = ["draw", "goals", "main_figure", "of_group", "scales", "seconds", "section", "title", "transformers_section"]
+__all__ = [
+    "draw", "goals", "main_figure", "negatives", "of_group", "scales", "seconds", "section", "title",
+    "transformers_section",
+]  # fmt: skip
 
 Record = dict[str, Any]
 CHANCE = 0.1  # points of P@5 that say nothing, with a few thousand test texts
@@ -46,7 +50,45 @@ def transformers_section(folder: Path) -> list[str]:
     lines = ["", "## Encoders of texts", "", f"{TEXT} {machine['cpu']}, {machine['system']}; {book['date']}."]
     if (FIGURES / "transformers.svg").exists():
         lines += ["", "![P@5 against training time](figures/transformers.svg)"]
-    return lines + section(book["runs"]) + scales(folder)
+    return lines + section(book["runs"]) + scales(folder) + negatives(folder)
+
+
+def negatives(folder: Path) -> list[str]:
+    """What ``negatives.py`` found: means over the seeds that both ways were measured with."""
+    book = markdown.book(folder / "negatives_from.json")
+    if book is None:
+        return []
+    keys = ("encoder", "set", "rows", "tests", "steps", "beam")
+    groups: dict[tuple[Any, ...], dict[str, dict[int, Record]]] = {}
+    for run in book["runs"]:
+        group = groups.setdefault(tuple(run[key] for key in keys), {})
+        group.setdefault(run["negatives_from"], {})[run["seed"]] = run
+    rows = []
+    for (encoder, name, n_rows, n_tests, steps, beam), found in sorted(groups.items()):
+        both = sorted(set(found.get("rankers", {})) & set(found.get("network", {})))
+        for way in ("rankers", "network") if both else ():
+            runs = [found[way][seed] for seed in both]
+            means = ["/".join(f"{_mean(run[f'P@{k}'] for run in runs):.2f}" for k in (1, 3, 5))]
+            means += [f"{_mean(run['build']['cpu_s'] for run in runs):.0f}"]
+            coverage = "/".join(
+                f"{_mean(run['layers'][t]['coverage'] for run in runs):.3f}" for t in range(1, len(runs[0]["layers"]))
+            )
+            what = f"{name}, {n_rows:,} texts, {n_tests:,} test texts"
+            rows.append([encoder, what, str(beam), f"{steps:,}", way, *means, coverage, str(len(both))])
+    head = "| encoder | set | beam | steps | negatives_from | P@1/3/5 | training, CPU-s | coverage | seeds |"
+    return [
+        "", "### negatives_from", "",
+        "Who finds XR-Transformer's matcher-aware negatives: linear rankers solved anew before each layer, or the "
+        "fine-tuned network. By `python -m benchmarks.transformers.negatives`, preset base with `ranker__max_leaf=16`, "
+        "the same texts, steps and seeds for both, on one thread. Coverage is the share of positives that the search "
+        f"finds by itself, above each layer but the first. {book['machine']['cpu']}; {book['date']}.", "",
+        *markdown.table(head, rows),
+    ]  # fmt: skip
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
 
 
 def scales(folder: Path) -> list[str]:

@@ -108,6 +108,22 @@ def test_scales_are_the_means_of_seeds(tmp_path: Path) -> None:
     assert "| 0.0 | 10.50/30.50/50.50 |" in text
 
 
+def test_negatives_are_compared_on_seeds_that_both_have(tmp_path: Path) -> None:
+    assert tables.negatives(tmp_path) == []
+    part = {"encoder": "bag", "set": "gutenberg", "rows": 1000, "tests": 100, "tokens": 9, "steps": 30, "beam": 5}
+    layers = [{"coverage": 1.0}, {"coverage": 0.5}]
+    runs = [
+        {**part, "negatives_from": way, "seed": seed, "layers": layers, "build": {"cpu_s": 10.0 + seed},
+         **{f"P@{k}": k + seed for k in (1, 3, 5)}}
+        for way, seeds in (("rankers", (0, 2)), ("network", (0, 2, 7))) for seed in seeds
+    ]  # fmt: skip
+    book = {"machine": {"cpu": "a processor"}, "date": "today", "runs": runs}
+    (tmp_path / "negatives_from.json").write_text(json.dumps(book))
+    text = "\n".join(tables.negatives(tmp_path))
+    row = "| bag | gutenberg, 1,000 texts, 100 test texts | 5 | 30 | {} | 2.00/4.00/6.00 | 11 | 0.500 | 2 |"
+    assert row.format("rankers") in text and row.format("network") in text
+
+
 def test_what_was_not_timed_is_said_so() -> None:
     run = row("frozen", 50.0, 2.0, **FROZEN, settings={"dense_scale": 2.0})
     del run["ms_per_row"], run["p50_ms"]

@@ -202,6 +202,22 @@ def test_costs_change_what_is_learned() -> None:
     assert not np.array_equal(*tables)
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_scores_are_of_vectors_of_length_1_or_as_they_are(normalize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In training and in measuring; those as they are have different lengths."""
+    lengths: dict[bool, list[float]] = {True: [], False: []}
+    forward = LabelLayer.forward
+
+    def watched(self: LabelLayer, embeddings: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
+        lengths[embeddings.requires_grad].extend(embeddings.detach().norm(dim=1).tolist())
+        return forward(self, embeddings, nodes)
+
+    monkeypatch.setattr(LabelLayer, "forward", watched)
+    tuned(bag(), [0], matcher=replace(QUICK, max_steps=4, holdout=20, normalize=normalize))
+    for found in lengths.values():
+        assert found and np.allclose(found, 1, atol=1e-4) == normalize, found[:3]
+
+
 def test_rows_of_no_weight_teach_nothing() -> None:
     given = books()
     weight = np.ones(len(given.texts), np.float32)
