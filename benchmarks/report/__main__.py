@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import RESULTS, ROOT
 from benchmarks.beam_tree.tables import beam_tree_section
 from benchmarks.irli.tables import irli_section
+from benchmarks.report.alternatives import alternatives_sections
 from benchmarks.report.linear import linear_sections
 from benchmarks.report.peers import peers_sections, summary
 from benchmarks.report.presets import draw_presets
@@ -30,8 +31,8 @@ INTRO = (
     "text); below 1, Sylvan is worse. The JSON files contain every raw value."
 )
 SECTIONS = (
-    peers_sections, linear_sections, scale_section, transformers_section, irli_section, sampling_section,
-    codewords_section, beam_tree_section, cane_section, output_layer_section,
+    peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
+    sampling_section, codewords_section, beam_tree_section, cane_section, output_layer_section,
 )  # fmt: skip
 
 

@@ -142,6 +142,7 @@ OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "embeddings": ({}, {"label_embeddings": np.eye(40)}, "label_embeddings was another"),
     "seed": ({"seed": 1}, {}, "the parameter 'seed' was 0 and is 1"),
     "words": ({"negatives": ["tfn"] * 2}, {}, r"the parameter 'negatives' was 'tfn\+man' and is \['tfn', 'tfn'\]"),
+    "shares": ({"alpha": np.full(40, 0.5)}, {}, "the parameter 'alpha' was another"),
     "tree": ({"tree": LabelTree.flat(40)}, {}, "the parameter 'tree' was another"),
 }
 
