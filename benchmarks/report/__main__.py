@@ -15,7 +15,12 @@ from benchmarks.report.alternatives import alternatives_sections
 from benchmarks.report.linear import linear_sections
 from benchmarks.report.peers import peers_sections, summary
 from benchmarks.report.presets import draw_presets
-from benchmarks.report.sampling import codewords_section, output_layer_section, output_layer_summary
+from benchmarks.report.sampling import (
+    codewords_section,
+    output_layer_section,
+    output_layer_summary,
+    peaked_section,
+)
 from benchmarks.report.scale import scale_section
 from benchmarks.sampling.cane_tables import cane_section
 from benchmarks.sampling.tables import sampling_section
@@ -32,7 +37,7 @@ INTRO = (
 )
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
-    sampling_section, codewords_section, beam_tree_section, cane_section, output_layer_section,
+    sampling_section, codewords_section, peaked_section, beam_tree_section, cane_section, output_layer_section,
 )  # fmt: skip
 
 

@@ -24,6 +24,9 @@ from sylvan.neural import LSTMEncoder
 from sylvan.sampling import MIDX, Sampler, Uniform, Unigram
 
 DIM, LENGTH, BATCH = 128, 35, 20
+WAYS: dict[bool | str, list[str]] = {  # of learning codewords, in words
+    False: [], True: ["learned"], "joint": ["joint"], "joint-gumbel": ["joint, as in the authors' code"],
+}  # fmt: skip
 
 
 def texts(folder: Path) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,7 +90,7 @@ def learned(sampler: MIDX, queries: Tensor, table: Tensor, steps: int) -> MIDX:
     """Codewords learned from queries: by refreshes, or beside a model that stands still."""
     sampler.refresh(table)
     batches = queries[torch.randperm(len(queries))].split(64)
-    if sampler.learnable == "joint":
+    if sampler.learnable in ("joint", "joint-gumbel"):
         optimizer = torch.optim.Adam(sampler.parameters(), lr=1e-2)
         for step in range(steps):
             optimizer.zero_grad()
@@ -110,12 +113,14 @@ def cases(counts: Tensor, n_codewords: tuple[int, ...]) -> Iterator[tuple[str, S
     for size in n_codewords:
         for quantizer in ("pq", "rq"):
             for weights in (None, counts.sqrt()):
-                for learnable in (False, True, "joint"):
+                for learnable in WAYS:
+                    if learnable == "joint-gumbel" and weights is not None:
+                        continue  # it has no k-means
                     words = [quantizer, f"K={size}", "plain" if weights is None else "weighted"]
-                    words += {False: [], True: ["learned"], "joint": ["joint"]}[learnable]
+                    words += WAYS[learnable]
                     settings: dict[str, Any] = {"n_codewords": size, "quantizer": quantizer, "learnable": learnable}
                     yield " ".join(words), MIDX(n, DIM, class_weights=weights, **settings)
-                    if learnable != "joint":
+                    if not isinstance(learnable, str):
                         aware = MIDX(n, DIM, class_weights=weights, query_aware=True, **settings)
                         yield " ".join([*words, "query-aware"]), aware
 
@@ -143,7 +148,7 @@ def main() -> None:
         if isinstance(sampler, MIDX):
             learned(sampler, seen, classes, options.joint_steps)
         found[name] = distances(sampler, held_out, classes)
-        print(f"{name:28}", "  ".join(f"{key} {value:6.3f}" for key, value in found[name].items()), flush=True)
+        print(f"{name:40}", "  ".join(f"{key} {value:6.3f}" for key, value in found[name].items()), flush=True)
     settings = {"steps": options.steps, "joint_steps": options.joint_steps, "seed": options.seed}
     records.save(options.out, {**settings, "queries": len(held_out), "samplers": found})
 

@@ -58,12 +58,17 @@ CONTENDERS: dict[str, Contender] = {
     "midx-rq-all": Contender("MIDX-rq, both corrected", "midx-rq", ALL, sampler_parameters=UNWEIGHTED),
     "midx-rq-weighted-all": Contender("MIDX-rq, weighted by √frequency, both corrected", "midx-rq", ALL),
     "midx-aware-rq-all": Contender("MIDX-rq, query-aware, both corrected", "midx-aware-rq", ALL),
-    "head-1000-unigram": Contender(
-        "head of 1,000 exactly, unigram tail", "unigram", "head-and-tail", loss_parameters={"n_head": 1000}
+    "midx-joint-rq-all": Contender("MIDX-rq, learned jointly, both corrected", "midx-joint-rq", ALL),
+    "midx-gumbel-rq-all": Contender(
+        "MIDX-rq, learned jointly as in the authors' code, both corrected", "midx-gumbel-rq", ALL
     ),
-    "head-500-midx-rq": Contender(
-        "head of 500 exactly, MIDX-rq tail", "midx-rq", "head-and-tail", loss_parameters={"n_head": 500}
-    ),
+    **{
+        f"head-{size}-{tail}": Contender(
+            f"head of {size:,} exactly, {words} tail", tail, "head-and-tail", loss_parameters={"n_head": size}
+        )
+        for size in (500, 1000, 2000)
+        for tail, words in (("unigram", "unigram"), ("midx-rq", "MIDX-rq"))
+    },
     "head-1000-midx-aware-rq": Contender(
         "head of 1,000 exactly, query-aware MIDX-rq tail", "midx-aware-rq", "head-and-tail",
         loss_parameters={"n_head": 1000},
@@ -95,8 +100,12 @@ CONTENDERS: dict[str, Contender] = {
 RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
 INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-aware-pq", "midx-aware-rq")
 LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-joint-pq", "midx-joint-rq", "midx-aware-learned-rq")
-CORRECTED = ("uniform-all", "unigram-all", "midx-rq-all", "midx-rq-weighted-all", "midx-aware-rq-all")
+CORRECTED = (
+    "uniform-all", "unigram-all", "midx-rq-all", "midx-rq-weighted-all", "midx-aware-rq-all", "midx-joint-rq-all",
+    "midx-gumbel-rq-all",
+)  # fmt: skip
 HEADED = ("head-1000-unigram", "head-500-midx-rq", "head-1000-midx-aware-rq")
+HEADS_TRIED = tuple(f"head-{size}-{tail}" for size in (500, 1000, 2000) for tail in ("unigram", "midx-rq"))
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
 LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 
@@ -109,6 +118,10 @@ PLANS: dict[str, dict[str, Any]] = {
     "table5": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
         "contenders": ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff", *INDEXED, *LEARNED),
+    },
+    "tablewords": {
+        "task": "language-model", "sets": ("gutenberg-words",), "models": ("lstm",),
+        "contenders": ("full", "nce-40", "unigram-all", *HEADS_TRIED),
     },
     "table7": {
         "task": "sequential-recommendation", "sets": ("beauty", "games"), "models": ("sasrec", "gru4rec"),

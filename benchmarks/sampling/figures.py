@@ -23,7 +23,9 @@ COLOURS = {
     "cane-40": "#B8A000", "cane-20-20": "#6B6000", "cane-tree-40": "#5B8C00", "cane-tree-20-20": "#2F4A00",
     "cane-tree-40-unigram": "#9FC060", "uniform-all": "#999999", "unigram-all": "#0072B2", "midx-rq-all": "#D55E00",
     "midx-rq-weighted-all": "#D55E00", "midx-aware-rq-all": "#CC0000", "head-1000-unigram": "#00308F",
-    "head-500-midx-rq": "#6A0DAD", "head-1000-midx-aware-rq": "#B57EDC",
+    "midx-joint-rq-all": "#804030", "midx-gumbel-rq-all": "#C08060",
+    "head-500-midx-rq": "#6A0DAD", "head-500-unigram": "#3060C0", "head-2000-unigram": "#001030",
+    "head-1000-midx-rq": "#4A0080", "head-2000-midx-rq": "#2A0050", "head-1000-midx-aware-rq": "#B57EDC",
 }  # fmt: skip
 STYLES = {
     "midx-pq": "--", "midx-rq": "--", "unigram-500-shared": ":", "midx-rq-500-shared": ":", "softmax": "--",
@@ -193,6 +195,7 @@ def _curves(figure: Any, runs: list[Record]) -> None:
 
 _DRAWN: dict[str, Callable[[Any, list[Record]], None]] = {
     "table4": _final_and_way,
+    "tablewords": _final_and_way,
     "table5": _distance,
     "table7": _bars,
     "table9": _bars,

@@ -23,6 +23,7 @@ TITLES = {
     "table5": "Language models: distance from the softmax (the paper's table 5)",
     "table7": "Sequential recommendation (the paper's table 7)",
     "table9": "Extreme classification (the paper's table 9)",
+    "tablewords": "Language models: a text of 50,000 words",
     "samples": "Language models: number of samples",
     "codewords": "Language models: number of codewords",
     "sampling-time": "Time of drawing",
@@ -150,6 +151,20 @@ def _language_models(group: list[Record]) -> list[str]:
     return markdown.table("| | seeds | " + " | ".join(heads) + " |", rows)
 
 
+def _words(group: list[Record]) -> list[str]:
+    """As table 4, with what training cost."""
+    rows = []
+    for name in _in_order(group):
+        runs = [run for run in group if run["contender"] == name]
+        seeds = {run["seed"] for run in runs}
+        full = values([run for run in group if run["seed"] in seeds], "perplexity", contender="full")
+        found = values(group, "perplexity", contender=name)
+        spent = [run["cpu_s"] for run in runs if run.get("cpu_s") is not None]
+        cpu = f"{statistics.mean(spent):.0f}" if spent else "–"
+        rows.append([_title(name, group), str(len(found)), spread(found), against(found, full), cpu])
+    return markdown.table("| | seeds | perplexity | against full | CPU seconds of training |", rows)
+
+
 def _distances(group: list[Record]) -> list[str]:
     head = "| | ln d₂(P‖Q) | KL(Q‖P) | KL(P‖Q) | perplexity | ln perplexity | the paper's KL | its ln perplexity |"
     rows = []
@@ -207,6 +222,7 @@ def _varied(group: list[Record]) -> list[str]:
 _TABLES = {
     "table4": _language_models,
     "table5": _distances,
+    "tablewords": _words,
     "table7": _recommenders,
     "table9": _classifiers,
     "samples": _varied,

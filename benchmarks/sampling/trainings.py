@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import datasets
-from benchmarks.sampling import distribution
+from benchmarks.sampling import distribution, large_text
 from benchmarks.sampling.contenders import CHANGES, CONTENDERS, N_SAMPLES, PLANS
 
 __all__ = ["folder_name", "make_job", "planned", "record_of", "trained", "tuned", "tuning_of"]
@@ -77,7 +77,8 @@ def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any])
     from sylvan.tasks.corpus import read_corpus
 
     sizes = {name: run[name] for name in ("hidden", "embedding", "n_layers") if name in run}
-    return LanguageModel(read_corpus(data / run["set"]), model=run["model"], length=35, **sizes, **settings)
+    folder = large_text.prepare(data, cache) if run["set"] == large_text.NAME else data / run["set"]
+    return LanguageModel(read_corpus(folder), model=run["model"], length=35, **sizes, **settings)
 
 
 def _recommendation(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
@@ -138,11 +139,24 @@ def _number(value: float) -> float | None:
     return round(value, 5) if math.isfinite(value) else None  # JSON has no NaN
 
 
-def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any]:
-    """The task after its training, which goes on from the checkpoint that an interrupted one left."""
+def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any, float | None]:
+    """The task after its training, which goes on from the checkpoint that an interrupted one left.
+
+    Third, the processor's seconds that training took, without those of evaluation; None of a training in parts.
+    """
     from sylvan.neural import train
 
     job = make_job(run, data, cache)
+    whole = not (scratch / folder_name(run)).exists()
+    measure, measuring = job.evaluate, [0.0]
+
+    def evaluate(split: str) -> dict[str, float]:
+        start = time.process_time()
+        found: dict[str, float] = measure(split)
+        measuring[0] += time.process_time() - start
+        return found
+
+    job.evaluate, begun = evaluate, time.process_time()
     steps = min(job.steps_per_epoch() * run["epochs"], run["max_steps"] or 10**12)
     history = train(
         job,
@@ -155,7 +169,7 @@ def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any]
         evaluate_every=math.ceil(steps / 3) if run["epochs"] < 3 else None,
         clip_norm=run.get("clip_norm"),
     )
-    return job, history
+    return job, history, round(time.process_time() - begun - measuring[0], 1) if whole else None
 
 
 def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
@@ -163,11 +177,12 @@ def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
     import torch
 
     begun = time.perf_counter()
-    job, history = trained(run, data, cache, scratch)
+    job, history, cpu = trained(run, data, cache, scratch)
     record = {
         **run,
         "steps": history.epochs[-1]["step"] if history.epochs else 0,
         "seconds": round(history.seconds, 1),
+        "cpu_s": cpu,
         "stopped": history.stopped,
         "validation": [
             {name: round(value, 5) for name, value in entry.items() if isinstance(value, int | float)}

@@ -119,6 +119,8 @@ CASES = [
     Case("midx-learned-rq", {"n_codewords": 5}),
     Case("midx-joint-pq", {"n_codewords": 5}),
     Case("midx-joint-rq", {"n_codewords": 5}),
+    Case("midx-gumbel-pq", {"n_codewords": 5}),
+    Case("midx-gumbel-rq", {"n_codewords": 5}),
     Case("midx-aware-pq", {"n_codewords": 5}),
     Case("midx-aware-rq", {"n_codewords": 5}),
 ]

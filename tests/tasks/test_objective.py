@@ -55,10 +55,15 @@ def test_codewords_learn_from_queries_with_a_target_alone(n_positives: int | Non
         torch.testing.assert_close(one, other)
 
 
-def test_a_batch_without_any_target_teaches_codewords_nothing() -> None:
-    made = objective(sampler="midx-rq", codewords=4, sampler_parameters={"learnable": "joint"})
+@pytest.mark.parametrize("sampler", ["midx-joint-rq", "midx-gumbel-rq"])
+def test_a_batch_without_any_target_teaches_codewords_nothing(sampler: str) -> None:
+    made = objective(sampler=sampler, codewords=4)
+    assert made.inner_parameters()
     table = torch.nn.Parameter(torch.randn(30, 6))
     assert float(made(torch.randn(4, 6), table, torch.full((4,), -100), 0).detach()) == 0.0
+    assert float(made(torch.randn(4, 6), table, torch.full((4,), -100), 1).detach()) == 0.0
+    made(torch.randn(4, 6), table, torch.arange(4), 2).backward()
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in made.inner_parameters())
 
 
 def test_few_classes_want_fewer_negatives() -> None:
@@ -95,6 +100,11 @@ def test_a_head_is_the_most_frequent_classes() -> None:
         ClassObjective(
             30, 6, sampler="unigram", loss="head-and-tail", n_samples=5, counts=counts, loss_parameters={"n_head": 30}
         )
+
+
+def test_a_head_s_size_is_among_the_known_parameters() -> None:
+    with pytest.raises(ParameterError, match=r"no parameter 'n_heads'\. Its parameters are: n_head, reduction"):
+        objective(loss="head-and-tail", sampler="unigram", loss_parameters={"n_heads": 5})
 
 
 def test_the_true_loss_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

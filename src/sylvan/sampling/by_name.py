@@ -37,6 +37,7 @@ def _midx(line: str, **fixed: Any) -> _Known:
 
 
 _JOINT = {"learnable": "joint", "class_weights": None}  # as the paper has it; weights only did harm here
+_GUMBEL = {"learnable": "joint-gumbel", "class_weights": None}  # as its authors' code has it
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
     "uniform": _Known("samplers.static", "Uniform", "all classes with the same probability"),
@@ -59,6 +60,8 @@ _SAMPLERS = {
     "midx-learned-rq": _midx("the same with learned residual codes", quantizer="rq", learnable=True),
     "midx-joint-pq": _midx("the same, codewords trained beside the model (learning_loss)", quantizer="pq", **_JOINT),
     "midx-joint-rq": _midx("the same, residual codewords trained beside the model", quantizer="rq", **_JOINT),
+    "midx-gumbel-pq": _midx("the same as the authors' code has it: Gumbel noise", quantizer="pq", **_GUMBEL),
+    "midx-gumbel-rq": _midx("the same, residual codewords", quantizer="rq", **_GUMBEL),
     "midx-aware-pq": _midx("the same, product codes made for recent queries", quantizer="pq", **_AWARE),
     "midx-aware-rq": _midx("the same, residual codes made for recent queries: the nearest", quantizer="rq", **_AWARE),
 }

@@ -17,6 +17,7 @@ from sylvan.sampling import (
     ClassLoss,
     FrequencySubsets,
     FullSoftmaxLoss,
+    HeadAndTailLoss,
     Sampler,
     make_head,
     make_loss,
@@ -25,6 +26,7 @@ from sylvan.sampling import (
 )
 from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
+from sylvan.sampling.midx.codeword_learning import JOINT
 from sylvan.tasks.full_ranking import top_classes
 from sylvan.topk import TopK
 
@@ -124,6 +126,7 @@ class ClassObjective(nn.Module):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
             if loss == "head-and-tail":
+                _check_words(loss, more)
                 n_head = more.pop("n_head", min(MOST_HEAD, max(1, n_classes // 2)))
                 sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
             else:
@@ -182,7 +185,7 @@ class ClassObjective(nn.Module):
         """The loss of a batch, after a refresh of the sampler when ``step`` is one for it."""
         sampler = self.sampler
         due = sampler is not None and sampler.adaptive and self.refresh.due(step)
-        joint = getattr(sampler, "learnable", None) == "joint"  # MIDX with codewords that are parameters
+        joint = getattr(sampler, "learnable", None) in JOINT  # MIDX with codewords that are parameters
         if isinstance(self.loss, BeamTreeHead) and (due or joint):
             table = self.output_embeddings(table).detach()
         if sampler is not None and due:
@@ -204,6 +207,14 @@ class ClassObjective(nn.Module):
         """Which queries the loss doesn't ignore, bool of the queries' shape without the last dimension."""
         result = targets != self.loss.ignore_index
         return result.any(dim=-1) if targets.dim() == queries.dim() else result
+
+
+def _check_words(loss: str, given: Mapping[str, Any]) -> None:
+    """Refuse an unknown parameter of a loss with a head; ``n_head`` is known here, where the sampler is made."""
+    known = ["n_head", *(word for word in HeadAndTailLoss.constraints if word not in ("sampler", "n_samples"))]
+    for word in given:
+        if word not in known:
+            raise ParameterError(f"{loss!r} has no parameter {word!r}. Its parameters are: {', '.join(known)}.")
 
 
 def _now_and_then(step: int) -> bool:

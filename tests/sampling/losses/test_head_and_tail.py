@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -152,3 +153,20 @@ def test_check_warns_of_a_sampler_that_misses_the_largest_scores() -> None:
     ):
         found = loss.check(torch.ones(8, 1), table, torch.full((8,), 3))
     assert found.full == pytest.approx(40) and found.sampled < 10
+
+
+def test_check_warns_of_a_sampler_that_never_thinks_of_the_targets() -> None:
+    from sylvan.sampling import SampledLossWarning
+
+    table, targets = torch.zeros(1000, 1), torch.full((8,), 3)
+    q = torch.ones(1000, dtype=torch.float64)
+    q[3] = 1e-13
+    for share, warned in ((1.0, False), (1e-13, True)):
+        q[3] = share
+        loss = SampledSoftmaxLoss(Given((q / q.sum()).float()), 5)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = loss.check(torch.ones(8, 1), table, targets)
+        assert found.full == pytest.approx(math.log(1000), abs=1e-4)
+        assert [warning.category for warning in caught] == [SampledLossWarning] * warned
+    assert "its Given gives the targets less probability than uniform draws would" in str(caught[0].message)

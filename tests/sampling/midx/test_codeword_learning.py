@@ -10,7 +10,7 @@ from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, make_sampler
 from sylvan.sampling.midx import codeword_learning
-from sylvan.sampling.midx.codeword_learning import codeword_masses, heaviest_codes
+from sylvan.sampling.midx.codeword_learning import codeword_masses, heaviest_codes, largest_products
 
 
 def made(n: int = 300, dim: int = 8, **parameters: object) -> tuple[MIDX, torch.Tensor, torch.Tensor]:
@@ -170,8 +170,55 @@ def test_the_paper_s_loss_and_its_gradient_by_loops(quantizer: str, reconstructi
     assert steepest > 0.01
 
 
-def test_joint_codewords_are_parameters_that_only_their_loss_moves() -> None:
-    sampler, table, queries = made(learnable="joint", n_codewords=4)
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+def test_the_authors_loss_has_gumbel_noise_in_weights_that_stand_still(quantizer: str) -> None:
+    sampler, table, queries = made(40, 6, learnable="joint-gumbel", quantizer=quantizer, n_codewords=3)
+    sampler.refresh(table)
+    torch.manual_seed(3)
+    found = sampler.learning_loss(queries[:4, :6], table, reconstruction_weight=0.5)
+    found.backward()  # type: ignore[no-untyped-call]
+    gradients = [word.grad for word in sampler.parameters()]
+    torch.manual_seed(3)
+    words = [word.detach().clone().requires_grad_() for word in sampler.index.codewords]
+    mixtures: list[torch.Tensor] = []
+    for book, word in enumerate(words):
+        if quantizer == "pq":
+            part = table[:, 3 * book : 3 * book + 3]
+        else:
+            part = table - sum(mixture.detach() for mixture in mixtures)
+        noise = -torch.empty(40, 3).exponential_().log()  # of a Gumbel distribution
+        weight = torch.softmax(part @ word.detach().t() + noise, dim=1)
+        mixtures.append(sum(weight[:, k, None] * word[k] for k in range(3)))  # type: ignore[arg-type]
+    mixed = torch.cat(mixtures, dim=1) if quantizer == "pq" else mixtures[0] + mixtures[1]
+    p, q = (torch.softmax(queries[:4, :6] @ rows.t(), dim=1) for rows in (table, mixed))
+    expected = (p * p / q).sum(dim=1).log().mean() + 0.5 * (mixed - table).square().sum(dim=1).mean()
+    expected.backward()  # type: ignore[no-untyped-call]
+    assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    for gradient, word in zip(gradients, words, strict=True):
+        assert gradient is not None
+        torch.testing.assert_close(gradient, word.grad, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("quantizer", ["pq", "rq"])
+def test_without_k_means_a_class_goes_to_the_largest_inner_products(quantizer: str) -> None:
+    sampler, table, queries = made(500, 6, learnable="joint-gumbel", quantizer=quantizer, n_codewords=40)
+    words = torch.cat([word.detach().flatten() for word in sampler.index.codewords])
+    assert 0.008 < float(words.std()) < 0.012 and float(words.mean().abs()) < 0.002
+    sampler.refresh(table)
+    assert torch.equal(words, torch.cat([word.detach().flatten() for word in sampler.index.codewords]))
+    first, second = (word.detach() for word in sampler.index.codewords)
+    for i, code in enumerate(sampler.index.cell_codes[sampler.index.class_cells.long()]):
+        one = table[i] if quantizer == "rq" else table[i, :3]
+        best = max(range(40), key=lambda k: float(first[k] @ one))
+        other = table[i] - first[best] if quantizer == "rq" else table[i, 3:]
+        assert code.tolist() == [best, max(range(40), key=lambda k: float(second[k] @ other))]
+    draw = sampler.sample(queries[:5, :6], 7)
+    torch.testing.assert_close(draw.log_q, sampler.log_prob(queries[:5, :6], draw.ids))
+
+
+@pytest.mark.parametrize("learnable", ["joint", "joint-gumbel"])
+def test_joint_codewords_are_parameters_that_only_their_loss_moves(learnable: str) -> None:
+    sampler, table, queries = made(learnable=learnable, n_codewords=4)
     with pytest.raises(Exception, match="never seen"):
         sampler.learning_loss(queries, table)
     sampler.refresh(table)
@@ -192,7 +239,8 @@ def test_joint_codewords_are_parameters_that_only_their_loss_moves() -> None:
     sampler.refresh(table)
     assert all(torch.equal(a, b) for a, b in zip(learned, sampler.index.codewords, strict=True))
     codes = sampler.index.cell_codes[sampler.index.class_cells.long()]
-    assert torch.equal(codes, heaviest_codes(table.detach(), learned, sampler.index))
+    assigned = heaviest_codes if learnable == "joint" else largest_products
+    assert torch.equal(codes, assigned(table.detach(), learned, sampler.index))
     draw = sampler.sample(queries[:5], 7)
     torch.testing.assert_close(draw.log_q, sampler.log_prob(queries[:5], draw.ids))
 
@@ -200,10 +248,12 @@ def test_joint_codewords_are_parameters_that_only_their_loss_moves() -> None:
 def test_ways_that_there_are() -> None:
     sampler, table, queries = made(learnable=True, n_steps=3, n_iterations=2)
     sampler.refresh(table)
-    with pytest.raises(UnsupportedError, match="learnable='joint'"):
+    with pytest.raises(UnsupportedError, match="learnable='joint' or 'joint-gumbel'"):
         sampler.learning_loss(queries, table)
-    with pytest.raises(ParameterError, match=r"must be True, False, 'refresh' or 'joint'\. Got 'soft'"):
+    with pytest.raises(ParameterError, match=r"True, False, 'refresh', 'joint' or 'joint-gumbel'\. Got 'soft'"):
         MIDX(10, 4, learnable="soft")
+    with pytest.raises(ParameterError, match=r"'class_weights' .* must be None where learnable='joint-gumbel'"):
+        MIDX(10, 4, learnable="joint-gumbel", class_weights=range(10))
     assert MIDX.constraints["learnable"].parse("joint") == "joint"
     assert MIDX.constraints["learnable"].parse("true") is True
     learned = make_sampler("midx-learned-rq", 50, 4, counts=range(50))

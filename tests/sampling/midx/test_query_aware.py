@@ -50,7 +50,7 @@ def naive_log_q(sampler: MIDX, queries: torch.Tensor) -> np.ndarray:
     moved = table @ root
     own = table @ mean + 0.5 * ((moved - quantised) ** 2).sum(axis=1)
     seen = (queries.double().numpy() - mean) @ np.linalg.inv(root)
-    scores = seen @ quantised.T + own
+    scores = float(index.factor) * (seen @ quantised.T + own)  # the factor: test_flattening.py
     scores -= scores.max(axis=1, keepdims=True)
     return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 

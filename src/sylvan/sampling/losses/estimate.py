@@ -19,7 +19,7 @@ __all__ = ["CrossEntropyEstimate", "LossCheck", "SampledLossWarning"]
 
 
 class SampledLossWarning(UserWarning):
-    """A sampled loss is far below the cross-entropy that it estimates, so that training follows the wrong slope."""
+    """A sampled loss is far from the cross-entropy that it estimates, so that training follows the wrong slope."""
 
 
 class LossCheck(NamedTuple):
@@ -74,7 +74,9 @@ class CrossEntropyEstimate(SampledLoss):
         -----
         SampledLossWarning
             When the loss is below the cross-entropy by more than half of ``ln(n_classes)``, which is what knowing
-            nothing costs.
+            nothing costs: the draws miss the classes with the largest scores. Or when it is above by more than one and
+            a half of that: losses that correct the target's logit may be above by ``ln(n_classes)`` with uniform
+            draws, and further with a sampler that gives the targets less probability than these would.
 
         Examples
         --------
@@ -99,14 +101,20 @@ class CrossEntropyEstimate(SampledLoss):
         whole = FullSoftmaxLoss(ignore_index=self.ignore_index)
         full = float(whole(few, class_embeddings, theirs, bias))
         sampled = float(self._losses(few, class_embeddings, theirs, bias).mean())
-        if full - sampled > 0.5 * math.log(len(class_embeddings)):
-            warnings.warn(
-                f"This {type(self).__name__} is {sampled:.3g} where the cross-entropy over all "
-                f"{len(class_embeddings):,} classes is {full:.3g} ({len(few)} rows): its "
-                f"{type(self.sampler).__name__} misses the classes with the largest scores, and training lowers the "
-                "one without the other. Refresh the sampler more often, draw more, lower the table's learning rate, or "
-                "use HeadAndTailLoss.",
-                SampledLossWarning,
-                stacklevel=3,
-            )
+        self._warn(sampled - full, math.log(len(class_embeddings)), LossCheck(sampled, full, len(few)))
         return LossCheck(sampled, full, len(few))
+
+    def _warn(self, above: float, most: float, found: LossCheck) -> None:
+        """Tell where the loss is far below the cross-entropy or above it; ``most`` is what knowing nothing costs."""
+        if -0.5 * most <= above <= 1.5 * most:
+            return
+        misses = "misses the classes with the largest scores, and training lowers the one without the other"
+        unlikely = "gives the targets less probability than uniform draws would, so that gradients are mostly noise"
+        warnings.warn(
+            f"This {type(self).__name__} is {found.sampled:.3g} where the cross-entropy over all "
+            f"{self.sampler.n_classes:,} classes is {found.full:.3g} ({found.n_rows} rows): its "
+            f"{type(self.sampler).__name__} {misses if above < 0 else unlikely}. Refresh the sampler more often, draw "
+            "more, lower the table's learning rate, or use HeadAndTailLoss.",
+            SampledLossWarning,
+            stacklevel=4,
+        )

@@ -42,9 +42,9 @@ class HeadAndTailLoss(CrossEntropyEstimate):
     sampler : Subset
         Draws from the tail. :func:`sylvan.sampling.make_tail_sampler` makes one of any kind from counts.
     n_samples : int
-        :math:`M`, draws with repetition for each query, or in all when ``shared``.
+        :math:`M`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
     shared : bool
-        Draw once for the whole batch.
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -60,7 +60,8 @@ class HeadAndTailLoss(CrossEntropyEstimate):
     Raises
     ------
     ParameterError
-        When a parameter is out of its range, or the sampler draws from all classes, so that the head is empty.
+        When a parameter is out of its range, ``n_samples`` above the sampler's class count, or the sampler draws from
+        all classes, so that the head is empty.
 
     Notes
     -----

@@ -56,8 +56,8 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     n_samples : int
         :math:`M`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
     shared : bool
-        Draw once for the whole batch. Scores are then one matrix product, so that many more negatives cost the same;
-        they fit each query less.
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch. Scores are
+        then one matrix product, so that many more negatives cost the same; they fit each query less.
     correction : {"all", "drawn", "others"}
         Whose logits are corrected. ``"all"``: the positive's and the draws', as above; draws that hit a positive count
         as any other, as the theory wants it. A positive that the sampler never draws keeps its logit. ``"drawn"``:

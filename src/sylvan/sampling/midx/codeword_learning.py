@@ -8,25 +8,56 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sylvan.errors import ParameterError
 from sylvan.params import Constraint
 from sylvan.sampling.midx.cell_draws import THIN
 from sylvan.sampling.midx.multi_index import MultiIndex
 from sylvan.sampling.tensors import blocks
 
-__all__ = ["CodewordLearner", "Learnable", "codeword_masses", "heaviest_codes", "joint_loss", "soft_reconstruction"]
+__all__ = [
+    "GUMBEL",
+    "JOINT",
+    "START_DEVIATION",
+    "CodewordLearner",
+    "Learnable",
+    "check_joint",
+    "codeword_masses",
+    "heaviest_codes",
+    "joint_loss",
+    "largest_products",
+    "soft_reconstruction",
+]
+
+GUMBEL = "joint-gumbel"
+JOINT = ("joint", GUMBEL)  # ways whose codewords are parameters
+START_DEVIATION = 0.01  # of the first codewords that no k-means gives
 
 
 class Learnable(Constraint):
     """False, True or the name of a way of learning."""
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, bool) or (isinstance(value, str) and value in ("refresh", "joint"))
+        return isinstance(value, bool) or (isinstance(value, str) and value in ("refresh", *JOINT))
 
     def describe(self) -> str:
-        return "True, False, 'refresh' or 'joint'"
+        return "True, False, 'refresh', 'joint' or 'joint-gumbel'"
 
     def _parse(self, text: str) -> Any:
         return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(text.lower(), text)
+
+
+def check_joint(learnable: bool | str, query_aware: bool, class_weights: Any) -> None:
+    """Refuse what codewords that are parameters can't be combined with."""
+    if learnable in JOINT and query_aware:
+        raise ParameterError(
+            f"The 'query_aware' parameter of MIDX must be False where learnable={learnable!r}, whose codewords stand "
+            "for the embeddings as they are. Got True instead."
+        )
+    if learnable == GUMBEL and class_weights is not None:
+        raise ParameterError(
+            f"The 'class_weights' parameter of MIDX must be None where learnable={GUMBEL!r}, which has no k-means. "
+            "Got weights instead."
+        )
 
 
 class CodewordLearner(nn.Module):
@@ -126,15 +157,28 @@ def _divergence(scores: list[Tensor], masses: list[Tensor], weights: Tensor, ind
     return (log_partition - expected).mean()
 
 
-def _mixtures(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> tuple[list[Tensor], Tensor]:
-    """Each codebook's weights (n, n_codewords), the softmax of inner products, and the mixtures (n, dim)."""
+def _mixtures(
+    vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex, *, noisy: bool = False
+) -> tuple[list[Tensor], Tensor]:
+    """Each codebook's weights (n, n_codewords), the softmax of inner products, and the mixtures (n, dim).
+
+    Where ``noisy``, Gumbel noise is added to the inner products, and no gradient goes through the weights.
+    """
+
+    def of(part: Tensor, words: Tensor) -> Tensor:
+        if not noisy:
+            return torch.softmax(part @ words.t(), dim=1)
+        scores = part @ words.detach().t()
+        return torch.softmax(scores - torch.empty_like(scores).exponential_().log(), dim=1)
+
     if index.quantizer == "pq":
         parts = torch.split(vectors, index.sizes, dim=1)
-        weights = [torch.softmax(part @ words.t(), dim=1) for part, words in zip(parts, codewords, strict=True)]
+        weights = [of(part, words) for part, words in zip(parts, codewords, strict=True)]
         return weights, torch.cat([w @ words for w, words in zip(weights, codewords, strict=True)], dim=1)
     weights, total = [], torch.zeros_like(vectors)
     for words in codewords:
-        weights.append(torch.softmax((vectors - total) @ words.t(), dim=1))
+        left = vectors - (total.detach() if noisy else total)
+        weights.append(of(left, words))
         total = total + weights[-1] @ words
     return weights, total
 
@@ -156,15 +200,36 @@ def heaviest_codes(vectors: Tensor, codewords: Sequence[Tensor], index: MultiInd
     return torch.cat(codes)
 
 
-def joint_loss(queries: Tensor, table: Tensor, index: MultiIndex, reconstruction_weight: float) -> Tensor:
+def largest_products(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
+    """Of each codebook the codeword with the largest inner product, int64 (n, n_codebooks).
+
+    For residual quantisation it is taken off before the next codebook has its turn.
+    """
+    codes = []
+    for rows in blocks(len(vectors), index.n_codewords):
+        left, at, found = vectors[rows].float(), 0, []
+        for words in codewords:
+            part = left if index.quantizer == "rq" else left[:, at : at + words.shape[1]]
+            found.append((part @ words.t()).argmax(dim=1))
+            if index.quantizer == "rq":
+                left = left - words[found[-1]]
+            at += words.shape[1]
+        codes.append(torch.stack(found, dim=1))
+    return torch.cat(codes)
+
+
+def joint_loss(
+    queries: Tensor, table: Tensor, index: MultiIndex, reconstruction_weight: float, *, noisy: bool = False
+) -> Tensor:
     """The paper's losses for codewords that learn beside the model; differentiable in the codewords alone.
 
     Mean over queries of log Σ p²/p', p' being the softmax with mixtures of codewords in the place of embeddings,
-    plus ``reconstruction_weight`` times the mean over classes of the squared distance of the mixtures.
+    plus ``reconstruction_weight`` times the mean over classes of the squared distance of the mixtures. ``noisy`` is as
+    the authors' code has the mixtures: weights with Gumbel noise, through which no gradient goes.
     """
     queries, table = queries.detach().float().reshape(-1, queries.shape[-1]), table.detach().float()
     with torch.autocast(queries.device.type, enabled=False):
-        mixed = soft_reconstruction(table, index.codewords, index)
+        mixed = _mixtures(table, index.codewords, index, noisy=noisy)[1]
         reconstruction = (mixed - table).square().sum(dim=1).mean()
         log_p = torch.log_softmax(queries @ table.t(), dim=1)
         log_mixed = torch.log_softmax(queries @ mixed.t(), dim=1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import fit_codebooks
@@ -23,12 +23,18 @@ from sylvan.sampling.midx.cell_draws import (
     within,
 )
 from sylvan.sampling.midx.codeword_learning import (
+    GUMBEL,
+    JOINT,
+    START_DEVIATION,
     CodewordLearner,
     Learnable,
+    check_joint,
     codeword_masses,
     heaviest_codes,
     joint_loss,
+    largest_products,
 )
+from sylvan.sampling.midx.flattening import flattening
 from sylvan.sampling.midx.multi_index import MultiIndex, MultiIndexSampler
 from sylvan.sampling.midx.query_space import QuerySpace, RecentQueries, mean_softmax
 from sylvan.sampling.samplers.base import Draw
@@ -69,21 +75,23 @@ class MIDX(MultiIndexSampler):
         Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
     sample_size : int, optional
         Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
-    learnable : bool or {"refresh", "joint"}
+    learnable : bool or {"refresh", "joint", "joint-gumbel"}
         Whether the codewords are learned for the queries there are, an aim that k-means doesn't know of. True is
         ``"refresh"``: some of the queries drawn for are stored, and at each refresh the codewords are fitted to the
         softmax of these by minimising KL(P‖Q), the cells staying those of the (weighted) k-means. ``"joint"`` is
         the paper's way: codewords are parameters, trained beside the model by :meth:`learning_loss`; see there for
-        how it fares.
+        how it fares. ``"joint-gumbel"`` is that of the authors' code: codewords start at random, without k-means, and
+        the mixtures' weights have Gumbel noise, and no gradient goes through them.
     query_aware : bool
         Whether the index is made for the queries there are; an extension to the paper. Some of the queries drawn for
         are stored, and at each refresh (but the first, before any draw) three things follow from them. Classes are
         quantised where distances tell how much scores differ from query to query, the coordinates in which the
         queries have unit covariance. What a class scores at the mean query, and on average by what quantisation left
         over, is its own and stored exactly, so that the classes of a cell are drawn by it instead of all alike. And
-        without ``class_weights`` each counts in the k-means by its mean probability. Costs O(dim²) a query besides, a
-        step of binary search within the cell a draw, and at each refresh a product of ``n_queries`` queries (of
-        each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
+        without ``class_weights`` each counts in the k-means by its mean probability. Last, where the index is sure of
+        the wrong classes, as with scores that spread very wide, all its scores are flattened. Costs O(dim²) a query
+        besides, a step of binary search within the cell a draw, and at each refresh a product of ``n_queries`` queries
+        (of each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
     n_queries : int
         How many queries ``"refresh"`` and ``query_aware`` keep and learn from, in [1, inf); their cost at each
         refresh is a product of them with all class embeddings. Those drawn for in evaluation mode (``eval()``) are
@@ -146,16 +154,15 @@ class MIDX(MultiIndexSampler):
         learnable, query_aware = self.learnable, self.query_aware
         if self.native and not kernel_is_there():
             raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
-        joint = learnable == "joint"
-        if joint and query_aware:
-            raise ParameterError(
-                "The 'query_aware' parameter of MIDX must be False where learnable='joint', whose codewords stand for "
-                "the embeddings as they are. Got True instead."
-            )
+        joint = learnable in JOINT
+        check_joint(learnable, query_aware, self.class_weights)
         self.index = MultiIndex(
             self.n_classes, self.dim, self.n_codewords, self.n_codebooks, self.quantizer, trained=joint,
             weighted=query_aware,
         )
+        if learnable == GUMBEL:
+            for words in self.index.codewords:
+                nn.init.normal_(words, std=START_DEVIATION)
         self.space = QuerySpace(self.dim) if query_aware else None
         self.recent: RecentQueries | None = None
         self.learner: CodewordLearner | None = None
@@ -167,8 +174,9 @@ class MIDX(MultiIndexSampler):
     # The index.
 
     def _refresh(self, table: Tensor) -> None:
-        if self._refreshed and self.learnable == "joint":
-            self.index.rebuild(heaviest_codes(table, self.index.codewords, self.index))
+        if self.learnable == GUMBEL or (self._refreshed and self.learnable == "joint"):
+            assign = largest_products if self.learnable == GUMBEL else heaviest_codes
+            self.index.rebuild(assign(table, self.index.codewords, self.index))
             return
         means = self.index.codewords if self.learner is None else self.learner.means
         queries = table.new_zeros(0, self.dim) if self.recent is None else self.recent.sound()
@@ -190,13 +198,15 @@ class MIDX(MultiIndexSampler):
         self.index.rebuild(books.codes)
         if self.space is not None and len(queries) > 1:
             self.index.set_own_scores(self.space.own_scores(table, moved, books.codewords, books.codes, self.quantizer))
+        seen = queries if self.space is None else self.space.queries(queries)
         if self.learner is None:
             self.index.set_codewords(books.codewords)
         else:
-            seen = queries if self.space is None else self.space.queries(queries)
             self.learner.learn(
                 self.index, books.codewords, lambda: codeword_masses(queries, table, self.index), seen, self._refreshed
             )
+        if self.space is not None and len(queries) > 1:
+            self.index.flatten(flattening(self.index, queries, seen, table))
 
     def _keep(self, queries: Tensor) -> None:
         """Note queries to learn from, but for those of an evaluation."""
@@ -208,13 +218,14 @@ class MIDX(MultiIndexSampler):
         return self.index.log_scores(queries if self.space is None else self.space.queries(queries))
 
     def learning_loss(self, queries: Tensor, class_embeddings: Tensor, reconstruction_weight: float = 1.0) -> Tensor:
-        """The paper's loss of codewords (section 6.2.3), to be added to the model's; for ``learnable="joint"``.
+        """The paper's loss of codewords (section 6.2.3), to be added to the model's; for the two joint ways.
 
         As read here: an embedding is the mixture of each codebook's codewords by the softmax of its inner products
         with them (residual codebooks mix for what those before leave over), and from the second ``refresh`` on a
         class goes to the cell of the codewords with the largest weights; k-means gives the first codewords. It
         brings codewords of plain k-means nearer to the softmax, those weighted by frequency away from it, and costs
         a full softmax a step; weighting and ``learnable="refresh"`` together come nearest (ln d₂ in the notes).
+        With ``"joint-gumbel"`` a class goes to the codewords of the largest inner products.
 
         Parameters
         ----------
@@ -238,15 +249,16 @@ class MIDX(MultiIndexSampler):
         NotFittedError
             When the sampler was never refreshed.
         """
-        if self.learnable != "joint":
+        if self.learnable not in JOINT:
             raise UnsupportedError(
-                f"MIDX.learning_loss needs codewords that are parameters: learnable='joint'. This one has "
-                f"learnable={self.learnable!r}."
+                f"MIDX.learning_loss needs codewords that are parameters: learnable='joint' or 'joint-gumbel'. This "
+                f"one has learnable={self.learnable!r}."
             )
         self._check_queries(queries)
         self._check_table(class_embeddings, "learning_loss")
         self._check_refreshed()
-        return joint_loss(queries, class_embeddings, self.index, reconstruction_weight)
+        noisy = self.learnable == GUMBEL
+        return joint_loss(queries, class_embeddings, self.index, reconstruction_weight, noisy=noisy)
 
     def get_extra_state(self) -> dict[str, Any]:
         """The state of the base, and how many queries are stored to learn from."""

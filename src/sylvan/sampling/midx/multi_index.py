@@ -42,6 +42,8 @@ class MultiIndex(nn.Module):
         Running sums, along ``order``, of the classes' parts of their cells: each cell with classes is 1 high.
     cell_masses : Tensor of float64, shape (n_cells,), or (0,)
         Sum over each cell's classes of exp(own score).
+    factor : Tensor of float32, shape ()
+        What all scores are multiplied by; own scores are stored so.
     """
 
     order: Tensor
@@ -52,6 +54,7 @@ class MultiIndex(nn.Module):
     own_scores: Tensor
     heights: Tensor
     cell_masses: Tensor
+    factor: Tensor
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ class MultiIndex(nn.Module):
         self.register_buffer("own_scores", torch.zeros(n_classes if weighted else 0))
         self.register_buffer("heights", torch.zeros(n_classes if weighted else 0, dtype=torch.float64))
         self.register_buffer("cell_masses", torch.zeros(n_cells if weighted else 0, dtype=torch.float64))
+        self.register_buffer("factor", torch.ones(()))
         codes = torch.zeros(n_cells, n_codebooks, dtype=torch.int64)
         if self.complete:
             codes = self._unpack(torch.arange(n_cells))
@@ -131,6 +135,7 @@ class MultiIndex(nn.Module):
         self.offsets[1:] = torch.cumsum(counts, 0)
         self.unused.fill_(True)
         self.unused.scatter_(1, codes.t(), False)
+        self.factor.fill_(1.0)
         if self.weighted:
             self.set_own_scores(torch.zeros_like(self.own_scores))
 
@@ -150,6 +155,16 @@ class MultiIndex(nn.Module):
         self.heights.copy_((parts / totals[cells[order]]).cumsum(0))
         self.cell_masses.copy_(torch.where(totals > 0, totals * tops.exp(), 0.0))
 
+    def own_masses(self, factor: float = 1.0) -> Tensor:
+        """Sum over each cell's classes of exp(factor times their own score), float64 (n_cells,)."""
+        parts = (factor * self.own_scores.double()).exp()
+        return torch.zeros_like(self.cell_masses).index_add_(0, self.class_cells.long(), parts)
+
+    def flatten(self, factor: float) -> None:
+        """Multiply all scores by a factor, until the next rebuild."""
+        self.set_own_scores(factor * self.own_scores)
+        self.factor.mul_(factor)
+
     def log_scores(self, queries: Tensor, codewords: Sequence[Tensor] | None = None) -> list[Tensor]:
         """Inner products of the queries with each codebook's codewords, less the largest of each row.
 
@@ -168,7 +183,7 @@ class MultiIndex(nn.Module):
         parts = list(torch.split(rows, self.sizes, dim=1)) if self.quantizer == "pq" else [rows] * self.n_codebooks
         scores = []
         for book, words in enumerate(self.codewords if codewords is None else codewords):
-            score = product(parts[book], words).masked_fill(self.unused[book], -torch.inf)
+            score = (self.factor * product(parts[book], words)).masked_fill(self.unused[book], -torch.inf)
             scores.append(score - score.amax(dim=1, keepdim=True).detach())
         return scores
 
