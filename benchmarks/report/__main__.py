@@ -20,6 +20,7 @@ from benchmarks.report.sampling import (
     output_layer_section,
     output_layer_summary,
     peaked_section,
+    variance_section,
 )
 from benchmarks.report.scale import scale_section
 from benchmarks.sampling.cane_tables import cane_section
@@ -37,7 +38,8 @@ INTRO = (
 )
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
-    sampling_section, codewords_section, peaked_section, beam_tree_section, cane_section, output_layer_section,
+    sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section, cane_section,
+    output_layer_section,
 )  # fmt: skip
 
 

@@ -9,18 +9,21 @@ from typing import Any
 from benchmarks.common import markdown
 from benchmarks.sampling import tradeoff
 
-__all__ = ["codewords_section", "output_layer_section", "output_layer_summary", "peaked_section"]
+__all__ = ["codewords_section", "output_layer_section", "output_layer_summary", "peaked_section", "variance_section"]
 
 PLAIN, CHUNKED = "full softmax", "full softmax, chunked"
 NAMES = {
     "uniform": "uniform", "unigram": "unigram", "lsh": "LSH", "sphere": "Sphere", "rff": "RFF", "midx-pq": "MIDX-pq",
     "midx-rq": "MIDX-rq", "midx-aware-rq": "MIDX-rq, query-aware", "midx-rq-torch": "MIDX-rq, drawn by PyTorch",
+    "head-unigram": "head and tail, unigram", "head-midx-rq": "head and tail, MIDX-rq",
+    "head-midx-aware-rq": "head and tail, MIDX-rq, query-aware",
 }  # fmt: skip
 WAYS = {"own": "{n_samples:,} negatives for each query", "shared": "{n_shared:,} negatives shared by the batch"}
 GOALS = (  # classes, with the optimiser's step, against whom, how many times faster
     (100_000, False, PLAIN, 20), (100_000, False, CHUNKED, 12), (1_000_000, False, PLAIN, 250),
     (1_000_000, False, CHUNKED, 100), (1_000_000, True, PLAIN, 70),
 )  # fmt: skip
+AIMED = ("midx-rq", "head-unigram", "head-midx-aware-rq")  # the last is the tasks' default
 Record = dict[str, Any]
 
 
@@ -119,7 +122,8 @@ def output_layer_section(folder: Path) -> list[str]:
     lines = [
         "", "## Output layer", "",
         f"By `python -m benchmarks.sampling.output_layer`: a training step of an output layer with {settings['dim']} "
-        f"dimensions, batch {settings['batch']}, {settings['codewords']} codewords per codebook; {record['threads']} "
+        f"dimensions, batch {settings['batch']}, {settings['codewords']} codewords per codebook, heads of "
+        f"{settings.get('n_head', 0):,}; {record['threads']} "
         f"thread{'s' if record['threads'] > 1 else ''} of {record['machine']['cpu']}, PyTorch {record['torch']}, "
         f"{record['date']}. Class embeddings are synthetic, in clusters. In brackets: how many times less than full "
         "softmax, plain (`cross_entropy` over a product) and chunked (`FullSoftmaxLoss`). Every raw value is in the "
@@ -140,21 +144,22 @@ def output_layer_section(folder: Path) -> list[str]:
 
 
 def goals(figures: Figures) -> list[str]:
-    """What was wanted of MIDX-rq, beside what it reaches with negatives of each query's own and with shared ones."""
+    """What was wanted of a step, beside what is reached with negatives of each query's own and with shared ones."""
     rows = []
-    for n, update, other, least in GOALS:
-        full = figures.steps(other, n, "own", update)
-        found = [figures.steps("midx-rq", n, way, update) for way in WAYS]
-        if full is None or None in found:
-            continue
-        cells = (f"{full / (own or math.inf):.0f}×" for own in found)
-        with_update = ", with the optimiser's step" if update else ""
-        rows.append([f"{n:,} classes, against {other}{with_update}", f"{least}×", *cells])
+    for contender in AIMED:
+        for n, update, other, least in GOALS:
+            full = figures.steps(other, n, "own", update)
+            found = [figures.steps(contender, n, way, update) for way in WAYS]
+            if full is None or None in found:
+                continue
+            cells = (f"{full / (own or math.inf):.0f}×" for own in found)
+            with_update = ", with the optimiser's step" if update else ""
+            rows.append([f"{NAMES[contender]}: {n:,} classes, against {other}{with_update}", f"{least}×", *cells])
     draws = [[figures.get("midx-rq", n, way, "draw_ms") for n in (10_000, 1_000_000)] for way in WAYS]
     if all(None not in pair for pair in draws):
         cells = (f"{(last or 0) / (first or 1):.2f}×" for first, last in draws)
-        rows.append(["drawing from 1,000,000 classes, against 10,000", "at most 1.3×", *cells])
-    head = "| MIDX-rq | wanted | each query's own | shared by the batch |"
+        rows.append(["MIDX-rq: drawing from 1,000,000 classes, against 10,000", "at most 1.3×", *cells])
+    head = "| | wanted | each query's own | shared by the batch |"
     return ["", *markdown.table(head, rows)] if rows else []
 
 
@@ -244,3 +249,23 @@ def peaked_section(folder: Path) -> list[str]:
         )
     table = markdown.table("| | its loss | cross-entropy | accuracy | CPU seconds | `check` warned |", rows)
     return ["", "### Peaked scores", "", intro, "", *table, "", markdown.taken(record)]
+
+
+def variance_section(folder: Path) -> list[str]:
+    """What ``variance.py`` measured."""
+    record = markdown.book(folder / "loss_variance.json")
+    if record is None:
+        return []
+    intro = (
+        f"By `python -m benchmarks.sampling.variance`: an LSTM trained on Penn Treebank for {record['steps']} steps, "
+        f"and {record['queries']} queries of validation text. Each loss was computed {record['repeats']} times with "
+        f"{record['draws']} new draws. Deviations are standard deviations over the draws: of the loss in nats, of its "
+        "gradient for the query in shares of the full softmax's. Bias is the distance of the mean gradient from the "
+        "full softmax's, error that of a single one, for the label that a query has. (Losses whose optimum is the "
+        "labels' distribution are unbiased there over all labels, not for each.)"
+    )
+    measures = ("loss_deviation", "gradient_deviation", "gradient_bias", "gradient_error")
+    rows = [[run["contender"], *(f"{run[measure]:.3f}" for measure in measures)] for run in record["runs"]]
+    head = "| | deviation of the loss | of the gradient | bias of the gradient | its error |"
+    table = markdown.table(head, rows)
+    return ["", "### Scatter of losses and gradients", "", intro, "", *table, "", markdown.taken(record)]

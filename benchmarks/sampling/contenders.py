@@ -109,6 +109,8 @@ HEADS_TRIED = tuple(f"head-{size}-{tail}" for size in (500, 1000, 2000) for tail
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
 LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 
+WHOLE = "-whole"  # sets of interactions with all users and items, also those with fewer than ten interactions
+
 # What each table or figure is made of: contenders, sets, models, and what is varied.
 PLANS: dict[str, dict[str, Any]] = {
     "table4": {
@@ -124,8 +126,9 @@ PLANS: dict[str, dict[str, Any]] = {
         "contenders": ("full", "nce-40", "unigram-all", *HEADS_TRIED),
     },
     "table7": {
-        "task": "sequential-recommendation", "sets": ("beauty", "games"), "models": ("sasrec", "gru4rec"),
-        "contenders": (*RIVALS, *INDEXED, *SHARED),
+        "task": "sequential-recommendation", "sets": ("beauty" + WHOLE, "games" + WHOLE),
+        "models": ("sasrec", "gru4rec"),
+        "contenders": (*RIVALS, *INDEXED, "uniform-all", "midx-rq-all", "midx-aware-rq-all", *HEADED, *SHARED),
     },
     "table9": {
         "task": "extreme-classification", "sets": ("eurlex57k", "gutenberg"), "models": ("linear",),

@@ -1,14 +1,15 @@
 """What a training step of the output layer takes: full softmax, plain and chunked, against sampled softmax; JSON out.
 
-``python -m benchmarks.sampling.output_layer`` (``--quick`` for a smoke run): forward and backward passes over made
-queries and classes, the optimiser's step beside them, drawing alone, refreshing, and peak memory, each contender and
-number of classes in a process of its own; with a GPU at hand all of it there too. Contenders take turns within each
-repeat.
+``python -m benchmarks.sampling.output_layer`` (``--quick`` for a smoke run, ``--contenders "uniform;head-unigram"`` for
+some): forward and backward passes over made queries and classes, the optimiser's step beside them, drawing alone,
+refreshing, and peak memory, each contender and number of classes in a process of its own; with a GPU at hand all of it
+there too. Contenders take turns within each repeat.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import time
@@ -20,11 +21,12 @@ from benchmarks.common import process, records
 
 FULL = ("full softmax", "full softmax, chunked")
 SAMPLERS = ("uniform", "unigram", "lsh", "sphere", "rff", "midx-pq", "midx-rq", "midx-aware-rq", "midx-rq-torch")
-SETTINGS = {"dim": 128, "batch": 256, "n_samples": 100, "n_shared": 1000, "codewords": 64}
-QUICK = {"dim": 16, "batch": 8, "n_samples": 5, "n_shared": 20, "codewords": 4}
+HEADS = ("head-unigram", "head-midx-rq", "head-midx-aware-rq")
+SETTINGS = {"dim": 128, "batch": 256, "n_samples": 100, "n_shared": 1000, "codewords": 64, "n_head": 1000}
+QUICK = {"dim": 16, "batch": 8, "n_samples": 5, "n_shared": 20, "codewords": 4, "n_head": 20}
 CLASSES = (10_000, 100_000, 1_000_000)
 SLOW = 500_000  # from this many classes on every repeat but the first leaves the slow contenders out
-TIMEOUT = 120  # seconds; a contender that needs more at a number of classes is reported as too slow there
+TIMEOUT = 600  # seconds; a contender that needs more at a number of classes is reported as too slow there
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def measure_all(options: argparse.Namespace, device: str) -> list[dict[str, Any]]:
     """Every contender at every number of classes, in an order that rotates from repeat to repeat."""
     settings = QUICK if options.quick else SETTINGS
-    contenders = [*FULL, *SAMPLERS]
+    contenders = [name for name in (*FULL, *SAMPLERS, *HEADS) if name in (options.contenders or name)]
     raw: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for repeat in range(options.repeats):
         order = contenders[repeat % len(contenders) :] + contenders[: repeat % len(contenders)]
@@ -84,6 +86,8 @@ def main() -> None:
     """Measures what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--classes", type=lambda text: [int(part) for part in text.split(",")], default=list(CLASSES))
+    these = "only these, between semicolons; the others' rows in the file stay"
+    parser.add_argument("--contenders", type=lambda text: text.split(";"), help=these)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.3, help="spent on each figure in each process")
@@ -102,6 +106,11 @@ def main() -> None:
     if torch.cuda.is_available():
         record["gpu"] = torch.cuda.get_device_name()
         runs += measure_all(options, "cuda")
+    if options.contenders and options.out.exists():
+        measured = {(row["contender"], row["n_classes"], row["device"]) for row in runs}
+        earlier = json.loads(options.out.read_text())
+        kept = [row for row in earlier["runs"] if (row["contender"], row["n_classes"], row["device"]) not in measured]
+        record, runs = {**earlier, "settings": record["settings"]}, kept + [{**row, **records.about()} for row in runs]
     record["runs"] = runs
     records.save(options.out, record)
 

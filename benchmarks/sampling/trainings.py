@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common import datasets
 from benchmarks.sampling import distribution, large_text
-from benchmarks.sampling.contenders import CHANGES, CONTENDERS, N_SAMPLES, PLANS
+from benchmarks.sampling.contenders import CHANGES, CONTENDERS, N_SAMPLES, PLANS, WHOLE
 
 __all__ = ["folder_name", "make_job", "planned", "record_of", "trained", "tuned", "tuning_of"]
 
@@ -85,7 +85,8 @@ def _recommendation(run: Run, data: Path, cache: Path, settings: dict[str, Any])
     from sylvan.data import read_sequences
     from sylvan.tasks import SequentialRecommendation
 
-    sequences = read_sequences(data / "sequences" / f"{run['set']}.txt.xz")
+    name, whole = run["set"].removesuffix(WHOLE), run["set"].endswith(WHOLE)
+    sequences = read_sequences(data / "sequences" / f"{name}.txt.xz", min_interactions=1 if whole else 10)
     return SequentialRecommendation(sequences, encoder=run["model"], **settings)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import torch
 
 from benchmarks import ROOT
 from benchmarks.common import records
-from benchmarks.sampling import cane_epochs, cane_tables, codeword_learning, contenders, figures
+from benchmarks.sampling import cane_epochs, cane_tables, codeword_learning, contenders, figures, large_text, variance
 from sylvan.neural import LSTMEncoder
+from sylvan.sampling import HeadAndTailLoss, make_tail_sampler
 
 
 def run(contender: str, seed: int, *values: float, coverage: float | None = None) -> dict[str, Any]:
@@ -64,6 +66,31 @@ def test_rows_are_there_with_as_many_epochs(tmp_path: Path) -> None:
 def test_every_contender_can_be_drawn() -> None:
     planned = {name for plan in contenders.PLANS.values() for name in plan["contenders"]}
     assert planned <= set(contenders.CONTENDERS) and set(contenders.CONTENDERS) == set(figures.COLOURS)
+
+
+def test_a_large_text_knows_its_most_frequent_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_text, "N_WORDS", 4)
+    monkeypatch.setattr(large_text, "OTHERS", 1)
+    (tmp_path / "gutenberg").mkdir()
+    for part, titles in (("train", ["The Whale, or the whale", "A whale"]), ("test", ["The Sea", "Whale", "More"])):
+        with lzma.open(tmp_path / "gutenberg" / f"{part}.jsonl.xz", "wt") as lines:
+            lines.writelines(json.dumps({"title": title, "labels": ["x"]}) + "\n" for title in titles)
+    folder = large_text.prepare(tmp_path, tmp_path / "cache")
+    assert (folder / "train.txt").read_text() == "the whale <unk> <unk> the whale\n<unk> whale\n"
+    assert [(folder / f"{part}.txt").read_text() for part in ("valid", "test")] == ["the <unk>\n", "whale\n"]
+
+
+def test_errors_of_gradients_are_their_scatter_and_their_bias() -> None:
+    torch.manual_seed(0)
+    table, queries, targets = torch.randn(60, 8), torch.randn(30, 8), torch.randint(60, (30,))
+    loss = HeadAndTailLoss(make_tail_sampler("unigram", 60, counts=range(60, 0, -1), n_head=20), 10)
+    found = variance.scatter(loss, queries, (queries, targets), table, 200)
+    assert found["gradient_error"] ** 2 == pytest.approx(
+        found["gradient_deviation"] ** 2 + found["gradient_bias"] ** 2, rel=1e-2
+    )
+    full = torch.nn.functional.cross_entropy(queries @ table.t(), targets)
+    assert found["full"] == pytest.approx(float(full), abs=1e-3)
+    assert all(0 < found[name] < 1 for name in ("gradient_bias", "gradient_deviation", "loss_deviation"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="locks of a POSIX system")
