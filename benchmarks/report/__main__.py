@@ -13,6 +13,7 @@ from benchmarks.beam_tree.tables import beam_tree_section
 from benchmarks.irli.tables import irli_section
 from benchmarks.report.alternatives import alternatives_sections
 from benchmarks.report.linear import linear_sections
+from benchmarks.report.mutation import mutation_section
 from benchmarks.report.peers import peers_sections, summary
 from benchmarks.report.presets import draw_presets
 from benchmarks.report.sampling import (
@@ -39,7 +40,7 @@ INTRO = (
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
     sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section, cane_section,
-    output_layer_section,
+    output_layer_section, mutation_section,
 )  # fmt: skip
 
 

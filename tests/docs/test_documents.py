@@ -22,6 +22,7 @@ NOT_RUN = {
         "python -m venv .venv && . .venv/bin/activate",
         "tools/build_native",
         "ruff check src tests benchmarks",
+        "python -m benchmarks.mutation --mutants 60 --minutes 60",
         "tools/sanitize",
         "tools/build_native --profile",
         "python -m benchmarks.linear.peers --help",
