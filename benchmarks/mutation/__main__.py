@@ -88,7 +88,7 @@ def _try(copy: Copy, mutant: Mutant, record: Record) -> None:
         found = copy.run(tests, 600, WALL)
         assert found["result"] == "survived", (tests, found)
         record.unharmed[key] = found["seconds"]
-    found = copy.run(tests, 3 * record.unharmed[key] + 20, WALL, (mutant.path, mutated(ROOT, mutant)))
+    found = copy.run(tests, 2 * record.unharmed[key] + 10, WALL, (mutant.path, mutated(ROOT, mutant)))
     record.put(mutant, found)
     print(f"{found['result']:>9} {found['seconds']:6.1f} s  {mutant.path}:{mutant.line}  {mutant.after}", flush=True)
 
