@@ -75,8 +75,9 @@ _TESTS = {
     "sampling/losses/outside.py": f"{_LOSSES}/test_cane {_LOSSES}/test_cane_theory",
     "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_wrong_inputs",
-    "sampling/losses/*": f"{_LOSSES}/test_logits {_LOSSES}/test_sampled_softmax {_LOSSES}/test_head_and_tail "
-    f"{_LOSSES}/test_noise_losses {_LOSSES}/test_cane {_LOSSES}/test_wrong_inputs {_LOSSES}/test_compiled_losses",
+    "sampling/losses/*": f"{_LOSSES}/test_logits reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
+    f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane {_LOSSES}/test_wrong_inputs "
+    f"{_LOSSES}/test_compiled_losses",
     "sampling/midx/codeword_learning.py": f"{_MIDX}/test_codeword_learning",
     "sampling/midx/query_space.py": f"{_MIDX}/test_query_aware",
     "sampling/midx/*": f"{_MIDX}/test_midx_native reference/test_midx_kernel {_MIDX}/test_midx "

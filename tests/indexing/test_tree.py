@@ -38,6 +38,35 @@ def test_matrices_of_a_small_tree():
     assert clusters.toarray().tolist() == [[1, 0], [0, 1], [0, 1], [0, 1], [1, 0]]
 
 
+@given(st.lists(st.lists(st.integers(1, 4), min_size=64, max_size=64), min_size=1, max_size=4), st.integers(1, 5))
+@settings(deadline=None)
+def test_paths_parents_and_leaves_say_the_same(sizes, n_top):
+    """Of ragged trees: who is whose child, read from the offsets one by one."""
+    offsets = [np.array([0, n_top])]
+    for layer in sizes:
+        offsets.append(np.concatenate(([0], np.cumsum((layer * 16)[: offsets[-1][-1]]))))
+    tree = LabelTree(tuple(offsets), np.arange(offsets[-1][-1]), int(offsets[-1][-1]))
+    above = []  # the parent of each node of each layer
+    for layer in offsets:
+        above.append([node for node in range(len(layer) - 1) for _ in range(layer[node], layer[node + 1])])
+    assert [tree.parents(t).tolist() for t in range(tree.depth)] == above
+    below = {(t, node): [] for t in range(tree.depth) for node in range(tree.layer_sizes[t])}
+    for leaf in range(tree.n_leaves):
+        path = [leaf]
+        for parents in above[:0:-1]:
+            path.append(parents[path[-1]])
+        assert tree.path(leaf) == path[::-1]
+        for t, node in enumerate(path[::-1]):
+            below[t, node].append(leaf)
+    assert all(list(tree.leaves(t, node)) == leaves for (t, node), leaves in below.items())
+
+
+def test_matrices_of_too_many_nodes_are_refused(monkeypatch):
+    monkeypatch.setattr("sylvan.indexing.matrices.MAX_NODES", 4)
+    with pytest.raises(DataError, match="make a layer of more than 4 nodes"):
+        LabelTree.from_matrices(small_tree().to_matrices())
+
+
 @given(st.integers(1, 300), st.integers(2, 20), st.integers(1, 40), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_random_trees_are_balanced_and_survive_the_round_trip(n_labels, branching, max_leaf, seed):
