@@ -77,8 +77,8 @@ class ClusterRows:
         features, lengths, children, left = _of_children(kept, self.features, self.lengths, self.children)
         packed, old = None, self.packed
         if old is not None:
-            *rows, stay = _of_children(kept, old.features, old.lengths, old.children)
-            packed = CodedRows(*rows, old.codes[stay], old.codebook)
+            own, pieces, numbers, stay = _of_children(kept, old.features, old.lengths, old.children)
+            packed = CodedRows(own, pieces, numbers, old.codes[stay], old.codebook)
         return ClusterRows(
             features, lengths.astype(np.int32), children, self.weights[left], self.intercepts[kept], packed
         )

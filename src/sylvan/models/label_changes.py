@@ -140,7 +140,7 @@ class LabelChanges(Fitted):
         for label in listed:
             if isinstance(label, bool) or not isinstance(label, numbers.Integral):
                 raise DataError(f"labels must be names, or ids in [0, {self.n_labels_ - 1}]. Got {label!r} instead.")
-            if not 0 <= label < self.n_labels_:
+            if not 0 <= int(label) < self.n_labels_:
                 raise DataError(f"labels must be ids in [0, {self.n_labels_ - 1}]. Got {label} instead.")
         removed = set(self.removed_labels_.tolist())
         again = next((label for label in listed if label in removed), None)
