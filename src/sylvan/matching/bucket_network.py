@@ -36,7 +36,7 @@ class BucketNetwork:
     second : ndarray of float32, shape (n_repetitions, hidden, n_buckets)
     second_bias : ndarray of float32, shape (n_repetitions, n_buckets)
     projection : ndarray of float32, shape (n_inputs, n_features), optional
-        What dense inputs are multiplied with first, once for all repetitions; without it n_inputs is n_features.
+        What inputs are multiplied with first, once for all repetitions; without it n_inputs is n_features.
     scales : ndarray of float32, shape (n_features, n_repetitions), optional
         Of a first layer as :func:`sylvan.matching.four_bits.rounded` gives it, which is saved in four bits a weight.
 
@@ -124,13 +124,10 @@ class BucketNetwork:
         if X.shape[1] != self.n_inputs:
             raise DataError(f"X has {X.shape[1]} columns, but the networks take {self.n_inputs}.")
         with np.errstate(all="ignore"):  # weights from a damaged file
-            if sp.issparse(X):
-                values = np.asarray(X @ self.first, dtype=np.float32)  # projections are of dense inputs
-            else:
-                rows = _enough_rows(X)
-                if self.projection is not None:
-                    rows = rows @ self.projection
-                values = rows @ self.first
+            rows = X if sp.issparse(X) else _enough_rows(X)
+            if self.projection is not None:
+                rows = rows @ self.projection
+            values = np.asarray(rows @ self.first, dtype=np.float32)
             values += self.first_bias
             np.maximum(values, 0, out=values)
         return values[: X.shape[0]]
