@@ -34,6 +34,10 @@ class Figures:
         self.runs = {(run["contender"], run["n_classes"]): run for run in record["runs"] if run["device"] == device}
         self.classes = sorted({n for _, n in self.runs})
 
+    def contenders(self) -> list[str]:
+        """Those that were measured, in the tables' order."""
+        return [name for name in (PLAIN, CHUNKED, *NAMES) if any((name, n) in self.runs for n in self.classes)]
+
     def get(self, contender: str, n_classes: int, *path: str) -> float | None:
         """One figure, or None where it wasn't measured."""
         found: Any = self.runs.get((contender, n_classes), {}).get("median")
@@ -69,7 +73,7 @@ def milliseconds(value: float | None) -> str:
 def step_table(figures: Figures, way: str, update: bool) -> list[str]:
     """What a step takes, and how many times less that is than full softmax, plain and chunked."""
     rows = []
-    for contender in (PLAIN, CHUNKED, *NAMES):
+    for contender in figures.contenders():
         cells = []
         for n in figures.classes:
             own = figures.steps(contender, n, way, update)
@@ -90,7 +94,7 @@ def drawing_table(figures: Figures) -> list[str]:
         "shared by the batch | refresh | again, from the last index | peak memory of a step, MiB |"
     )
     rows = []
-    for contender in (PLAIN, CHUNKED, *NAMES):
+    for contender in figures.contenders():
         if contender in NAMES:
             draws = [figures.get(contender, n, "own", "draw_ms") for n in classes]
             ratio = "–" if None in (draws[0], draws[-1]) else f"{(draws[-1] or 0) / (draws[0] or 1):.2f}×"
@@ -122,8 +126,7 @@ def output_layer_section(folder: Path) -> list[str]:
     lines = [
         "", "## Output layer", "",
         f"By `python -m benchmarks.sampling.output_layer`: a training step of an output layer with {settings['dim']} "
-        f"dimensions, batch {settings['batch']}, {settings['codewords']} codewords per codebook, heads of "
-        f"{settings.get('n_head', 0):,}; {record['threads']} "
+        f"dimensions, batch {settings['batch']}, {settings['codewords']} codewords per codebook; {record['threads']} "
         f"thread{'s' if record['threads'] > 1 else ''} of {record['machine']['cpu']}, PyTorch {record['torch']}, "
         f"{record['date']}. Class embeddings are synthetic, in clusters. In brackets: how many times less than full "
         "softmax, plain (`cross_entropy` over a product) and chunked (`FullSoftmaxLoss`). Every raw value is in the "
@@ -140,7 +143,21 @@ def output_layer_section(folder: Path) -> list[str]:
         lines += ["", f"### Drawing, refreshing and memory{where}", "", *drawing_table(figures), *notes(figures)]
         if device == "cpu":
             lines += goals(figures)
-    return lines
+    return [*lines, *heads_lines(folder)]
+
+
+def heads_lines(folder: Path) -> list[str]:
+    """A step of the loss with a head beside the full softmax, measured at the same time."""
+    record = markdown.book(folder / "output_layer_heads.json")
+    if record is None:
+        return []
+    figures, settings = Figures(record, "cpu"), record["settings"]
+    words = (
+        "By the same command for some contenders (`--contenders`), one after another on a machine busy with other "
+        f"work, so that ratios count and times don't: forward and backward, {settings['n_samples']} negatives for each "
+        f"query, heads of {settings['n_head']:,} classes; the processor's time of one thread, {record['date']}."
+    )
+    return ["", "### Head and tail", "", words, "", *step_table(figures, "own", False), *goals(figures)]
 
 
 def goals(figures: Figures) -> list[str]:
