@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing import lloyd
+from sylvan.indexing import codebooks, lloyd
 from sylvan.indexing.codebooks import assign_codes, codeword_sizes, fit_codebooks, reconstruct
 
 
@@ -213,3 +213,13 @@ def test_wrong_calls(changes: dict[str, object], error: type[Exception], sentenc
     call: dict[str, object] = {"vectors": torch.randn(10, 4), "n_codewords": 2, **changes}
     with pytest.raises(error, match=sentence):
         fit_codebooks(**call)  # type: ignore[arg-type]
+
+
+def test_rows_that_are_sure_to_be_sampled_keep_their_weight() -> None:
+    """Weights that fall tenfold from row to row: each round of finding the certain ones finds few of them."""
+    weights, vectors = 10.0 ** -torch.arange(40), torch.arange(40.0)[:, None]
+    chosen, own = codebooks._sample(vectors, weights, 20, torch.Generator().manual_seed(0))
+    assert own is not None
+    rows = chosen.flatten().long()
+    assert rows[:12].tolist() == list(range(12))
+    assert (own >= weights[rows] * (1 - 1e-6)).all(), "a row's weight is over its chance, which is 1 at most"

@@ -146,6 +146,8 @@ def test_malformed_input_is_a_sentence():
         indexing.pifa(eye, [[0], [0], [0]], max_features_per_label=0)
     with pytest.raises(DataError, match=r"label_features has shape \(2, 3\), but one row for each of 1 labels"):
         indexing.pifa_lf(eye, [[0], [0], [0]], eye[:2])
+    with pytest.raises(DataError, match=r"label_features has shape \(2, 3\), but one row for each of 3 labels"):
+        indexing.pifa_lf(eye, [[0], [1], [2]], eye[:2])
     with pytest.raises(DataError, match="features"):
         indexing.pifa_lf(eye, [[0], [0], [0]], np.ones((1, 2)))
     for alpha in (-0.1, 1.5, np.nan, [0.5, 0.5]):
