@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks import RESULTS, ROOT
 from benchmarks.common.records import about, save
 from benchmarks.mutation.areas import AREAS, sources, tests_of
-from benchmarks.mutation.mutants import Mutant, Place, made, mutated, places
+from benchmarks.mutation.mutants import Mutant, made, mutated, places
 from benchmarks.mutation.trials import Copy
 
 EQUIVALENT = Path(__file__).parent / "equivalent.json"
@@ -57,10 +57,10 @@ class Record:
 
     def write(self) -> None:
         """Writes the counts, now and at first; the survivors, each with the reason where there is one; the trials."""
-        reasons = {(each["path"], each["before"], each["after"]): each["reason"] for each in _equivalent()}
+        reasons = _reasons()
         survivors = [
             {name: trial[name] for name in ("path", "line", "operator", "before", "after")}
-            | {"reason": reasons.get((trial["path"], trial["before"], trial["after"]), "")}
+            | {"reason": reasons.get(_words(trial), "")}
             for trial in self.trials
             if trial["result"] == "survived"
         ]
@@ -75,9 +75,13 @@ class Record:
         })  # fmt: skip
 
 
-def _equivalent() -> list[dict[str, str]]:
-    found: list[dict[str, str]] = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else []
-    return found
+def _reasons() -> dict[tuple[str, str, str], str]:
+    """Why no test can notice a mutant, by its :func:`_words`."""
+    return {_words(each): each["reason"] for each in json.loads(EQUIVALENT.read_text())}
+
+
+def _words(mutant: dict[str, Any]) -> tuple[str, str, str]:
+    return mutant["path"], mutant["before"], mutant["after"]
 
 
 def _try(copy: Copy, mutant: Mutant, record: Record) -> None:
@@ -94,9 +98,10 @@ def _try(copy: Copy, mutant: Mutant, record: Record) -> None:
 
 
 def _survivors(record: Record) -> list[Mutant]:
-    """The mutants that survived so far, where their lines are still as they were."""
-    names = [field.name for field in fields(Mutant)]
-    found = [Mutant(**{name: t[name] for name in names}) for t in record.trials if t["result"] == "survived"]
+    """The mutants that survived so far without a reason, where their lines are still as they were."""
+    names, reasons = [field.name for field in fields(Mutant)], _reasons()
+    survived = [trial for trial in record.trials if trial["result"] == "survived" and _words(trial) not in reasons]
+    found = [Mutant(**{name: trial[name] for name in names}) for trial in survived]
     return [mutant for mutant in found if mutant.after in mutated(ROOT, mutant)]
 
 
@@ -106,7 +111,7 @@ def main() -> None:
     parser.add_argument("--areas", default=",".join(AREAS))
     parser.add_argument("--mutants", type=int, default=60, help="an area")
     parser.add_argument("--minutes", type=float, default=8)
-    parser.add_argument("--again", action="store_true", help="try those that survived, after new tests")
+    parser.add_argument("--again", action="store_true", help="those that survived without a reason")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     until = time.monotonic() + 60 * options.minutes
@@ -124,7 +129,7 @@ def main() -> None:
         for _, record, each in sorted(todo, key=lambda each: each[0]):  # one of each area in turn
             if time.monotonic() > until:
                 break
-            mutant = made(ROOT, each) if isinstance(each, Place) else each
+            mutant = each if isinstance(each, Mutant) else made(ROOT, each)
             if mutant is not None:
                 _try(copy, mutant, record)
     for record in records:

@@ -120,8 +120,9 @@ def test_best_columns_are_those_of_a_stable_sort(m: int, n: int, seed: int) -> N
         assert len(set(best.tolist())) == m
 
 
-def test_definition_1_is_the_sum_over_instances(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, X = network(n_repetitions=1), inputs(30)
+@pytest.mark.parametrize("n_buckets", [7, 40])  # of which at least 16 are computed at a time
+def test_definition_1_is_the_sum_over_instances(n_buckets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, X = network(n_repetitions=1, n_buckets=n_buckets), inputs(30)
     random = np.random.default_rng(3)
     Y = (random.random((30, 11)) < 0.2).astype(np.float32) * 3  # values don't matter
     Y[:, 4] = 0
@@ -134,8 +135,8 @@ def test_definition_1_is_the_sum_over_instances(monkeypatch: pytest.MonkeyPatch)
         for given_inputs in (X, sp.csr_matrix(X)):
             assert best_buckets(net, given_inputs, sp.csr_matrix(Y), 3).tolist() == expected.tolist()
     monkeypatch.setattr(bucket_network, "_AFFINITIES", 3)
-    everything = best_buckets(net, X, sp.csr_matrix(Y), 7)
-    assert (np.sort(everything[:4], axis=1) == np.arange(7)).all()
+    everything = best_buckets(net, X, sp.csr_matrix(Y), n_buckets)
+    assert (np.sort(everything[:4], axis=1) == np.arange(n_buckets)).all()
 
 
 def test_definition_2_is_the_answer_to_the_vector() -> None:
