@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.beam_tree.contenders import CONTENDERS, PEERS, RATES
+from benchmarks.beam_tree.defaults_table import defaults_section
 from benchmarks.beam_tree.plan import ENTRANTS, PARTS, RULES, chosen
 from benchmarks.common import markdown
 
@@ -53,6 +54,7 @@ def beam_tree_section(folder: Path) -> list[str]:
     for part in ("accuracy", "speed"):
         if runs[part]:
             lines += [*section(part, runs), "", markdown.taken(books[part])]
+    lines += defaults_section(folder)
     return ["", "## Candidates against noises over a tree", "", INTRO, *lines] if lines else []
 
 

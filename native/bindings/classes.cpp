@@ -35,6 +35,7 @@ struct Features {
 struct Trainer {
   Out2<float> weights;
   std::optional<Out2<float>> squares;
+  std::optional<Out2<float>> delays;
   const sylvan::ClassTree& tree;
   int64_t n_features;
   float bias;
@@ -145,32 +146,37 @@ void score_edges(In2<float> weights, bool by_feature, const Features& features, 
 }
 
 void make_trainer(Trainer* self, const Tree& of, Out2<float> weights, bool by_feature,
-                  std::optional<Out2<float>> squares, int loss, int64_t n_candidates, int64_t n_noises,
-                  double log_normalizer, float decay, float bias, uint64_t seed) {
+                  std::optional<Out2<float>> squares, std::optional<Out2<float>> delays, int loss,
+                  int64_t n_candidates, int64_t n_noises, double log_normalizer, float decay, float bias,
+                  uint64_t seed) {
   const sylvan::ClassTree& tree = of.tree;
   const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
   need(shape.n_weights >= 1 && shape.n_weights <= INT32_MAX, "the weights' width is out of range");
   need_shape(shape, tree.n_edges(), shape.n_weights - 1);
   need(!squares || (squares->shape(0) == weights.shape(0) && squares->shape(1) == weights.shape(1)),
        "the squares and the weights disagree");
+  need(!delays || (delays->shape(0) == weights.shape(0) && delays->shape(1) == weights.shape(1)),
+       "the delays and the weights disagree");
+  need(!delays || !squares, "AdaGrad doesn't average");
   need(loss >= 0 && loss <= 5, "there is no such loss");
   need(n_candidates >= 1 && n_noises >= 1 && n_noises <= INT32_MAX, "candidates or noises are out of range");
   const sylvan::ClassOptions options{
       static_cast<sylvan::ClassLoss>(loss), n_candidates, n_noises, log_normalizer, decay, bias, seed};
-  new (self) Trainer{
-      weights,
-      squares,
-      tree,
-      shape.n_weights - 1,
-      bias,
-      sylvan::ClassTrainer(tree, options, weights.data(), squares ? squares->data() : nullptr, shape)};
+  new (self) Trainer{weights,
+                     squares,
+                     delays,
+                     tree,
+                     shape.n_weights - 1,
+                     bias,
+                     sylvan::ClassTrainer(tree, options, weights.data(), squares ? squares->data() : nullptr,
+                                          delays ? delays->data() : nullptr, shape)};
 }
 
 std::tuple<double, double, double> train(Trainer& self, const Features& features, In<int64_t> order,
                                          In<int32_t> classes, std::optional<In<float>> row_weights,
                                          std::optional<In<double>> probabilities,
                                          std::optional<In<double>> sums, std::optional<In<int32_t>> guide,
-                                         float rate, uint64_t step) {
+                                         float rate, uint64_t step, uint64_t n_averaged) {
   const int64_t n_classes = self.tree.n_classes();
   need(self.n_features == features.n_features, "the rows' width is not the weights'");
   need(size(classes) == features.n_rows && (!row_weights || size(*row_weights) == features.n_rows),
@@ -196,7 +202,7 @@ std::tuple<double, double, double> train(Trainer& self, const Features& features
                                    uniform ? nullptr : sums->data(), uniform ? nullptr : guide->data()};
     const sylvan::ClassExamples examples{rows_of(features, self.bias), size(order), order.data(),
                                          classes.data(), row_weights ? row_weights->data() : nullptr};
-    sums_of_losses = self.trainer.train(examples, noise, rate, step);
+    sums_of_losses = self.trainer.train(examples, noise, rate, step, n_averaged);
   } catch (...) {
     self.busy.clear();
     throw;
@@ -218,13 +224,14 @@ void bind_classes(nb::module_& m) {
   nb::class_<Trainer>(m, "ClassTrainer",
                       "Updates the weights of a tree's edges, example by example; for one thread at a time.")
       .def("__init__", &make_trainer, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
-           nb::arg("squares").noconvert().none(), nb::arg("loss"), nb::arg("n_candidates"),
-           nb::arg("n_noises"), nb::arg("log_normalizer"), nb::arg("decay"), nb::arg("bias"), nb::arg("seed"),
-           nb::keep_alive<1, 2>())
+           nb::arg("squares").noconvert().none(), nb::arg("delays").noconvert().none(), nb::arg("loss"),
+           nb::arg("n_candidates"), nb::arg("n_noises"), nb::arg("log_normalizer"), nb::arg("decay"),
+           nb::arg("bias"), nb::arg("seed"), nb::keep_alive<1, 2>())
       .def("train", &train, nb::arg("features"), nb::arg("order").noconvert(), nb::arg("classes").noconvert(),
            nb::arg("row_weights").noconvert().none(), nb::arg("probabilities").noconvert().none(),
            nb::arg("sums").noconvert().none(), nb::arg("guide").noconvert().none(), nb::arg("rate"),
-           nb::arg("step"), "One step an example; sums of losses, of those covered, and of weights.");
+           nb::arg("step"), nb::arg("n_averaged"),
+           "One step an example; sums of losses, of those covered, and of weights.");
   m.def("rank_classes", &rank_classes, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
         nb::arg("features"), nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("beam"),
         nb::arg("log_probabilities"), nb::arg("out_classes").noconvert(), nb::arg("out_scores").noconvert(),

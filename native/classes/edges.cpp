@@ -150,6 +150,17 @@ SYLVAN_CLONES void descend_dense_with_decay(float* SYLVAN_RESTRICT weights, cons
   }
 }
 
+SYLVAN_CLONES void descend_dense_averaged(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTRICT delays,
+                                          const float* SYLVAN_RESTRICT x, int64_t n, float rate,
+                                          float coefficient, float decay, float past) {
+  for (int64_t d = 0; d < n; ++d) {
+    const float own = x[d] != 0.0f ? decay : 0.0f;
+    const float change = rate * (coefficient * x[d] + own * weights[d]);
+    weights[d] -= change;
+    delays[d] -= past * change;
+  }
+}
+
 SYLVAN_CLONES void adapt_dense(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTRICT squares,
                                const float* SYLVAN_RESTRICT x, int64_t n, float rate, float coefficient,
                                float decay) {
@@ -168,11 +179,13 @@ SYLVAN_INLINE void adapt(float& weight, float& square, float gradient, float rat
 }
 
 void step_sparse(const EdgeStep& step, const ClassRow& row, float* SYLVAN_RESTRICT weights,
-                 float* SYLVAN_RESTRICT squares, float coefficient) {
+                 float* SYLVAN_RESTRICT squares, float* SYLVAN_RESTRICT delays, float coefficient) {
   if (squares == nullptr) {
     for (int64_t d = 0; d < row.n; ++d) {
-      float& weight = weights[row.indices[d]];
-      weight -= step.rate * (coefficient * row.values[d] + step.decay * weight);
+      const int32_t feature = row.indices[d];
+      const float change = step.rate * (coefficient * row.values[d] + step.decay * weights[feature]);
+      weights[feature] -= change;
+      if (delays) delays[feature] -= step.past * change;
     }
     return;
   }
@@ -186,10 +199,13 @@ void step_sparse(const EdgeStep& step, const ClassRow& row, float* SYLVAN_RESTRI
 void step_edge(const EdgeStep& step, const ClassRow& row, int64_t edge, float coefficient) {
   float* weights = step.weights + edge * step.shape.n_weights;
   float* squares = step.squares ? step.squares + edge * step.shape.n_weights : nullptr;
+  float* delays = step.delays ? step.delays + edge * step.shape.n_weights : nullptr;
   if (row.indices) {
-    step_sparse(step, row, weights, squares, coefficient);
+    step_sparse(step, row, weights, squares, delays, coefficient);
   } else if (squares) {
     adapt_dense(weights, squares, row.values, row.n, step.rate, coefficient, step.decay);
+  } else if (delays) {
+    descend_dense_averaged(weights, delays, row.values, row.n, step.rate, coefficient, step.decay, step.past);
   } else if (step.decay != 0.0f) {
     descend_dense_with_decay(weights, row.values, row.n, step.rate, coefficient, step.decay);
   } else {
@@ -201,6 +217,7 @@ void step_edge(const EdgeStep& step, const ClassRow& row, int64_t edge, float co
     adapt(weights[last], squares[last], gradient, step.rate);
   } else {
     weights[last] -= step.rate * gradient;
+    if (delays) delays[last] -= step.past * (step.rate * gradient);
   }
 }
 

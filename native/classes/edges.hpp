@@ -59,9 +59,15 @@ struct EdgeStep {
   EdgeShape shape;
   float* weights;
   float* squares;  // AdaGrad's sums of squares, of the same shape; null for plain gradient descent
+  float* delays;   // of the same shape; null unless plain gradient descent averages its weights
   float rate;
   float decay;  // of a weight whose feature isn't 0, at each step of its edge; not of the intercept
+  float past;   // the weight, in the average, of all weights before this step
 };
+
+// Averaging costs no more than the steps themselves: with w_t the weight after step t and m_t its factor,
+// sum(m_t w_t) / sum(m_t) = w_T - sum((w_t - w_{t-1}) (m_1 + ... + m_{t-1})) / (m_1 + ... + m_T). `delays`
+// holds the sum in the middle, to which only the weights that move add.
 
 // One gradient step for n distinct edges: those in `edges`, or from `first` on where it is null. An edge's
 // gradient is its coefficient times the row's features.

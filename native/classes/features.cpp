@@ -26,6 +26,16 @@ SYLVAN_CLONES void descend_run(float* SYLVAN_RESTRICT weights, const float* SYLV
   for (int64_t i = 0; i < n; ++i) weights[i] -= rate * (coefficients[i] * value + decay * weights[i]);
 }
 
+SYLVAN_CLONES void descend_run_averaged(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTRICT delays,
+                                        const float* SYLVAN_RESTRICT coefficients, int64_t n, float value,
+                                        float rate, float decay, float past) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float change = rate * (coefficients[i] * value + decay * weights[i]);
+    weights[i] -= change;
+    delays[i] -= past * change;
+  }
+}
+
 SYLVAN_CLONES void adapt_run(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTRICT squares,
                              const float* SYLVAN_RESTRICT coefficients, int64_t n, float value, float rate,
                              float decay) {
@@ -37,12 +47,18 @@ SYLVAN_CLONES void adapt_run(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTR
   }
 }
 
-// The step of one feature: its weights and, unless null, squares.
-void step_feature(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTRICT squares, const int32_t* edges,
-                  int64_t first, int64_t n, const float* coefficients, float value, float rate, float decay) {
+// The step of one feature, whose arrays begin at `at`.
+void step_feature(const EdgeStep& step, int64_t at, const int32_t* edges, int64_t first, int64_t n,
+                  const float* coefficients, float value, float decay) {
+  float* SYLVAN_RESTRICT weights = step.weights + at;
+  float* SYLVAN_RESTRICT squares = step.squares ? step.squares + at : nullptr;
+  float* SYLVAN_RESTRICT delays = step.delays ? step.delays + at : nullptr;
+  const float rate = step.rate;
   if (edges == nullptr) {
     if (squares) {
       adapt_run(weights + first, squares + first, coefficients, n, value, rate, decay);
+    } else if (delays) {
+      descend_run_averaged(weights + first, delays + first, coefficients, n, value, rate, decay, step.past);
     } else {
       descend_run(weights + first, coefficients, n, value, rate, decay);
     }
@@ -57,6 +73,7 @@ void step_feature(float* SYLVAN_RESTRICT weights, float* SYLVAN_RESTRICT squares
       weight -= rate * gradient / (std::sqrt(square) + kEpsilon);
     } else {
       weight -= rate * gradient;
+      if (delays) delays[edges[i]] -= step.past * (rate * gradient);
     }
   }
 }
@@ -88,9 +105,7 @@ void score_by_feature(const EdgeWeights& weights, const ClassRow& row, const int
 void step_by_feature(const EdgeStep& step, const ClassRow& row, const int32_t* edges, int64_t first,
                      int64_t n, const float* coefficients) {
   const auto move = [&](int64_t feature, float value, float decay) {
-    const int64_t at = feature * step.shape.n_edges;
-    step_feature(step.weights + at, step.squares ? step.squares + at : nullptr, edges, first, n, coefficients,
-                 value, step.rate, decay);
+    step_feature(step, feature * step.shape.n_edges, edges, first, n, coefficients, value, decay);
   };
   for (int64_t d = 0; d < row.n; ++d) {
     if (row.values[d] != 0.0f) move(row.indices ? row.indices[d] : d, row.values[d], step.decay);

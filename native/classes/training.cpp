@@ -11,13 +11,20 @@ namespace {
 constexpr int kMaxRejections = 64;        // draws that hit candidates before the exact draw from all classes
 constexpr double kMinOutsideMass = 1e-6;  // below this mass, 1 minus the candidates' share is too inexact
 
+// The weights after step t are averaged with the factor t: the first steps, which are far from the end, count
+// little, and no one needs to know how many steps there will be.
+double sum_of_factors(uint64_t n) {
+  const auto steps = static_cast<double>(n);
+  return 0.5 * steps * (steps + 1.0);
+}
+
 }  // namespace
 
 ClassTrainer::ClassTrainer(const ClassTree& tree, const ClassOptions& options, float* weights, float* squares,
-                           const EdgeShape& shape)
+                           float* delays, const EdgeShape& shape)
     : tree_(tree),
       options_(options),
-      step_{shape, weights, squares, 0.0f, options.decay},
+      step_{shape, weights, squares, delays, 0.0f, options.decay, 0.0f},
       search_(tree, std::min(options.n_candidates, tree.n_classes()), false) {
   const auto n_edges = static_cast<size_t>(tree.n_edges());
   edge_scores_.resize(n_edges);
@@ -34,7 +41,7 @@ ClassTrainer::ClassTrainer(const ClassTree& tree, const ClassOptions& options, f
 }
 
 ClassSums ClassTrainer::train(const ClassExamples& examples, const ClassNoise& noise, float rate,
-                              uint64_t step) {
+                              uint64_t step, uint64_t n_averaged) {
   ClassSums sums;
   step_.rate = rate;
   for (int64_t i = 0; i < examples.n; ++i) {
@@ -48,6 +55,7 @@ ClassSums ClassTrainer::train(const ClassExamples& examples, const ClassNoise& n
     double covered = 0.0;
     uniforms_ = UniformStream(options_.seed, step + static_cast<uint64_t>(i));
     const double loss = step_of(row, examples.classes[at], noise, &covered);
+    step_.past = static_cast<float>(sum_of_factors(n_averaged + static_cast<uint64_t>(i)));
     update(row, weight);
     sums.loss += static_cast<double>(weight) * loss;
     sums.covered += static_cast<double>(weight) * covered;

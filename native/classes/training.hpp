@@ -50,12 +50,13 @@ struct ClassExamples {
 
 class ClassTrainer {
  public:
-  // squares: null for plain gradient descent.
+  // squares: null for plain gradient descent; delays: null where it doesn't average.
   ClassTrainer(const ClassTree& tree, const ClassOptions& options, float* weights, float* squares,
-               const EdgeShape& shape);
+               float* delays, const EdgeShape& shape);
 
-  // One step per example; `step` steps were made before.
-  ClassSums train(const ClassExamples& examples, const ClassNoise& noise, float rate, uint64_t step);
+  // One step per example; `step` steps were made before, of which the last `n_averaged` are in the average.
+  ClassSums train(const ClassExamples& examples, const ClassNoise& noise, float rate, uint64_t step,
+                  uint64_t n_averaged);
 
  private:
   double step_of(const ClassRow& row, int32_t target, const ClassNoise& noise, double* covered);

@@ -30,7 +30,8 @@ def made() -> tuple[np.ndarray, np.ndarray]:
 
 def begin(training: ClassTraining, X: np.ndarray, y: np.ndarray) -> ClassWeights:
     tree = class_tree(class_centers(X, y, K), 4) if training.loss in TREE_LOSSES else LabelTree.flat(K)
-    return ClassWeights.zeros(tree, X.shape[1], squares=training.optimizer == "adagrad")
+    squares, delays = training.optimizer == "adagrad", training.optimizer == "averaged_sgd"
+    return ClassWeights.zeros(tree, X.shape[1], squares=squares, delays=delays)
 
 
 def epochs(weights: ClassWeights, X: Any, y: np.ndarray, training: ClassTraining, n: int = 1, **more: Any) -> Any:
@@ -41,7 +42,7 @@ def epochs(weights: ClassWeights, X: Any, y: np.ndarray, training: ClassTraining
     return passed
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "averaged_sgd"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_learns(loss: str, optimizer: str, made: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = made
@@ -140,11 +141,37 @@ def test_what_does_not_fit_is_refused(
     assert not weights.weights.any()
 
 
+@pytest.mark.parametrize("by_feature", [False, True])
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("loss", ["cane", "softmax"])
+def test_averages_are_those_of_every_step(
+    loss: str, compressed: bool, by_feature: bool, made: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = made
+    training = replace(CANE, loss=loss, optimizer="averaged_sgd", l2=1e-2)
+    tree, rows = class_tree(class_centers(X, y, K), 4), validate.features(X) if compressed else X
+    whole, parts = (ClassWeights.zeros(tree, D, delays=True, by_feature=by_feature) for _ in range(2))
+    ClassTrainer(whole, rows, y, training).run(np.arange(50))
+    slow = np.zeros(whole.weights.shape)
+    for step in range(50):  # one trainer a step: nothing is kept but the arrays and the counts
+        ClassTrainer(parts, rows, y, training, step=step, n_averaged=step).run(np.array([step]))
+        slow += (step + 1) * parts.weights.astype(np.float64)
+    for array, other in zip(whole.stored, parts.stored, strict=True):
+        assert (array is None and other is None) or array.tobytes() == other.tobytes()
+    np.testing.assert_allclose(whole.averages(50).weights, slow / (50 * 51 / 2), rtol=1e-4, atol=1e-6)
+    assert whole.averages(50).by_feature == by_feature
+    assert not ClassWeights.zeros(tree, D, delays=True).averages(0).weights.any()
+
+
 def test_weights_that_cannot_be_trained(made: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = made
     weights = begin(CANE, X, y)
     with pytest.raises(ParameterError, match="squares=True"):
         ClassTrainer(weights, X, y, replace(CANE, optimizer="adagrad"))
+    with pytest.raises(ParameterError, match="delays=True"):
+        ClassTrainer(weights, X, y, replace(CANE, optimizer="averaged_sgd"))
+    with pytest.raises(DataError, match="weren't averaged"):
+        weights.averages(1)
     weights.weights.flags.writeable = False
     with pytest.raises(ParameterError, match="read-only"):
         ClassTrainer(weights, X, y, CANE).run(np.arange(5))
@@ -172,6 +199,8 @@ def test_weights_that_fit_no_tree() -> None:
     for squares in (np.zeros((10, 5), np.float32), np.zeros((4, 10), np.float32).T, np.zeros((10, 4))):
         with pytest.raises(DataError, match="squares of classes must"):
             ClassWeights(tree, sound, squares)
+        with pytest.raises(DataError, match="delays of classes must"):
+            ClassWeights(tree, sound, delays=squares)
     twice = LabelTree((np.array([0, 2]), np.array([0, 1, 3])), np.array([0, 0, 1]), 2)
     with pytest.raises(DataError, match="exactly one leaf"):
         ClassWeights.zeros(twice, 3)
@@ -180,7 +209,7 @@ def test_weights_that_fit_no_tree() -> None:
 def test_compressed_rows_learn_as_dense_ones_do(made: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = made
     X = X * (np.random.default_rng(1).random(X.shape) < 0.6)
-    for optimizer in ("sgd", "adagrad"):
+    for optimizer in ("sgd", "adagrad", "averaged_sgd"):
         training = replace(CANE, optimizer=optimizer, l2=1e-3, learning_rate=0.1)
         dense, sparse = begin(training, X, y), begin(training, X, y)
         passed = ClassTrainer(dense, X, y, training).run(np.arange(300))
@@ -199,7 +228,7 @@ def test_stored_weights_come_back_as_they_were(made: tuple[np.ndarray, np.ndarra
         tree = class_tree(class_centers(X, y, K), 4)
         weights = ClassWeights.zeros(tree, D, squares=True, by_feature=by_feature)
         epochs(weights, X, y, training)
-        stored, squares = weights.stored
+        stored, squares, _ = weights.stored
         assert stored.flags.c_contiguous
         assert np.shares_memory(stored, weights.weights)
         again = ClassWeights.from_stored(tree, stored.copy(), squares.copy(), by_feature=by_feature)

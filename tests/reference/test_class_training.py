@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from reference.class_reference import ReferenceTraining
 from sylvan import LabelTree, kernels, validate
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
-from sylvan.ranking.class_training import LOSSES, ClassTrainer, ClassTraining
+from sylvan.ranking.class_training import LOSSES, OPTIMIZERS, ClassTrainer, ClassTraining
 
 TOO_CLOSE = 1e-4  # scores that float32 may order otherwise
 
@@ -33,7 +34,10 @@ def started(
 ) -> tuple[ClassWeights, ReferenceTraining]:
     rng = np.random.default_rng(seed)
     tree = uneven_tree(rng, depth, most)
-    weights = ClassWeights.zeros(tree, n_features, squares=training.optimizer == "adagrad", by_feature=by_feature)
+    weights = ClassWeights.zeros(
+        tree, n_features, squares=training.optimizer == "adagrad", delays=training.optimizer == "averaged_sgd",
+        by_feature=by_feature,
+    )  # fmt: skip
     weights.weights[:] = rng.normal(size=weights.weights.shape)
     squares = None
     if weights.squares is not None:
@@ -51,7 +55,7 @@ def rows(seed: int, n: int, n_features: int) -> np.ndarray:
 shapes = st.tuples(st.integers(0, 2**30), st.integers(1, 4), st.integers(1, 4), st.integers(1, 20))
 trainings = st.builds(
     ClassTraining,
-    st.sampled_from(sorted(LOSSES)), st.integers(1, 12), st.integers(1, 6), st.sampled_from(["sgd", "adagrad"]),
+    st.sampled_from(sorted(LOSSES)), st.integers(1, 12), st.integers(1, 6), st.sampled_from(OPTIMIZERS),
     st.floats(0.01, 0.5), st.sampled_from([0.0, 0.1]), st.sampled_from([0.0, 1.0, 0.5]), st.integers(0, 2**62),
     st.sampled_from([0.0, 2.0]),
 )  # fmt: skip
@@ -86,11 +90,13 @@ def test_training(
     masses = noise_of(noise, n_classes, rng)
     reference.q = None if masses is None else masses / masses.max() / (masses / masses.max()).sum()
     losses, covered, total = 0.0, 0.0, 0.0
+    averages, shares = np.zeros_like(reference.weights), 0.0
     for i, row in enumerate(order.tolist()):
         factor = 1.0 if factors is None else float(factors[row])
         if factor > 0:
             loss, inside = reference.step(X[row], int(y[row]), 40 + i, factor, 0.5)
             losses, covered, total = losses + factor * loss, covered + factor * inside, total + factor
+        averages, shares = averages + (i + 1) * reference.weights, shares + i + 1
     assume(reference.gap > TOO_CLOSE)
     progress = ClassTrainer(
         weights, validate.features(X) if compressed else X, y,
@@ -99,6 +105,9 @@ def test_training(
     np.testing.assert_allclose(weights.weights, reference.weights, rtol=1e-4, atol=5e-5)
     if weights.squares is not None:
         np.testing.assert_allclose(weights.squares, reference.squares, rtol=1e-3, atol=1e-4)
+    if weights.delays is not None:
+        found = weights.averages(len(order)).weights
+        np.testing.assert_allclose(found, averages / shares, rtol=1e-4, atol=5e-5)
     if total == 0:
         assert math.isnan(progress.mean_loss)
         return
@@ -217,8 +226,8 @@ def call() -> dict[str, Any]:
         "features": kernels.ClassFeatures(np.zeros((n, d), np.float32), None, None, None, d),
         "order": np.arange(n), "classes": np.zeros(n, np.int32), "row_weights": np.ones(n, np.float32),
         "probabilities": probabilities, "sums": np.cumsum(probabilities), "guide": np.zeros(k, np.int32),
-        "rate": 0.1, "step": 0,
-        "trainer": kernels.ClassTrainer(weights.handle, weights.weights, False, None, 0, 2, 1, 0.0, 0.0, 1.0, 0),
+        "rate": 0.1, "step": 0, "n_averaged": 0,
+        "trainer": kernels.ClassTrainer(weights.handle, weights.weights, False, None, None, 0, 2, 1, 0.0, 0.0, 1.0, 0),
     }  # fmt: skip
 
 
@@ -269,12 +278,13 @@ def test_the_kernel_refuses_rows_that_are_none(indptr: list[int], indices: list[
 @pytest.mark.parametrize("loss", LOSSES)
 def test_hostile_numbers_stay_within_the_arrays(loss: str, poison: float) -> None:
     rng = np.random.default_rng(0)
-    for where in ("weights", "squares", "X"):
-        for optimizer, by_feature in (("sgd", False), ("adagrad", False), ("sgd", True), ("adagrad", True)):
+    for where in ("weights", "squares", "delays", "X"):
+        for optimizer, by_feature in itertools.product(OPTIMIZERS, (False, True)):
             training = ClassTraining(loss, 3, 4, optimizer, 0.5, l2=0.1)
             weights, _ = started(3, 3, 4, 9, training, by_feature)
             X = rows(0, 8, 9)
-            target = {"weights": weights.weights, "squares": weights.squares, "X": X}[where]
+            target = {"weights": weights.weights, "squares": weights.squares, "delays": weights.delays,
+                      "X": X}[where]  # fmt: skip
             if target is not None:
                 target.flat[::5] = poison
             y = rng.integers(weights.n_classes, size=8).astype(np.int32)

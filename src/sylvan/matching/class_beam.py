@@ -41,6 +41,8 @@ class ClassWeights:
         weights of a feature lie side by side, which suits compressed rows.
     squares : ndarray of float32, the same shape and order, optional
         AdaGrad's sums of squared gradients, which training goes on from.
+    delays : ndarray of float32, the same shape and order, optional
+        What :meth:`averages` needs beside weights that are averaged over the steps of training.
 
     Raises
     ------
@@ -63,6 +65,7 @@ class ClassWeights:
     tree: LabelTree
     weights: Float32
     squares: Float32 | None = None
+    delays: Float32 | None = None
     first_edges: tuple[int, ...] = field(init=False, repr=False)  # of each layer, then the number of edges
     handle: Any = field(init=False, default=None, repr=False)  # the tree as the kernels see it
 
@@ -71,9 +74,9 @@ class ClassWeights:
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
         object.__setattr__(self, "first_edges", tuple(first_edges(tree).tolist()))
         n_edges = self.n_edges
-        for name, array in (("weights", self.weights), ("squares", self.squares)):
-            if array is None and name == "squares":
-                continue
+        optional = {name: array for name, array in (("squares", self.squares), ("delays", self.delays))
+                    if array is not None}  # fmt: skip
+        for name, array in {"weights": self.weights, **optional}.items():
             if not isinstance(array, np.ndarray) or array.dtype != np.float32 or array.ndim != 2:
                 raise DataError(f"The {name} of classes must be a float32 matrix with a row for each edge.")
             if not (array.flags.f_contiguous if self.by_feature else array.flags.c_contiguous):
@@ -85,11 +88,12 @@ class ClassWeights:
                 f"The weights of classes must have a row for each of the tree's {n_edges} edges and a column for "
                 f"the intercept. Got the shape {self.weights.shape} instead."
             )
-        if self.squares is not None and self.squares.shape != self.weights.shape:
-            raise DataError(
-                f"The squares of classes must have the weights' shape, {self.weights.shape}. Got {self.squares.shape} "
-                "instead."
-            )
+        for name, array in optional.items():
+            if array.shape != self.weights.shape:
+                raise DataError(
+                    f"The {name} of classes must have the weights' shape, {self.weights.shape}. Got {array.shape} "
+                    "instead."
+                )
         starts = [offsets[:-1] + first for offsets, first in zip(tree.child_offsets, self.first_edges, strict=False)]
         starts.append(np.array([n_edges], np.int64))
         object.__setattr__(self, "handle", kernels.ClassTree(np.concatenate(starts), tree.leaf_labels))
@@ -103,21 +107,49 @@ class ClassWeights:
 
     @classmethod
     def zeros(
-        cls, tree: LabelTree, n_features: int, *, squares: bool = False, by_feature: bool = False
+        cls, tree: LabelTree, n_features: int, *, squares: bool = False, delays: bool = False, by_feature: bool = False
     ) -> ClassWeights:
-        """Weights of 0, which training begins with; ``squares`` for AdaGrad, ``by_feature`` for compressed rows."""
+        """Weights of 0, which training begins with.
+
+        ``squares`` are for AdaGrad, ``delays`` for averaging; ``by_feature`` suits compressed rows.
+        """
         shape = sum(tree.layer_sizes), n_features + 1
         weights = np.zeros(shape, np.float32, order="F" if by_feature else "C")
-        return cls(tree, weights, np.zeros_like(weights) if squares else None)
+        return cls(
+            tree, weights, np.zeros_like(weights) if squares else None, np.zeros_like(weights) if delays else None
+        )
 
-    def trainable(self, squares: bool) -> ClassWeights:
-        """The same weights to go on with, with ``squares`` or without: copies of those that can't be written to."""
-        sums = self.squares if squares else None
-        if squares and sums is None:
-            sums = np.zeros_like(self.weights)
-        if sums is not None and not sums.flags.writeable:
-            sums = np.array(sums)
-        return ClassWeights(self.tree, self.weights if self.weights.flags.writeable else np.array(self.weights), sums)
+    def trainable(self, *, squares: bool = False, delays: bool = False) -> ClassWeights:
+        """The same weights to go on with, and what training needs beside: copies of what can't be written to."""
+
+        def beside(array: Float32 | None, wanted: bool) -> Float32 | None:
+            if not wanted:
+                return None
+            return np.zeros_like(self.weights) if array is None else _writeable(array)
+
+        return ClassWeights(
+            self.tree, _writeable(self.weights), beside(self.squares, squares), beside(self.delays, delays)
+        )
+
+    def averages(self, n_steps: int) -> ClassWeights:
+        """The averages of the weights over the last ``n_steps`` steps, step t of which counts t times.
+
+        Parameters
+        ----------
+        n_steps : int
+            Steps made since the delays were 0. After none of them the averages are the weights.
+
+        Raises
+        ------
+        DataError
+            Without delays.
+        """
+        if self.delays is None:
+            raise DataError("These weights weren't averaged: they have no delays.")
+        factors = 0.5 * n_steps * (n_steps + 1.0)
+        averages = np.divide(self.delays, np.float32(-max(factors, 1.0)))  # in the order of the weights
+        averages += self.weights
+        return ClassWeights(self.tree, averages)
 
     @property
     def by_feature(self) -> bool:
@@ -125,27 +157,28 @@ class ClassWeights:
         return not self.weights.flags.c_contiguous
 
     @property
-    def stored(self) -> tuple[Float32, Float32 | None]:
-        """Weights and squares in C order as they lie in memory: by feature, their transposes."""
+    def stored(self) -> tuple[Float32, Float32 | None, Float32 | None]:
+        """Weights, squares and delays in C order as they lie in memory: by feature, their transposes."""
         if not self.by_feature:
-            return self.weights, self.squares
-        return self.weights.T, None if self.squares is None else self.squares.T
+            return self.weights, self.squares, self.delays
+        return self.weights.T, *(None if array is None else array.T for array in (self.squares, self.delays))
 
     @classmethod
     def from_stored(
-        cls, tree: LabelTree, weights: Float32, squares: Float32 | None = None, *, by_feature: bool = False
-    ) -> ClassWeights:
+        cls, tree: LabelTree, weights: Float32, squares: Float32 | None = None, delays: Float32 | None = None, *,
+        by_feature: bool = False,
+    ) -> ClassWeights:  # fmt: skip
         """What :attr:`stored` gave."""
         if not by_feature:
-            return cls(tree, weights, squares)
-        return cls(tree, weights.T, None if squares is None else squares.T)
+            return cls(tree, weights, squares, delays)
+        return cls(tree, weights.T, *(None if array is None else array.T for array in (squares, delays)))
 
     def to_arrays(self, *, by_feature: bool) -> dict[str, Float32]:
-        """ "weights" and "squares" for a saved model: as they lie in memory, which a mapped file then is too."""
-        arrays = {"weights": self.weights} if self.squares is None else {
-            "weights": self.weights, "squares": self.squares
-        }  # fmt: skip
-        return {name: array.T if by_feature else array for name, array in arrays.items()}
+        """Arrays of a saved model, by their names here: as they lie in memory, which a mapped file then is too."""
+        arrays = {"weights": self.weights, "squares": self.squares, "delays": self.delays}
+        return {
+            name: array.T if by_feature else array for name, array in arrays.items() if array is not None
+        }
 
     @classmethod
     def from_arrays(cls, state: store.State, tree: LabelTree, n_features: int, *, by_feature: bool) -> ClassWeights:
@@ -181,6 +214,10 @@ class ClassWeights:
     def is_flat(self) -> bool:
         """Whether every class is a child of the root, so that edges are classes."""
         return len(self.tree.child_offsets) == 1
+
+
+def _writeable(array: Float32) -> Float32:
+    return array if array.flags.writeable else np.array(array)
 
 
 def class_features(X: Csr | Float32, n_features: int) -> Any:
@@ -269,7 +306,7 @@ def rank_classes(
         _rank_all(weights, X, bias, log_probabilities, classes, scores, log_sums)
         return TopK(classes, scores)
 
-    stored, _ = weights.stored
+    stored = weights.stored[0]
 
     def search(rows: tuple[int, int]) -> None:
         kernels.rank_classes(
@@ -310,7 +347,7 @@ def score_blocks(
     weights: ClassWeights, X: Csr | Float32, bias: float = 1.0, *, log_probabilities: bool = False
 ) -> Iterator[tuple[int, Float32]]:
     """Blocks of what :func:`all_scores` gives: the first row of each and the scores of its rows."""
-    features, (stored, _) = class_features(X, weights.n_features), weights.stored
+    features, stored = class_features(X, weights.n_features), weights.stored[0]
     straight = weights.is_flat and bool((np.diff(weights.tree.leaf_labels) == 1).all())
     for first, last in split_ranges(int(X.shape[0]), max(1, BLOCK // weights.n_edges)):
         if isinstance(X, Csr):

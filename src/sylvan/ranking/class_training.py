@@ -16,8 +16,8 @@ from sylvan.parallel import advance, split_ranges
 from sylvan.params import Choice, Number, Parameterized, Range, check_value, parameterized
 
 __all__ = [
-    "L2", "LOSSES", "TREE_LOSSES", "ClassNoise", "ClassTrainer", "ClassTraining", "Loss", "Optimizer", "Pass",
-    "Selected",
+    "L2", "LOSSES", "OPTIMIZERS", "TREE_LOSSES", "ClassNoise", "ClassTrainer", "ClassTraining", "Loss", "Optimizer",
+    "Pass", "Selected",
 ]  # fmt: skip
 
 LOSSES = {"cane": 0, "softmax": 1, "nce": 2, "blackout": 3, "negative_sampling": 4, "hsm": 5}
@@ -29,7 +29,8 @@ Float32 = npt.NDArray[np.float32]
 # The ranges of the settings, whose defaults each model chooses for itself.
 Loss = Annotated[str, Choice(tuple(LOSSES))]
 Selected = Annotated[int, Range(1, 1 << 20)]  # classes for each example
-Optimizer = Annotated[str, Choice(("sgd", "adagrad"))]
+OPTIMIZERS = ("averaged_sgd", "sgd", "adagrad")
+Optimizer = Annotated[str, Choice(OPTIMIZERS)]
 L2 = Annotated[float, Range(0)]
 
 
@@ -46,8 +47,9 @@ class ClassTraining(Parameterized):
         there are classes, or more, make it the full softmax.
     n_noises : int
         :math:`N_n`, draws for each example, with repetition.
-    optimizer : {"sgd", "adagrad"}
-        AdaGrad divides each weight's step by the root of its summed squared gradients.
+    optimizer : {"averaged_sgd", "sgd", "adagrad"}
+        AdaGrad divides each weight's step by the root of its summed squared gradients. "averaged_sgd" makes the steps
+        of "sgd" and keeps what :meth:`~sylvan.matching.class_beam.ClassWeights.averages` needs.
     learning_rate : float
     l2 : float
         A weight decays by ``learning_rate * l2`` of itself (with AdaGrad, the gradient holds ``l2`` times the weight)
@@ -174,7 +176,7 @@ class ClassTrainer:
     Parameters
     ----------
     weights : ClassWeights
-        With ``squares`` for AdaGrad.
+        With ``squares`` for AdaGrad, with ``delays`` for averaging.
     X : Csr, or ndarray of float32, shape (n, n_features)
     y : ndarray of int32, shape (n,)
         The class of each row.
@@ -185,20 +187,23 @@ class ClassTrainer:
         Factor of each row's loss; a row of weight 0 is passed over.
     step : int
         Examples shown before: with the seed, it settles the draws.
+    n_averaged : int
+        As many of these are in the averages, the last ones.
 
     Attributes
     ----------
     weights : ClassWeights
     training : ClassTraining
-    step : int
-        Examples shown so far.
+    step, n_averaged : int
+        Examples shown so far, and those that are in the averages.
 
     Raises
     ------
     DataError
         When the arrays don't fit together, or a class or weight is out of range.
     ParameterError
-        When ``step`` is out of its range, AdaGrad has no squares, or the weights are read-only.
+        When ``step`` or ``n_averaged`` is out of its range, AdaGrad has no squares or averaging no delays, or the
+        weights are read-only.
 
     Notes
     -----
@@ -230,23 +235,17 @@ class ClassTrainer:
         noise: ClassNoise | npt.ArrayLike | None = None,
         row_weights: Float32 | None = None,
         step: int = 0,
+        n_averaged: int = 0,
     ) -> None:
         check_value("step", step, Number(int, 0, 2**63 - 1))
-        self.weights, self.training, self.step = weights, training, int(step)
+        check_value("n_averaged", n_averaged, Number(int, 0, 2**63 - 1))
+        self.weights, self.training = weights, training
+        self.step, self.n_averaged = int(step), int(n_averaged)
         self._features, n_classes = class_features(X, weights.n_features), weights.n_classes
-        stored, squares = weights.stored
-        if training.optimizer == "sgd":
-            squares = None
-        elif squares is None:
-            raise ParameterError(
-                "AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True)."
-            )
-        if not weights.weights.flags.writeable or not (squares is None or squares.flags.writeable):
-            raise ParameterError("These weights can't be trained: they are read-only, as those of a mapped file are.")
         self._trainer = kernels.ClassTrainer(
-            weights.handle, stored, weights.by_feature, squares, LOSSES[training.loss], int(training.n_candidates),
-            int(training.n_noises), float(training.log_normalizer), float(training.l2), float(training.bias),
-            int(training.seed),
+            weights.handle, weights.stored[0], weights.by_feature, *_beside(weights, training.optimizer),
+            LOSSES[training.loss], int(training.n_candidates), int(training.n_noises), float(training.log_normalizer),
+            float(training.l2), float(training.bias), int(training.seed),
         )  # fmt: skip
         self._rows_at_once = _rows_at_once(weights, X, training)
         self.n_rows = int(X.shape[0])
@@ -274,14 +273,34 @@ class ClassTrainer:
         rate, sums = float(self.training.learning_rate), np.zeros(3)
         for first, last in split_ranges(len(rows), self._rows_at_once):
             sums += self._trainer.train(
-                self._features, rows[first:last], self._classes, self._factors, *self._noise, rate, self.step + first
-            )
+                self._features, rows[first:last], self._classes, self._factors, *self._noise, rate, self.step + first,
+                self.n_averaged + first,
+            )  # fmt: skip
             advance(last - first)
-        self.step += len(rows)
+        self.step, self.n_averaged = self.step + len(rows), self.n_averaged + len(rows)
         loss, covered, total = sums.tolist()
         if total <= 0:
             return Pass(float("nan"), float("nan"))
         return Pass(loss / total, covered / total if self.training.loss == "cane" else float("nan"))
+
+
+def _beside(weights: ClassWeights, optimizer: str) -> tuple[Float32 | None, Float32 | None]:
+    """The squares and the delays that the optimiser writes to, beside the weights.
+
+    Raises
+    ------
+    ParameterError
+        When one of them is missing, or an array is read-only.
+    """
+    stored, squares, delays = weights.stored
+    squares, delays = squares if optimizer == "adagrad" else None, delays if optimizer == "averaged_sgd" else None
+    if optimizer == "adagrad" and squares is None:
+        raise ParameterError("AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True).")
+    if optimizer == "averaged_sgd" and delays is None:
+        raise ParameterError("Averaging needs the delays: ClassWeights.zeros(tree, n_features, delays=True).")
+    if not all(array is None or array.flags.writeable for array in (stored, squares, delays)):
+        raise ParameterError("These weights can't be trained: they are read-only, as those of a mapped file are.")
+    return squares, delays
 
 
 def _factors(row_weights: Any, n_rows: int) -> Float32:

@@ -242,7 +242,7 @@ def test_partial_fit_learns_in_parts(tmp_path: Path) -> None:
         assert same(loaded, copy.deepcopy(model).partial_fit(X, y)), "as if it had never been saved"
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+@pytest.mark.parametrize("optimizer", ["averaged_sgd", "adagrad", "sgd"])
 def test_partial_fit_goes_on_after_fit(optimizer: str, tmp_path: Path) -> None:
     model = make(optimizer=optimizer, noise="unigram").fit(X, [WOODS[i] for i in y])
     before = model.weights_.weights.copy()
@@ -296,7 +296,7 @@ def test_parameters_set_after_training_do_not_change_what_was_learned() -> None:
 
 
 @pytest.mark.parametrize("loss", ["cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"])
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+@pytest.mark.parametrize("optimizer", ["averaged_sgd", "adagrad", "sgd"])
 @pytest.mark.parametrize("form", [np.asarray, lambda X: sp.hstack([X, sp.csr_matrix((len(X), 90))]).tocsr()])
 def test_every_loss_learns(loss: str, optimizer: str, form: Any) -> None:
     rows, asked = form(X), form(Q)
@@ -309,7 +309,7 @@ def test_every_loss_learns(loss: str, optimizer: str, form: Any) -> None:
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_the_rate_chosen_suits_the_size_of_the_features(scale: float) -> None:
-    for optimizer in ("adagrad", "sgd"):
+    for optimizer in ("averaged_sgd", "adagrad", "sgd"):
         model = make(learning_rate="auto", optimizer=optimizer, bias=scale).fit(X * np.float32(scale), y)
         assert model.predict(Q * np.float32(scale)).tolist() == list(range(6))
 
@@ -317,7 +317,8 @@ def test_the_rate_chosen_suits_the_size_of_the_features(scale: float) -> None:
 def test_the_rate_chosen_stays_and_says_so() -> None:
     chosen = BeamTreeClassifier(n_jobs=1).fit(X, y)
     assert chosen.learning_rate == "auto"
-    assert same(chosen, BeamTreeClassifier(n_jobs=1, learning_rate=chosen.learning_rate_).fit(X, y))
+    given = {"optimizer": chosen.optimizer_, "learning_rate": chosen.learning_rate_}
+    assert same(chosen, BeamTreeClassifier(n_jobs=1, **given).fit(X, y))
 
 
 def test_a_rate_far_too_high_is_refused() -> None:

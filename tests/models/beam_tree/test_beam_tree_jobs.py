@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,20 @@ import scipy.sparse as sp
 
 from sylvan import BeamTreeClassifier
 from sylvan.errors import ModelError, ParameterError
-from sylvan.models.beam_tree import training
+from sylvan.models.beam_tree import rates, training
 from sylvan.runtime import Checkpoint, Job, Runner, WithinMemory, checkpointed
 
 y = np.arange(240) % 12
 X = sp.csr_matrix(np.eye(12, dtype=np.float32)[y] + np.random.default_rng(0).normal(size=(240, 12)) / 20)
 SPARSE = sp.random(240, 60, 0.1, format="csr", random_state=0, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def all_passes() -> Iterator[None]:
+    """Trainings of a known length: early stopping has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rates, "_best_pass", lambda marks: 6)
+        yield
 
 
 def make(**params: Any) -> BeamTreeClassifier:
@@ -51,7 +59,16 @@ def test_any_runner_gives_the_same_bits(params: dict[str, Any]) -> None:
     runner = Recording(2)
     for rows in (X, SPARSE):
         assert bits(make(**params).fit(rows, y, runner=runner)) == bits(make(**params).fit(rows, y))
-    assert runner.names[:7] == ["tree", *(f"rate{number}" for number in range(5)), "passes"]
+    trials = {
+        "averaged_sgd": [f"first-averaged_sgd{number}" for number in range(3)],
+        "adagrad": [f"first-adagrad{number}" for number in range(3)],
+        "sgd": [f"first-sgd{number}" for number in range(5)],
+    }
+    finals = {"averaged_sgd": 2, "adagrad": 1, "sgd": 2}
+    optimizers = [params["optimizer"]] if "optimizer" in params else ["averaged_sgd", "adagrad"]
+    expected = [name for optimizer in optimizers for name in trials[optimizer]]
+    expected += [f"final-{optimizer}{number}" for optimizer in optimizers for number in range(finals[optimizer])]
+    assert runner.names[: len(expected) + 2] == ["tree", *expected, "passes"]
     limited = WithinMemory(Runner(1), 1 << 32, 0, ".")
     assert bits(make(**params).fit(X, y, runner=limited)) == bits(make(**params).fit(X, y))
 
@@ -69,12 +86,12 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int) -> list[int]:
     begun: list[int] = []
     train_pass = training.train_pass
 
-    def stopping(trainer: Any, rows: Any) -> Any:
+    def stopping(trainer: Any, rows: Any, in_order: bool) -> Any:
         begun.append(trainer.step)
         if len(begun) == number:
             trainer.run(rows[: len(rows) // 2])  # weights are in the middle of a pass
             raise KeyboardInterrupt
-        return train_pass(trainer, rows)
+        return train_pass(trainer, rows, in_order)
 
     monkeypatch.setattr(training, "train_pass", stopping)
     return begun
@@ -93,7 +110,7 @@ def test_an_interrupted_training_goes_on(
             make(**params).fit(rows, y, checkpoint=tmp_path / "work")
         assert (tmp_path / "work" / "passes").is_dir()
         begun.clear()
-        monkeypatch.setattr(training, "_try_rate", None)  # rates aren't tried again
+        monkeypatch.setattr(rates, "_tried", None)  # rates aren't tried again
         again = make(**{**params, "n_jobs": n_jobs}).fit(rows, y, checkpoint=tmp_path / "work")
         assert begun == [3 * 240, 4 * 240, 5 * 240] and bits(again) == bits(whole)
         assert not (tmp_path / "work").exists()

@@ -22,16 +22,17 @@ from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
 from sylvan.models.beam_tree.params import BeamTreeParameters, Bound, saved_tree
 from sylvan.models.beam_tree.plan import plan_training
-from sylvan.models.beam_tree.search import rank_by_beam, rank_exactly, within_bounds
+from sylvan.models.beam_tree.search import coverage_of, rank_by_beam, rank_exactly, within_bounds
+from sylvan.models.beam_tree.trainers import going_on, ranked_by, state_arrays, weights_from
 from sylvan.models.beam_tree.training import learn, learn_on
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Flag, attribute, check_value, parameterized
+from sylvan.ranking.class_training import OPTIMIZERS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
 
 __all__ = ["BeamTreeClassifier"]
-
 
 
 @parameterized
@@ -59,10 +60,14 @@ class BeamTreeClassifier(BeamTreeParameters):
         Classes with near centres, classes at random, or classes of like frequency under one node, in a balanced tree;
         or a tree with each class in one leaf.
     learning_rate : float or "auto", default "auto"
-        "auto" takes the best of five after half a pass over the rows, judged on a holdout of a tenth.
-    optimizer : {"adagrad", "sgd"}, default "adagrad"
+        "auto" takes the rate, and the number of passes up to ``epochs``, that rank a holdout of a tenth of the rows
+        best. All rates tried have one pass, the best of them all passes, and end when the holdout gets worse; then the
+        model is trained on all rows. Trials have at most 50,000 rows; of fewer than 50 rows none are held out.
+    optimizer : {"auto", "averaged_sgd", "sgd", "adagrad"}, default "auto"
+        "averaged_sgd" ranks by the averages of the weights of all steps of gradient descent, step t counting t times.
+        "auto" tries "averaged_sgd" and "adagrad" along with their rates, and is "averaged_sgd" with a given rate.
     epochs : int, default 10
-        Passes over the rows, in an order drawn anew for each.
+        Passes over the rows at most, in an order drawn anew for each; exactly as many with a given ``learning_rate``.
     l2 : float, default 0.0
         Factor of half the squared weights beside a row's loss, for the edges that the row moves.
     bias : float, default 1.0
@@ -86,7 +91,8 @@ class BeamTreeClassifier(BeamTreeParameters):
         The classes by their ids, which are the labels of :meth:`rank`: the ids themselves, or the names.
     tree_ : LabelTree
     weights_ : ClassWeights
-    learning_rate_ : float
+        What classes are ranked by.
+    optimizer_, learning_rate_ : str and float
     history_ : ndarray of float64, shape (n_epochs, 2)
         Each pass's mean loss, and for "cane" the share of rows whose class was among their candidates: the closer to 1,
         the less is lost against the full softmax (Corollary 1).
@@ -98,7 +104,8 @@ class BeamTreeClassifier(BeamTreeParameters):
     Notes
     -----
     A step costs about ``(2 * n_candidates + n_noises) * log(n_labels_)`` products of a row with an edge's weights.
-    Weights are as many as there are edges times features, twice that while training with AdaGrad.
+    Weights are as many as there are edges times features. A model keeps what training goes on from beside them: as much
+    again with AdaGrad, twice that with averages, which are apart from the weights of the steps.
 
     A single class leaves nothing to learn: every row is of it, with a probability of 1.
 
@@ -123,12 +130,15 @@ class BeamTreeClassifier(BeamTreeParameters):
     gives_probabilities: ClassVar[bool] = True
     takes_class_names: ClassVar[bool] = True
     weights_: ClassWeights = attribute()
+    optimizer_: str = attribute()
     learning_rate_: float = attribute()
     history_: npt.NDArray[np.float64] = attribute()
     _classes: Classes = attribute()
     _dense: bool = attribute()
     _bound: Bound = attribute()
+    _trained: ClassWeights = attribute()  # what training goes on from: the weights of the last step
     _step: int = attribute()  # examples shown so far
+    _n_averaged: int = attribute()  # of these, the last ones that are in the averages
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None,
@@ -170,16 +180,20 @@ class BeamTreeClassifier(BeamTreeParameters):
         examples, classes = self.examples(X, y, sample_weight, names=class_names)
         identity = partial(self.identity, examples)
         with opened_runner(self.n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
-            return self._learn(X, examples, classes, run, self.epochs, force)
+            return self._learn(X, examples, classes, run, None, force)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> BeamTreeClassifier:
-        """One more pass, over these rows alone; after ``fit`` or from nothing.
+        """One more pass, over these rows alone, in their order; after ``fit`` or from nothing.
 
-        The first call makes the tree and chooses the learning rate, by the rows that it is given: let it see enough of
-        every class. It must be given all classes; later calls, also of a model that was saved and loaded, add none.
+        It goes on with the state of the optimiser, the averages and the draws: calls with the rows in parts give the
+        bits of one call with all of them, where the tree and the rate are given (the first call makes and chooses them
+        by the rows that it has: let it see enough of every class) and noises are uniform (others are drawn by all rows
+        so far). Shuffle rows that are sorted by class.
+
+        The first call must be given all classes; later calls, also of a model that was saved and loaded, add none.
         Weights change where they are: a call that is interrupted leaves what it had learned by then, one that goes out
-        of bounds no model. Parameters set since the call before count, ``learning_rate`` too ("auto" goes on with the
-        last one), but for those that weights are bound to.
+        of bounds no model. Parameters set since the call before count, ``learning_rate`` and ``optimizer`` too ("auto"
+        goes on with the last ones), but for those that weights are bound to. Another optimiser begins without state.
 
         Parameters
         ----------
@@ -214,32 +228,43 @@ class BeamTreeClassifier(BeamTreeParameters):
         return self._learn_on(self.examples(X, y, sample_weight, known, self._rows(X, bounded=False))[0])
 
     def _learn(
-        self, X: Any, examples: Examples, classes: Classes, runner: Runner, epochs: int, force: bool = False
+        self, X: Any, examples: Examples, classes: Classes, runner: Runner, epochs: int | None, force: bool = False
     ) -> BeamTreeClassifier:
         """Learn from nothing; the model is what it was until all is done."""
         counts = examples.counts()
         learned = learn(self.learning(examples, counts, epochs=epochs), runner, force)
-        self.weights_, self.learning_rate_, self.history_ = learned.weights, learned.learning_rate, learned.history
+        self.optimizer_, self.learning_rate_ = learned.training.optimizer, float(learned.training.learning_rate)
         self._classes, self._dense, self._bound = classes, isinstance(examples.X, np.ndarray), Bound.of(self)
-        self._step = learned.n_shown
+        self._take(learned.weights, learned.n_shown, learned.n_shown)
+        self.history_ = learned.history
         self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, counts
         self._keep_names(X, classes.vocabulary)
         self.n_labels_ = classes.n
         return self
+
+    def _take(self, trained: ClassWeights, step: int, n_averaged: int) -> None:
+        """Rank by these weights, or by their averages, from now on."""
+        self._trained, self._step, self._n_averaged = trained, step, n_averaged
+        self.weights_ = ranked_by(trained, self.optimizer_, n_averaged)
 
     def _learn_on(self, examples: Examples) -> BeamTreeClassifier:
         """One more pass."""
         counts = self.label_counts_ + examples.counts()
         if self._classes.n > 1:
             rate = float(self.learning_rate_ if isinstance(self.learning_rate, str) else self.learning_rate)
-            self.weights_ = self.weights_.trainable(squares=self.optimizer == "adagrad")
+            optimizer = self.optimizer_ if self.optimizer == "auto" else self.optimizer
+            same = optimizer == self.optimizer_
+            trained = going_on(self._trained if same else ClassWeights(self.tree_, self.weights_.weights), optimizer)
+            averaged = self._n_averaged if same else 0
             try:
-                passes = learn_on(self.learning(examples, counts, rate), self.weights_, self._step)
+                learning = self.learning(examples, counts, (optimizer, rate), epochs=1)
+                passes = learn_on(learning, trained, self._step, averaged)
             except DataError as error:
                 del self.n_labels_  # it isn't fitted any more
                 raise DataError(f"{error} The model is lost: fit it anew.") from None
-            self.history_, self._step = np.concatenate([self.history_, passes]), self._step + len(examples.weighted())
-            self.learning_rate_ = rate
+            shown, self.history_ = len(examples.weighted()), np.concatenate([self.history_, passes])
+            self.optimizer_, self.learning_rate_ = optimizer, rate
+            self._take(trained, self._step + shown, averaged + shown)
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
         return self
 
@@ -364,6 +389,49 @@ class BeamTreeClassifier(BeamTreeParameters):
         top = rank_exactly(self.weights_, self._rows(X), k, loss=loss, bias=bias, n_jobs=jobs)
         return self.probabilities(top).to_csr(self.n_labels_)
 
+    def coverage(self, X: Any, y: Any, n_candidates: int | None = None) -> float:
+        """The share of rows whose class is among the candidates of training, which are found without knowing it.
+
+        The paper's Table 3: the closer to 1, the less is lost against the full softmax (Corollary 1). ``history_`` has
+        it for the rows of training, each before its step.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+        y : array-like of shape (n,), or matrix of shape (n, n_labels_) with one entry a row
+            The class of each row. One that the model doesn't know is never among the candidates.
+        n_candidates : int, optional
+            Candidates of each row, and nodes followed in each layer, instead of the model's own.
+
+        Returns
+        -------
+        float
+            From 0 to 1; NaN without rows.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+            The last for a loss without candidates too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import BeamTreeClassifier
+        >>> X, y = np.eye(30).repeat(10, axis=0), np.arange(30).repeat(10)
+        >>> model = BeamTreeClassifier(n_candidates=3).fit(X, y)
+        >>> model.coverage(X, y), model.coverage(X, y, n_candidates=30)
+        (1.0, 1.0)
+        """
+        self._need_fit("coverage")
+        if self._bound.loss != "cane":
+            raise ParameterError(f"loss={self._bound.loss!r} has no candidates: coverage is for loss='cane'.")
+        width = self.n_candidates if n_candidates is None else n_candidates
+        width = validate.count(width, "n_candidates", owner="coverage", high=1 << 20)
+        rows, ids = self._rows(X), self._classes.find(y)
+        if rows.shape[0] != len(ids):
+            raise DataError(f"X and y must have as many rows, but X has {rows.shape[0]} and y has {len(ids)}.")
+        return coverage_of(self.weights_, rows, ids, width, self._bound.bias, resolve_jobs(self.n_jobs))
+
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         beam = self.beam if options.get("beam") is None else options["beam"]
         return class_votes(self.weights_, row, label, beam, top, names, loss=self._bound.loss, bias=self._bound.bias)
@@ -404,8 +472,9 @@ class BeamTreeClassifier(BeamTreeParameters):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
-        meta |= {"n_shown": self._step, "dense": self._dense, "trained_rate": self.learning_rate_}
-        arrays |= {"history": self.history_, **self.weights_.to_arrays(by_feature=not self._dense)}
+        meta |= {"n_shown": self._step, "n_averaged": self._n_averaged, "dense": self._dense}
+        meta |= {"trained_rate": self.learning_rate_, "trained_optimizer": self.optimizer_}
+        arrays |= {"history": self.history_, **state_arrays(self.weights_, self._trained, by_feature=not self._dense)}
         if self._classes.values is not None:
             arrays["class_values"] = self._classes.values
         return meta | self._bound.to_json(), arrays, parts | {"tree": self.tree_.to_state()}
@@ -416,10 +485,13 @@ class BeamTreeClassifier(BeamTreeParameters):
         if tree.n_labels != self.n_labels_:
             raise ModelError(f"{state.where!r} is damaged: its tree has {tree.n_labels} of {self.n_labels_} classes.")
         self._step = store.need_int(state, "n_shown", 0, 2**62)
+        self._n_averaged = store.need_int(state, "n_averaged", 0, self._step)
         self._dense = store.need_bool(state, "dense")
         self._bound = Bound.from_state(state)
         self.learning_rate_ = store.need_float(state, "trained_rate", 0)
-        self.weights_ = ClassWeights.from_arrays(state, tree, self.n_features_, by_feature=not self._dense)
+        self.optimizer_ = store.need_choice(state, "trained_optimizer", OPTIMIZERS)
+        shape = tree, self.n_features_, not self._dense
+        self.weights_, self._trained = weights_from(state, *shape, averaged=self.optimizer_ == "averaged_sgd")
         self.history_ = store.need_array(state, "history", np.float64, (None, 2))
         self._classes = Classes(self.n_labels_, self.vocabulary_).values_from(state)
 

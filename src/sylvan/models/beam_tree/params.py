@@ -18,7 +18,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.beam_tree.examples import Classes, Examples
 from sylvan.models.beam_tree.training import Learning
 from sylvan.params import Choice, Constraint, Range, Seed, Threads, parameterized
-from sylvan.ranking.class_training import L2, LOSSES, TREE_LOSSES, ClassNoise, ClassTraining, Loss, Optimizer, Selected
+from sylvan.ranking.class_training import L2, LOSSES, OPTIMIZERS, TREE_LOSSES, ClassNoise, ClassTraining, Loss, Selected
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.store import JSON
 
@@ -27,6 +27,7 @@ __all__ = ["BeamTreeParameters", "Bound", "saved_tree"]
 TREES = ("kmeans", "random", "frequency")
 GIVEN = "given"  # what a tree is called that was a parameter
 NOISES = ("uniform", "unigram")
+AUTOMATIC = ("averaged_sgd", "adagrad")  # what "auto" tries; without trials it is the first
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class BeamTreeParameters(Estimator):
     loss: Loss = "cane"
     tree: Annotated[str | LabelTree, TreeOf()] = "kmeans"
     learning_rate: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
-    optimizer: Optimizer = "adagrad"
+    optimizer: Annotated[str, Choice(("auto", *OPTIMIZERS))] = "auto"
     epochs: Annotated[int, Range(1, 1_000_000)] = 10
     l2: L2 = 0.0
     bias: Annotated[float, Range(0)] = 1.0
@@ -102,27 +103,35 @@ class BeamTreeParameters(Estimator):
         return Examples.of(X, y, sample_weight, self.class_weight, classes, owner=owner, rows=rows, names=names)
 
     def learning(
-        self, examples: Examples, counts: npt.NDArray[np.int64], rate: float | None = None, epochs: int | None = None
+        self,
+        examples: Examples,
+        counts: npt.NDArray[np.int64],
+        going_on: tuple[str, float] | None = None,
+        epochs: int | None = None,
     ) -> Learning:
         """How these examples are learned from, where so many rows have been of each class.
 
-        ``rate`` and ``epochs`` stand for ``learning_rate`` and ``epochs``. Noise-contrastive estimation takes sums of
-        shares for as many as there are classes, which they are at first.
+        ``going_on`` are the optimiser and the rate of a training that goes on; ``epochs`` stands for the parameter,
+        and rows are then shown in their order. Noise-contrastive estimation takes sums of shares for as many as there
+        are classes, which they are at first.
         """
-        learning_rate = self.learning_rate if rate is None else rate
-        same = ("loss", "n_noises", "optimizer", "l2", "bias", "seed")
+        automatic = AUTOMATIC if self.optimizer == "auto" else (self.optimizer,)
+        tried = isinstance(self.learning_rate, str) and going_on is None
+        optimizer, rate = going_on or (automatic[0], 1.0 if tried else float(self.learning_rate))
+        same = ("loss", "n_noises", "l2", "bias", "seed")
         training = ClassTraining(
             **{name: getattr(self, name) for name in same},
             n_candidates=min(self.n_candidates, examples.n_classes),
-            learning_rate=1.0 if isinstance(learning_rate, str) else learning_rate,
+            optimizer=optimizer,
+            learning_rate=rate,
             log_normalizer=math.log(examples.n_classes) if self.loss == "nce" else 0.0,
         )
         noise = None
         if self.noise != "uniform":  # a class without rows counts as one row
             noise = ClassNoise.of(np.maximum(counts, 1).astype(np.float64) ** self.noise_power, len(counts))
         return Learning(
-            examples, training, isinstance(learning_rate, str), noise, self.tree, self.branching, self.beam,
-            self.epochs if epochs is None else epochs, type(self).__name__,
+            examples, training, automatic if tried else (), noise, self.tree, self.branching, self.beam,
+            self.epochs if epochs is None else epochs, type(self).__name__, in_order=epochs is not None,
         )  # fmt: skip
 
     def identity(self, examples: Examples) -> dict[str, JSON]:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from sylvan.indexing import LabelTree
-from sylvan.models.beam_tree.training import Learning, new_trainer, train_pass
+from sylvan.models.beam_tree.trainers import new_trainer
+from sylvan.models.beam_tree.training import Learning, train_pass
 from sylvan.runtime import Runner
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, timed
@@ -37,10 +38,11 @@ def plan_training(learning: Learning, runner: Runner) -> Plan:
     with timed(runner.n_jobs) as making:
         tree = runner.one(learning.tree_job(runner.n_jobs))
     phases = [Phase("tree", making.seconds, max(0, resident_bytes() - now))]
-    rates, passes = learning.rate_jobs(tree, runner.n_jobs), learning.passes_job(tree, learning.training)
+    trials = learning.trials(tree, runner.n_jobs)
+    passes = learning.passes_job(tree, learning.training, learning.epochs)
     per_row = _seconds_a_row(learning, tree) if passes.cost else 0.0
-    if learning.auto:
-        phases.append(Phase("learning rate", sum(job.cost for job in rates) * per_row, passes.peak_bytes))
+    if learning.optimizers:
+        phases.append(Phase("learning rate", (trials.cost if trials else 0) * per_row, passes.peak_bytes))
     phases.append(Phase("training", passes.cost * per_row, passes.peak_bytes))
     return Plan(
         sum(phase.seconds for phase in phases),
@@ -48,7 +50,7 @@ def plan_training(learning: Learning, runner: Runner) -> Plan:
         passes.peak_bytes + _TREE_BYTES * learning.examples.n_classes,
         None if available is None else now + available,
         tuple(phases),
-        ("fewer features", *(["optimizer='sgd', half as much"] if learning.training.optimizer == "adagrad" else [])),
+        ("fewer features", *(["optimizer='sgd', a third as much"] if learning.training.optimizer != "sgd" else [])),
     )
 
 

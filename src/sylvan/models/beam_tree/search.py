@@ -15,7 +15,7 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import LARGEST_TRAINED
 
-__all__ = ["rank_by_beam", "rank_exactly", "within_bounds"]
+__all__ = ["coverage_of", "rank_by_beam", "rank_exactly", "within_bounds"]
 
 _BLOCK_SCORES = 1 << 22  # that one thread has at once
 _MOST_ROWS = 4096
@@ -86,6 +86,16 @@ def rank_exactly(
 
     map_parallel(work, split_ranges(X.shape[0], _block_rows(n_classes)), n_jobs, description="Ranking")
     return top
+
+
+def coverage_of(
+    weights: ClassWeights, X: Csr | Float32, ids: npt.NDArray[np.int32], n_candidates: int, bias: float, n_jobs: int = 1
+) -> float:
+    """The share of rows whose class is among the candidates of training; an id of -1 never is; NaN without rows."""
+    width = min(n_candidates, weights.n_classes)
+    found = rank_by_beam(weights, X, width, width, loss="cane", bias=bias, raw=True, n_jobs=n_jobs).labels
+    covered = ((found == ids[:, None]) & (found >= 0)).any(axis=1)
+    return float(covered.mean()) if len(ids) else float("nan")
 
 
 def within_bounds(rows: Csr) -> Csr:

@@ -1,0 +1,178 @@
+"""BeamTreeClassifier in parts, which go on with the optimiser's state; the optimiser and rate chosen; coverage."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from sylvan import BeamTreeClassifier, LabelTree
+from sylvan.errors import DataError, ParameterError
+from sylvan.models.beam_tree import rates
+
+y = np.random.default_rng(1).integers(12, size=240)
+X = np.eye(12, dtype=np.float32)[y] + np.random.default_rng(0).normal(size=(240, 12)).astype(np.float32) / 4
+SPARSE = sp.hstack([sp.csr_matrix(X * (X > 0.2)), sp.csr_matrix((240, 60))]).tocsr()
+TREE = LabelTree.random(12, branching=3, max_leaf=3)
+FORMS = pytest.mark.parametrize("rows", [X, SPARSE], ids=["dense", "sparse"])
+OPTIMIZERS = pytest.mark.parametrize("optimizer", ["averaged_sgd", "sgd", "adagrad"])
+
+
+def make(**params: Any) -> BeamTreeClassifier:
+    given = {"tree": TREE, "n_candidates": 4, "learning_rate": 0.5, "n_jobs": 1}
+    return BeamTreeClassifier(**{**given, **params})
+
+
+def state(model: BeamTreeClassifier) -> dict[str, bytes]:
+    """All that a saved model holds, but for the means of the passes, which are one a call."""
+    return {name: array.tobytes() for name, array in model.to_state().arrays.items() if name != "history"}
+
+
+@FORMS
+@OPTIMIZERS
+@pytest.mark.parametrize("loss", ["cane", "softmax", "nce", "hsm"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_of_the_rows_are_one_pass(loss: str, optimizer: str, rows: Any, weighted: bool) -> None:
+    weight = np.random.default_rng(2).choice([0.0, 0.5, 1.0], 240) if weighted else None
+    if weight is not None:
+        weight[30] = 0.5  # a call needs a row of some weight
+    params = {"loss": loss, "optimizer": optimizer, "l2": 1e-3}
+    whole = make(**params).partial_fit(rows, y, classes=range(12), sample_weight=weight)
+    parts = make(**params)
+    for first, last in ((0, 30), (30, 31), (31, 130), (130, 240)):
+        own = None if weight is None else weight[first:last]
+        parts.partial_fit(rows[first:last], y[first:last], classes=range(12), sample_weight=own)
+    assert state(parts) == state(whole) and parts.n_rows_ == 240
+    assert parts.label_counts_.tolist() == np.bincount(y, minlength=12).tolist()
+
+
+@OPTIMIZERS
+def test_a_saved_model_goes_on_as_if_it_had_not_been_saved(optimizer: str, tmp_path: Path) -> None:
+    whole = make(optimizer=optimizer).partial_fit(X, y, classes=range(12))
+    model = make(optimizer=optimizer).partial_fit(X[:100], y[:100], classes=range(12))
+    model.save(tmp_path / "model")
+    for mmap in (True, False):
+        assert state(sylvan.load(tmp_path / "model", mmap=mmap).partial_fit(X[100:], y[100:])) == state(whole)
+
+
+def test_rows_are_shown_in_their_order() -> None:
+    once = make().partial_fit(X, y, classes=range(12))
+    turned = make().partial_fit(X[::-1], y[::-1], classes=range(12))
+    assert state(once) != state(turned)
+
+
+def test_the_average_is_of_every_step() -> None:
+    """One row a call shows the weights of every step, whose averages the last model ranks by."""
+    model, total = make(optimizer="averaged_sgd"), 0.0
+    sums = np.zeros((sum(TREE.layer_sizes), 13))
+    for step in range(40):
+        model.partial_fit(X[step : step + 1], y[step : step + 1], classes=range(12))
+        single = copy.deepcopy(model).to_state().arrays["last_weights"]
+        sums, total = sums + (step + 1) * single.astype(np.float64), total + step + 1
+    np.testing.assert_allclose(model.weights_.weights, sums / total, rtol=1e-4, atol=1e-6)
+
+
+def test_another_optimiser_begins_without_state() -> None:
+    model = make(optimizer="averaged_sgd").partial_fit(X, y, classes=range(12))
+    averages = model.weights_.weights.copy()
+    other = copy.deepcopy(model).set_params(optimizer="adagrad").partial_fit(X, y)
+    assert other.optimizer_ == "adagrad"
+    fresh = make(optimizer="sgd", learning_rate=1e-12).partial_fit(X, y, classes=range(12))
+    fresh.weights_.weights[...] = averages
+    fresh.set_params(optimizer="adagrad", learning_rate=0.5)
+    fresh._step = 240  # of the draws
+    assert state(fresh.partial_fit(X, y)) == state(other)
+    back = copy.deepcopy(other).set_params(optimizer="averaged_sgd").partial_fit(X[:1], y[:1])
+    assert np.array_equal(back.weights_.weights, back.to_state().arrays["last_weights"]), "of one step"
+
+
+# ---------------------------------------- what is chosen
+
+
+def test_the_optimiser_is_chosen_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = rates._tried
+
+    def judged(**given: Any) -> Any:
+        return tried(**given) * (given["training"].optimizer == better)
+
+    monkeypatch.setattr(rates, "_tried", judged)
+    for better in ("averaged_sgd", "adagrad"):
+        model = make(learning_rate="auto", optimizer="auto").fit(X, y)
+        assert model.optimizer == "auto" and model.optimizer_ == better
+        again = make(optimizer=better, learning_rate=model.learning_rate_, epochs=len(model.history_)).fit(X, y)
+        assert state(again) == state(model)
+        assert model.partial_fit(X, y).optimizer_ == better
+    assert make().fit(X, y).optimizer_ == "averaged_sgd"
+
+
+def test_training_ends_after_the_pass_that_was_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "_FEWEST_JUDGED", 24)  # a tenth of the rows
+    courses = {
+        (0.3, 0.5, 0.4, 0.4): 2, (0.3, 0.5, 0.4, 0.6): 4, (0.5, 0.5, 0.5, 0.5): 4, (0.9, 0.1, 0.1, 0.1): 1,
+        (0.1, 0.2, 0.3, 0.2): 3,
+    }  # fmt: skip
+    for course, passes in courses.items():
+
+        def mark(trials: Any, trainer: Any, course: tuple[float, ...] = course) -> list[float]:
+            at = round(trainer.n_averaged / len(trials.shown)) - 1
+            return [course[at], course[at]]
+
+        monkeypatch.setattr(rates, "_mark", mark)
+        model = make(learning_rate="auto", optimizer="averaged_sgd", epochs=4).fit(X, y)
+        assert len(model.history_) == passes
+    few = make(learning_rate="auto", optimizer="averaged_sgd", epochs=4).fit(X[:239], y[:239])
+    assert len(few.history_) == 4, "too few rows judge"
+
+
+def test_weights_of_rows_do_not_change_the_size_of_steps() -> None:
+    plain = make(learning_rate="auto").fit(X, y)
+    heavy = make(learning_rate="auto").fit(X, y, sample_weight=np.full(240, 1e3))
+    assert heavy.optimizer_ == plain.optimizer_
+    if plain.optimizer_ == "averaged_sgd":
+        assert heavy.learning_rate_ == pytest.approx(plain.learning_rate_ / 1e3)
+    assert heavy.predict(X).tolist() == plain.predict(X).tolist()
+
+
+# ---------------------------------------- coverage
+
+
+@FORMS
+def test_coverage_is_the_share_of_rows_whose_class_is_a_candidate(rows: Any) -> None:
+    model = make(epochs=1).fit(rows, y)
+    matrix = model.weights_.weights.astype(np.float64)
+    dense = rows.toarray() if sp.issparse(rows) else rows
+    features = np.c_[dense, np.ones(240)]
+    first = np.cumsum([0, *TREE.layer_sizes])
+    for width in (1, 2, 4, 7, 12, 99):
+        covered = 0
+        for row, label in zip(features, y, strict=True):
+            scores, beam = matrix @ row, [(0, 0.0)]
+            for layer, offsets in enumerate(TREE.child_offsets):
+                reached = [
+                    (child, above + scores[first[layer] + child])
+                    for node, above in beam for child in range(offsets[node], offsets[node + 1])
+                ]  # fmt: skip
+                beam = sorted(reached, key=lambda pair: -pair[1])[:width]
+            covered += label in [TREE.leaf_labels[leaf] for leaf, _ in beam]
+        assert model.coverage(rows, y, n_candidates=width) == pytest.approx(covered / 240)
+    assert model.coverage(rows, y) == model.coverage(rows, y, n_candidates=4) > model.coverage(rows, y, 1)
+    assert model.coverage(rows, y, 12) == 1
+
+
+def test_coverage_asks_for_what_it_needs() -> None:
+    names = [f"class {label}" for label in y]
+    model = make().fit(X, names)
+    assert model.coverage(X, names, 12) == 1
+    assert model.coverage(X[:2], ["class 1", "elsewhere"], 12) == 0.5, "a class that isn't known is no candidate"
+    assert np.isnan(model.coverage(X[:0], []))
+    with pytest.raises(DataError, match="X has 240 and y has 3"):
+        model.coverage(X, names[:3])
+    with pytest.raises(ParameterError, match="'n_candidates' parameter of coverage must be"):
+        model.coverage(X, names, 0)
+    with pytest.raises(ParameterError, match="loss='hsm' has no candidates"):
+        make(loss="hsm").fit(X, y).coverage(X, y)
