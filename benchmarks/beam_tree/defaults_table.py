@@ -23,8 +23,8 @@ NAMES = {
 INTRO = (
     "By `python -m benchmarks.beam_tree.defaults`: percent of the test rows whose class is ranked first, and CPU "
     "seconds of `fit` with all its trials, one thread. Mean ± standard deviation over random splits, where there are "
-    "several. Softmax and NCE have the optimiser, rate and number of epochs of a grid that were best on a tenth of the first "
-    "split's training rows; their seconds are of one training with them, without the search."
+    "several. Softmax and NCE have the optimiser, rate and number of epochs of a grid that were best on a tenth of the "
+    "first split's training rows; their seconds are of one training with them, without the search."
 )
 
 
