@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.common import datasets, process, records, resuming
 from benchmarks.irli import figures, plan, tables
-from benchmarks.irli.worker import FAISS
+from benchmarks.irli.worker import PEERS
 
 Row = dict[str, Any]
 
@@ -55,9 +55,9 @@ def figures_of(row: Row, faiss: str | None, options: argparse.Namespace) -> Row:
     """A row's figures."""
     if "features" in row:
         return run(sys.executable, "rank", row, options)
-    if row["contender"] in (*FAISS, "kmeans") and faiss is None:
-        return {"error": "no interpreter has faiss; name one by --python"}
-    if row["contender"] in FAISS:
+    if row["contender"] in (*PEERS, "kmeans") and faiss is None:
+        return {"error": "no interpreter has faiss and hnswlib; name one by --python"}
+    if row["contender"] in PEERS:
         return run(str(faiss), "search", row, options)
     if row["contender"] == "kmeans":
         made = run(str(faiss), "partitions", row, options)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Any
 
 from benchmarks.common import markdown
 from benchmarks.irli.points import WAYS, at_recall, number, of_way
 
-__all__ = ["ABLATED", "section", "varied", "watched"]
+__all__ = ["ABLATED", "drawn_deviation", "section", "varied", "watched"]
 
 Record = dict[str, Any]
 ABLATED = {
@@ -70,8 +71,21 @@ def section(runs: list[Record]) -> list[str]:
             cells.append("–" if None in gain else f"{gain[0]:.3f} → {gain[1]:.3f}")
             table.append([*cells, f"{run['build']['cpu_s']:.0f}"])
         lines += ["", *markdown.table(heads, table)]
-    lines += ["", PAPER_LOADS, *_round_by_round(watched(runs))]
+    lines += ["", f"{PAPER_LOADS} {_random(runs[0]['vectors'], usual['n_buckets'])}"]
+    lines += _round_by_round(watched(runs))
     return [*lines, "", "![Ablations](figures/irli_ablation.svg)"]
+
+
+def _random(n_vectors: int, n_buckets: int) -> str:
+    return (
+        f"A map that is drawn at random has {drawn_deviation(n_vectors, n_buckets):.1f} here, by the binomial "
+        "distribution; the hash that learning begins with spreads consecutive ids more evenly."
+    )
+
+
+def drawn_deviation(n_vectors: int, n_buckets: int) -> float:
+    """The load deviation to expect of buckets that are drawn: a load is then binomially distributed."""
+    return math.sqrt(n_vectors / n_buckets * (1 - 1 / n_buckets))
 
 
 def _round_by_round(rounds: list[Record]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The peers of ``irli.py`` that faiss has: IVF, IVF-PQ with re-ranking, HNSW, and an exhaustive search.
+"""The peers of ``irli.py`` that faiss has: IVF, IVF-PQ and IVF-RaBitQ with re-ranking, HNSW, an exhaustive search.
 
 Each gives a curve: a point for each setting, with its recall, what the search looked at, and its time. The unit of all
 costs is one true distance. Needs NumPy, SciPy and faiss-cpu; runs in an environment of its own.
@@ -21,6 +21,7 @@ __all__ = ["PROBES", "measured", "partitions"]
 PROBES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 192, 256)
 BREADTHS = (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256)  # efSearch
 FACTORS = (1, 2, 4, 8, 16, 32, 64)  # candidates re-ranked for each answer, after compressed codes
+BITS = 32  # of RaBitQ's codes, one a dimension, that are compared like a number
 ENOUGH = 0.99  # a curve ends above this recall
 ITERATIONS = 20
 Point = dict[str, Any]
@@ -127,6 +128,12 @@ def _ivf_pq(row: dict[str, Any], found: sets.VectorSet) -> Any:
     return faiss.IndexRefineFlat(codes, faiss.swig_ptr(found.base))
 
 
+def _ivf_rabitq(row: dict[str, Any], found: sets.VectorSet) -> Any:
+    codes = faiss.IndexIVFRaBitQ(_coarse(found), found.base.shape[1], row["n_buckets"], _kind(found))
+    _trained(codes, found, row["seed"])
+    return faiss.IndexRefineFlat(codes, faiss.swig_ptr(found.base))
+
+
 def _hnsw(row: dict[str, Any], found: sets.VectorSet) -> Any:
     index = faiss.IndexHNSWFlat(found.base.shape[1], row["links"])  # of length one, L2 orders as the angle does
     index.hnsw.efConstruction = row["breadth"]
@@ -185,7 +192,7 @@ def _ivf_pq_curve(index: Any, row: dict[str, Any], found: sets.VectorSet) -> Ite
             point = _timed(index, {"probes": probes, "factor": factor}, found)
             codes = faiss.cvar.indexIVF_stats.ndis / len(found.queries)
             reranked = min(float(factor * sets.K), codes)
-            work = reranked + codes / row["width"]  # a code is a look-up for each of its bytes
+            work = reranked + codes / row.get("width", BITS)  # a look-up for each byte of a code, or bits in words
             yield point | {"candidates": reranked, "codes": codes, "work": work, "scoring": float(row["n_buckets"])}
             if point["recall"] < best + 0.002:
                 break  # the codes of these lists have nothing more to give
@@ -202,5 +209,7 @@ def _hnsw_curve(index: Any, row: dict[str, Any], found: sets.VectorSet) -> Itera
             return
 
 
-_BUILDERS = {"exact": _flat, "ivf": _ivf, "ivf-pq": _ivf_pq, "hnsw": _hnsw}
-_CURVES = {"exact": _flat_curve, "ivf": _ivf_curve, "ivf-pq": _ivf_pq_curve, "hnsw": _hnsw_curve}
+_BUILDERS = {"exact": _flat, "ivf": _ivf, "ivf-pq": _ivf_pq, "ivf-rabitq": _ivf_rabitq, "hnsw": _hnsw}
+_CURVES = {
+    "exact": _flat_curve, "ivf": _ivf_curve, "ivf-pq": _ivf_pq_curve, "ivf-rabitq": _ivf_pq_curve, "hnsw": _hnsw_curve
+}  # fmt: skip

@@ -36,7 +36,8 @@ def _neighbors(figure: Any, runs: list[Record]) -> None:
     for axes, (name, n_buckets) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for run in shown:
             alike = run.get("n_buckets") == n_buckets or run["contender"] == "hnsw"
-            skipped = run["contender"] == "ivf-pq" or run.get("sample", 1) > 1 or "room" in run
+            other = run["contender"] in ("ivf-pq", "ivf-rabitq", "hnswlib")  # whose candidates aren't all that they see
+            skipped = other or run.get("sample", 1) > 1 or "room" in run
             if run["set"] != name or not alike or skipped:
                 continue
             for way in ways(run):

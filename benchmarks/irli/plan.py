@@ -53,10 +53,12 @@ def _neighbors() -> list[Row]:
         rows.append({**at, "contender": "kmeans", "n_repetitions": count, "sample": 1})
         rows.append({**OURS, **at, "contender": "irli"})
     for name in SETS:
-        rows += [{"set": name, "contender": "hnsw", "links": links, "breadth": 200} for links in (16, 32)]
+        for peer in ("hnsw", "hnswlib"):
+            rows += [{"set": name, "contender": peer, "links": links, "breadth": 200} for links in (16, 32)]
         rows += [{"set": name, "contender": "ivf", "n_buckets": lists} for lists in LISTS if lists != 256]
         for width in WIDTHS[name]:
             rows += [{"set": name, "contender": "ivf-pq", "n_buckets": lists, "width": width} for lists in (256, 1000)]
+        rows += [{"set": name, "contender": "ivf-rabitq", "n_buckets": lists} for lists in (256, 1000)]
         rows.append({"set": name, "contender": "exact"})
     at = {"set": "title-vectors", "n_buckets": 1000}
     rows.append({**at, "contender": "kmeans", "n_repetitions": count})

@@ -17,7 +17,10 @@ WAYS = {
     "votes": "by votes, then probability",
     "min_votes": "by a threshold of votes",
 }
-NAMES = {"exact": "exhaustive", "ivf": "IVF", "ivf-pq": "IVF-PQ", "hnsw": "HNSW", "kmeans": "R k-means", "irli": "IRLI"}
+NAMES = {
+    "exact": "exhaustive", "ivf": "IVF", "ivf-pq": "IVF-PQ", "ivf-rabitq": "IVF-RaBitQ", "hnsw": "HNSW",
+    "hnswlib": "hnswlib", "kmeans": "R k-means", "irli": "IRLI",
+}  # fmt: skip
 
 
 def groups(runs: list[Record]) -> list[list[Record]]:
@@ -38,8 +41,11 @@ def frontier(points: list[Point]) -> list[Point]:
 
 
 def work(point: Point) -> float:
-    """What a point costs beside its scores, in distances: candidates, and compressed codes where there are any."""
-    return float(point.get("work", point["candidates"]))
+    """What a point costs beside its scores, in distances: candidates, and compressed codes where there are any.
+
+    Where candidates aren't told, the breadth of the search, which grows with them.
+    """
+    return float(point["work"] if "work" in point else point.get("candidates", point.get("breadth", 0)))
 
 
 def at_recall(points: list[Point], target: float = TARGET) -> Point | None:
@@ -69,7 +75,7 @@ def ways(run: Record) -> list[str | None]:
 def candidates_of(group: list[Record], way: str | None) -> list[float]:
     """Candidates at the target, one a seed; without those that never reach it."""
     found = [at_recall(of_way(run, way)) for run in group]
-    return [point["candidates"] for point in found if point is not None]
+    return [point["candidates"] for point in found if point is not None and "candidates" in point]
 
 
 def title(run: Record) -> str:

@@ -83,9 +83,10 @@ def _costs_words(runs: list[Record]) -> list[str]:
     return [
         f"{runs[0]['queries']:,} queries. Candidates are those of the setting with the fewest, interpolated between "
         "the settings on either side of the recall if these are coarse. All settings were chosen on these queries. "
-        "For HNSW, candidates are all distances that it computes, for IVF-PQ those after the compressed codes (in "
-        "brackets). Scores are the cost of choosing the buckets, in distances of the set's width. Counters are "
-        "incremented once for each vector of an opened bucket. Milliseconds per query: in a batch / alone (median)."
+        "For HNSW, candidates are all distances that it computes (hnswlib doesn't tell), for IVF-PQ and IVF-RaBitQ "
+        "those after the compressed codes (in brackets). Scores are the cost of choosing the buckets, in distances of "
+        "the set's width. Counters are incremented once for each vector of an opened bucket. Milliseconds per query: "
+        "in a batch / alone (median)."
     ]
 
 
@@ -111,9 +112,10 @@ def _costs(runs: list[Record]) -> list[str]:
             codes = f" ({found['codes']:,.0f})" if "codes" in found else ""
             beside = ivf.get(run.get("n_buckets", 0))
             ratio = f"{statistics.mean(counts) / beside['candidates']:.2f}" if beside and way else "–"
-            cells += [markdown.mean(counts, 0, ",") + codes, ratio, number(found.get("increments"))]
+            mean = markdown.mean(counts, 0, ",") if counts else "–"
+            cells += [mean + codes, ratio, number(found.get("increments"))]
             cells += [number(points[0]["scoring"]), _milliseconds(fewest), _milliseconds(fastest)]
-            vectors = run["vectors_mb"] if run["contender"] in ("exact", "ivf", "hnsw") else 0.0
+            vectors = run["vectors_mb"] if run["contender"] in ("exact", "ivf", "hnsw", "hnswlib") else 0.0
             cells += [f"{build['wall_s']:.1f}", number(run["index_mb"] - vectors, 1), number(build.get("peak_mb"))]
             rows.append(cells)
     return markdown.table(heads, rows)
@@ -272,7 +274,8 @@ def main_figure(record: Record) -> str:
         return f"{len(record['watched'])} rounds"
     for way in ways(record):
         found = at_recall(of_way(record, way))
-        parts.append(f"{way or 'candidates'} {found['candidates']:,.0f}" if found else f"{way or ''} too low a recall")
+        count = "too low a recall" if found is None else number(found.get("candidates"))
+        parts.append(f"{way or 'candidates'} {count}")
     return f"at recall {TARGET:g}: {', '.join(parts)}; built in {record['build']['wall_s']:.1f} s"
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks.common import datasets, measure, process
 from benchmarks.irli import sets
 
-FAISS = ("exact", "ivf", "ivf-pq", "hnsw")
+FAISS = ("exact", "ivf", "ivf-pq", "ivf-rabitq", "hnsw")
+PEERS = (*FAISS, "hnswlib")  # that are in the other environment
 TOP = 10  # labels of an answer
 ALONE = 1000  # rows ranked one at a time
 # What every linear contender has (benchmarks/README.md).
@@ -68,6 +69,10 @@ def search(job: dict[str, Any]) -> dict[str, Any]:
         from benchmarks.irli import faiss_indexes
 
         return shape | faiss_indexes.measured(row, found)
+    if row["contender"] == "hnswlib":
+        from benchmarks.irli import hnswlib_index
+
+        return shape | hnswlib_index.measured(row, found)
     from benchmarks.irli import ours
 
     if row["contender"] == "kmeans":

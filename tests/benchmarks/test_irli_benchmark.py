@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.irli import plan, points, sets, tables
+from benchmarks.irli import ablation_tables, plan, points, sets, tables
 
 
 def point(recall: float, candidates: float, **more: Any) -> dict[str, Any]:
@@ -84,3 +84,21 @@ def test_a_row_is_found_again_only_by_the_same_settings() -> None:
         rows = plan.planned(part)
         assert rows and all(sum(plan.same(one, other) for other in rows) == 1 for one in rows)
         assert all(set(one) <= {*plan.KEYS, "seed"} for one in rows)
+
+
+def test_peers_that_do_not_tell_their_candidates_have_their_times() -> None:
+    timed = [{"breadth": 10, "recall": 0.8, "ms": 0.03, "scoring": 0.0},
+             {"breadth": 16, "recall": 0.92, "ms": 0.05, "p50_ms": 0.06, "scoring": 0.0}]  # fmt: skip
+    runs = [row("hnswlib", timed, links=16), row("ivf-rabitq", [point(0.9, 40.0, codes=1000.0, work=71.0, ms=0.02)],
+                                                 n_buckets=256)]  # fmt: skip
+    text = "\n".join(tables.section("neighbors", runs))
+    assert "| hnswlib (16 links) | – | – | – | – | 0 | 0.050 / 0.060 |" in text
+    assert "| IVF-RaBitQ | 256 | 40 (1,000) |" in text
+    assert tables.main_figure(runs[0]) == "at recall 0.9: candidates –; built in 1.0 s"
+
+
+def test_a_random_map_has_the_load_deviation_of_the_table() -> None:
+    drawn = np.random.default_rng(0).integers(256, size=(8, 25_600))
+    deviation = np.mean([np.bincount(row, minlength=256).std() for row in drawn])
+    assert ablation_tables.drawn_deviation(25_600, 256) == pytest.approx(deviation, rel=0.05)
+    assert round(ablation_tables.drawn_deviation(100_000, 256), 1) == 19.7

@@ -14,7 +14,7 @@ from benchmarks import ROOT
 FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
 # What a room may import beside itself.
 BELOW = {"common": set(), "report": {"common", "beam_tree", "irli", "sampling", "transformers"}}
-PEERS = ("faiss", "sklearn", "torch", "threadpoolctl", "fcntl")  # what some environments lack
+PEERS = ("faiss", "hnswlib", "sklearn", "torch", "threadpoolctl", "fcntl")  # what some environments lack
 
 
 def name_of(path: Path) -> str:
