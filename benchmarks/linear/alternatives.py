@@ -114,9 +114,10 @@ def main() -> None:
     options = parser.parse_args()
     groups = [DEFAULT, *(name for name in options.groups.split(",") if name != DEFAULT)]
     rows = [(group, name, settings) for group in groups for name, settings in GROUPS[group].items()]
+    rows.sort(key=lambda row: row[2].get("embedding") == "spectral")  # the slow ones last
     for set_name, folder in records.prepared(options):
         runs = records.Book(Path(options.results) / f"alternatives-{set_name}.json").runs
-        named = set_name in NAMED
+        named = set_name in NAMED and any(settings.get("embedding") == "pifa_lf" for _, _, settings in rows)
         names = label_names.features(set_name, Path(options.data), folder) if named else None
         for seed in map(int, options.seeds.split(",")):
             for group, name, settings in rows:

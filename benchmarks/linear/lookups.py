@@ -2,10 +2,10 @@
 
 ``python -m benchmarks.linear.lookups --data DIR --sets eurlex57k,gutenberg,cpv-tenders``; needs a C++ compiler (CXX).
 
-A model with its defaults and weights of 32 bits is searched once. Then each structure scores the clusters that the
-search opened in each layer, for one query after the other, on one thread. All but the label-indexed one have the same
-entries and differ in how the row of a feature is found; beam and heap aren't part of the time. The structures take
-turns; microseconds are of CPU time, medians over the rounds.
+A model with its defaults and weights of 32 bits is searched once for 2,000 test rows. Then each structure scores the
+clusters that the search opened in each layer, for one query after the other, on one thread. All but the label-indexed
+one have the same entries and differ in how the row of a feature is found; beam and heap aren't part of the time. The
+structures take turns; microseconds are of CPU time, medians over the rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ STRUCTURES = {
     "blocks of keys": 0, "label-indexed": 1, "feature-indexed": 2, "binary search": 3, "hash table": 4,
     "hash table, prefetched": 5,
 }  # fmt: skip
-BEAM, COMPARED = 10, 1_000_000  # clusters a layer, and scores of the last layer that must agree
+BEAM, QUERIES = 10, 2_000  # clusters a layer, test rows
+COMPARED = 1_000_000  # scores of the last layer that must agree
 CLOSE = 1e-4
 
 
@@ -83,7 +84,7 @@ def measured(made: ctypes.CDLL, folder: Path, rounds: int) -> list[dict[str, Any
     """A row for each structure: microseconds a query, and bytes beside the entries."""
     X, Y, X_test = datasets.load(folder, "X.trn", "Y.trn", "X.tst")
     model = XRLinear(weight_dtype="float32", calibration=None, n_jobs=1, beam=BEAM).fit(X, Y)
-    features = validate.features(X_test, n_features=X.shape[1])
+    features = validate.features(X_test[:QUERIES], n_features=X.shape[1])
     clusters = opened(model, features)
     layers = [native_layer(made, layer) for layer in model.layers_]
     handles = (ctypes.c_void_p * len(layers))(*layers)
@@ -116,7 +117,7 @@ def measured(made: ctypes.CDLL, folder: Path, rounds: int) -> list[dict[str, Any
 def main() -> None:
     """Measures every set."""
     parser = records.command_line(__doc__, "eurlex57k,gutenberg,cpv-tenders", threads=None)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         made = compiled(folder)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,11 @@ def main() -> None:
     options = parser.parse_args()
     for set_name, folder in records.prepared(options):
         matrices = datasets.load(folder, *datasets.NAMES)
-        runs = [row for seed in options.seeds.split(",") for row in measured(*matrices, int(seed))]
-        records.write("unreached", set_name, options, runs=runs)
+        runs = records.Book(Path(options.results) / f"unreached-{set_name}.json").runs
+        for seed in map(int, options.seeds.split(",")):
+            if all(run["seed"] != seed for run in runs):
+                runs += measured(*matrices, seed)
+                records.write("unreached", set_name, options, runs=runs)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ __all__ = ["alternatives_sections"]
 
 Record = dict[str, Any]
 DEFAULT, KEPT = "default", "features a label"
+GROUPS = (DEFAULT, "embedding", "clustering", "overlap", "negatives", "loss", "combine", "relevance")
 ALTERNATIVES = (
     "By `python -m benchmarks.linear.alternatives`: one choice of `XRLinear` changed at a time, everything else at its "
     "default, not calibrated, on one thread. Means over seeds of the tree; the gain in P@5 over the default with the "
@@ -80,7 +81,7 @@ def _names(runs: Iterable[Record]) -> list[tuple[str, str]]:
 def choices_table(record: Record) -> list[str]:
     """One set: what each choice ranks and costs."""
     usual, rows = _of(record["runs"], DEFAULT, DEFAULT), []
-    for group, name in _names(record["runs"]):
+    for group, name in sorted(_names(record["runs"]), key=lambda pair: (*GROUPS, KEPT).index(pair[0])):
         if group == KEPT:
             continue
         runs = _of(record["runs"], group, name)
@@ -89,10 +90,11 @@ def choices_table(record: Record) -> list[str]:
         costs = [f"{means[key]:.{digits}f}" for key, digits in (
             ("index_cpu_s", 2), ("train_cpu_s", 2), ("rank_cpu_ms", 3), ("model_mb", 1))]  # fmt: skip
         ranks = [markdown.at(means, "P"), gain, markdown.at(means, "PSP"), f"{means['R@10']:.2f}"]
-        rows.append(["" if group == DEFAULT else group, f"**{name}**" if group == DEFAULT else name, *ranks, *costs])
+        names = ["", f"**{name}**"] if group == DEFAULT else [group, name]
+        rows.append([*names, *ranks, *costs, str(len(runs))])
     head = (
         "| | choice | P@1/3/5 | gain in P@5 | PSP@1/3/5 | R@10 | index, CPU-s | rankers, CPU-s | "
-        "batch, CPU-ms a row | model, MB |"
+        "batch, CPU-ms a row | model, MB | seeds |"
     )
     return markdown.table(head, rows)
 
@@ -124,9 +126,9 @@ def kept_table(records: list[Record]) -> list[str]:
             group, own = (DEFAULT, DEFAULT) if name == "1,024" else (KEPT, name)
             if runs := _of(record["runs"], group, own):
                 means, n = _means(runs), len(runs)
-                spread = statistics.stdev(run["P@5"] for run in runs) if n > 1 else 0.0
+                spread = f"{statistics.stdev(run['P@5'] for run in runs):.2f}" if n > 1 else "–"
                 costs = [f"{means['index_cpu_s']:.2f}", f"{means['index_mb']:.1f}"]
-                ranks = [markdown.at(means, "P"), f"{spread:.2f}", markdown.at(means, "PSP")]
+                ranks = [markdown.at(means, "P"), spread, markdown.at(means, "PSP")]
                 rows.append([record["set"], name, *ranks, *costs, str(n)])
     head = (
         "| set | features a label | P@1/3/5 | of P@5 between seeds ± | PSP@1/3/5 | index, CPU-s | index, MB | seeds |"
@@ -140,13 +142,12 @@ def unreached_table(records: list[Record]) -> list[str]:
     for record in records:
         keys = dict.fromkeys((run["combine"], run["intercept"]) for run in record["runs"])
         for combine, intercept in keys:
-            means = _means([
-                run for run in record["runs"] if (run["combine"], run["intercept"]) == (combine, intercept)
-            ])  # fmt: skip
+            runs = [run for run in record["runs"] if (run["combine"], run["intercept"]) == (combine, intercept)]
+            means = _means(runs)
             ranks = [markdown.at(means, "P"), f"{means['R@10']:.2f}/{means['R@100']:.2f}"]
             new = f"{means['new@5']:.1f}/{means['new@100']:.1f}"
-            rows.append([record["set"], combine, f"{intercept:g}", *ranks, new])
-    return markdown.table("| set | combine | intercept | P@1/3/5 | R@10/100 | without rows, of 5/100 |", rows)
+            rows.append([record["set"], combine, f"{intercept:g}", *ranks, new, str(len(runs))])
+    return markdown.table("| set | combine | intercept | P@1/3/5 | R@10/100 | without rows, of 5/100 | seeds |", rows)
 
 
 def lookups_table(records: list[Record]) -> list[str]:

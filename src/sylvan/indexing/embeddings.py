@@ -65,9 +65,8 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
     Y : label matrix of shape (n, L), lists of label ids, or Csr
         Its relevances weight the instances.
     max_features_per_label : int, optional
-        Keep only this many values of each label, the largest; None keeps all. Labels with many instances have most
-        features, and their small values say little about where they belong, but cost time and memory. Too few values
-        lose precision if the labels of a topic share many features.
+        Keep only this many values of each label, the largest; None keeps all, as the paper does. Labels with many
+        instances have most features, which cost time and memory; docs/results.md has both beside the precision.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
 
