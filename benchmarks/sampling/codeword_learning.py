@@ -133,7 +133,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400, help="of the language model")
     parser.add_argument("--joint-steps", type=int, default=200, help="of codewords trained by learning_loss")
     parser.add_argument("--codewords", default="16,32")
-    parser.add_argument("--only", default="", help="samplers whose name has this word; write them with --out")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
@@ -145,8 +144,6 @@ def main() -> None:
     seen, held_out = queries_of(encoder, ids, 4000), queries_of(encoder, valid, 700)
     found = {}
     for name, sampler in cases(counts, tuple(int(word) for word in options.codewords.split(","))):
-        if options.only not in name:
-            continue
         torch.manual_seed(options.seed)
         if isinstance(sampler, MIDX):
             learned(sampler, seen, classes, options.joint_steps)

@@ -90,7 +90,7 @@ def test_errors_of_gradients_are_their_scatter_and_their_bias() -> None:
     )
     full = torch.nn.functional.cross_entropy(queries @ table.t(), targets)
     assert found["full"] == pytest.approx(float(full), abs=1e-3)
-    assert all(0 < found[name] < 1 for name in ("gradient_bias", "gradient_deviation", "loss_deviation"))
+    assert all(found[name] > 0 for name in ("gradient_bias", "gradient_deviation", "loss_deviation"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="locks of a POSIX system")
