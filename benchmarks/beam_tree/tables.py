@@ -40,8 +40,9 @@ LEGEND = (
     "the first five; loss: mean of minus ln p of the class, over all classes; coverage: percent of the test rows "
     "whose class is among as many candidates as in training. Training: CPU seconds per epoch, without the tree. "
     "Ranking: CPU milliseconds per row in a batch / alone, median. Mean ± standard deviation over seeds. "
-    "`BeamTreeClassifier` is the class with its defaults: the training time includes its tree and its choice of a "
-    "rate. For VW, rows come from its cache of parsed examples, in the same order in each epoch; the time includes "
+    "`BeamTreeClassifier` is the class with its defaults of the time, AdaGrad without averages; the training time "
+    "includes its tree and its choice of a rate. Today's defaults stand in the tables on short texts below. For VW, "
+    "rows come from its cache of parsed examples, in the same order in each epoch; the time includes "
     "reading them."
 )
 
