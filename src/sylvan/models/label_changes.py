@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import numbers
 from collections.abc import Iterable, Mapping
@@ -104,7 +103,7 @@ class LabelChanges(Fitted):
         ids = np.unique(np.array(self._ids_of(labels), np.int32))
         if len(ids) + len(self.removed_labels_) == self.n_labels_:
             raise DataError(f"All {self.n_labels_} labels can't be removed: a model needs at least one.")
-        made = copy.copy(self)
+        made = self._shallow()
         made._drop_labels(ids)
         vocabulary = self.vocabulary_
         if vocabulary is not None and made.vocabulary_ is vocabulary:  # else of parts, which have seen to their names
@@ -114,8 +113,14 @@ class LabelChanges(Fitted):
     def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
         """A copy with other names for some label ids."""
         assert self.vocabulary_ is not None
-        made = copy.copy(self)
+        made = self._shallow()
         made.vocabulary_ = _with_names(self.vocabulary_, names)
+        return made
+
+    def _shallow(self: _Self) -> _Self:
+        """A copy that shares all parts; an encoder that is still in its files stays there."""
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
         return made
 
     def _drop_labels(self, ids: _Ids) -> None:

@@ -168,6 +168,20 @@ def test_the_encoder_is_opened_when_it_is_needed(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[['whale']] True", done.stderr
 
 
+def test_labels_change_without_opening_the_encoder(tuned: Any, tmp_path: Path) -> None:
+    from sylvan.models.transformer.state import SavedEncoder
+
+    tuned.save(tmp_path / "model")
+    loaded = sylvan.load(tmp_path / "model")
+    first, second = loaded.vocabulary_[0], loaded.vocabulary_[1]
+    changed = loaded.with_label_names({first: "another"}).without_labels([second])
+    assert isinstance(changed._encoder, SavedEncoder)
+    changed.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    assert again.vocabulary_[0] == "another" and again.removed_labels_.tolist() == [1]
+    assert again.rank(TEXTS, k=3).scores.tobytes() == tuned.rank(TEXTS, k=3, denied=[second]).scores.tobytes()
+
+
 def test_the_saved_encoder_is_a_folder_of_its_own(tuned: Any, tmp_path: Path) -> None:
     from sylvan.neural import embed, open_encoder
 
