@@ -77,7 +77,7 @@ def test_shares_that_are_none(alpha: list, words: str) -> None:
         ({"embedding": "spectral"}, lambda X, Y: indexing.spectral(Y, 64)),
         ({"embedding": "spectral", "spectral_dimensions": 5}, lambda X, Y: indexing.spectral(Y, 5)),
     ],
-    ids=str,
+    ids=["4 features", "all features", "spectral", "5 dimensions"],
 )
 def test_what_the_embeddings_take(params: dict, by_hand: Callable, books: tuple) -> None:
     X, Y = books[0][:1500], books[1][:1500]
