@@ -13,7 +13,7 @@ from benchmarks import ROOT
 
 FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
 # What a room may import beside itself.
-BELOW = {"common": set(), "report": {"common", "beam_tree", "irli", "sampling", "transformers"}}
+BELOW = {"common": set(), "report": {"common", "beam_tree", "irli", "mutation", "sampling", "transformers"}}
 PEERS = ("faiss", "hnswlib", "sklearn", "torch", "threadpoolctl", "fcntl")  # what some environments lack
 
 

@@ -49,7 +49,7 @@ def test_labels_are_renamed_and_removed_in_place(call: Any, model: str, tmp_path
     shown = call("inspect", model).out
     assert shown.count("\nUpdated 20") == 2
     assert ": 1 label renamed, 1 removed.\n" in shown and ": 1 label renamed.\n" in shown
-    assert [note["renamed"] for note in sylvan.store.load(model).meta["history"]] == [1, 1]
+    assert [note["renamed"] for note in sylvan.store.load(model).meta["updates"]] == [1, 1]
     assert call("inspect", model, "--card").code == 0
     assert "1 label renamed, 1 removed" in (Path(model) / "README.md").read_text()
 
@@ -169,7 +169,7 @@ def test_one_update_at_a_time(call: Any, model: str) -> None:
 
 @pytest.mark.parametrize("history", [3, [3], [{"when": 3}], [{"when": "now", "removed": "1"}]])
 def test_a_history_that_is_none_is_a_sentence(call: Any, model: str, history: Any) -> None:
-    store.annotate(model, {"history": history})
+    store.annotate(model, {"updates": history})
     with pytest.raises(ModelError, match="isn't what update writes"):
         from sylvan.cli.shown.history import history_of
 

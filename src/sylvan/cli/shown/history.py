@@ -11,7 +11,7 @@ from sylvan.errors import ModelError
 
 __all__ = ["HISTORY", "history_of", "noted", "words_of"]
 
-HISTORY = "history"  # what the manifest calls it
+HISTORY = "updates"  # what the manifest calls it: a model may have a "history" of its training
 _MOST = 1000  # notes; older ones are dropped
 _KINDS = ("renamed", "removed")  # and how many labels
 
