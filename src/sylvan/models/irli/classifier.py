@@ -100,8 +100,7 @@ class IRLIClassifier(Estimator):
     -----
     Features of which less than a quarter are stored are taken as sparse: the first layer is then an embedding bag of
     n_features * n_repetitions * hidden weights, which is most of the model. Once it is trained it is rounded to four
-    bits a weight, which cost no precision on parts of two sets of texts. It is saved in these, and takes four bytes a
-    weight in memory.
+    bits a weight, in which it is saved; in memory it takes four bytes a weight.
 
     The defaults were chosen on parts of two sets of real texts: more buckets than "auto" takes were learned slower and
     no better, and the epochs of a falling learning rate at the end gave more than repetitions beyond eight. The order
