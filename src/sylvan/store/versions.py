@@ -18,7 +18,7 @@ from sylvan.store import manifest
 from sylvan.store.foreign import folder_of_files
 from sylvan.version import __version__
 
-__all__ = ["EARLIER", "LOCK", "earlier", "keep_current", "named_by", "named_files", "updating"]
+__all__ = ["EARLIER", "LOCK", "drop_earlier", "earlier", "keep_current", "named_files", "updating"]
 
 EARLIER = re.compile(r"earlier\.[0-9]{6}\.json")
 LOCK = "updating.lock"
@@ -32,7 +32,7 @@ def earlier(path: Path) -> list[Path]:
 
 
 def keep_current(path: Path, keep: int) -> None:
-    """Give the current manifest a second name, under which it stays when another takes its place; drop old ones.
+    """Give the current manifest a second name, under which it stays when another takes its place.
 
     Whoever is interrupted here leaves a name more, of what is still current, which counts as no earlier version.
     """
@@ -48,8 +48,8 @@ def keep_current(path: Path, keep: int) -> None:
             os.replace(waiting, new)
 
 
-def named_by(path: Path, keep: int) -> set[str]:
-    """The files and folders that the ``keep`` latest earlier versions name; the manifests of others are removed."""
+def drop_earlier(path: Path, keep: int) -> set[str]:
+    """Remove the manifests of all but the ``keep`` latest earlier versions; the files and folders that these name."""
     kept = earlier(path)[:keep]
     for name in os.listdir(path):
         if EARLIER.fullmatch(name) and path / name not in kept:

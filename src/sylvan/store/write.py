@@ -46,7 +46,7 @@ from sylvan.store.foreign import (
 from sylvan.store.npy import DTYPES, header
 from sylvan.store.read import read_manifest
 from sylvan.store.state import JSON, State, folder_path
-from sylvan.store.versions import EARLIER, LOCK, earlier, keep_current, named_by, named_files
+from sylvan.store.versions import EARLIER, LOCK, drop_earlier, earlier, keep_current, named_files
 from sylvan.version import __version__
 
 __all__ = ["check_target", "locked", "put_manifest", "save", "saved_bytes", "undo"]
@@ -423,7 +423,7 @@ def _sync_folder(path: Path) -> None:
 def _remove_unnamed(path: Path, current: set[str], keep: int) -> None:
     """Remove the replaced model's files and those of killed saves; the caller holds the folder's lock."""
     with contextlib.suppress(OSError):
-        names = current | named_by(path, keep)
+        names = current | drop_earlier(path, keep)
         for name in os.listdir(path):
             if _OURS.fullmatch(name) and name not in names:
                 # On Windows a file that is mapped stays until the next save.
