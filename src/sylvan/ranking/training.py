@@ -77,8 +77,9 @@ def train_rankers(
     """
     runner, known = Runner() if runner is None else runner, known or {}
     n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
-    positives = runner.one(positives_job(tree, labels))
-    if training.relevance is not None:
+    if training.relevance is None:
+        positives = runner.one(positives_job(tree, labels))
+    else:
         positives = [cost_weights(layer, training.relevance) for layer in relevance_layers(tree, labels)]
     weighted = training.weighs(labels)
     solve = partial(
