@@ -18,7 +18,9 @@ class Contender:
     """One way of training the same network.
 
     ``n_samples`` None takes the table's own. The loss is Eq. (1) unless it is named; in rows called "both corrected"
-    the target's logit is corrected too. ``paper`` is the row of the paper's tables that it reruns, if any.
+    the target's logit is corrected too. ``paper`` is the row of the paper's tables that it reruns, if any (the
+    authors' code corrects both, but for Sphere and RFF). A row
+    with ``rate_of`` isn't searched for a learning rate of its own but has that row's.
     """
 
     title: str
@@ -30,37 +32,52 @@ class Contender:
     loss_parameters: dict[str, Any] = field(default_factory=dict)
     refresh: dict[str, int] | None = None
     paper: str | None = None
+    rate_of: str | None = None
 
 
 CONTENDERS: dict[str, Contender] = {
     "full": Contender("full softmax, chunked", loss="full", paper="Full"),
     "softmax": Contender("draws from the exact softmax", "softmax", refresh=EVERY_STEP),
-    "uniform": Contender("uniform", "uniform", paper="Uniform"),
-    "unigram": Contender("unigram", "unigram", paper="Unigram"),
-    "lsh": Contender("LSH", "lsh", paper="LSH"),
+    "uniform": Contender("uniform", "uniform"),
+    "unigram": Contender("unigram", "unigram"),
+    "lsh": Contender("LSH", "lsh"),
     "sphere": Contender("Sphere", "sphere", paper="Sphere"),
     "rff": Contender("RFF", "rff", paper="RFF"),
-    "midx-pq": Contender("MIDX-pq", "midx-pq", sampler_parameters=UNWEIGHTED, paper="MIDX-pq"),
-    "midx-rq": Contender("MIDX-rq", "midx-rq", sampler_parameters=UNWEIGHTED, paper="MIDX-rq"),
+    "midx-pq": Contender("MIDX-pq", "midx-pq", sampler_parameters=UNWEIGHTED),
+    "midx-rq": Contender("MIDX-rq", "midx-rq", sampler_parameters=UNWEIGHTED),
     "midx-pq-weighted": Contender("MIDX-pq, weighted by √frequency", "midx-pq"),
     "midx-rq-weighted": Contender("MIDX-rq, weighted by √frequency", "midx-rq"),
     "midx-learned-pq": Contender("MIDX-pq, weighted, learned", "midx-learned-pq"),
     "midx-learned-rq": Contender("MIDX-rq, weighted, learned", "midx-learned-rq"),
-    "midx-joint-pq": Contender("MIDX-pq, learned jointly", "midx-joint-pq", paper="MIDX-Learn-pq"),
-    "midx-joint-rq": Contender("MIDX-rq, learned jointly", "midx-joint-rq", paper="MIDX-Learn-rq"),
+    "midx-joint-pq": Contender("MIDX-pq, learned jointly", "midx-joint-pq"),
+    "midx-joint-rq": Contender("MIDX-rq, learned jointly", "midx-joint-rq"),
     "midx-aware-pq": Contender("MIDX-pq, query-aware", "midx-aware-pq"),
     "midx-aware-rq": Contender("MIDX-rq, query-aware", "midx-aware-rq"),
     "midx-aware-learned-rq": Contender(
         "MIDX-rq, query-aware and learned", "midx-aware-rq", sampler_parameters={"learnable": True}
     ),
-    "uniform-all": Contender("uniform, both corrected", "uniform", ALL),
-    "unigram-all": Contender("unigram, both corrected", "unigram", ALL),
-    "midx-rq-all": Contender("MIDX-rq, both corrected", "midx-rq", ALL, sampler_parameters=UNWEIGHTED),
-    "midx-rq-weighted-all": Contender("MIDX-rq, weighted by √frequency, both corrected", "midx-rq", ALL),
+    "uniform-all": Contender("uniform, both corrected", "uniform", ALL, paper="Uniform"),
+    "unigram-all": Contender("unigram, both corrected", "unigram", ALL, paper="Unigram"),
+    "lsh-all": Contender("LSH, both corrected", "lsh", ALL, paper="LSH"),
+    "midx-pq-all": Contender(
+        "MIDX-pq, both corrected", "midx-pq", ALL, sampler_parameters=UNWEIGHTED, paper="MIDX-pq"
+    ),
+    "midx-rq-all": Contender(
+        "MIDX-rq, both corrected", "midx-rq", ALL, sampler_parameters=UNWEIGHTED, paper="MIDX-rq"
+    ),
+    "midx-rq-weighted-all": Contender(
+        "MIDX-rq, weighted by √frequency, both corrected", "midx-rq", ALL, rate_of="midx-rq-all"
+    ),
+    "midx-learned-rq-all": Contender(
+        "MIDX-rq, weighted, learned, both corrected", "midx-learned-rq", ALL, rate_of="midx-rq-all"
+    ),
     "midx-aware-rq-all": Contender("MIDX-rq, query-aware, both corrected", "midx-aware-rq", ALL),
-    "midx-joint-rq-all": Contender("MIDX-rq, learned jointly, both corrected", "midx-joint-rq", ALL),
+    "midx-joint-rq-all": Contender(
+        "MIDX-rq, learned jointly, both corrected", "midx-joint-rq", ALL, rate_of="midx-rq-all"
+    ),
     "midx-gumbel-rq-all": Contender(
-        "MIDX-rq, learned jointly as in the authors' code, both corrected", "midx-gumbel-rq", ALL
+        "MIDX-rq, learned jointly as in the authors' code, both corrected", "midx-gumbel-rq", ALL,
+        paper="MIDX-Learn-rq", rate_of="midx-rq-all",
     ),
     **{
         f"head-{size}-{tail}": Contender(
@@ -101,9 +118,10 @@ RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
 INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-aware-pq", "midx-aware-rq")
 LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-joint-pq", "midx-joint-rq", "midx-aware-learned-rq")
 CORRECTED = (
-    "uniform-all", "unigram-all", "midx-rq-all", "midx-rq-weighted-all", "midx-aware-rq-all", "midx-joint-rq-all",
-    "midx-gumbel-rq-all",
+    "uniform-all", "unigram-all", "lsh-all", "midx-pq-all", "midx-rq-all", "midx-rq-weighted-all",
+    "midx-learned-rq-all", "midx-aware-rq-all", "midx-joint-rq-all", "midx-gumbel-rq-all",
 )  # fmt: skip
+SIMPLE = ("uniform-all", "unigram-all", "midx-rq-all", "midx-aware-rq-all")  # the corrected rows of the smaller tables
 HEADED = ("head-1000-unigram", "head-500-midx-rq", "head-1000-midx-aware-rq")
 HEADS_TRIED = tuple(f"head-{size}-{tail}" for size in (500, 1000, 2000) for tail in ("unigram", "midx-rq"))
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
@@ -119,7 +137,7 @@ PLANS: dict[str, dict[str, Any]] = {
     },
     "table5": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
-        "contenders": ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff", *INDEXED, *LEARNED),
+        "contenders": ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff", *INDEXED, *LEARNED, *CORRECTED),
     },
     "tablewords": {
         "task": "language-model", "sets": ("gutenberg-words",), "models": ("lstm",),
@@ -128,20 +146,20 @@ PLANS: dict[str, dict[str, Any]] = {
     "table7": {
         "task": "sequential-recommendation", "sets": ("beauty" + WHOLE, "games" + WHOLE),
         "models": ("sasrec", "gru4rec"),
-        "contenders": (*RIVALS, *INDEXED, "uniform-all", "midx-rq-all", "midx-aware-rq-all", *HEADED, *SHARED),
+        "contenders": (*RIVALS, *INDEXED, *SIMPLE, *HEADED, *SHARED),
     },
     "table9": {
         "task": "extreme-classification", "sets": ("eurlex57k", "gutenberg"), "models": ("linear",),
-        "contenders": (*RIVALS, *INDEXED, "unigram-500-shared", "midx-rq-500-shared"),
+        "contenders": (*RIVALS, *INDEXED, *SIMPLE, *HEADED, *SHARED),
     },
     "samples": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
-        "contenders": ("full", "softmax", "uniform", "unigram", "sphere", *INDEXED),
+        "contenders": ("full", *SIMPLE, "midx-pq-all", *HEADED),
         "varied": ("n_samples", (5, 10, 20, 50, 100)),
     },
     "codewords": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
-        "contenders": ("full", *INDEXED, *LEARNED),
+        "contenders": ("full", "midx-pq-all", "midx-rq-all", "midx-rq-weighted-all", "midx-aware-rq-all", *HEADED[1:]),
         "varied": ("codewords", (8, 16, 32, 64, 128)),
     },
 }  # fmt: skip

@@ -23,7 +23,8 @@ COLOURS = {
     "cane-40": "#B8A000", "cane-20-20": "#6B6000", "cane-tree-40": "#5B8C00", "cane-tree-20-20": "#2F4A00",
     "cane-tree-40-unigram": "#9FC060", "uniform-all": "#999999", "unigram-all": "#0072B2", "midx-rq-all": "#D55E00",
     "midx-rq-weighted-all": "#D55E00", "midx-aware-rq-all": "#CC0000", "head-1000-unigram": "#00308F",
-    "midx-joint-rq-all": "#804030", "midx-gumbel-rq-all": "#C08060",
+    "lsh-all": "#56B4E9", "midx-pq-all": "#E69F00", "midx-learned-rq-all": "#A02000", "midx-joint-rq-all": "#804030",
+    "midx-gumbel-rq-all": "#C08060",
     "head-500-midx-rq": "#6A0DAD", "head-500-unigram": "#3060C0", "head-2000-unigram": "#001030",
     "head-1000-midx-rq": "#4A0080", "head-2000-midx-rq": "#2A0050", "head-1000-midx-aware-rq": "#B57EDC",
 }  # fmt: skip

@@ -42,9 +42,11 @@ def sampling_section(folder: Path) -> list[str]:
         return []
     intro = (
         "By `python -m benchmarks.sampling.sampled_softmax`: the same network with the same seeds and the same "
-        "number of steps for each sampler and loss. The loss is Eq. (1) of the paper unless the row names another one; "
-        "in rows called “both corrected” the target's logit is corrected as the draws' are. The figures are means over "
-        "the seeds ± their standard deviation. "
+        "number of steps for each sampler and loss. In rows called “both corrected” the target's logit is corrected as "
+        "the draws' are, which is the default; those of “Eq. (1)” are that reading of the paper, which corrects the "
+        "draws' alone. The figures are means over the seeds ± their standard deviation. Minutes are the clock's, on a "
+        "machine with other work; CPU-s are the processor's seconds of training without evaluation, where they were "
+        "measured. "
         "The paper's figures (Chen and others, arXiv 2501.08563) are shown as printed there, after up to 100 epochs."
     )
     return ["", "## Softmax over many classes", "", intro, *lines]
@@ -95,7 +97,10 @@ def _sentence(group: list[Record]) -> str:
 def _title(name: str, group: list[Record]) -> str:
     """A row's name, with its own learning rate where it was chosen for it."""
     rates = sorted({run["table_learning_rate"] for run in group if run["contender"] == name and run.get("tuned")})
-    return CONTENDERS[name].title + (f" ({', '.join(f'{rate:g}' for rate in rates)})" if rates else "")
+    contender = CONTENDERS[name]
+    reading = ", Eq. (1)" if contender.loss == "sampled-softmax-eq1" else ""
+    whose = f", that of {CONTENDERS[contender.rate_of].title}" if contender.rate_of else ""
+    return contender.title + reading + (f" ({', '.join(f'{rate:g}' for rate in rates)}{whose})" if rates else "")
 
 
 def _in_order(group: list[Record]) -> list[str]:
@@ -127,9 +132,16 @@ def against(found: list[float], full: list[float]) -> str:
     return f"{100 * (statistics.mean(found) / statistics.mean(full) - 1):+.1f}%"
 
 
+def _cpu(runs: list[Record]) -> str:
+    """The mean of what training took where that was measured."""
+    spent = [run["cpu_s"] for run in runs if run.get("cpu_s") is not None]
+    return f"{statistics.mean(spent):.0f}" if spent else "–"
+
+
 def _language_models(group: list[Record]) -> list[str]:
     models = sorted({run["model"] for run in group})
-    heads = [f"{model}: perplexity | against full | the paper's | its against full | minutes" for model in models]
+    columns = "perplexity | against full | the paper's | its against full | minutes | CPU-s"
+    heads = [f"{model}: {columns}" for model in models]
     rows = []
     for name in _in_order(group):
         contender = CONTENDERS[name]
@@ -146,9 +158,27 @@ def _language_models(group: list[Record]) -> list[str]:
                 paper = [f"{theirs[place]:.1f}", f"{100 * (theirs[place] / TABLE4['Full'][place] - 1):+.1f}%"]
             took = [run["seconds"] / 60 for run in group if run["contender"] == name and run["model"] == model]
             cells += [spread(found), against(found, full), *paper, f"{statistics.mean(took):.1f}" if took else "–"]
+            cells.append(_cpu([run for run in group if run["contender"] == name and run["model"] == model]))
         seeds = len({run["seed"] for run in group if run["contender"] == name})
         rows.append([_title(name, group), str(seeds), *cells])
-    return markdown.table("| | seeds | " + " | ".join(heads) + " |", rows)
+    lines = markdown.table("| | seeds | " + " | ".join(heads) + " |", rows)
+    return [*lines, *_by_epoch(group)] if group[0]["epochs"] > 1 else lines
+
+
+def _by_epoch(group: list[Record]) -> list[str]:
+    """Of longer trainings, what each epoch reached on the validation set and what training had cost by then."""
+    epochs = range(1, group[0]["epochs"] + 1)
+    rows = []
+    for name in _in_order(group):
+        runs = [run for run in group if run["contender"] == name]
+        cells = []
+        for epoch in epochs:
+            found = [entry["perplexity"] for run in runs for entry in run["validation"] if entry["epoch"] == epoch]
+            cost = _cpu([{"cpu_s": run["cpu_s"] * epoch / len(epochs)} for run in runs if run.get("cpu_s")])
+            cells.append(f"{spread(found)} ({cost})" if found else "–")
+        rows.append([_title(name, group), *cells])
+    words = "Validation perplexity after each epoch, in brackets the CPU seconds of training until then:"
+    return ["", words, "", *markdown.table(["", *(f"epoch {epoch}" for epoch in epochs)], rows)]
 
 
 def _words(group: list[Record]) -> list[str]:
@@ -159,9 +189,7 @@ def _words(group: list[Record]) -> list[str]:
         seeds = {run["seed"] for run in runs}
         full = values([run for run in group if run["seed"] in seeds], "perplexity", contender="full")
         found = values(group, "perplexity", contender=name)
-        spent = [run["cpu_s"] for run in runs if run.get("cpu_s") is not None]
-        cpu = f"{statistics.mean(spent):.0f}" if spent else "–"
-        rows.append([_title(name, group), str(len(found)), spread(found), against(found, full), cpu])
+        rows.append([_title(name, group), str(len(found)), spread(found), against(found, full), _cpu(runs)])
     return markdown.table("| | seeds | perplexity | against full | CPU seconds of training |", rows)
 
 

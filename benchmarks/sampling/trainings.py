@@ -102,7 +102,8 @@ def _classification(run: Run, data: Path, cache: Path, settings: dict[str, Any])
 def tuning_of(run: Run, steps: int) -> Run:
     """The search for the class table's rate that ``run`` is to be trained with: the same for every seed and length."""
     names = ("task", "set", "model", "contender", "n_samples", "codewords", *CHANGES)
-    return {"kind": "tuning", **{name: run[name] for name in names if name in run}, "steps": steps}
+    asked = {**run, "contender": CONTENDERS[run["contender"]].rate_of or run["contender"]}
+    return {"kind": "tuning", **{name: asked[name] for name in names if name in asked}, "steps": steps}
 
 
 def tuned(run: Run, data: Path, cache: Path) -> Run:
