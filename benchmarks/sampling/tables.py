@@ -162,23 +162,25 @@ def _language_models(group: list[Record]) -> list[str]:
         seeds = len({run["seed"] for run in group if run["contender"] == name})
         rows.append([_title(name, group), str(seeds), *cells])
     lines = markdown.table("| | seeds | " + " | ".join(heads) + " |", rows)
-    return [*lines, *_by_epoch(group)] if group[0]["epochs"] > 1 else lines
+    return [*lines, *_by_steps(group)] if group[0]["epochs"] > 1 else lines
 
 
-def _by_epoch(group: list[Record]) -> list[str]:
-    """Of longer trainings, what each epoch reached on the validation set and what training had cost by then."""
-    epochs = range(1, group[0]["epochs"] + 1)
+def _by_steps(group: list[Record]) -> list[str]:
+    """Of longer trainings, what was reached on the validation set on the way and what training had cost by then."""
+    last = max(run["steps"] for run in group)
+    steps = sorted({entry["step"] for run in group for entry in run["validation"]})
     rows = []
     for name in _in_order(group):
         runs = [run for run in group if run["contender"] == name]
         cells = []
-        for epoch in epochs:
-            found = [entry["perplexity"] for run in runs for entry in run["validation"] if entry["epoch"] == epoch]
-            cost = _cpu([{"cpu_s": run["cpu_s"] * epoch / len(epochs)} for run in runs if run.get("cpu_s")])
+        for step in steps:
+            found = [entry["perplexity"] for run in runs for entry in run["validation"] if entry["step"] == step]
+            cost = _cpu([{"cpu_s": run["cpu_s"] * step / run["steps"]} for run in runs if run.get("cpu_s")])
             cells.append(f"{spread(found)} ({cost})" if found else "–")
         rows.append([_title(name, group), *cells])
-    words = "Validation perplexity after each epoch, in brackets the CPU seconds of training until then:"
-    return ["", words, "", *markdown.table(["", *(f"epoch {epoch}" for epoch in epochs)], rows)]
+    words = "Validation perplexity on the way, in brackets the CPU seconds of training until then:"
+    heads = [f"{step:,} steps, {group[0]['epochs'] * step / last:.2g} epochs" for step in steps]
+    return ["", words, "", *markdown.table(["", *heads], rows)]
 
 
 def _words(group: list[Record]) -> list[str]:
@@ -220,10 +222,11 @@ def _ranked(group: list[Record], paper: dict[str, tuple[float, ...]], theirs: st
     for name in _in_order(group):
         cells = [spread(values(group, m, contender=name, model=model), 4) for model in models for m in measures]
         found = paper.get(CONTENDERS[name].paper or "")
+        cells.append(_cpu([run for run in group if run["contender"] == name]))
         cells.append(" / ".join(f"{value:.4f}" for value in found) if found else "–")
         seeds = len({run["seed"] for run in group if run["contender"] == name})
         rows.append([_title(name, group), str(seeds), *cells])
-    return markdown.table("| | seeds | " + " | ".join(heads) + f" | {theirs} |", rows)
+    return markdown.table("| | seeds | " + " | ".join(heads) + f" | CPU-s | {theirs} |", rows)
 
 
 def _recommenders(group: list[Record]) -> list[str]:
