@@ -100,13 +100,14 @@ void need_shape(const sylvan::EdgeShape& shape, int64_t n_edges, int64_t n_featu
 }
 
 void rank_classes(const Tree& tree, In2<float> weights, bool by_feature, const Features& features, float bias,
-                  int64_t first, int64_t last, int64_t beam, bool log_probabilities,
+                  int64_t first, int64_t last, int64_t beam, bool log_probabilities, bool own_scores,
                   Out2<int32_t> out_classes, Out2<float> out_scores, std::optional<Out<float>> out_log_sums) {
   const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
   need_shape(shape, tree.tree.n_edges(), features.n_features);
   const auto k = static_cast<int64_t>(out_classes.shape(1));
   need(0 <= first && first <= last && last <= features.n_rows, "the rows are out of range");
   need(beam >= 1 && k >= 1, "the beam or k is out of range");
+  need(!log_probabilities || !own_scores, "a score is a log-probability or its edge's own");
   need(static_cast<int64_t>(out_classes.shape(0)) == features.n_rows &&
            out_scores.shape(0) == out_classes.shape(0) && out_scores.shape(1) == out_classes.shape(1),
        "the outputs and the rows disagree");
@@ -114,13 +115,16 @@ void rank_classes(const Tree& tree, In2<float> weights, bool by_feature, const F
   nb::gil_scoped_release release;
   const sylvan::ClassRows rows = rows_of(features, bias);
   float* log_sums = out_log_sums ? out_log_sums->data() : nullptr;
+  const sylvan::NodeScore score = own_scores          ? sylvan::NodeScore::own
+                                  : log_probabilities ? sylvan::NodeScore::log_probability
+                                                      : sylvan::NodeScore::path;
   if (!by_feature && features.dense && last - first > 1) {
-    sylvan::ClassBatchSearch search(tree.tree, beam, log_probabilities);
+    sylvan::ClassBatchSearch search(tree.tree, beam, score);
     search.find({weights.data(), shape}, rows, first, last,
                 {k, out_classes.data(), out_scores.data(), log_sums});
     return;
   }
-  sylvan::ClassSearch search(tree.tree, beam, log_probabilities);
+  sylvan::ClassSearch search(tree.tree, beam, score);
   for (int64_t row = first; row < last; ++row) {
     float* scores = out_scores.data() + row * k;
     search.find({weights.data(), shape}, sylvan::row_of(rows, row), k, out_classes.data() + row * k, scores,
@@ -147,8 +151,8 @@ void score_edges(In2<float> weights, bool by_feature, const Features& features, 
 
 void make_trainer(Trainer* self, const Tree& of, Out2<float> weights, bool by_feature,
                   std::optional<Out2<float>> squares, std::optional<Out2<float>> delays, int loss,
-                  int64_t n_candidates, int64_t n_noises, double log_normalizer, float decay, float bias,
-                  uint64_t seed) {
+                  int64_t n_candidates, int64_t n_noises, bool together, bool own_scores,
+                  double log_normalizer, float decay, float bias, uint64_t seed) {
   const sylvan::ClassTree& tree = of.tree;
   const sylvan::EdgeShape shape = shape_of(weights.shape(0), weights.shape(1), by_feature);
   need(shape.n_weights >= 1 && shape.n_weights <= INT32_MAX, "the weights' width is out of range");
@@ -160,8 +164,15 @@ void make_trainer(Trainer* self, const Tree& of, Out2<float> weights, bool by_fe
   need(!delays || !squares, "AdaGrad doesn't average");
   need(loss >= 0 && loss <= 5, "there is no such loss");
   need(n_candidates >= 1 && n_noises >= 1 && n_noises <= INT32_MAX, "candidates or noises are out of range");
-  const sylvan::ClassOptions options{
-      static_cast<sylvan::ClassLoss>(loss), n_candidates, n_noises, log_normalizer, decay, bias, seed};
+  const sylvan::ClassOptions options{static_cast<sylvan::ClassLoss>(loss),
+                                     n_candidates,
+                                     n_noises,
+                                     together,
+                                     own_scores,
+                                     log_normalizer,
+                                     decay,
+                                     bias,
+                                     seed};
   new (self) Trainer{weights,
                      squares,
                      delays,
@@ -225,8 +236,9 @@ void bind_classes(nb::module_& m) {
                       "Updates the weights of a tree's edges, example by example; for one thread at a time.")
       .def("__init__", &make_trainer, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
            nb::arg("squares").noconvert().none(), nb::arg("delays").noconvert().none(), nb::arg("loss"),
-           nb::arg("n_candidates"), nb::arg("n_noises"), nb::arg("log_normalizer"), nb::arg("decay"),
-           nb::arg("bias"), nb::arg("seed"), nb::keep_alive<1, 2>())
+           nb::arg("n_candidates"), nb::arg("n_noises"), nb::arg("together"), nb::arg("own_scores"),
+           nb::arg("log_normalizer"), nb::arg("decay"), nb::arg("bias"), nb::arg("seed"),
+           nb::keep_alive<1, 2>())
       .def("train", &train, nb::arg("features"), nb::arg("order").noconvert(), nb::arg("classes").noconvert(),
            nb::arg("row_weights").noconvert().none(), nb::arg("probabilities").noconvert().none(),
            nb::arg("sums").noconvert().none(), nb::arg("guide").noconvert().none(), nb::arg("rate"),
@@ -234,8 +246,8 @@ void bind_classes(nb::module_& m) {
            "One step an example; sums of losses, of those covered, and of weights.");
   m.def("rank_classes", &rank_classes, nb::arg("tree"), nb::arg("weights").noconvert(), nb::arg("by_feature"),
         nb::arg("features"), nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("beam"),
-        nb::arg("log_probabilities"), nb::arg("out_classes").noconvert(), nb::arg("out_scores").noconvert(),
-        nb::arg("out_log_sums").noconvert().none(),
+        nb::arg("log_probabilities"), nb::arg("own_scores"), nb::arg("out_classes").noconvert(),
+        nb::arg("out_scores").noconvert(), nb::arg("out_log_sums").noconvert().none(),
         "The best classes of each row by beam search, and log(sum(exp)) of all that it reached.");
   m.def("score_class_edges", &score_edges, nb::arg("weights").noconvert(), nb::arg("by_feature"),
         nb::arg("features"), nb::arg("bias"), nb::arg("first"), nb::arg("last"), nb::arg("out").noconvert(),

@@ -68,8 +68,8 @@ int64_t max_children(const ClassTree& tree) {
 
 }  // namespace
 
-ClassBatchSearch::ClassBatchSearch(const ClassTree& tree, int64_t beam, bool log_probabilities)
-    : tree_(tree), beam_(1), frontier_(tree, beam, log_probabilities) {
+ClassBatchSearch::ClassBatchSearch(const ClassTree& tree, int64_t beam, NodeScore score)
+    : tree_(tree), beam_(1), frontier_(tree, beam, score) {
   for (int64_t layer = 0; layer + 1 < tree.n_layers(); ++layer) {
     beam_ = std::max(beam_, std::min(beam, tree.layer_start(layer + 1) - tree.layer_start(layer)));
   }

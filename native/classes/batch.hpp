@@ -21,7 +21,7 @@ struct ClassAnswers {
 
 class ClassBatchSearch {
  public:
-  ClassBatchSearch(const ClassTree& tree, int64_t beam, bool log_probabilities);
+  ClassBatchSearch(const ClassTree& tree, int64_t beam, NodeScore score);
 
   // Fills in the answers of rows first to last - 1; weights are stored edge by edge, rows are dense.
   void find(const EdgeWeights& weights, const ClassRows& rows, int64_t first, int64_t last,

@@ -28,11 +28,12 @@ const std::vector<int32_t>& ClassFrontier::list(const int32_t* nodes, int64_t n)
 }
 
 void ClassFrontier::add_up(const int32_t* nodes, const float* above, int64_t n, float* sums) {
+  if (score_ == NodeScore::own) return;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t node = static_cast<int64_t>(nodes[i]) + 1;
     const int64_t n_children = tree_.first_child(node + 1) - tree_.first_child(node);
     float log_total = 0.0f;
-    if (log_probabilities_ && n_children > 0) {
+    if (score_ == NodeScore::log_probability && n_children > 0) {
       scratch_.resize(static_cast<size_t>(n_children));
       log_total = static_cast<float>(log_sum(sums, n_children, scratch_.data()));
     }

@@ -23,11 +23,17 @@ void ClassSearch::find(const EdgeWeights& weights, const ClassRow& row, int64_t 
   nodes_.assign(1, -1);
   above_.assign(1, 0.0f);
   n_nodes_ = 1;
+  opened_.clear();
+  opened_ends_.clear();
   for (int64_t layer = 0; layer + 1 < tree_.n_layers(); ++layer) {
     open(weights, row, seen);
     const size_t most = std::min(sums_.size(), static_cast<size_t>(beam_));
     if (nodes_.size() < most) nodes_.resize(most), above_.resize(most);
     n_nodes_ = frontier_.narrow(sums_.data(), nodes_.data(), above_.data());
+    if (seen) {
+      opened_.insert(opened_.end(), nodes_.begin(), nodes_.begin() + n_nodes_);
+      opened_ends_.push_back(opened_.size());
+    }
   }
   open(weights, row, seen);
   frontier_.finish(sums_.data(), k, classes, scores);

@@ -25,7 +25,8 @@ ClassTrainer::ClassTrainer(const ClassTree& tree, const ClassOptions& options, f
     : tree_(tree),
       options_(options),
       step_{shape, weights, squares, delays, 0.0f, options.decay, 0.0f},
-      search_(tree, std::min(options.n_candidates, tree.n_classes()), false) {
+      search_(tree, std::min(options.n_candidates, tree.n_classes()),
+              options.own_scores ? NodeScore::own : NodeScore::path) {
   const auto n_edges = static_cast<size_t>(tree.n_edges());
   edge_scores_.resize(n_edges);
   scored_at_.resize(n_edges, 0);
@@ -82,7 +83,7 @@ double ClassTrainer::step_of(const ClassRow& row, int32_t target, const ClassNoi
 void ClassTrainer::score_selected(const ClassRow& row, size_t first) {
   missing_.clear();
   for (size_t i = first; i < selected_.size(); ++i) {
-    for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = tree_.parent(edge)) {
+    for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = scored_above(edge)) {
       if (scored_at_[static_cast<size_t>(edge)] == seen_.now) continue;
       scored_at_[static_cast<size_t>(edge)] = seen_.now;
       missing_.push_back(edge);
@@ -98,7 +99,7 @@ void ClassTrainer::score_selected(const ClassRow& row, size_t first) {
   for (size_t i = first; i < selected_.size(); ++i) {
     int32_t path[kMaxLayers];
     int depth = 0;
-    for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = tree_.parent(edge)) {
+    for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = scored_above(edge)) {
       path[depth++] = edge;
     }
     float sum = 0.0f;  // from the root down, in the search's order
@@ -111,11 +112,11 @@ void ClassTrainer::score_selected(const ClassRow& row, size_t first) {
 // they add up to 0, an edge above all of them needs no step (Proposition 1).
 void ClassTrainer::spread(bool add_up_to_zero) {
   for (size_t i = 0; i < selected_.size(); ++i) {
-    for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = tree_.parent(edge)) {
+    for (int32_t edge = tree_.leaf_edge(selected_[i]); edge >= 0; edge = scored_above(edge)) {
       touch(edge, coefficients_[i]);
     }
   }
-  if (!add_up_to_zero) return;
+  if (!add_up_to_zero || options_.own_scores) return;
   for (const int32_t edge : touched_) {
     if (static_cast<size_t>(visits_[static_cast<size_t>(edge)]) == selected_.size()) {
       visits_[static_cast<size_t>(edge)] = -1;
@@ -176,26 +177,96 @@ double ClassTrainer::cane(const ClassRow& row, int32_t target, const ClassNoise&
   const size_t n_candidates = selected_.size();
   scores_.assign(candidate_scores_.begin(),
                  candidate_scores_.begin() + static_cast<std::ptrdiff_t>(n_candidates));
-  const double log_candidates = log_sum_exp(scores_.data(), n_candidates);
   const double outside = outside_mass(noise, n_candidates, inside);
   *covered = place == SIZE_MAX ? 0.0 : 1.0;
+  const double loss = options_.together ? cane_together(row, target, noise, place, outside)
+                                        : cane_apart(row, target, noise, place, outside);
+  spread(true);
+  if (!options_.own_scores) return loss;
+  const double finding = train_finder(row, target);
+  return std::isfinite(finding) ? loss : finding;
+}
+
+// The mean of the losses that each noise alone would give; a target that is no candidate is the noise.
+double ClassTrainer::cane_apart(const ClassRow& row, int32_t target, const ClassNoise& noise, size_t place,
+                                double outside) {
+  const size_t n_candidates = selected_.size();
+  const double log_candidates = log_sum_exp(scores_.data(), n_candidates);
   if (place == SIZE_MAX) {
     select(target);
     score_selected(row, n_candidates);
-    const double log_q = bounded_log(noise_probability(noise, target) / outside);
-    const double loss = cane_outside(n_candidates, log_candidates, log_q);
-    spread(true);
-    return loss;
+    return cane_outside(n_candidates, log_candidates,
+                        bounded_log(noise_probability(noise, target) / outside));
   }
-  for (int64_t i = 0; i < options_.n_noises && outside > 0.0; ++i) {
+  draw_noises(noise, outside);
+  score_selected(row, n_candidates);
+  return cane_inside(n_candidates, place, log_candidates);
+}
+
+// One softmax over the candidates and all noises, each of which stands for its share of the classes outside;
+// a target that is no candidate takes the place of one of them.
+double ClassTrainer::cane_together(const ClassRow& row, int32_t target, const ClassNoise& noise, size_t place,
+                                   double outside) {
+  const size_t n_candidates = selected_.size();
+  if (place == SIZE_MAX) {
+    place = n_candidates;
+    select(target);
+    log_q_.push_back(bounded_log(noise_probability(noise, target) / outside));
+  }
+  draw_noises(noise, outside);
+  score_selected(row, n_candidates);
+  const size_t n = selected_.size();
+  const double log_n = n > n_candidates ? std::log(static_cast<double>(n - n_candidates)) : 0.0;
+  noise_logits_.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    noise_logits_[i] =
+        static_cast<double>(scores_[i]) - (i < n_candidates ? 0.0 : log_q_[i - n_candidates] + log_n);
+  }
+  const double total = log_sum_exp(noise_logits_.data(), n);
+  coefficients_.resize(n);
+  for (size_t i = 0; i < n; ++i) coefficients_[i] = std::exp(noise_logits_[i] - total);
+  coefficients_[place] -= 1.0;
+  return total - static_cast<double>(scores_[place]);
+}
+
+// Noises outside the candidates, until there are as many as wanted.
+void ClassTrainer::draw_noises(const ClassNoise& noise, double outside) {
+  while (static_cast<int64_t>(log_q_.size()) < options_.n_noises && outside > 0.0) {
     const int32_t name = draw_outside(noise, outside);
-    if (name < 0) break;  // the mass outside is a rounding error
+    if (name < 0) return;  // the mass outside is a rounding error
     select(name);
     log_q_.push_back(bounded_log(noise_probability(noise, name) / outside));
   }
-  score_selected(row, n_candidates);
-  const double loss = cane_inside(n_candidates, place, log_candidates);
-  spread(true);
+}
+
+// In each layer above the classes a softmax over the edges that the beam followed and the one on the target's
+// path. Returns the sum of their losses.
+double ClassTrainer::train_finder(const ClassRow& row, int32_t target) {
+  int32_t edge = tree_.leaf_edge(target);
+  double loss = 0.0;
+  for (size_t layer = search_.opened_ends().size(); layer-- > 0;) {
+    edge = tree_.parent(edge);
+    const size_t begin = layer == 0 ? 0 : search_.opened_ends()[layer - 1];
+    finding_.assign(search_.opened().begin() + static_cast<std::ptrdiff_t>(begin),
+                    search_.opened().begin() + static_cast<std::ptrdiff_t>(search_.opened_ends()[layer]));
+    if (std::find(finding_.begin(), finding_.end(), edge) == finding_.end()) finding_.push_back(edge);
+    const size_t n = finding_.size();
+    finding_scores_.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      const auto at = static_cast<size_t>(finding_[i]);
+      if (scored_at_[at] == seen_.now) {
+        finding_scores_[i] = edge_scores_[at];
+      } else {
+        score_edges(weights(), row, &finding_[i], 0, 1, &finding_scores_[i]);
+      }
+    }
+    const double total = log_sum_exp(finding_scores_.data(), n);
+    for (size_t i = 0; i < n; ++i) {
+      const double log_share = static_cast<double>(finding_scores_[i]) - total;
+      if (finding_[i] == edge) loss -= log_share;
+      if (n > 1) touch(finding_[i], std::exp(log_share) - (finding_[i] == edge ? 1.0 : 0.0));
+    }
+  }
   return loss;
 }
 

@@ -26,6 +26,8 @@ struct ClassOptions {
   ClassLoss loss;
   int64_t n_candidates;
   int64_t n_noises;
+  bool together;          // CANE: one sum of all noises, not the mean of one loss for each
+  bool own_scores;        // CANE: a class's score is its own edge's; those above are trained to find it
   double log_normalizer;  // of the scores, for NCE
   float decay;
   float bias;
@@ -61,6 +63,12 @@ class ClassTrainer {
  private:
   double step_of(const ClassRow& row, int32_t target, const ClassNoise& noise, double* covered);
   double cane(const ClassRow& row, int32_t target, const ClassNoise& noise, double* covered);
+  double cane_apart(const ClassRow& row, int32_t target, const ClassNoise& noise, size_t place,
+                    double outside);
+  double cane_together(const ClassRow& row, int32_t target, const ClassNoise& noise, size_t place,
+                       double outside);
+  void draw_noises(const ClassNoise& noise, double outside);
+  double train_finder(const ClassRow& row, int32_t target);
   double cane_inside(size_t n_candidates, size_t place, double log_candidates);
   double cane_outside(size_t n_candidates, double log_candidates, double log_q);
   double outside_mass(const ClassNoise& noise, size_t n_candidates, double inside);
@@ -72,6 +80,8 @@ class ClassTrainer {
   double blackout();
   double hierarchical_softmax(const ClassRow& row, int32_t target);
 
+  // The next edge up whose score is a part of a class's, or -1.
+  int32_t scored_above(int32_t edge) const { return options_.own_scores ? -1 : tree_.parent(edge); }
   void select(int32_t name) { selected_.push_back(name); }
   void score_selected(const ClassRow& row, size_t first);
   void spread(bool add_up_to_zero);
@@ -98,6 +108,9 @@ class ClassTrainer {
   std::vector<int64_t> candidate_at_;  // (n_classes) seen_.now of the candidates
   std::vector<int32_t> candidates_;
   std::vector<float> candidate_scores_;
+  std::vector<int32_t>
+      finding_;  // edges of a layer that the class's own is set off against, and their scores
+  std::vector<float> finding_scores_;
   std::vector<int32_t> missing_;
   std::vector<float> missing_scores_;
 

@@ -60,9 +60,11 @@ class ReferenceTraining:
     training: ClassTraining
     q: np.ndarray | None = None
     squares: np.ndarray | None = None
+    own_scores: bool = False  # a class's score is its own edge's, not its path's sum
     gap: float = math.inf  # the least difference that decided whether a node is in a beam
     first: list[int] = field(init=False)
     paths: list[list[int]] = field(init=False)
+    followed: list[list[int]] = field(init=False, default_factory=list)  # edges that the last search followed, by layer
 
     def __post_init__(self) -> None:
         sizes = self.tree.layer_sizes
@@ -77,12 +79,12 @@ class ReferenceTraining:
     def scores(self, x: np.ndarray) -> np.ndarray:
         """Eq. (9)."""
         edges = self.weights @ self.phi(x)
-        return np.array([edges[path].sum() for path in self.paths])
+        return np.array([edges[path[-1]] if self.own_scores else edges[path].sum() for path in self.paths])
 
     def search(self, x: np.ndarray, beam: int, k: int, log_probabilities: bool = False) -> list[tuple[int, float]]:
         """Algorithm 3."""
         edges = self.weights @ self.phi(x)
-        open_nodes = [(0, 0.0)]
+        open_nodes, self.followed = [(0, 0.0)], []
         for layer, offsets in enumerate(self.tree.child_offsets):
             last = layer == self.tree.depth - 1
             found = []
@@ -92,12 +94,14 @@ class ReferenceTraining:
                 total = log_sum(list(own.values())) if log_probabilities else 0.0
                 for child in children:
                     name = int(self.tree.leaf_labels[child]) if last else child
-                    found.append((name, score + own[child] - total))
+                    found.append((name, own[child] if self.own_scores else score + own[child] - total))
             found.sort(key=lambda item: (-item[1], item[0]))
             width = k if last else beam
             if len(found) > width:
                 self.gap = min(self.gap, found[width - 1][1] - found[width][1])
             open_nodes = found[:width]
+            if not last:
+                self.followed.append([self.first[layer] + node for node, _ in open_nodes])
         return open_nodes
 
     def probability(self, label: int) -> float:
@@ -111,9 +115,12 @@ class ReferenceTraining:
             candidates = [label for label, _ in self.search(x, width, width)]
             rest = [label for label in range(n_classes) if label not in candidates]
             outside = sum(self.probability(label) for label in rest)
+            n_noises = training.n_noises
+            if y not in candidates:  # it takes the place of one, or of all
+                n_noises = n_noises - 1 if training.together else 0
             noises = []
-            if y in candidates and outside > 0:
-                noises = [self.draw_outside(coin, candidates, rest, outside) for _ in range(training.n_noises)]
+            if outside > 0:
+                noises = [self.draw_outside(coin, candidates, rest, outside) for _ in range(n_noises)]
             shares = {label: self.probability(label) / outside if outside > 0 else 0.0 for label in rest}
         else:
             candidates = []
@@ -134,6 +141,10 @@ class ReferenceTraining:
                 return label
         return rest[-1]
 
+    def stand_ins(self, y: int, chosen: Selection) -> list[int]:
+        """Which classes stand for all that are no candidates; the row's own is among them unless it is a candidate."""
+        return chosen.noises if y in chosen.candidates else [y, *chosen.noises]
+
     def loss(self, x: np.ndarray, y: int, chosen: Selection) -> float:
         """The loss of an example with what was selected."""
         s, q, n = self.scores(x), chosen.log_q, self.training.n_noises
@@ -142,9 +153,11 @@ class ReferenceTraining:
             return log_sum(list(s)) - s[y]
         if name == "cane":  # Eqs. (2) and (3)
             of_candidates = [s[k] for k in chosen.candidates]
-            stand_ins = chosen.noises if y in chosen.candidates else [y]
+            stand_ins = self.stand_ins(y, chosen)
             if not stand_ins:
                 return log_sum(of_candidates) - s[y]
+            if self.training.together:
+                return log_sum([*of_candidates, *(s[j] - q[j] - math.log(len(stand_ins)) for j in stand_ins)]) - s[y]
             return float(np.mean([log_sum([*of_candidates, s[j] - q[j]]) for j in stand_ins])) - s[y]
         if name == "nce":
             logits = {j: s[j] - self.training.log_normalizer - math.log(n) - q[j] for j in {y, *chosen.noises}}
@@ -162,6 +175,12 @@ class ReferenceTraining:
             total += log_sum([edges[e] for e in siblings]) - edges[edge]
         return total
 
+    def finding_loss(self, x: np.ndarray, y: int) -> float:
+        """What trains the edges that only find classes: in each layer a softmax over those that were followed."""
+        edges = self.weights @ self.phi(x)
+        rivals = [(own, {own, *followed}) for own, followed in zip(self.paths[y], self.followed, strict=False)]
+        return sum(log_sum([edges[e] for e in several]) - edges[own] for own, several in rivals if self.own_scores)
+
     def siblings(self, layer: int, edge: int) -> range:
         node = edge - self.first[layer]
         parent = int(self.tree.parents(layer)[node])
@@ -175,9 +194,14 @@ class ReferenceTraining:
         if name == "softmax":
             return [(k, math.exp(s[k] - log_sum(list(s))) - (k == y)) for k in range(len(s))]
         if name == "cane":  # Eqs. (7) and (8), with the sign of a loss
-            result = [(y, -1.0)] if y in chosen.candidates else []
-            stand_ins = chosen.noises if y in chosen.candidates else [y]
+            stand_ins = self.stand_ins(y, chosen)
             of_candidates = [s[k] for k in chosen.candidates]
+            if self.training.together:
+                terms = [(k, s[k]) for k in chosen.candidates]
+                terms += [(j, s[j] - q[j] - math.log(len(stand_ins))) for j in stand_ins]
+                total = log_sum([term for _, term in terms])
+                return [(y, -1.0), *((k, math.exp(term - total)) for k, term in terms)]
+            result = [(y, -1.0)] if y in chosen.candidates else []
             for j in stand_ins:
                 total = log_sum([*of_candidates, s[j] - q[j]])
                 result += [(k, math.exp(s[k] - total) / len(stand_ins)) for k in chosen.candidates]
@@ -209,6 +233,16 @@ class ReferenceTraining:
                     result.update({e: math.exp(edges[e] - total) - (e == edge) for e in siblings})
             return result
         selected = self.coefficients(x, y, chosen)
+        if self.own_scores:
+            for label, coefficient in selected:
+                result[self.paths[label][-1]] = result.get(self.paths[label][-1], 0.0) + coefficient
+            edges = self.weights @ self.phi(x)  # the gradient of finding_loss
+            for own, followed in zip(self.paths[y], self.followed, strict=False):
+                rivals = sorted({own, *followed})
+                total = log_sum([edges[e] for e in rivals])
+                if len(rivals) > 1:
+                    result.update({e: math.exp(edges[e] - total) - (e == own) for e in rivals})
+            return result
         for label, coefficient in selected:
             for edge in self.paths[label]:
                 result[edge] = result.get(edge, 0.0) + coefficient

@@ -30,20 +30,29 @@ def uneven_tree(rng: np.random.Generator, depth: int, most: int) -> LabelTree:
 
 
 def started(
-    seed: int, depth: int, most: int, n_features: int, training: ClassTraining, by_feature: bool = False
+    seed: int,
+    depth: int,
+    most: int,
+    n_features: int,
+    training: ClassTraining,
+    by_feature: bool = False,
+    scores: str = "path",
 ) -> tuple[ClassWeights, ReferenceTraining]:
     rng = np.random.default_rng(seed)
     tree = uneven_tree(rng, depth, most)
+    scores = scores if training.loss == "cane" else "path"  # the others have no use for edges that only find
     weights = ClassWeights.zeros(
         tree, n_features, squares=training.optimizer == "adagrad", delays=training.optimizer == "averaged_sgd",
-        by_feature=by_feature,
+        by_feature=by_feature, scores=scores,
     )  # fmt: skip
     weights.weights[:] = rng.normal(size=weights.weights.shape)
     squares = None
     if weights.squares is not None:
         weights.squares[:] = rng.uniform(0.5, 1.5, weights.squares.shape)
         squares = weights.squares.astype(np.float64)
-    return weights, ReferenceTraining(tree, weights.weights.astype(np.float64), training, squares=squares)
+    reference = ReferenceTraining(tree, weights.weights.astype(np.float64), training, squares=squares)
+    reference.own_scores = scores == "own"
+    return weights, reference
 
 
 def rows(seed: int, n: int, n_features: int) -> np.ndarray:
@@ -57,8 +66,9 @@ trainings = st.builds(
     ClassTraining,
     st.sampled_from(sorted(LOSSES)), st.integers(1, 12), st.integers(1, 6), st.sampled_from(OPTIMIZERS),
     st.floats(0.01, 0.5), st.sampled_from([0.0, 0.1]), st.sampled_from([0.0, 1.0, 0.5]), st.integers(0, 2**62),
-    st.sampled_from([0.0, 2.0]),
+    st.sampled_from([0.0, 2.0]), st.booleans(),
 )  # fmt: skip
+scorings = st.sampled_from(["own", "path"])
 sortings = st.sampled_from(["uniform", "some", "one"])
 
 
@@ -72,7 +82,7 @@ def noise_of(kind: str, n_classes: int, rng: np.random.Generator) -> np.ndarray 
 
 
 @settings(max_examples=300, deadline=None)
-@given(shapes, trainings, sortings, st.booleans(), st.booleans(), st.booleans())
+@given(shapes, trainings, sortings, st.booleans(), st.booleans(), st.booleans(), scorings)
 def test_training(
     shape: tuple[int, int, int, int],
     training: ClassTraining,
@@ -80,8 +90,9 @@ def test_training(
     compressed: bool,
     weighted: bool,
     by_feature: bool,
+    scores: str,
 ) -> None:
-    weights, reference = started(*shape, training, by_feature)
+    weights, reference = started(*shape, training, by_feature, scores)
     rng = np.random.default_rng([shape[0], 2])
     X, n_classes = rows(shape[0], 5, shape[3]), reference.tree.n_labels
     y = rng.integers(n_classes, size=5).astype(np.int32)
@@ -117,12 +128,14 @@ def test_training(
 
 
 @settings(max_examples=60, deadline=None)
-@given(shapes, trainings)
-def test_gradients_are_those_of_the_losses(shape: tuple[int, int, int, int], training: ClassTraining) -> None:
+@given(shapes, trainings, scorings)
+def test_gradients_are_those_of_the_losses(
+    shape: tuple[int, int, int, int], training: ClassTraining, scores: str
+) -> None:
     """Differences of the losses (2), (3) and the baselines' against a step of plain descent, selections fixed."""
     training = replace(training, optimizer="sgd", l2=0.0, learning_rate=1.0)
     seed, depth, most, n_features = shape[0], shape[1], shape[2], min(shape[3], 3)
-    weights, reference = started(seed, depth, most, n_features, training)
+    weights, reference = started(seed, depth, most, n_features, training, scores=scores)
     x, y = rows(seed, 1, n_features)[0], seed % reference.tree.n_labels
     chosen = reference.select(x, y, 0)
     assume(reference.gap > TOO_CLOSE)
@@ -131,7 +144,7 @@ def test_gradients_are_those_of_the_losses(shape: tuple[int, int, int, int], tra
         sides = []
         for change in (1e-5, -1e-5):
             reference.weights[at] = before[at] + change
-            sides.append(reference.loss(x, y, chosen))
+            sides.append(reference.loss(x, y, chosen) + reference.finding_loss(x, y))
         reference.weights[at] = before[at]
         gradient[at] = (sides[0] - sides[1]) / 2e-5
     ClassTrainer(weights, x[None], np.array([y], np.int32), training).run(np.array([0]))
@@ -140,18 +153,21 @@ def test_gradients_are_those_of_the_losses(shape: tuple[int, int, int, int], tra
 
 @settings(max_examples=100, deadline=None)
 @given(
-    shapes, st.integers(1, 12), st.integers(1, 12), st.booleans(), st.booleans(), st.sampled_from([1, 2]), st.booleans()
+    shapes, st.integers(1, 12), st.integers(1, 12), st.booleans(), st.sampled_from(["own", "path", "log"]),
+    st.sampled_from([1, 2]), st.booleans(),
 )  # fmt: skip
 def test_ranking(
     shape: tuple[int, int, int, int],
     beam: int,
     k: int,
     compressed: bool,
-    log_probabilities: bool,
+    scores: str,
     n_jobs: int,
     by_feature: bool,
 ) -> None:
-    weights, reference = started(*shape, ClassTraining("cane", 1, 1, "sgd", 1.0), by_feature)
+    log_probabilities = scores == "log"
+    cane = ClassTraining("cane", 1, 1, "sgd", 1.0)
+    weights, reference = started(*shape, cane, by_feature, "own" if scores == "own" else "path")
     X = rows(shape[0], 6, shape[3])
     features = validate.features(X) if compressed else X
     sums = np.full(6, np.nan, np.float32)
@@ -165,11 +181,11 @@ def test_ranking(
     for row, x in enumerate(X):
         reference.gap = math.inf
         expected = reference.search(x, beam, k, log_probabilities)
-        scores = [score for _, score in expected]
-        if reference.gap < TOO_CLOSE or np.abs(np.diff(scores)).min(initial=1) < TOO_CLOSE:
+        values = [score for _, score in expected]
+        if reference.gap < TOO_CLOSE or np.abs(np.diff(values)).min(initial=1) < TOO_CLOSE:
             continue
         assert found.labels[row].tolist() == [label for label, _ in expected] + [-1] * (k - len(expected))
-        np.testing.assert_allclose(found.scores[row, : len(expected)], scores, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found.scores[row, : len(expected)], values, rtol=1e-4, atol=1e-4)
     exact = all_scores(weights, features, log_probabilities=log_probabilities)
     if log_probabilities:
         np.testing.assert_allclose(np.exp(exact.astype(np.float64)).sum(axis=1), 1, rtol=1e-4)
@@ -227,7 +243,8 @@ def call() -> dict[str, Any]:
         "order": np.arange(n), "classes": np.zeros(n, np.int32), "row_weights": np.ones(n, np.float32),
         "probabilities": probabilities, "sums": np.cumsum(probabilities), "guide": np.zeros(k, np.int32),
         "rate": 0.1, "step": 0, "n_averaged": 0,
-        "trainer": kernels.ClassTrainer(weights.handle, weights.weights, False, None, None, 0, 2, 1, 0.0, 0.0, 1.0, 0),
+        "trainer": kernels.ClassTrainer(weights.handle, weights.weights, False, None, None, 0, 2, 1, False, False, 0.0,
+                                        0.0, 1.0, 0),
     }  # fmt: skip
 
 
@@ -279,9 +296,9 @@ def test_the_kernel_refuses_rows_that_are_none(indptr: list[int], indices: list[
 def test_hostile_numbers_stay_within_the_arrays(loss: str, poison: float) -> None:
     rng = np.random.default_rng(0)
     for where in ("weights", "squares", "delays", "X"):
-        for optimizer, by_feature in itertools.product(OPTIMIZERS, (False, True)):
-            training = ClassTraining(loss, 3, 4, optimizer, 0.5, l2=0.1)
-            weights, _ = started(3, 3, 4, 9, training, by_feature)
+        for optimizer, by_feature, own in itertools.product(OPTIMIZERS, (False, True), (False, True)):
+            training = ClassTraining(loss, 3, 4, optimizer, 0.5, l2=0.1, together=own)
+            weights, _ = started(3, 3, 4, 9, training, by_feature, "own" if own else "path")
             X = rows(0, 8, 9)
             target = {"weights": weights.weights, "squares": weights.squares, "delays": weights.delays,
                       "X": X}[where]  # fmt: skip
@@ -289,7 +306,7 @@ def test_hostile_numbers_stay_within_the_arrays(loss: str, poison: float) -> Non
                 target.flat[::5] = poison
             y = rng.integers(weights.n_classes, size=8).astype(np.int32)
             ClassTrainer(weights, X, y, training).run(np.tile(np.arange(8), 4))
-            for log_probabilities in (False, True):
+            for log_probabilities in (False, True)[: 2 - (weights.scores == "own")]:
                 found = rank_classes(weights, X, 4, 3, log_probabilities=log_probabilities).labels
                 assert found.min() >= -1
                 assert found.max() < weights.n_classes

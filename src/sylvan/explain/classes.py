@@ -21,17 +21,22 @@ Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 def class_votes(
     weights: ClassWeights, row: Csr, label: int, beam: int, top: int, names: Names, *, loss: str, bias: float
 ) -> tuple[TreeVote, ...]:
-    """The one tree's vote, whose score is the class's own: the sum of its path."""
+    """The one tree's vote, whose score is the class's own: the sum of its path, or of its last step."""
     path, enough = explain_class(
         weights, row, label, beam=beam, bias=bias, log_probabilities=loss == "hsm", top=top, names=names
     )
     return (TreeVote(0, path.score, path.reached, beam, enough, (path,)),)
 
 
-def class_notes(loss: str) -> tuple[str, ...]:
+def class_notes(loss: str, scores: str) -> tuple[str, ...]:
     """What to know when a path's score and the ranking's aren't the same."""
     if loss == "hsm":
         return ()
+    if scores == "own":
+        return (
+            "A class's score is its last step's alone; the steps before it decide whether it is found. The ranking's "
+            "is the logarithm of its share among all reached.",
+        )
     return ("A path adds up to the class's score; the ranking's is the logarithm of its share among all reached.",)
 
 
@@ -71,7 +76,7 @@ def explain_class(
         siblings = _sorted(np.arange(offsets[parent], offsets[parent + 1]), moves[first:])
         nodes, scores = searched[layer]
         node, last = edge - first, layer == tree.depth - 1
-        so_far += float(moves[edge])
+        so_far = float(moves[edge]) + (0.0 if weights.scores == "own" else so_far)
         beam_place = node_place(nodes, node) if opened else None
         followed = opened and (last or (beam_place is not None and beam_place <= beam))
         steps.append(
@@ -124,14 +129,14 @@ def _sorted(nodes: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Sc
 
 
 def _search(weights: ClassWeights, moves: npt.NDArray[np.float64], beam: int) -> list[Scored]:
-    """The nodes of each layer that a beam search scores, best first, with the sums of their paths."""
+    """The nodes of each layer that a beam search scores, best first, with their scores."""
     layers: list[Scored] = []
     above, sums = np.zeros(1, np.int64), np.zeros(1)
     for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
         counts = offsets[above + 1] - offsets[above]
         nodes = np.concatenate([np.arange(offsets[node], offsets[node + 1]) for node in above.tolist()])
         whole = np.zeros(int(offsets[-1]))
-        whole[nodes] = np.repeat(sums, counts) + moves[first + nodes]
+        whole[nodes] = moves[first + nodes] + (0 if weights.scores == "own" else np.repeat(sums, counts))
         layers.append(_sorted(nodes, whole))
         above, sums = layers[-1][0][:beam], layers[-1][1][:beam]
     return layers

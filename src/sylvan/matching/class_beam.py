@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +15,24 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, first_edges
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params import Number, check_value
+from sylvan.params import Choice, Number, check_value
 from sylvan.topk import TopK
 
-__all__ = ["ClassWeights", "all_scores", "class_features", "log_sums_of", "rank_classes", "score_blocks"]
+__all__ = [
+    "SCORES", "ClassWeights", "Scores", "all_scores", "class_features", "log_sums_of", "rank_classes", "score_blocks",
+]  # fmt: skip
 
 ROWS = 1024  # rows a thread searches for at a time
 BLOCK = 1 << 22  # scores that are computed at once
 
 Float32 = npt.NDArray[np.float32]
+SCORES = ("own", "path")
+Scores = Annotated[str, Choice(SCORES)]
 
 
 @dataclass(frozen=True, eq=False)
 class ClassWeights:
-    """A row of weights for every edge of a tree of classes; a class scores the sum over the edges on its path.
+    """A row of weights for every edge of a tree of classes, and what of them is a class's score.
 
     Edges are numbered as :func:`sylvan.indexing.class_tree.first_edges` says. A flat tree's edges are the classes.
 
@@ -43,11 +47,16 @@ class ClassWeights:
         AdaGrad's sums of squared gradients, which training goes on from.
     delays : ndarray of float32, the same shape and order, optional
         What :meth:`averages` needs beside weights that are averaged over the steps of training.
+    scores : {"path", "own"}
+        What a node scores, and so a class: the sum over the edges on its path (the paper's Eq. 9), or its own edge
+        alone, and the edges above it only decide whether a beam search finds it.
 
     Raises
     ------
     DataError
         When a class stands in several leaves, or an array has another shape, dtype or order.
+    ParameterError
+        When ``scores`` is another word.
 
     Notes
     -----
@@ -66,11 +75,13 @@ class ClassWeights:
     weights: Float32
     squares: Float32 | None = None
     delays: Float32 | None = None
+    scores: str = "path"
     first_edges: tuple[int, ...] = field(init=False, repr=False)  # of each layer, then the number of edges
     handle: Any = field(init=False, default=None, repr=False)  # the tree as the kernels see it
 
     def __post_init__(self) -> None:
         tree = self.tree
+        check_value("scores", self.scores, Choice(SCORES), type(self).__name__)
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
         object.__setattr__(self, "first_edges", tuple(first_edges(tree).tolist()))
         n_edges = self.n_edges
@@ -107,8 +118,9 @@ class ClassWeights:
 
     @classmethod
     def zeros(
-        cls, tree: LabelTree, n_features: int, *, squares: bool = False, delays: bool = False, by_feature: bool = False
-    ) -> ClassWeights:
+        cls, tree: LabelTree, n_features: int, *, squares: bool = False, delays: bool = False,
+        by_feature: bool = False, scores: str = "path",
+    ) -> ClassWeights:  # fmt: skip
         """Weights of 0, which training begins with.
 
         ``squares`` are for AdaGrad, ``delays`` for averaging; ``by_feature`` suits compressed rows.
@@ -116,8 +128,9 @@ class ClassWeights:
         shape = sum(tree.layer_sizes), n_features + 1
         weights = np.zeros(shape, np.float32, order="F" if by_feature else "C")
         return cls(
-            tree, weights, np.zeros_like(weights) if squares else None, np.zeros_like(weights) if delays else None
-        )
+            tree, weights, np.zeros_like(weights) if squares else None, np.zeros_like(weights) if delays else None,
+            scores,
+        )  # fmt: skip
 
     def trainable(self, *, squares: bool = False, delays: bool = False) -> ClassWeights:
         """The same weights to go on with, and what training needs beside: copies of what can't be written to."""
@@ -128,8 +141,9 @@ class ClassWeights:
             return np.zeros_like(self.weights) if array is None else _writeable(array)
 
         return ClassWeights(
-            self.tree, _writeable(self.weights), beside(self.squares, squares), beside(self.delays, delays)
-        )
+            self.tree, _writeable(self.weights), beside(self.squares, squares), beside(self.delays, delays),
+            self.scores,
+        )  # fmt: skip
 
     def averages(self, n_steps: int) -> ClassWeights:
         """The averages of the weights over the last ``n_steps`` steps, step t of which counts t times.
@@ -149,7 +163,11 @@ class ClassWeights:
         factors = 0.5 * n_steps * (n_steps + 1.0)
         averages = np.divide(self.delays, np.float32(-max(factors, 1.0)))  # in the order of the weights
         averages += self.weights
-        return ClassWeights(self.tree, averages)
+        return ClassWeights(self.tree, averages, scores=self.scores)
+
+    def alone(self) -> ClassWeights:
+        """The weights without what training needs beside."""
+        return ClassWeights(self.tree, self.weights, scores=self.scores)
 
     @property
     def by_feature(self) -> bool:
@@ -166,12 +184,13 @@ class ClassWeights:
     @classmethod
     def from_stored(
         cls, tree: LabelTree, weights: Float32, squares: Float32 | None = None, delays: Float32 | None = None, *,
-        by_feature: bool = False,
+        by_feature: bool = False, scores: str = "path",
     ) -> ClassWeights:  # fmt: skip
         """What :attr:`stored` gave."""
         if not by_feature:
-            return cls(tree, weights, squares, delays)
-        return cls(tree, weights.T, *(None if array is None else array.T for array in (squares, delays)))
+            return cls(tree, weights, squares, delays, scores)
+        squares, delays = (None if array is None else array.T for array in (squares, delays))
+        return cls(tree, weights.T, squares, delays, scores)
 
     def to_arrays(self, *, by_feature: bool) -> dict[str, Float32]:
         """Arrays of a saved model, by their names here: as they lie in memory, which a mapped file then is too."""
@@ -181,7 +200,9 @@ class ClassWeights:
         }
 
     @classmethod
-    def from_arrays(cls, state: store.State, tree: LabelTree, n_features: int, *, by_feature: bool) -> ClassWeights:
+    def from_arrays(
+        cls, state: store.State, tree: LabelTree, n_features: int, *, by_feature: bool, scores: str = "path"
+    ) -> ClassWeights:
         """What :meth:`to_arrays` gave, verified. Weights that are no numbers rank last.
 
         Raises
@@ -193,7 +214,7 @@ class ClassWeights:
         shape = shape[::-1] if by_feature else shape
         weights = store.need_array(state, "weights", np.float32, shape)
         squares = store.need_array(state, "squares", np.float32, shape) if "squares" in state.arrays else None
-        return cls.from_stored(tree, weights, squares, by_feature=by_feature)
+        return cls.from_stored(tree, weights, squares, by_feature=by_feature, scores=scores)
 
     @property
     def n_classes(self) -> int:
@@ -265,7 +286,8 @@ def rank_classes(
     bias : float
         What the intercepts are multiplied with.
     log_probabilities : bool
-        Take the log-probability of an edge among its siblings (a hierarchical softmax) in place of its score.
+        Take the log-probability of an edge among its siblings (a hierarchical softmax) in place of its score; for
+        weights whose ``scores`` are those of paths.
     log_sums : ndarray of float32, shape (n,), optional
         Filled with log(sum(exp)) of the scores of all classes that each row's search reached, the k best and the
         others; 0 where that is no finite number.
@@ -310,8 +332,8 @@ def rank_classes(
 
     def search(rows: tuple[int, int]) -> None:
         kernels.rank_classes(
-            weights.handle, stored, weights.by_feature, features, float(bias), *rows, beam, log_probabilities, classes,
-            scores, log_sums,
+            weights.handle, stored, weights.by_feature, features, float(bias), *rows, beam, log_probabilities,
+            weights.scores == "own", classes, scores, log_sums,
         )  # fmt: skip
 
     if n_rows <= ROWS:
@@ -354,8 +376,9 @@ def score_blocks(
             own = np.empty((last - first, weights.n_edges), np.float32)
             kernels.score_class_edges(stored, weights.by_feature, features, float(bias), first, last, own)
         else:
-            own = X[first:last] @ weights.weights[:, :-1].T
-            own += np.float32(bias) * weights.weights[:, -1]
+            counted = weights.weights[weights.first_edges[-2] if weights.scores == "own" else 0 :]
+            own = X[first:last] @ counted[:, :-1].T
+            own += np.float32(bias) * counted[:, -1]
         leaves = _sums(weights, own, log_probabilities)
         if straight:
             yield first, leaves
@@ -367,6 +390,8 @@ def score_blocks(
 
 def _sums(weights: ClassWeights, own: Float32, log_probabilities: bool) -> Float32:
     """The score of each leaf (n, n_leaves) from those of the edges (n, n_edges)."""
+    if weights.scores == "own":
+        return np.ascontiguousarray(own[:, -weights.n_classes :])
     above: Float32 | None = None
     for offsets, first in zip(weights.tree.child_offsets, weights.first_edges, strict=False):
         layer = own[:, first : first + int(offsets[-1])]

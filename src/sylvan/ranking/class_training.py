@@ -47,6 +47,8 @@ class ClassTraining(Parameterized):
         there are classes, or more, make it the full softmax.
     n_noises : int
         :math:`N_n`, draws for each example, with repetition.
+    together : bool
+        For CANE, an extension: all noises in one sum; see the notes.
     optimizer : {"averaged_sgd", "sgd", "adagrad"}
         AdaGrad divides each weight's step by the root of its summed squared gradients. "averaged_sgd" makes the steps
         of "sgd" and keeps what :meth:`~sylvan.matching.class_beam.ClassWeights.averages` needs.
@@ -73,7 +75,11 @@ class ClassTraining(Parameterized):
     - ``"cane"``: the candidates :math:`C_x` are found by beam search, which doesn't look at :math:`y`; noises are drawn
       outside them by :math:`q_x(j) = q(j) / (1 - \sum_{k \in C_x} q(k))`. Eqs. (2) and (3), with the gradients (7) and
       (8) on the selected paths, (10) and (11); edges on all of them are left alone (Proposition 1). When no class is
-      left outside, the sum is the candidates' alone.
+      left outside, the sum is the candidates' alone. With ``together``, the noises :math:`T` are in one sum,
+      :math:`\sum_{k \in C_x} e^{s_k} + \frac{1}{|T|} \sum_{j \in T} e^{s_j} / q_x(j)`, instead of giving one loss
+      each, whose mean Eq. (2) is; a :math:`y` that is no candidate takes the place of one of them. Where a class's
+      score is its own edge's (``ClassWeights.scores``), that edge alone has these gradients. Of the edges above, those
+      that the beam followed in a layer and the one on the path to :math:`y` are a softmax of their own.
     - ``"softmax"``: Eq. (1), all classes.
     - ``"nce"``: :math:`-\ln\sigma(s_y - \ln Z - \ln n q_y) - \sum_j \ln\sigma(\ln n q_j + \ln Z - s_j)`.
     - ``"negative_sampling"``: :math:`-\ln\sigma(s_y) - \sum_{j \ne y} \ln\sigma(-s_j)`.
@@ -96,6 +102,7 @@ class ClassTraining(Parameterized):
     bias: Annotated[float, Range()] = 1.0
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     log_normalizer: Annotated[float, Range()] = 0.0
+    together: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in self.constraints.items():
@@ -244,7 +251,8 @@ class ClassTrainer:
         self._features, n_classes = class_features(X, weights.n_features), weights.n_classes
         self._trainer = kernels.ClassTrainer(
             weights.handle, weights.stored[0], weights.by_feature, *_beside(weights, training.optimizer),
-            LOSSES[training.loss], int(training.n_candidates), int(training.n_noises), float(training.log_normalizer),
+            LOSSES[training.loss], int(training.n_candidates), int(training.n_noises), bool(training.together),
+            weights.scores == "own", float(training.log_normalizer),
             float(training.l2), float(training.bias), int(training.seed),
         )  # fmt: skip
         self._rows_at_once = _rows_at_once(weights, X, training)
@@ -255,6 +263,11 @@ class ClassTrainer:
                 f"y must hold a class for each of the {self.n_rows} rows of X. Got {len(self._classes)} instead."
             )
         self._factors = None if row_weights is None else _factors(row_weights, self.n_rows)
+        if weights.scores == "own" and training.loss != "cane" and not weights.is_flat:
+            raise ParameterError(
+                f"Weights with scores='own' are for loss='cane', or for a flat tree: loss={training.loss!r} doesn't "
+                "train the edges above the classes alone."
+            )
         if noise is not None and not isinstance(noise, ClassNoise):
             noise = ClassNoise.of(noise, n_classes)
         self._noise: tuple[Any, Any, Any] = (None, None, None)

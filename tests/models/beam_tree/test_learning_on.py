@@ -142,8 +142,9 @@ def test_weights_of_rows_do_not_change_the_size_of_steps() -> None:
 
 
 @FORMS
-def test_coverage_is_the_share_of_rows_whose_class_is_a_candidate(rows: Any) -> None:
-    model = make(epochs=1).fit(rows, y)
+@pytest.mark.parametrize("scores", ["own", "path"])
+def test_coverage_is_the_share_of_rows_whose_class_is_a_candidate(rows: Any, scores: str) -> None:
+    model = make(epochs=1, scores=scores).fit(rows, y)
     matrix = model.weights_.weights.astype(np.float64)
     dense = rows.toarray() if sp.issparse(rows) else rows
     features = np.c_[dense, np.ones(240)]
@@ -151,10 +152,10 @@ def test_coverage_is_the_share_of_rows_whose_class_is_a_candidate(rows: Any) -> 
     for width in (1, 2, 4, 7, 12, 99):
         covered = 0
         for row, label in zip(features, y, strict=True):
-            scores, beam = matrix @ row, [(0, 0.0)]
+            edges, beam = matrix @ row, [(0, 0.0)]
             for layer, offsets in enumerate(TREE.child_offsets):
                 reached = [
-                    (child, above + scores[first[layer] + child])
+                    (child, above * (scores == "path") + edges[first[layer] + child])
                     for node, above in beam for child in range(offsets[node], offsets[node + 1])
                 ]  # fmt: skip
                 beam = sorted(reached, key=lambda pair: -pair[1])[:width]

@@ -39,19 +39,27 @@ __all__ = ["BeamTreeClassifier"]
 class BeamTreeClassifier(BeamTreeParameters):
     """One class a row, out of hundreds to millions, at a cost a step that hardly grows with their number.
 
-    Classes are the leaves of a tree whose edges have linear models; a class's score is the sum of the edges on its path
-    (Eq. 9). For each row shown, a beam search finds the candidates, the ``n_candidates`` classes that score best;
-    ``n_noises`` others are drawn, weighed by one over their probability, to stand for all that remain; and the row's
-    class is set off against these alone. Ranking is the same search. The rivals that this method is measured against
-    are other values of ``loss``.
+    Classes are the leaves of a tree whose edges have linear models. For each row shown, a beam search finds the
+    candidates, the ``n_candidates`` classes that score best; ``n_noises`` others are drawn, weighed by one over their
+    probability, to stand for all that remain; and the row's class is set off against these alone. Ranking is the same
+    search. The rivals that this method is measured against are other values of ``loss``. The paper's own reading is
+    ``scores="path", together=False, n_noises=1``.
 
     Parameters
     ----------
     branching : int, default 10
         Most children of a node (the paper's b).
-    n_candidates, n_noises : int, default 9 and 1
-        The paper's "CANE-9v1". Candidates from the number of classes on are all of them, which leaves no noise to draw.
-        Without candidates of their own, "nce", "blackout" and "negative_sampling" draw ``n_noises``.
+    n_candidates, n_noises : int, default 9 and 10
+        Candidates from the number of classes on are all of them, which leaves no noise to draw. Without candidates of
+        their own, "nce", "blackout" and "negative_sampling" draw ``n_noises``. The paper's best were 9 and 1.
+    together : bool, default True
+        Put all noises of a row into one sum; a class that is no candidate takes the place of one of them. Otherwise a
+        row's loss is the mean of those that each noise alone would give, and a class that is no candidate is the only
+        noise (the paper's Eqs. 2 and 3). With one noise it is the same.
+    scores : {"own", "path"}, default "own"
+        What a class's score is, for "cane": that of its own edge, so that the model is a softmax's, and the edges above
+        learn by a softmax in each layer which nodes to follow; or the sum of the edges on its path (the paper's Eq. 9),
+        which learns classes with few rows less well, because a step moves the edges that they share the most.
     loss : {"cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"}, default "cane"
         Candidates versus noises; the full softmax; three ways to set a class off against noises alone; or a softmax at
         every node of the class's path (hierarchical softmax). "cane" and "hsm" have the tree, the others score every
@@ -254,7 +262,7 @@ class BeamTreeClassifier(BeamTreeParameters):
             rate = float(self.learning_rate_ if isinstance(self.learning_rate, str) else self.learning_rate)
             optimizer = self.optimizer_ if self.optimizer == "auto" else self.optimizer
             same = optimizer == self.optimizer_
-            trained = going_on(self._trained if same else ClassWeights(self.tree_, self.weights_.weights), optimizer)
+            trained = going_on(self._trained if same else self.weights_.alone(), optimizer)
             averaged = self._n_averaged if same else 0
             try:
                 learning = self.learning(examples, counts, (optimizer, rate), epochs=1)
@@ -437,7 +445,7 @@ class BeamTreeClassifier(BeamTreeParameters):
         return class_votes(self.weights_, row, label, beam, top, names, loss=self._bound.loss, bias=self._bound.bias)
 
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
-        return class_notes(self._bound.loss)
+        return class_notes(self._bound.loss, self._bound.scores)
 
     def _probabilities(self, top: TopK) -> Any:
         return np.exp(np.minimum(top.scores, 0))
@@ -490,7 +498,7 @@ class BeamTreeClassifier(BeamTreeParameters):
         self._bound = Bound.from_state(state)
         self.learning_rate_ = store.need_float(state, "trained_rate", 0)
         self.optimizer_ = store.need_choice(state, "trained_optimizer", OPTIMIZERS)
-        shape = tree, self.n_features_, not self._dense
+        shape = tree, self.n_features_, not self._dense, self._bound.scores
         self.weights_, self._trained = weights_from(state, *shape, averaged=self.optimizer_ == "averaged_sgd")
         self.history_ = store.need_array(state, "history", np.float64, (None, 2))
         self._classes = Classes(self.n_labels_, self.vocabulary_).values_from(state)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree
+from sylvan.matching.class_beam import SCORES, Scores
 from sylvan.models.base import Estimator
 from sylvan.models.beam_tree.examples import Classes, Examples
 from sylvan.models.beam_tree.training import Learning
@@ -80,7 +81,9 @@ class BeamTreeParameters(Estimator):
 
     branching: Annotated[int, Range(2, 1 << 20)] = 10
     n_candidates: Selected = 9
-    n_noises: Selected = 1
+    n_noises: Selected = 10
+    together: bool = True
+    scores: Scores = "own"
     loss: Loss = "cane"
     tree: Annotated[str | LabelTree, TreeOf()] = "kmeans"
     learning_rate: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
@@ -118,7 +121,7 @@ class BeamTreeParameters(Estimator):
         automatic = AUTOMATIC if self.optimizer == "auto" else (self.optimizer,)
         tried = isinstance(self.learning_rate, str) and going_on is None
         optimizer, rate = going_on or (automatic[0], 1.0 if tried else float(self.learning_rate))
-        same = ("loss", "n_noises", "l2", "bias", "seed")
+        same = ("loss", "n_noises", "together", "l2", "bias", "seed")
         training = ClassTraining(
             **{name: getattr(self, name) for name in same},
             n_candidates=min(self.n_candidates, examples.n_classes),
@@ -130,9 +133,14 @@ class BeamTreeParameters(Estimator):
         if self.noise != "uniform":  # a class without rows counts as one row
             noise = ClassNoise.of(np.maximum(counts, 1).astype(np.float64) ** self.noise_power, len(counts))
         return Learning(
-            examples, training, automatic if tried else (), noise, self.tree, self.branching, self.beam,
-            self.epochs if epochs is None else epochs, type(self).__name__, in_order=epochs is not None,
+            examples, training, automatic if tried else (), noise, self.scores_of_loss, self.tree, self.branching,
+            self.beam, self.epochs if epochs is None else epochs, type(self).__name__, in_order=epochs is not None,
         )  # fmt: skip
+
+    @property
+    def scores_of_loss(self) -> str:
+        """What a class's score is: for a loss without candidates always the sum of its path."""
+        return self.scores if self.loss == "cane" else "path"
 
     def identity(self, examples: Examples) -> dict[str, JSON]:
         """What distinguishes this training from others, for its checkpoint."""
@@ -179,6 +187,7 @@ class Bound:
 
     loss: str
     bias: float
+    scores: str
     branching: int
     tree: str  # how it was made
 
@@ -186,7 +195,7 @@ class Bound:
     def of(cls, model: BeamTreeParameters) -> Bound:
         """Those of a model."""
         tree = GIVEN if isinstance(model.tree, LabelTree) else model.tree
-        return cls(model.loss, float(model.bias), int(model.branching), tree)
+        return cls(model.loss, float(model.bias), model.scores_of_loss, int(model.branching), tree)
 
     @classmethod
     def from_state(cls, state: store.State) -> Bound:
@@ -199,6 +208,7 @@ class Bound:
         return cls(
             store.need_choice(state, "trained_loss", tuple(LOSSES)),
             store.need_float(state, "trained_bias", 0),
+            store.need_choice(state, "trained_scores", SCORES),
             store.need_int(state, "trained_branching", 2, 1 << 20),
             store.need_choice(state, "trained_tree", (*TREES, GIVEN)),
         )
@@ -218,6 +228,11 @@ class Bound:
             raise ParameterError(
                 f"loss={self.loss!r} and bias={self.bias:g} were what the first call learned with; partial_fit can't "
                 f"go on with loss={model.loss!r} and bias={model.bias:g}."
+            )
+        if model.scores_of_loss != self.scores:
+            raise ParameterError(
+                f"scores={self.scores!r} was what the first call learned with; partial_fit can't go on with "
+                f"scores={model.scores!r}."
             )
         if self.loss not in TREE_LOSSES:
             return

@@ -59,7 +59,7 @@ def _seconds_a_row(learning: Learning, tree: LabelTree) -> float:
     rows = learning.examples.weighted()
     some = np.resize(rows[np.random.default_rng(learning.training.seed).permutation(len(rows))], _SHOWN)
     training = replace(learning.training, learning_rate=_RATE)
-    trainer = new_trainer(learning.examples, training, tree, learning.noise)
+    trainer = new_trainer(learning.examples, training, tree, learning.noise, learning.scores)
     train_pass(trainer, some)
     start, shown, seconds = time.process_time(), 0, 0.0
     # Until the clock has moved: on some machines it does in steps of ten milliseconds.

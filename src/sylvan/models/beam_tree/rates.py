@@ -51,7 +51,7 @@ class Trials:
     optimizers : tuple of str
     epochs : int
         Passes at most.
-    tree, noise, beam, n_jobs
+    tree, noise, scores, beam, n_jobs
         As in training.
     size : int
         Bytes of a trial's weights.
@@ -66,6 +66,7 @@ class Trials:
     epochs: int
     tree: LabelTree
     noise: ClassNoise | None
+    scores: str
     beam: int
     n_jobs: int
     size: int
@@ -73,7 +74,7 @@ class Trials:
     @classmethod
     def of(
         cls, examples: Examples, training: ClassTraining, optimizers: tuple[str, ...], epochs: int, tree: LabelTree,
-        noise: ClassNoise | None, beam: int, n_jobs: int, size: int,
+        noise: ClassNoise | None, scores: str, beam: int, n_jobs: int, size: int,
     ) -> Trials:  # fmt: skip
         """A tenth of the rows judge. Where there are too few for a holdout, the rows that are shown do."""
         rows = examples.weighted()
@@ -84,7 +85,7 @@ class Trials:
             judged, shown = order[:n_holdout], order[n_holdout:]
         return cls(
             examples, examples.only(judged[:_MOST_JUDGED]), shown[:_MOST_SHOWN], n_holdout >= _FEWEST_JUDGED, training,
-            optimizers, epochs, tree, noise, beam, n_jobs, size,
+            optimizers, epochs, tree, noise, scores, beam, n_jobs, size,
         )  # fmt: skip
 
     @property
@@ -150,25 +151,29 @@ class Trials:
 def _finals(first: list[Tried], optimizer: str) -> list[ClassTraining]:
     """The best rates of an optimiser, rising."""
     own = [tried for tried in first if tried[0].optimizer == optimizer]
-    best = sorted(range(len(own)), key=lambda at: tuple(own[at][1][-1]), reverse=True)[: _N_FINALS[optimizer]]
+    best = sorted(range(len(own)), key=lambda at: own[at][1][-1].mean(), reverse=True)[: _N_FINALS[optimizer]]
     return [own[at][0] for at in sorted(best)]
 
 
 def _middle(tried: list[Tried]) -> Tried:
-    """The training that ranked holdout rows best at its best pass.
+    """The training that ranked holdout rows best at its best pass, by the mean of both marks.
+
+    The share of rows whose class is first is what counts, but of a few thousand rows it is inexact, and the places of
+    all classes move less by chance.
 
     Of several, which few or easy rows leave, the middle rate of the last optimiser: AdaGrad's rate depends least on
     the size of the features.
     """
-    best = max(tuple(marks.max(axis=0)) for _, marks in tried)
-    equal = [one for one in tried if tuple(one[1].max(axis=0)) == best]
+    best = max(marks.mean(axis=1).max() for _, marks in tried)
+    equal = [one for one in tried if one[1].mean(axis=1).max() == best]
     equal = [one for one in equal if one[0].optimizer == equal[-1][0].optimizer]
     return equal[len(equal) // 2]
 
 
 def _best_pass(marks: Marks) -> int:
     """The last of the passes that ranked the most rows right: where all are right, probabilities sharpen on."""
-    return int(np.flatnonzero(marks[:, 0] == marks[:, 0].max())[-1]) + 1
+    means = marks.mean(axis=1)
+    return int(np.flatnonzero(means == means.max())[-1]) + 1
 
 
 def _tried(trials: Trials, training: ClassTraining, n_passes: int, shown: npt.NDArray[np.int64]) -> Marks:
@@ -176,14 +181,15 @@ def _tried(trials: Trials, training: ClassTraining, n_passes: int, shown: npt.ND
 
     NaN where scores left the range of numbers.
     """
-    trainer, marks = new_trainer(trials.examples, training, trials.tree, trials.noise), []
+    trainer, marks = new_trainer(trials.examples, training, trials.tree, trials.noise, trials.scores), []
     worse, most = 0, -math.inf
     for number in range(n_passes):
         order = np.random.default_rng([training.seed, 4, number]).permutation(shown) if number else shown
         if not math.isfinite(trainer.run(order).mean_loss):
             return np.full((1, 2), np.nan)
         marks.append(_mark(trials, trainer))
-        worse, most = (worse + 1 if marks[-1][0] < most else 0), max(most, marks[-1][0])
+        mean = sum(marks[-1]) / 2
+        worse, most = (worse + 1 if mean < most else 0), max(most, mean)
         if worse >= _PATIENCE and trials.stops_early:
             break
     return np.array(marks)

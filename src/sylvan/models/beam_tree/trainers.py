@@ -15,10 +15,11 @@ __all__ = ["going_on", "new_trainer", "ranked_by", "state_arrays", "trainer_of",
 
 
 def new_trainer(
-    examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None
+    examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None, scores: str
 ) -> ClassTrainer:
     """Trains weights of 0, in the order that suits the rows."""
-    weights = ClassWeights.zeros(tree, examples.X.shape[1], by_feature=not isinstance(examples.X, np.ndarray))
+    by_feature = not isinstance(examples.X, np.ndarray)
+    weights = ClassWeights.zeros(tree, examples.X.shape[1], by_feature=by_feature, scores=scores)
     return trainer_of(examples, training, going_on(weights, training.optimizer), noise)
 
 
@@ -59,7 +60,7 @@ def state_arrays(
 
 
 def weights_from(
-    state: store.State, tree: LabelTree, n_features: int, by_feature: bool, *, averaged: bool
+    state: store.State, tree: LabelTree, n_features: int, by_feature: bool, scores: str, *, averaged: bool
 ) -> tuple[ClassWeights, ClassWeights]:
     """What :func:`state_arrays` was given, verified.
 
@@ -67,9 +68,9 @@ def weights_from(
     ------
     ModelError
     """
-    weights = ClassWeights.from_arrays(state, tree, n_features, by_feature=by_feature)
+    weights = ClassWeights.from_arrays(state, tree, n_features, by_feature=by_feature, scores=scores)
     if not averaged:
         return weights, weights
     shape = weights.weights.shape[::-1] if by_feature else weights.weights.shape
     last, delays = (store.need_array(state, name, np.float32, shape) for name in ("last_weights", "delays"))
-    return weights, ClassWeights.from_stored(tree, last, None, delays, by_feature=by_feature)
+    return weights, ClassWeights.from_stored(tree, last, None, delays, by_feature=by_feature, scores=scores)

@@ -65,6 +65,8 @@ class Learning:
         Those that are tried, each with learning rates of its own, of which the best takes the place of the training's;
         empty for the training as it is.
     noise : ClassNoise or None
+    scores : {"own", "path"}
+        As of :class:`~sylvan.matching.class_beam.ClassWeights`.
     tree : LabelTree or {"kmeans", "random", "frequency"}
     branching, beam, epochs : int
     owner : str
@@ -77,6 +79,7 @@ class Learning:
     training: ClassTraining
     optimizers: tuple[str, ...]
     noise: ClassNoise | None
+    scores: str
     tree: LabelTree | str
     branching: int
     beam: int
@@ -127,8 +130,9 @@ class Learning:
             return None
         size = self._weight_bytes(sum(tree.layer_sizes))
         return Trials.of(
-            self.examples, self.training, self.optimizers, self.epochs, tree, self.noise, self.beam, n_jobs, size
-        )
+            self.examples, self.training, self.optimizers, self.epochs, tree, self.noise, self.scores, self.beam,
+            n_jobs, size,
+        )  # fmt: skip
 
     def passes_job(
         self, tree: LabelTree, training: ClassTraining, epochs: int, folder: Folder | None = None
@@ -136,8 +140,8 @@ class Learning:
         """All passes over the rows; with a ``folder`` it stores what it has reached, and goes on from there."""
         epochs = epochs if self.examples.n_classes > 1 else 0
         inputs = {
-            "examples": self.examples, "training": training, "tree": tree, "noise": self.noise, "epochs": epochs,
-            "in_order": self.in_order, "folder": folder,
+            "examples": self.examples, "training": training, "tree": tree, "noise": self.noise, "scores": self.scores,
+            "epochs": epochs, "in_order": self.in_order, "folder": folder,
         }  # fmt: skip
         cost, size = epochs * len(self.examples.weighted()), self._weight_bytes(sum(tree.layer_sizes))
         return Job("passes", _train, inputs, cost, size, title="training the edges")
@@ -238,12 +242,13 @@ def _train(
     training: ClassTraining,
     tree: LabelTree,
     noise: ClassNoise | None,
+    scores: str,
     epochs: int,
     in_order: bool,
     folder: Folder | None,
 ) -> Learned:
     """Pass after pass; those that lie in the folder, from an interrupted call, are not made again."""
-    trainer, rows = new_trainer(examples, training, tree, noise), examples.weighted()
+    trainer, rows = new_trainer(examples, training, tree, noise, scores), examples.weighted()
     history = [] if folder is None else _restored(folder.path, trainer.weights)
     trainer.step = trainer.n_averaged = len(history) * len(rows)
     due = time.monotonic() + checkpointed.SECONDS
