@@ -42,24 +42,20 @@ class BeamTreeClassifier(BeamTreeParameters):
     Classes are the leaves of a tree whose edges have linear models. For each row shown, a beam search finds the
     candidates, the ``n_candidates`` classes that score best; ``n_noises`` others are drawn, weighed by one over their
     probability, to stand for all that remain; and the row's class is set off against these alone. Ranking is the same
-    search. The rivals that this method is measured against are other values of ``loss``. The paper's own reading is
-    ``scores="path", together=False, n_noises=1``.
+    search. Rivals of this method are other values of ``loss``. The paper's CANE-9v1 is ``scores="path",
+    together=False, n_candidates=9, n_noises=1``.
 
     Parameters
     ----------
     branching : int, default 10
         Most children of a node (the paper's b).
-    n_candidates, n_noises : int, default 9 and 10
-        Candidates from the number of classes on are all of them, which leaves no noise to draw. Without candidates of
-        their own, "nce", "blackout" and "negative_sampling" draw ``n_noises``. The paper's best were 9 and 1.
+    n_candidates, n_noises : int, default 15 and 10
+        With as many candidates as classes there is no noise. "nce", "blackout" and "negative_sampling" draw noises
+        alone. The paper's best were 9 and 1.
     together : bool, default True
-        Put all noises of a row into one sum; a class that is no candidate takes the place of one of them. Otherwise a
-        row's loss is the mean of those that each noise alone would give, and a class that is no candidate is the only
-        noise (the paper's Eqs. 2 and 3). With one noise it is the same.
+        All noises in one sum, and a class that is no candidate in the place of one; otherwise Eqs. 2 and 3.
     scores : {"own", "path"}, default "own"
-        What a class's score is, for "cane": that of its own edge, so that the model is a softmax's, and the edges above
-        learn by a softmax in each layer which nodes to follow; or the sum of the edges on its path (the paper's Eq. 9),
-        which learns classes with few rows less well, because a step moves the edges that they share the most.
+        A class's score, for "cane": of its own edge, while those above learn which nodes to follow; or Eq. 9's sum.
     loss : {"cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"}, default "cane"
         Candidates versus noises; the full softmax; three ways to set a class off against noises alone; or a softmax at
         every node of the class's path (hierarchical softmax). "cane" and "hsm" have the tree, the others score every
@@ -82,9 +78,8 @@ class BeamTreeClassifier(BeamTreeParameters):
         Value of a constant feature; 0 for none.
     beam : int, default 10
         Nodes followed a layer when ranking. All classes below the last of them are ranked.
-    noise : {"uniform", "unigram"}, default "uniform"
-        What noises are drawn by: all alike, or as often as classes occur, to the power ``noise_power``.
-    noise_power : float, default 0.75
+    noise, noise_power : {"uniform", "unigram"} and float, default "uniform" and 0.75
+        What noises are drawn by: all alike, or as often as classes occur, to this power.
     class_weight : "balanced" or dict, optional
         Factor of the loss of each class's rows; those that a dict lacks have 1 (its keys are classes, in a TextModel
         too). "balanced" gives all classes that occur the same weight together.
@@ -97,8 +92,7 @@ class BeamTreeClassifier(BeamTreeParameters):
     ----------
     classes_ : ndarray of shape (n_labels_,)
         The classes by their ids, which are the labels of :meth:`rank`: the ids themselves, or the names.
-    tree_ : LabelTree
-    weights_ : ClassWeights
+    tree_, weights_ : LabelTree and ClassWeights
         What classes are ranked by.
     optimizer_, learning_rate_ : str and float
     history_ : ndarray of float64, shape (n_epochs, 2)
@@ -335,8 +329,7 @@ class BeamTreeClassifier(BeamTreeParameters):
         return self._named(self._search(X, k, beam, allowed, denied))
 
     def _search(self, X: Any, k: int, beam: Any, allowed: Any = None, denied: Any = None, raw: bool = False) -> TopK:
-        beam = validate.count(self.beam if beam is None else beam, "beam")
-        rows = self._rows(X)
+        beam, rows = validate.count(self.beam if beam is None else beam, "beam"), self._rows(X)
         labels, jobs = self._filter(allowed, denied, rows.shape[0]), resolve_jobs(self.n_jobs)
         loss, bias = self._bound.loss, self._bound.bias
         return rank_by_beam(self.weights_, rows, k, beam, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=jobs)

@@ -80,7 +80,7 @@ class BeamTreeParameters(Estimator):
     """Base of BeamTreeClassifier, whose documentation describes each parameter."""
 
     branching: Annotated[int, Range(2, 1 << 20)] = 10
-    n_candidates: Selected = 9
+    n_candidates: Selected = 15
     n_noises: Selected = 10
     together: bool = True
     scores: Scores = "own"

@@ -28,9 +28,7 @@ _PLACES = 10  # of a ranking, that count
 # What a first step may add to a row's score, times the learning rate: of AdaGrad, whose first steps are all of the
 # size of the rate, and of plain gradient descent. Averages bear larger steps.
 _STEPS = {"adagrad": (1.0, 3.0, 10.0), "sgd": (0.3, 1.0, 3.0, 10.0, 30.0), "averaged_sgd": (2.0, 5.0, 15.0)}
-# So many of an optimiser's rates are tried to the end. After one pass those of AdaGrad stand as they will at last;
-# averages favour larger ones than are best later.
-_N_FINALS = {"adagrad": 1, "sgd": 2, "averaged_sgd": 2}
+_N_FINALS = 2  # of an optimiser's rates are tried to the end: one pass favours larger ones than are best later
 
 Marks = npt.NDArray[np.float64]
 Tried = tuple[ClassTraining, Marks]
@@ -91,7 +89,7 @@ class Trials:
     @property
     def cost(self) -> int:
         """Examples that all trials show at most."""
-        n_finals = sum(_N_FINALS[name] for name in self.optimizers) if self.epochs > 1 else 0
+        n_finals = _N_FINALS * len(self.optimizers) if self.epochs > 1 else 0
         n_first = sum(len(_STEPS[name]) for name in self.optimizers)
         return n_first * self._n_first_shown + n_finals * self.epochs * len(self.shown)
 
@@ -151,29 +149,36 @@ class Trials:
 def _finals(first: list[Tried], optimizer: str) -> list[ClassTraining]:
     """The best rates of an optimiser, rising."""
     own = [tried for tried in first if tried[0].optimizer == optimizer]
-    best = sorted(range(len(own)), key=lambda at: own[at][1][-1].mean(), reverse=True)[: _N_FINALS[optimizer]]
+    best = sorted(range(len(own)), key=lambda at: own[at][1][-1].mean(), reverse=True)[:_N_FINALS]
     return [own[at][0] for at in sorted(best)]
 
 
 def _middle(tried: list[Tried]) -> Tried:
-    """The training that ranked holdout rows best at its best pass, by the mean of both marks.
-
-    The share of rows whose class is first is what counts, but of a few thousand rows it is inexact, and the places of
-    all classes move less by chance.
+    """The training that ranked holdout rows best at its best pass.
 
     Of several, which few or easy rows leave, the middle rate of the last optimiser: AdaGrad's rate depends least on
     the size of the features.
     """
-    best = max(marks.mean(axis=1).max() for _, marks in tried)
-    equal = [one for one in tried if one[1].mean(axis=1).max() == best]
+    best = max(_smooth(marks).max() for _, marks in tried)
+    equal = [one for one in tried if _smooth(one[1]).max() == best]
     equal = [one for one in equal if one[0].optimizer == equal[-1][0].optimizer]
     return equal[len(equal) // 2]
 
 
 def _best_pass(marks: Marks) -> int:
     """The last of the passes that ranked the most rows right: where all are right, probabilities sharpen on."""
+    smooth = _smooth(marks)
+    return int(np.flatnonzero(smooth == smooth.max())[-1]) + 1
+
+
+def _smooth(marks: Marks) -> npt.NDArray[np.float64]:
+    """One mark a pass: the mean of both, of the pass and those beside it.
+
+    What counts is the share of rows whose class is first, but of a few thousand rows it moves by chance, and the places
+    of all classes and neighbouring passes move less together.
+    """
     means = marks.mean(axis=1)
-    return int(np.flatnonzero(means == means.max())[-1]) + 1
+    return np.array([round(float(means[max(at - 1, 0) : at + 2].mean()), 9) for at in range(len(means))])
 
 
 def _tried(trials: Trials, training: ClassTraining, n_passes: int, shown: npt.NDArray[np.int64]) -> Marks:
