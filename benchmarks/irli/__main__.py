@@ -2,11 +2,11 @@
 
 ``python -m benchmarks.irli --part neighbors --data DATA --fashion FOLDER --python FAISS_PYTHON``
 
-Parts: ``neighbors`` (recall10@10 against candidates, the paper's figure 3), ``ablation`` (rounds, choices, repetitions
-and hidden sizes: its tables 3 and 4 and figure 4), ``scaling`` (made vectors, 10,000 to a million), ``multilabel`` (its
-tables 1 and 2). A row is a process of its own; when it is finished it is written to ``results/irli_PART.json``, and the
-same command run again does what is missing. At the end the tables are printed and the figures drawn; ``--report`` does
-only that.
+Parts: ``neighbors`` (recall10@10 against candidates, the paper's figure 3), ``defaults`` (an index that nobody set
+anything of), ``ablation`` (rounds, choices, repetitions and hidden sizes: its tables 3 and 4 and figure 4), ``scaling``
+(made vectors, 10,000 to a million), ``multilabel`` (its tables 1 and 2). A row is a process of its own; when it is
+finished it is written to ``results/irli_PART.json``, and the same command run again does what is missing. At the end
+the tables are printed and the figures drawn; ``--report`` does only that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(python: str, step: str, row: Row, options: argparse.Namespace) -> Row:
     job |= {name: str(getattr(options, name)) for name in ("data", "fashion", "cache")}
     if "features" in row:
         job["set"] = str(datasets.prepare(row["set"], Path(options.data), Path(options.cache)))
-    threads = options.threads if step == "rank" or row["contender"] in ("irli", "irli-rounds") else 1
+    threads = options.threads if step == "rank" or row["contender"].startswith("irli") else 1
     return process.run(python, "benchmarks.irli.worker", job, timeout=options.timeout, threads=threads)
 
 
@@ -72,7 +72,8 @@ def measurer(options: argparse.Namespace) -> resuming.Measured:
     faiss = process.first_with(
         (sys.executable, *options.python), lambda python: run(python, "version", asked, options)
     )
-    return lambda row: {"queries": options.queries, "threads": options.threads, **figures_of(row, faiss, options)}
+    about = {"queries": options.queries, "threads": options.threads, "date": records.about()["date"]}
+    return lambda row: {**about, **figures_of(row, faiss, options)}
 
 
 def main() -> None:

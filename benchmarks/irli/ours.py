@@ -8,7 +8,7 @@ limit tells the recall at every number of candidates.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -29,9 +29,10 @@ from sylvan.models.irli.vectors import training_queries
 from sylvan.ranking.vectors import nearest_candidates
 from sylvan.runtime import Runner
 
-__all__ = ["irli", "kmeans", "watched"]
+__all__ = ["Point", "Search", "irli", "kmeans", "round_figures", "watched"]
 
 PROBES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+SOME_PROBES = (8, 16, 32, 64)  # where nothing is timed: of as many as it likes a row needs the fewest candidates
 LEVELS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.875, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99)
 TARGET = 0.9
 PATIENCE = 2  # more numbers of probes that are tried when one saved nothing
@@ -83,6 +84,27 @@ def look(top: Top, buckets: Buckets, found: sets.VectorSet, probes: int) -> Plac
     return Places(places, of_votes, sizes, np.cumsum(counts[::-1])[::-1] / n, touched / n)
 
 
+def shared_by(places: Places, n_vectors: int) -> dict[str, float]:
+    """How far the repetitions agree, on true neighbours and on all others, and the recall of all that was opened.
+
+    ``alike`` is how often two repetitions open the same vector that is no true neighbour, in units of how often they
+    would if each had drawn as many at random.
+    """
+    n_repetitions = len(places.at_least) - 1
+    votes = np.arange(n_repetitions + 1)
+    n = len(places.sizes)
+    counts = np.append(-np.diff(places.at_least), places.at_least[-1])
+    counts = counts - np.bincount(places.of_votes.ravel(), minlength=len(votes)) / n
+    counts[0] = 0  # what no repetition opens isn't counted
+    in_one = (counts * votes).sum() / n_repetitions
+    in_two = (counts * votes * (votes - 1)).sum() / max(1, n_repetitions * (n_repetitions - 1))
+    return {
+        "recall_of_all": float((places.of_votes > 0).mean()),
+        "neighbour_votes": float(places.of_votes.mean()),
+        "alike": float(in_two * n_vectors / in_one**2) if n_repetitions > 1 else 1.0,
+    }
+
+
 def points_of(places: Places, probes: int) -> Iterator[Point]:
     """A point for every threshold of votes, and for every level of recall by the two orders."""
     shared = {"probes": probes, "increments": places.increments}
@@ -113,11 +135,13 @@ def thinned(points: list[Point]) -> list[Point]:
     return [point for point in useful if 0.45 < point["recall"] <= 0.995]
 
 
-def curve(top: Top, buckets: Buckets, found: sets.VectorSet, scoring: float) -> list[Point]:
+def curve(
+    top: Top, buckets: Buckets, found: sets.VectorSet, scoring: float, ladder: Sequence[int] = PROBES
+) -> list[Point]:
     """The points of all numbers of probes, until more of them save no candidates."""
     points: list[Point] = []
     fewest: list[float] = []  # at the target by probability, one a number of probes
-    for probes in PROBES:
+    for probes in ladder:
         if probes > buckets.n_buckets:
             break
         points += points_of(look(top, buckets, found, probes), probes)
@@ -140,12 +164,12 @@ def timed(points: list[Point], search_with: Callable[[Point], Search], found: se
         for point in good:
             search = search_with(point)
             search(found.queries[:20])
-            walls = []
+            spent = []
             for _ in range(2):
-                begun = time.perf_counter()
+                begun = time.process_time()
                 ids = search(found.queries)
-                walls.append((time.perf_counter() - begun) * 1e3 / len(found.queries))
-            point |= {"ms": min(walls), "recall_found": sets.recall(ids, found.truth)}
+                spent.append((time.process_time() - begun) * 1e3 / len(found.queries))
+            point |= {"ms": min(spent), "recall_found": sets.recall(ids, found.truth)}
         best = [min(good, key=itemgetter(key)) for key in ("candidates", "ms") if good]
         for point in best[:1] if best[:1] == best[1:] else best:
             _carefully(point, search_with, found.queries)
@@ -160,20 +184,20 @@ def _carefully(point: Point, search_with: Callable[[Point], Search], queries: np
     search = search_with(point)
     batch, _ = measure.batch(lambda: search(queries), len(queries))
     alone = measure.one_by_one(search, [queries[at : at + 1] for at in range(len(queries))])
-    point |= {"ms": batch["ms_per_row"], "p50_ms": alone["p50_ms"], "p99_ms": alone["p99_ms"]}
+    point |= {"ms": batch["cpu_ms_per_row"], "p50_ms": alone["p50_ms"], "p99_ms": alone["p99_ms"]}
 
 
 def parts(top: Top, buckets: Buckets, found: sets.VectorSet, point: Point) -> dict[str, float]:
     """Milliseconds a query that scoring, counting and re-ranking take in a batch."""
     spent = {"scoring_ms": 0.0, "counting_ms": 0.0, "ranking_ms": 0.0}
     for _ in range(2):  # the first round warms up
-        moments = [time.perf_counter()]
+        moments = [time.process_time()]
         chosen, probabilities = top(found.queries, point["probes"])
-        moments.append(time.perf_counter())
+        moments.append(time.process_time())
         candidates = find_candidates(buckets, chosen, probabilities, **_limits(point), best_first=False)
-        moments.append(time.perf_counter())
+        moments.append(time.process_time())
         nearest_candidates(found.queries, found.base, candidates, sets.K, found.metric)
-        moments.append(time.perf_counter())
+        moments.append(time.process_time())
         each = np.diff(moments) * 1e3 / len(found.queries)
         spent = dict(zip(spent, each.tolist(), strict=True))
     return spent | {name: point[name] for name in ("probes", "increments", "candidates")}
@@ -200,15 +224,20 @@ def followed(
 ) -> dict[str, Any]:
     """The curve, with its times where searches are given, the balance of the loads, and how many candidates are in
     four repetitions or more."""
-    points = curve(top, buckets, found, scoring)
+    points = curve(top, buckets, found, scoring, SOME_PROBES if search_with is None else PROBES)
     if search_with is not None:
         timed(points, search_with, found)
     figures: dict[str, Any] = {"points": points, "load_deviation": float(buckets.load_deviation().mean())}
     figures["largest_bucket"] = int(buckets.loads().max())
+    places = look(top, buckets, found, min(WATCHED_PROBES, buckets.n_buckets))
+    figures |= shared_by(places, buckets.n_labels)
     if buckets.n_repetitions >= 4:
-        figures["in_four"] = float(look(top, buckets, found, min(10, buckets.n_buckets)).at_least[4])
-    best = best_point(points)
-    return figures | ({"parts": parts(top, buckets, found, best)} if best else {})
+        figures["in_four"] = float(places.at_least[4])
+    for name, key in (("parts", "candidates"), ("parts_fastest", "ms")):
+        best = best_point(points, key=key)
+        if best is not None:
+            figures[name] = parts(top, buckets, found, best)
+    return figures
 
 
 def kmeans(row: dict[str, Any], found: sets.VectorSet, made: Path) -> dict[str, Any]:
@@ -269,13 +298,15 @@ def irli(row: dict[str, Any], found: sets.VectorSet, folder: Path, n_jobs: int) 
     """An ``IRLIIndex`` with the parameters that the row names, built, saved, and searched by its public call."""
     names = sylvan.IRLIIndex.constraints
     parameters = {name: value for name, value in row.items() if name in names}
+    if row.get("untimed"):
+        parameters["probes"] = 8  # which spares the choice of settings that nothing here is searched with
     with measure.Training() as training:
         index = sylvan.IRLIIndex(**parameters, metric=found.metric, n_jobs=n_jobs).fit(found.base)
     figures: dict[str, Any] = {"version": sylvan.__version__, "build": training.figures()}
     index.save(folder)
     figures["vectors_mb"] = found.base.nbytes / 1e6
     figures["index_mb"] = measure.folder_bytes(folder) / 1e6 - figures["vectors_mb"]
-    figures["rounds_told"] = [_round(one) for one in index.report().rounds]
+    figures["rounds_told"] = [round_figures(one) for one in index.report().rounds]
     figures["repartition"] = repartition(index, found.base, int(row.get("choices", 10)))
     index.n_jobs = 1
     threadpoolctl.threadpool_limits(1)  # from here to the end
@@ -308,7 +339,7 @@ def repartition(index: Any, base: np.ndarray, choices: int) -> dict[str, float]:
     return spent
 
 
-def _round(one: Any) -> dict[str, Any]:
+def round_figures(one: Any) -> dict[str, Any]:
     """A learning round in numbers: figures of each repetition are averaged."""
     means = {name: float(np.mean(value)) for name, value in vars(one).items() if np.ndim(value) and len(value)}
     numbers = {name: value for name, value in vars(one).items() if isinstance(value, (int, float, dict))}
@@ -324,7 +355,8 @@ def watched(row: dict[str, Any], found: sets.VectorSet, n_jobs: int) -> dict[str
     def judge(buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
         places = look(network.top, buckets, found, WATCHED_PROBES)
         points = [point for point in points_of(places, WATCHED_PROBES) if point["recall"] > 0.5]
-        seen.append({"in_four": float(places.at_least[4]), "points": thinned(points)})
+        alike = shared_by(places, buckets.n_labels)
+        seen.append({"in_four": float(places.at_least[4]), **alike, "points": thinned(points)})
         return {"score": float(len(seen))}
 
     names = ("n_buckets", "n_repetitions", "hidden", "choices", "rounds", "epochs_per_round")
@@ -334,5 +366,5 @@ def watched(row: dict[str, Any], found: sets.VectorSet, n_jobs: int) -> dict[str
         learned = learn_partitions(
             sample.queries, sample.truths, settings, label_vectors=found.base, judge=judge, runner=Runner(n_jobs)
         )
-    rounds = [{**_round(one), **own} for one, own in zip(learned.rounds, seen, strict=True)]
+    rounds = [{**round_figures(one), **own} for one, own in zip(learned.rounds, seen, strict=True)]
     return {"version": sylvan.__version__, "build": {"wall_s": clock.wall, "cpu_s": clock.cpu}, "watched": rounds}

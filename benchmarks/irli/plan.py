@@ -65,6 +65,9 @@ def _neighbors() -> list[Row]:
     rows.append({**at, "contender": "kmeans", "n_repetitions": count, "sample": 1})
     rows.append({**OURS, **at, "contender": "irli"})
     rows += [{**OURS, "set": name, "contender": "irli", "hidden": 512} for name in SETS]
+    for count, hidden, n_buckets in ((8, 64, 512), (8, 64, 1024)):  # fewer and smaller networks, more buckets
+        rows += [{"set": name, "contender": "irli", "n_buckets": n_buckets, "n_repetitions": count, "hidden": hidden}
+                 for name in SETS]  # fmt: skip
     for sample in (4, 40):  # how alike k-means makes the repetitions
         rows += [{"set": name, "n_buckets": 256, "contender": "kmeans", "n_repetitions": count, "sample": sample}
                  for name in SETS]  # fmt: skip
@@ -74,6 +77,15 @@ def _neighbors() -> list[Row]:
             at = {"set": name, "n_buckets": 256, "seed": seed}
             rows += [{**at, "contender": "kmeans", "n_repetitions": count, **more} for more in ({}, {"sample": 1})]
             rows.append({**OURS, **at, "contender": "irli"})
+    return rows
+
+
+def _defaults() -> list[Row]:
+    """An index that nobody set anything of, beside brute force and IVF with as many buckets."""
+    rows: list[Row] = []
+    for name in SETS:
+        rows.append({"set": name, "contender": "numpy"})
+        rows += [{"set": name, "contender": "ivf", "n_buckets": 256}, {"set": name, "contender": "irli-defaults"}]
     return rows
 
 
@@ -131,4 +143,7 @@ def _quick(row: Row) -> Row:
     return {**row, **small}
 
 
-PLANS = {"neighbors": _neighbors, "ablation": _ablation, "scaling": _scaling, "multilabel": _multilabel}
+PLANS = {
+    "neighbors": _neighbors, "defaults": _defaults, "ablation": _ablation, "scaling": _scaling,
+    "multilabel": _multilabel,
+}  # fmt: skip

@@ -73,10 +73,14 @@ def search(job: dict[str, Any]) -> dict[str, Any]:
         from benchmarks.irli import hnswlib_index
 
         return shape | hnswlib_index.measured(row, found)
-    from benchmarks.irli import ours
+    from benchmarks.irli import nothing_set, ours
 
     if row["contender"] == "kmeans":
         return shape | ours.kmeans(row, found, partitions_path(job))
+    if row["contender"] == "numpy":
+        return shape | nothing_set.by_hand(found)
+    if row["contender"] == "irli-defaults":
+        return shape | nothing_set.defaults(row, found, Path(job["scratch"]) / "index", job["threads"])
     if row["contender"] == "irli-rounds":
         return shape | ours.watched(row, found, job["threads"])
     return shape | ours.irli(row, found, Path(job["scratch"]) / "index", job["threads"])

@@ -4,7 +4,7 @@
 
 The choices are PECOS's: how labels are embedded and clustered, overlap, negatives, losses, how scores are combined, and
 relevances. Each row is a process of its own on one thread with everything else at its default, without calibration;
-the same command again does what is missing. ``--groups embedding,loss`` and ``--seeds 0`` select.
+the same command again does what is missing. ``--groups embedding,loss``, ``--name PII`` and ``--seeds 0`` select.
 """
 
 from __future__ import annotations
@@ -110,10 +110,12 @@ def main() -> None:
         return
     parser = records.command_line(__doc__, "eurlex57k,gutenberg,cpv-tenders", threads=None)
     parser.add_argument("--groups", default=",".join(GROUPS), help="only these, separated by commas")
+    parser.add_argument("--name", action="append", help="only this row and the default; may be repeated")
     parser.add_argument("--seeds", default="0,1,2")
     options = parser.parse_args()
     groups = [DEFAULT, *(name for name in options.groups.split(",") if name != DEFAULT)]
     rows = [(group, name, settings) for group in groups for name, settings in GROUPS[group].items()]
+    rows = [row for row in rows if options.name is None or row[1] in (DEFAULT, *options.name)]
     rows.sort(key=lambda row: row[2].get("embedding") == "spectral")  # the slow ones last
     for set_name, folder in records.prepared(options):
         runs = records.Book(Path(options.results) / f"alternatives-{set_name}.json").runs

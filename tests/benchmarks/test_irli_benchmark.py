@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.irli import ablation_tables, plan, points, sets, tables
+from benchmarks.irli import ablation_tables, ours, plan, points, sets, tables
 
 
 def point(recall: float, candidates: float, **more: Any) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def point(recall: float, candidates: float, **more: Any) -> dict[str, Any]:
 
 def row(contender: str, points: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     shared = {"set": "title-vectors", "contender": contender, "seed": 0, "queries": 10, "vectors": 25_600}
-    build = {"wall_s": 1.0, "peak_mb": 100.0}
+    build = {"wall_s": 1.0, "cpu_s": 2.0, "peak_mb": 100.0}
     sizes = {"dimensions": 96, "index_mb": 12.0, "vectors_mb": 10.0, "build": build}
     return {**shared, **sizes, "points": points, **more}
 
@@ -102,3 +102,48 @@ def test_a_random_map_has_the_load_deviation_of_the_table() -> None:
     deviation = np.mean([np.bincount(row, minlength=256).std() for row in drawn])
     assert ablation_tables.drawn_deviation(25_600, 256) == pytest.approx(deviation, rel=0.05)
     assert round(ablation_tables.drawn_deviation(100_000, 256), 1) == 19.7
+
+
+@pytest.mark.parametrize(("copied", "alike"), [(False, 1.0), (True, 20.0)])
+def test_repetitions_that_open_the_same_others_are_alike(copied: bool, alike: float) -> None:
+    """Each opens a twentieth of all others, at random; where one is like another, so often as chance says times 20."""
+    rng, n_queries, n_vectors, n_repetitions = np.random.default_rng(0), 20, 20_000, 8
+    one = rng.random((n_queries, n_vectors, 1 if copied else n_repetitions)) < 1 / 20
+    votes = np.broadcast_to(one, (n_queries, n_vectors, n_repetitions)).sum(axis=2)
+    votes[:, : sets.K] = 6  # of the true neighbours, which don't count
+    at_least = np.array([(votes >= max(least, 1)).sum() / n_queries for least in range(n_repetitions + 1)])
+    places = ours.Places({}, votes[:, : sets.K], (votes > 0).sum(axis=1), at_least, 0.0)
+    found = ours.shared_by(places, n_vectors)
+    assert found["neighbour_votes"] == 6 and found["recall_of_all"] == 1
+    assert found["alike"] == pytest.approx(alike, rel=0.03)
+
+
+def test_why_later_rounds_are_worse_is_said_from_the_figures() -> None:
+    rounds = [
+        {"number": number, "points": both(0.9, count), "in_four": four, "moved": 0.5, "load_deviation": 0.5,
+         "recall_of_all": 0.99, "neighbour_votes": votes, "alike": alike}
+        for number, count, four, votes, alike in ((1, 300.0, 100.0, 8.0, 1.5), (2, 400.0, 200.0, 10.0, 3.0))
+    ]  # fmt: skip
+    run = row("irli-rounds", [], watched=rounds)
+    same = dict.fromkeys(ablation_tables.ABLATED, 2)
+    shared = {"load_deviation": 0.5, "largest_bucket": 101, "neighbour_votes": 9.0, "alike": 2.0}
+    other = row("irli", both(0.9, 300.0), **{**same, "n_buckets": 256}, **shared)
+    text = "\n".join(ablation_tables.section([other, run]))
+    assert "after round 1. From there to round 2 a true neighbour gains 25% in votes" in text
+    assert "the same other vector 2.0 times as often" in text and "from 100 to 200" in text
+    run["watched"] = rounds[:1]
+    assert "fewest candidates are needed" not in "\n".join(ablation_tables.section([other, run]))
+
+
+def test_an_index_without_settings_stands_beside_brute_force_and_ivf() -> None:
+    asked = {"ms": 0.5, "p50_ms": 0.6, "p99_ms": 0.9}
+    runs = [
+        row("numpy", [point(1.0, 25_600.0, **asked)]),
+        row("ivf", [point(0.8, 500.0, ms=0.01), point(0.93, 900.0, **{**asked, "ms": 0.02})], n_buckets=256),
+        row("irli-defaults", [point(0.91, 120.0, **asked)], threads=1, planned_s=70.2),
+    ]
+    text = "\n".join(tables.section("defaults", runs))
+    assert "| brute force, NumPy | 1.000 | 25,600 | 0.500 | 0.600 / 0.900 | 1.0 | 2.0 | – | 100 |" in text
+    assert "| IVF, 256 lists | 0.930 | 900 | 0.020 |" in text
+    assert "| IRLIIndex(), built by one thread | 0.910 | 120 |" in text and "| 70 | 100 |" in text
+    assert tables.main_figure(runs[2]) == "recall 0.910 in 0.500 ms; built in 1.0 s"

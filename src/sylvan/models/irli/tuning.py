@@ -19,13 +19,16 @@ from sylvan.matching.candidates import ORDERS, find_candidates
 from sylvan.models.irli.search import SearchSettings, candidate_blocks
 from sylvan.models.irli.settings import MOST_BUCKETS
 
-__all__ = ["UNTUNED", "Tuning", "choose_settings", "nearest_of"]
+__all__ = ["UNTUNED", "Tuning", "choose_settings", "cost_of_counting", "nearest_of"]
 
 UNTUNED = SearchSettings(8, 1, "probability", None)  # of an index that was too small to measure on
 
 # A counter that is raised costs about what so many multiplications of a distance do, which stand in a row: it lies
 # somewhere else each time, and by probability a sum is raised with it.
 _INCREMENT = {"votes": 12, "probability": 16}
+# From an eighth of the vectors on they are counted block by block, in the nearest caches: a counter costs much less,
+# but all of them are looked through.
+_IN_BLOCKS, _LOOKED_THROUGH, _SPARSE = 3.0, 2.5, 8
 _MEASURES = ("recall", "n_candidates", "n_counted")
 
 
@@ -128,7 +131,7 @@ def choose_settings(
     best: tuple[float, Tuning] | None = None
     for probes in _ladder(buckets.n_buckets):
         measured = _measure(network, buckets, inputs, nearest, probes, order, n_jobs)
-        counting = _INCREMENT[order] * measured.n_counted
+        counting = cost_of_counting(measured.n_counted, buckets.n_labels, order)
         if best is not None and counting > best[0]:
             break
         tuning = measured.cheapest(recall)
@@ -138,6 +141,22 @@ def choose_settings(
                 best = cost, tuning
     assert best is not None  # with every bucket looked into, every vector is a candidate
     return best[1]
+
+
+def cost_of_counting(n_counted: float, n_vectors: int, order: str) -> float:
+    """What a query's counters cost, in multiplications of a distance; more never cost less.
+
+    Parameters
+    ----------
+    n_counted : float
+        Counters raised.
+    n_vectors : int
+        Counters there are.
+    order : {"votes", "probability"}
+    """
+    if n_counted * _SPARSE < n_vectors:
+        return _INCREMENT[order] * n_counted
+    return _IN_BLOCKS * n_counted + _LOOKED_THROUGH * n_vectors
 
 
 def nearest_of(truths: sp.csr_matrix) -> npt.NDArray[np.int32]:
