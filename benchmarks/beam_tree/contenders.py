@@ -17,11 +17,12 @@ POWERS = (0.5, 0.75, 1.0)  # of the classes' frequencies, for who draws noises b
 
 
 def _cane(n_candidates: int, n_noises: int, **more: Any) -> Settings:
-    return {"loss": "cane", "n_candidates": n_candidates, "n_noises": n_noises, **more}
+    """As the paper has it."""
+    paper = {"loss": "cane", "scores": "path", "together": False}
+    return {**paper, "n_candidates": n_candidates, "n_noises": n_noises, **more}
 
 
 CONTENDERS: dict[str, Settings] = {
-    "BeamTreeClassifier": {},  # its defaults, the rate chosen by itself; CANE-9v1
     "CANE-1v9": _cane(1, 9),
     "CANE-5v5": _cane(5, 5),
     "CANE-9v1": _cane(9, 1),
@@ -54,7 +55,7 @@ def is_tree(name: str) -> bool:
 
 def optimizers(name: str) -> tuple[str, ...]:
     """What a contender is trained with."""
-    return ("vw",) if name in PEERS else OPTIMIZERS if CONTENDERS[name] else ("adagrad",)
+    return ("vw",) if name in PEERS else OPTIMIZERS
 
 
 def choices(name: str, *, balanced: bool) -> list[Settings]:

@@ -31,15 +31,19 @@ EPOCHS = 10
 CONTENDERS: dict[str, Row] = {
     "before": {},  # the defaults of another checkout
     "BeamTreeClassifier": {},
-    "CANE-15v5": {"n_candidates": 15, "n_noises": 5},
+    "path": {"scores": "path"},
+    "paper": {"scores": "path", "together": False, "n_candidates": 9, "n_noises": 1},
+    "CANE-9v10": {"n_candidates": 9},
     "softmax": {"loss": "softmax", "tuned": True},
     "NCE-10": {"loss": "nce", "n_noises": 10, "noise": "unigram", "tuned": True},
     "XRLinear": {"xr": True},
+    "logistic": {"logistic": True, "tuned": True},
 }
 # What a first step adds to the score of a row of unit length, as in the model's own trials.
 GRID = {"averaged_sgd": (1.0, 3.0, 10.0), "sgd": (1.0, 3.0), "adagrad": (0.3, 1.0, 3.0)}
 WORKER = "benchmarks.beam_tree.defaults"
-CANE = ("before", "BeamTreeClassifier", "CANE-15v5")
+CANE = ("before", "BeamTreeClassifier", "path", "paper", "CANE-9v10")
+INVERSES = (1.0, 10.0, 100.0)  # of the logistic regression's l2
 
 
 def planned(seeds: tuple[int, ...] = SEEDS) -> Iterator[Row]:
@@ -54,7 +58,12 @@ def model_of(row: Row, **more: Any) -> Any:
     """The contender, untrained."""
     import sylvan
 
-    own = {key: value for key, value in CONTENDERS[row["contender"]].items() if key not in ("tuned", "xr")}
+    own = {key: value for key, value in CONTENDERS[row["contender"]].items() if key not in ("tuned", "xr", "logistic")}
+    if CONTENDERS[row["contender"]].get("logistic"):
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.multiclass import OneVsRestClassifier
+
+        return OneVsRestClassifier(LogisticRegression(solver="liblinear", random_state=row["seed"], **more))
     if CONTENDERS[row["contender"]].get("xr"):
         return sylvan.XRLinear(seed=row["seed"], n_jobs=1)
     return sylvan.BeamTreeClassifier(seed=row["seed"], n_jobs=1, **own, **more)
@@ -62,13 +71,24 @@ def model_of(row: Row, **more: Any) -> Any:
 
 def right(model: Any, X: Any, y: np.ndarray) -> float:
     """Percent of rows whose class is ranked first."""
+    if not hasattr(model, "rank"):
+        return 100 * float((model.predict(X) == y).mean())
     return 100 * float((np.asarray(model.rank(X, k=1).labels)[:, 0] == y).mean())
 
 
 def tune(row: Row, X: Any, y: np.ndarray) -> Row:
-    """The optimiser, the rate and the number of passes that rank a tenth of the training rows best."""
+    """The settings that rank a tenth of the training rows best."""
     order = np.random.default_rng([row["seed"], 5]).permutation(len(y))
     held, shown = np.split(order, [len(order) // 10])
+    if CONTENDERS[row["contender"]].get("logistic"):
+        found = {C: right(model_of(row, C=C).fit(X[shown], y[shown]), X[held], y[held]) for C in INVERSES}
+        most = max(found, key=lambda C: found[C])
+        return {"C": most, "right": found[most]}
+    return tune_passes(row, X, y, held, shown)
+
+
+def tune_passes(row: Row, X: Any, y: np.ndarray, held: np.ndarray, shown: np.ndarray) -> Row:
+    """The optimiser, the rate and the number of passes that rank the held rows best."""
     length = float(X.multiply(X).sum() if sp.issparse(X) else np.square(X, dtype=np.float64).sum()) / len(y)
     absolute = float(abs(X).sum()) / len(y)
     best: Row = {"right": -1.0}
@@ -98,9 +118,8 @@ def worked(job: Row) -> Row:
             best = tune(row, X, y)
         return {"settings": best, "cpu_s": clock.cpu}
     chosen = job["settings"]
-    more = {} if chosen is None else {
-        "optimizer": chosen["optimizer"], "learning_rate": chosen["rate"], "epochs": chosen["epochs"]
-    }  # fmt: skip
+    names = {"optimizer": "optimizer", "rate": "learning_rate", "epochs": "epochs", "C": "C"}
+    more = {} if chosen is None else {names[key]: value for key, value in chosen.items() if key in names}
     model = model_of(row, **more)
     with measure.Clock() as clock:
         model.fit(X, y)

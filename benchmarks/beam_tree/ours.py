@@ -16,7 +16,7 @@ __all__ = ["Batches", "Ours", "contender", "plant"]
 TOP = 5
 BRANCHING = 10
 BLOCK = 1000  # rows whose probabilities of all classes are in memory at a time
-_OURS = ("loss", "n_candidates", "n_noises", "noise", "optimizer", "seed")
+_OURS = ("loss", "n_candidates", "n_noises", "noise", "scores", "together", "optimizer", "seed")
 
 
 def plant(row: dict[str, Any], found: ClassSet) -> tuple[sylvan.LabelTree | None, float]:
@@ -33,7 +33,7 @@ def plant(row: dict[str, Any], found: ClassSet) -> tuple[sylvan.LabelTree | None
     return tree, clock.cpu
 
 
-def contender(row: dict[str, Any], rate: float | str, found: ClassSet, tree: sylvan.LabelTree | None) -> Ours | Batches:
+def contender(row: dict[str, Any], rate: float, found: ClassSet, tree: sylvan.LabelTree | None) -> Ours | Batches:
     """The row's contender, untrained."""
     return Batches(row, float(rate), found) if row.get("torch") else Ours(row, rate, found, tree)
 
@@ -41,14 +41,13 @@ def contender(row: dict[str, Any], rate: float | str, found: ClassSet, tree: syl
 class Ours:
     """``BeamTreeClassifier`` with a tree that it is given."""
 
-    def __init__(self, row: dict[str, Any], rate: float | str, found: ClassSet, tree: sylvan.LabelTree | None) -> None:
+    def __init__(self, row: dict[str, Any], rate: float, found: ClassSet, tree: sylvan.LabelTree | None) -> None:
         params = {name: row[name] for name in _OURS if name in row}
         if "power" in row:
             params["noise_power"] = row["power"]
         if tree is not None:
             params["tree"] = tree
-        if rate != "auto":
-            params["learning_rate"] = rate
+        params["learning_rate"] = rate
         self.found = found
         self.classes = np.arange(found.n_classes)
         self.beam = row.get("n_candidates")

@@ -25,16 +25,15 @@ EPOCHS = {  # of a training, and of the trainings that rates are chosen by
     "made-1000": (10, 3),
     "made-10000": (10, 1),
 }
-AUTO = "BeamTreeClassifier"  # chooses its rate itself
 _FEW = ("CANE-1v9", "CANE-5v5", "CANE-9v1", "softmax", "NCE-10", "BlackOut-10", "negative-sampling-10", "HSM")
 _MANY = ("CANE-15v5", "CANE-19v1", "NCE-20", "BlackOut-20")
 _VW = ("VW-filter-tree", "VW-LOMTree", "VW-recall-tree")
 ENTRANTS = {
-    "digits": (*_FEW, AUTO, *_VW, "VW-oaa"),
-    "clinc150": (*_FEW, AUTO, "CANE-9v1-random", "CANE-15v5", *_VW, "VW-oaa"),
-    "cpv-tenders": (*_FEW, AUTO, *_MANY, "CANE-9v1-unigram", "CANE-9v1-random", *_VW, "VW-oaa"),
-    "made-1000": (*_FEW, AUTO, "CANE-9v1-random", "CANE-15v5", *_VW, "softmax-batches"),
-    "made-10000": (*_FEW, AUTO, *_MANY, *_VW, "softmax-batches"),
+    "digits": (*_FEW, *_VW, "VW-oaa"),
+    "clinc150": (*_FEW, "CANE-9v1-random", "CANE-15v5", *_VW, "VW-oaa"),
+    "cpv-tenders": (*_FEW, *_MANY, "CANE-9v1-unigram", "CANE-9v1-random", *_VW, "VW-oaa"),
+    "made-1000": (*_FEW, "CANE-9v1-random", "CANE-15v5", *_VW, "softmax-batches"),
+    "made-10000": (*_FEW, *_MANY, *_VW, "softmax-batches"),
 }
 # Its features are crossed with its nodes: minutes a pass over dense rows. Tuned for half an epoch, and one seed.
 SLOW = {("made-1000", "VW-recall-tree"), ("made-10000", "VW-recall-tree")}
@@ -64,8 +63,6 @@ def chosen(tuned: list[Row], name: str, contender: str, optimizer: str, rule: st
 
     Of equals the first, which has the smallest rate.
     """
-    if contender == AUTO:
-        return {"rate": "auto"}
     found = []
     for choice in choices(contender, balanced=name in BALANCED):
         row = _tuning(name, contender, optimizer, choice)
@@ -94,7 +91,7 @@ def _tunings(_: list[Row], seeds: list[int], quick: bool) -> list[Row]:
     """Every choice; its rates are tried in one process."""
     rows = []
     for name, entrants in ENTRANTS.items():
-        for contender in (one for one in entrants if one != AUTO):
+        for contender in entrants:
             for optimizer in optimizers(contender):
                 for choice in choices(contender, balanced=name in BALANCED):
                     rows.append(_tuning(name, contender, optimizer, choice))

@@ -29,21 +29,20 @@ PAPER = (
 )
 INTRO = (
     "By `python -m benchmarks.beam_tree --part accuracy` and `speed`: `BeamTreeClassifier` with each loss (Han and "
-    "others, arXiv 1711.00658, 7.1; CANE is named by its numbers of candidates and noises), and Vowpal Wabbit's "
-    "trees. Rows have unit length on average. Test rows of classes without training rows are skipped. Learning rates "
-    "(and the power of the frequencies from which noises are drawn, if classes aren't balanced; for LOMTree its size "
-    "and swap resistance) are chosen on a tenth of the training rows after half an epoch, as in the paper's appendix "
-    "D, with seed 0. One thread."
+    "others, arXiv 1711.00658, 7.1; CANE is the paper's, named by its numbers of candidates and noises), and Vowpal "
+    "Wabbit's trees. Rows have unit length on average. Test rows of classes without training rows are skipped. "
+    "Learning rates (and the power of the frequencies from which noises are drawn, if classes aren't balanced; for "
+    "LOMTree its size and swap resistance) are chosen on a tenth of the training rows after half an epoch, as in the "
+    "paper's appendix D, with seed 0. One thread."
 )
 LEGEND = (
     "Right: percent of the test rows, with the default beam; of all: with all scores; in five: the class is among "
     "the first five; loss: mean of minus ln p of the class, over all classes; coverage: percent of the test rows "
     "whose class is among as many candidates as in training. Training: CPU seconds per epoch, without the tree. "
     "Ranking: CPU milliseconds per row in a batch / alone, median. Mean ± standard deviation over seeds. "
-    "`BeamTreeClassifier` is the class with its defaults of the time, AdaGrad without averages; the training time "
-    "includes its tree and its choice of a rate. Today's defaults stand in the tables on short texts below. For VW, "
-    "rows come from its cache of parsed examples, in the same order in each epoch; the time includes "
-    "reading them."
+    "The defaults of `BeamTreeClassifier`, which aren't the paper's CANE, stand in the tables on short texts below. "
+    "For VW, rows come from its cache of parsed examples, in the same order in each epoch; the time includes reading "
+    "them."
 )
 
 
@@ -83,7 +82,7 @@ def _right(group: list[Record]) -> float | None:
 
 
 def _chosen_words(record: Record) -> str:
-    words = [record["rate"] if record["rate"] == "auto" else f"{record['rate']:g}"]
+    words = [f"{record['rate']:g}"]
     words += [f"{name.replace('_', ' ')} {record[name]:g}" for name in ("power", "nodes", "swap_resistance")
               if name in record]  # fmt: skip
     return ", ".join(words)

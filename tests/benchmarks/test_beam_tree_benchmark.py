@@ -55,7 +55,7 @@ def test_lomtree_is_chosen_from_all_its_sizes() -> None:
 
 
 def test_trainings_wait_for_their_rate() -> None:
-    assert {row["contender"] for row in plan.planned("accuracy", [], seeds=[0])} == {"BeamTreeClassifier"}
+    assert plan.planned("accuracy", [], seeds=[0]) == []
     book = [tuned("HSM", "adagrad", {0.1: [50.0, 91.0], 0.3: [60.0, 90.0]})]
     rows = [row for row in plan.planned("accuracy", book, seeds=[0, 1]) if row["contender"] == "HSM"]
     assert [(row["rate"], row["seed"]) for row in rows] == [(0.3, 0), (0.3, 1), (0.1, 0)]
