@@ -80,7 +80,8 @@ def _sentence(group: list[Record]) -> str:
     seeds = sorted({record["seed"] for record in group})
     steps = sorted({record["steps"] for record in group if record["stopped"] not in ("diverged", "patience")})
     epochs = f"{run['epochs']} epoch{'s' if run['epochs'] != 1 else ''}"
-    words = f"{run['set']}: {epochs}" + (f" ({steps[-1]:,} steps)" if steps else "")
+    trained = f"{epochs} ({steps[-1]:,} steps)" if steps else epochs
+    words = f"{run['set']}: " + (f"the first {run['max_steps']:,} steps" if run.get("max_steps") else trained)
     words += f", {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
     words += f", {N_SAMPLES[run['task']]} samples per query unless the row says otherwise"
     names = [name for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
