@@ -38,9 +38,10 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
               std::optional<In<float>> sample_weight, int32_t first_node, int n_children, int loss,
               float positive_cost, float negative_cost, float bias, float tolerance, int max_iterations,
               float threshold, int64_t max_weights, uint64_t seed, std::optional<In<uint8_t>> fold_of_row,
-              int n_folds, Out<float> scratch, Out<int32_t> out_feature, Out<int32_t> out_child,
-              Out<float> out_weight, Out<float> out_intercept, Out<int32_t> out_row, Out<int32_t> out_changed,
-              Out<float> out_change, Out<int64_t> out_counts) {
+              int n_folds, std::optional<Out<float>> multipliers, bool start, bool thorough,
+              Out<float> scratch, Out<int32_t> out_feature, Out<int32_t> out_child, Out<float> out_weight,
+              Out<float> out_intercept, Out<int32_t> out_row, Out<int32_t> out_changed, Out<float> out_change,
+              Out<int64_t> out_counts) {
   need(n_folds >= 0 && n_folds <= 255 && (n_folds == 0 || fold_of_row), "folds out of range");
   const int64_t n_rows = size(rows), capacity = n_features * n_children;
   need(n_children >= 1 && n_children <= sylvan::kMaxLanes && loss >= 0 && loss <= 2, "options out of range");
@@ -48,6 +49,8 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
        "rows and outputs disagree");
   need(size(out_feature) >= capacity && size(out_child) >= capacity && size(out_weight) >= capacity,
        "an output is too small");
+  need(multipliers ? size(*multipliers) == n_rows * n_children : !start,
+       "multipliers must be one a row and child");
   need(!relevance || relevance->size() == positive_nodes.size(), "relevance and nodes disagree");
   std::vector<int64_t> value_begin(n_rows);
   std::vector<int32_t> length(n_rows);
@@ -84,10 +87,11 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
                                       max_weights,
                                       seed};
   const sylvan::Folds folds{fold_of_row ? fold_of_row->data() : nullptr, n_folds};
+  const sylvan::Multipliers kept{multipliers ? multipliers->data() : nullptr, start, thorough};
   sylvan::Weights out{out_feature.data(), out_child.data(), out_weight.data(), out_intercept.data(), 0};
   sylvan::Changes changes{out_row.data(), out_changed.data(), out_change.data(), 0};
   nb::gil_scoped_release release;
-  const int64_t visits = sylvan::solve_group(cluster, positives, first_node, n_children, options, folds,
+  const int64_t visits = sylvan::solve_group(cluster, positives, first_node, n_children, options, folds, kept,
                                              scratch.data(), &out, &changes);
   out_counts.data()[0] = out.count;
   out_counts.data()[1] = changes.count;
@@ -124,6 +128,7 @@ void bind_linear_training(nb::module_& m) {
         nb::arg("loss"), nb::arg("positive_cost"), nb::arg("negative_cost"), nb::arg("bias"),
         nb::arg("tolerance"), nb::arg("max_iterations"), nb::arg("threshold"), nb::arg("max_weights"),
         nb::arg("seed"), nb::arg("fold_of_row").noconvert().none(), nb::arg("n_folds"),
+        nb::arg("multipliers").noconvert().none(), nb::arg("start"), nb::arg("thorough"),
         nb::arg("scratch").noconvert(), nb::arg("out_feature").noconvert(), nb::arg("out_child").noconvert(),
         nb::arg("out_weight").noconvert(), nb::arg("out_intercept").noconvert(),
         nb::arg("out_row").noconvert(), nb::arg("out_changed").noconvert(), nb::arg("out_change").noconvert(),

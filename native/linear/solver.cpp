@@ -179,31 +179,42 @@ inline float longer_step(float from, float to, float cost) {
   return std::min(std::max(from + kFoldStep * (to - from), edge), cost - edge);
 }
 
-// The state before the first round: all zeros, except for the logistic loss, whose dual variables must be
-// inside an open interval.
+// The dual variable that a row has before the first round: a given one within its bounds, or 0. With the
+// logistic loss it must be inside an open interval.
+inline float first_alpha(Loss loss, float cost, float given) {
+  if (!(given > 0.0f)) return loss == Loss::logistic ? 0.001f * cost : 0.0f;
+  if (loss == Loss::squared_hinge) return std::min(given, std::numeric_limits<float>::max());
+  return loss == Loss::hinge ? std::min(given, cost) : std::min(given, cost - 1e-7f * cost);
+}
+
+// The state before the first round, from given dual variables or all zeros.
 template <int N>
 SYLVAN_CLONES void begin(const ClusterRows& rows, int n_children, const SolverOptions& options,
-                         const Work& work) {
+                         const Multipliers& multipliers, const Work& work) {
   float* weights = work.weights;
   std::memset(work.weights, 0, sizeof(float) * static_cast<size_t>(rows.n_features) * N);
   std::memset(work.alpha, 0, sizeof(float) * static_cast<size_t>(rows.n_rows) * N);
   std::fill(work.intercept, work.intercept + kMaxLanes, 0.0f);
-  if (options.loss != Loss::logistic) return;
+  if (options.loss != Loss::logistic && !multipliers.start) return;
   for (int64_t i = 0; i < rows.n_rows; ++i) {
     const int32_t* features = rows.features + rows.begin[i];
     const float* values = rows.values + rows.value_begin[i];
     const int32_t length = rows.length[i];
     alignas(64) float step[N];
+    bool any = false;
     for (int l = 0; l < N; ++l) {
       const bool positive = work.positive[i] >> l & 1u;
       const float cost = work.cost  ? work.cost[i * N + l]
                          : positive ? options.positive_cost
                                     : options.negative_cost;
-      work.alpha[i * N + l] = 0.001f * cost;
-      step[l] = l >= n_children ? 0.0f : positive ? 0.001f * cost : -0.001f * cost;
+      const float given = multipliers.start && l < n_children ? multipliers.values[i * n_children + l] : 0.0f;
+      const float alpha = cost > kMinCost ? first_alpha(options.loss, cost, given) : 0.0f;
+      work.alpha[i * N + l] = alpha;
+      step[l] = l >= n_children ? 0.0f : positive ? alpha : -alpha;
+      any |= step[l] != 0.0f;
       work.intercept[l] += options.bias * step[l];
     }
-    SYLVAN_ROW_UPDATE(N, step);
+    if (any) SYLVAN_ROW_UPDATE(N, step);
   }
 }
 
@@ -249,6 +260,8 @@ struct Start {
   int fold;
   int64_t n_active;
   uint32_t live;
+  bool warm;      // near a solution: rows may rest from the first round on
+  bool thorough;  // every row is visited once more at the end
 };
 
 // The rounds of coordinate descent from the solution in `work`. Returns how many rows were visited.
@@ -279,7 +292,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     std::fill(largest, largest + N, -kInfinity);
     std::fill(smallest, smallest + N, kInfinity);
     int64_t n_remaining = 0;
-    const float rest = round > 0 ? kRest * options.tolerance : 0.0f;
+    const float rest = start.warm || round > 0 ? kRest * options.tolerance : 0.0f;
     for (int64_t s = 0; s < n_active; ++s) {
       if (s + 1 < n_active) {  // the next row is prefetched while this one is computed
         const int64_t ahead = work.active[s + 1];
@@ -374,7 +387,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
         smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
       } else {
         live &= ~bit;
-        if (shrunken & ~everywhere & bit) waiting |= bit;
+        if (start.thorough && shrunken & ~everywhere & bit) waiting |= bit;
       }
     }
     // Every row is visited once more, by all lanes that wait for it together: a row's features are read once
@@ -461,7 +474,7 @@ int64_t leave_out(const ClusterRows& rows, int n_children, const SolverOptions& 
   if (n_left != 0) {
     Random own{options.seed +
                0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // independent of the other folds
-    visits = descend<N, kLoss>(rows, n_children, options, folds, {fold, n_left, changed}, work,
+    visits = descend<N, kLoss>(rows, n_children, options, folds, {fold, n_left, changed, false, true}, work,
                                std::clamp(options.max_iterations / kRoundsAFoldRound, 1, kFoldRounds), own);
     add_scores<N>(rows, options, folds, fold, work, least, 1.0f, work.scores);
   } else {  // no training rows: the score of a node that is always wrong
@@ -483,12 +496,18 @@ int64_t leave_out(const ClusterRows& rows, int n_children, const SolverOptions& 
 
 template <int N, Loss kLoss>
 int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions& options, const Folds& folds,
-                    const Work& work, Weights* out, Changes* changes) {
+                    const Multipliers& multipliers, const Work& work, Weights* out, Changes* changes) {
   Random random{options.seed};
-  begin<N>(rows, n_children, options, work);
+  begin<N>(rows, n_children, options, multipliers, work);
+  const bool thorough = multipliers.thorough || !multipliers.start;
+  const Start start{0, rows.n_rows, (1u << n_children) - 1u, multipliers.start, thorough};
   int64_t visits =
-      descend<N, kLoss>(rows, n_children, options, folds, {0, rows.n_rows, (1u << n_children) - 1u}, work,
-                        options.max_iterations, random);
+      descend<N, kLoss>(rows, n_children, options, folds, start, work, options.max_iterations, random);
+  if (multipliers.values) {
+    for (int64_t i = 0; i < rows.n_rows; ++i) {
+      std::copy(work.alpha + i * N, work.alpha + i * N + n_children, multipliers.values + i * n_children);
+    }
+  }
   alignas(64) float least[kMaxLanes] = {};
   // There is room for every weight of the group, so for those of one lane.
   find_least(work.weights, rows.n_features, N, n_children, options, out->weight, least);
@@ -507,8 +526,8 @@ int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions
 }  // namespace
 
 int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
-                    const SolverOptions& options, const Folds& folds, float* scratch, Weights* out,
-                    Changes* changes) {
+                    const SolverOptions& options, const Folds& folds, const Multipliers& multipliers,
+                    float* scratch, Weights* out, Changes* changes) {
   const int n_lanes = lanes_for(n_children);
   const bool weighted = options.sample_weight != nullptr || positives.relevance != nullptr;
   const int64_t n_held_out = folds.n_folds ? rows.n_rows - count_fold(rows, folds, 0) : 0;
@@ -516,14 +535,14 @@ int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t
       carve(scratch, rows.n_rows, rows.n_features, n_lanes, weighted, folds.n_folds, n_held_out);
   prepare_rows(rows, positives, first_node, n_children, options, n_lanes, work);
   changes->count = 0;
-  using Solve = int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Folds&, const Work&,
-                            Weights*, Changes*);
+  using Solve = int64_t (*)(const ClusterRows&, int, const SolverOptions&, const Folds&, const Multipliers&,
+                            const Work&, Weights*, Changes*);
   static const Solve table[3][2] = {
       {solve_lanes<8, Loss::squared_hinge>, solve_lanes<16, Loss::squared_hinge>},
       {solve_lanes<8, Loss::hinge>, solve_lanes<16, Loss::hinge>},
       {solve_lanes<8, Loss::logistic>, solve_lanes<16, Loss::logistic>}};
-  return table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, folds, work, out,
-                                                              changes);
+  return table[static_cast<int>(options.loss)][n_lanes == 16](rows, n_children, options, folds, multipliers,
+                                                              work, out, changes);
 }
 
 }  // namespace sylvan

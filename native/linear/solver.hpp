@@ -41,6 +41,14 @@ struct SolverOptions {
   uint64_t seed;
 };
 
+// Where the dual variables of a solution stay, (n_rows, n_children) in the order of the cluster's rows.
+struct Multipliers {
+  float* values;  // null: the descent starts from nothing, and they aren't asked for
+  bool start;     // the descent starts from them
+  bool
+      thorough;  // rows that are at rest are visited once more at the end, as they always are without a start
+};
+
 // Rows of the calibration holdout, whose scores are also asked for as they would be had the cluster been
 // solved without the rows of their fold.
 struct Folds {
@@ -78,7 +86,7 @@ int lanes_for(int64_t n_children);
 // Solves children first_node .. first_node + n_children - 1 (at most kMaxLanes). Returns how many rows were
 // visited.
 int64_t solve_group(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
-                    const SolverOptions& options, const Folds& folds, float* scratch, Weights* out,
-                    Changes* changes);
+                    const SolverOptions& options, const Folds& folds, const Multipliers& multipliers,
+                    float* scratch, Weights* out, Changes* changes);
 
 }  // namespace sylvan

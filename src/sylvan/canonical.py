@@ -21,6 +21,8 @@ __all__ = [
     "needs_double",
     "real_numbers",
     "shape_text",
+    "stacked",
+    "within",
     "take_rows",
 ]
 
@@ -130,6 +132,24 @@ def take_rows(matrix: Csr, rows: npt.NDArray[np.integer[Any]]) -> Csr:
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     at = np.arange(int(indptr[-1])) + np.repeat(matrix.indptr[rows] - indptr[:-1], lengths)
     return Csr(indptr, matrix.indices[at], matrix.data[at], (len(rows), matrix.shape[1]))
+
+
+def stacked(above: Csr, below: Csr) -> Csr:
+    """The rows of one matrix and, below them, those of another of as many columns."""
+    if not below.shape[0]:
+        return above
+    indptr = np.concatenate((above.indptr, below.indptr[1:] + above.indptr[-1]))
+    indices, data = np.concatenate((above.indices, below.indices)), np.concatenate((above.data, below.data))
+    return Csr(indptr, indices, data, (above.shape[0] + below.shape[0], above.shape[1]))
+
+
+def within(matrix: Csr, n_columns: int) -> Csr:
+    """The matrix without its columns from ``n_columns`` on."""
+    if matrix.shape[1] <= n_columns:
+        return matrix
+    kept = matrix.indices < n_columns
+    indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr].astype(np.int64)
+    return Csr(indptr, matrix.indices[kept], matrix.data[kept], (matrix.shape[0], n_columns))
 
 
 def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:

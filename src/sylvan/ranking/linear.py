@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.parallel import scratch
+from sylvan.ranking.solution import LayerSolution, rounded
 from sylvan.ranking.solved import CHANGES, SolvedBlock, Triples, block_packing
 from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
@@ -79,6 +80,12 @@ class LayerProblem:
         Cluster c's training rows are ``rows[row_offsets[c]:row_offsets[c + 1]]``, rising.
     weighted : bool
         Whether the relevance counts as a cost; otherwise each positive counts 1.
+    keeps : bool
+        Whether the multipliers of the solution are asked for.
+    start : LayerSolution, optional
+        Whose multipliers, of the same clusters, rows and children, the solver starts from.
+    thorough : bool
+        Whether a solver that starts near a solution visits every row once more at the end.
     """
 
     child_offsets: npt.NDArray[np.int64]
@@ -86,6 +93,9 @@ class LayerProblem:
     row_offsets: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
     weighted: bool = False
+    keeps: bool = False
+    start: LayerSolution | None = None
+    thorough: bool = True
 
 
 @dataclass(frozen=True)
@@ -200,7 +210,7 @@ def block_jobs(
             {**shared, "clusters": range(first, last)},
             float(costs[first:last].sum()),
             int(peaks[first:last].max()),
-            block_packing(n_children[first:last], most_children),
+            block_packing(n_children[first:last], most_children, n_rows[first:last] if problem.keeps else None),
             "solving the largest cluster",
         )
         for first, last in itertools.pairwise(ends)
@@ -221,9 +231,10 @@ def _solve_block(
     """Solve some clusters of a layer, one after the other."""
     reused, seed = scratch(), (options.seed * 1_000_003 + layer) * 1_000_003
     changed: list[Triples] = []
-    solve = partial(_solve_cluster, features, norms, problem, options, sample_weight, folds, reused, changed)
+    kept: list[npt.NDArray[np.float16]] | None = [] if problem.keeps else None
+    solve = partial(_solve_cluster, features, norms, problem, options, sample_weight, folds, reused, changed, kept)
     solved = [solve(cluster, seed + cluster) for cluster in clusters]
-    return SolvedBlock.of(solved, most_children, changed)
+    return SolvedBlock.of(solved, most_children, changed, kept)
 
 
 def _take(
@@ -246,15 +257,19 @@ def _solve_cluster(
     folds: Folds,
     reused: dict[str, npt.NDArray[Any]],
     changed: list[Triples],
+    kept: list[npt.NDArray[np.float16]] | None,
     cluster: int,
     seed: int,
 ) -> ClusterRows:
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the weights that are left.
 
-    Changes of the scores of held-out rows are appended to ``changed``.
+    Changes of the scores of held-out rows are appended to ``changed``, multipliers to ``kept``.
     """
     rows = problem.rows[problem.row_offsets[cluster] : problem.row_offsets[cluster + 1]]
     first, last = int(problem.child_offsets[cluster]), int(problem.child_offsets[cluster + 1])
+    multipliers = None if kept is None else np.zeros((len(rows), last - first), np.float16)
+    if kept is not None and multipliers is not None:
+        kept.append(multipliers)
     if not len(rows):  # nobody reaches it: as unlikely as a node that has been seen to be wrong
         nothing = np.zeros(0, np.int32)
         intercepts = np.full(last - first, -1, np.float32)
@@ -281,6 +296,7 @@ def _solve_cluster(
         memory = _take(reused, "solver", n_floats, np.float32)
         room = len(used) * n_children
         feature, child, weight = (_take(reused, name, room, dtype) for name, dtype in _TRIPLE)
+        own = _first_multipliers(problem, options, cluster, range(start - first, start - first + n_children))
         room = n_held_out * n_children
         row, node, change = (_take(reused, name, room, dtype) for name, dtype in CHANGES)
         kernels.solve_group(
@@ -290,14 +306,28 @@ def _solve_cluster(
             start, n_children, LOSSES[options.loss], options.cost * options.positive_cost,
             options.cost * options.negative_cost, options.bias, options.tolerance, options.max_iterations,
             options.threshold, -1 if options.max_weights_per_label is None else options.max_weights_per_label,
-            (seed * LANES + start) % (1 << 64), folds.of_row, n_folds, memory, feature, child, weight,
+            (seed * LANES + start) % (1 << 64), folds.of_row, n_folds, None if own is None else own.ravel(), problem.start is not None,
+            problem.thorough, memory, feature, child, weight,
             intercepts[start - first :], row, node, change, counts,
         )  # fmt: skip
+        if own is not None and multipliers is not None:
+            multipliers[:, start - first : start - first + n_children] = rounded(own / np.float32(options.cost))
         n, n_changes = counts.tolist()
         triples.append((feature[:n].copy(), child[:n] + np.int32(start - first), weight[:n].copy()))
         if n_changes:
             changed.append((row[:n_changes].copy(), node[:n_changes] + np.int32(start), change[:n_changes].copy()))
     return _as_rows(triples, used, intercepts)
+
+
+def _first_multipliers(
+    problem: LayerProblem, options: LinearOptions, cluster: int, children: range
+) -> npt.NDArray[np.float32] | None:
+    """Where the multipliers of some of a cluster's children are written, with those that the solver starts from."""
+    n_rows = int(problem.row_offsets[cluster + 1] - problem.row_offsets[cluster])
+    if problem.start is not None:
+        given = problem.start.multipliers_of(cluster)[:, children.start : children.stop]
+        return np.ascontiguousarray(given, np.float32) * np.float32(options.cost)
+    return np.zeros((n_rows, len(children)), np.float32) if problem.keeps else None
 
 
 _TRIPLE = (("feature", np.int32), ("child", np.int32), ("weight", np.float32))

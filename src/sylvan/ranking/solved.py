@@ -38,14 +38,19 @@ class SolvedBlock:
         entries. Lengths and children have the narrowest type that holds the numbers of the layer's children.
         ``changed_rows``, ``changed_nodes`` and ``changes`` (float32) say what is added to the score of a held-out row
         (by its id) for a node of the layer; a row's nodes rise, and changes that are next to nothing aren't there.
+        Where multipliers are kept, ``multipliers`` (float16) are those of the clusters' rows and children.
     """
 
     n_children: npt.NDArray[np.int64]
     arrays: Arrays
 
     @classmethod
-    def of(cls, each: Sequence[ClusterRows], most_children: int, changed: Sequence[Triples] = ()) -> SolvedBlock:
-        """Some clusters of a layer whose clusters have up to ``most_children`` children, and ``changed`` scores."""
+    def of(
+        cls, each: Sequence[ClusterRows], most_children: int, changed: Sequence[Triples] = (),
+        kept: Sequence[npt.NDArray[np.float16]] | None = None,
+    ) -> SolvedBlock:  # fmt: skip
+        """Some clusters of a layer whose clusters have up to ``most_children`` children, ``changed`` scores, and
+        multipliers that are ``kept``."""
         narrow = child_dtype(most_children)
         arrays = {
             "features": _joined([rows.features for rows in each], np.dtype(np.int32)),
@@ -57,6 +62,8 @@ class SolvedBlock:
         arrays["ends"] = np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0, dtype=np.int64)
         for at, (name, dtype) in enumerate(CHANGES):
             arrays[name] = _joined([np.zeros(0, dtype), *(triples[at] for triples in changed)], dtype)
+        if kept is not None:
+            arrays["multipliers"] = np.concatenate([np.zeros(0, np.float16), *(own.ravel() for own in kept)])
         return cls(np.array([len(rows.intercepts) for rows in each], np.int64), arrays)
 
     @property
@@ -84,6 +91,11 @@ class SolvedBlock:
         rows, nodes, changes = (np.array(self.arrays[name]) for name, _ in CHANGES)
         return rows, nodes, changes
 
+    def multipliers(self) -> npt.NDArray[np.float16] | None:
+        """Those that are kept, in memory of their own."""
+        kept = self.arrays.get("multipliers")
+        return None if kept is None else np.array(kept)
+
     def __iter__(self) -> Iterator[ClusterRows]:
         """One cluster after the other."""
         ends = [(0, 0), *self.arrays["ends"].tolist()]
@@ -105,11 +117,17 @@ def solved_bytes(n_weights: int, n_rows: int, n_children: int) -> int:
     return (4 + child_dtype(n_children).itemsize) * (n_weights + n_rows)
 
 
-def block_packing(n_children: npt.NDArray[np.int64], most_children: int) -> Packing[SolvedBlock]:
-    """How a block of clusters with so many children each is stored, and what is verified of it when it is read."""
+def block_packing(
+    n_children: npt.NDArray[np.int64], most_children: int, n_rows: npt.NDArray[np.int64] | None = None
+) -> Packing[SolvedBlock]:
+    """How a block of clusters with so many children each is stored, and what is verified of it when it is read.
+
+    With ``n_rows`` of each cluster, it holds multipliers.
+    """
+    n_multipliers = None if n_rows is None else int((n_rows * n_children).sum())
 
     def unpack(arrays: Arrays) -> SolvedBlock:
-        return _verified(SolvedBlock(n_children, arrays), most_children)
+        return _verified(SolvedBlock(n_children, arrays), most_children, n_multipliers)
 
     return Packing(_arrays, unpack)
 
@@ -118,7 +136,7 @@ def _arrays(block: SolvedBlock) -> Arrays:
     return block.arrays
 
 
-def _verified(block: SolvedBlock, most_children: int) -> SolvedBlock:
+def _verified(block: SolvedBlock, most_children: int, n_multipliers: int | None) -> SolvedBlock:
     """The block, when its arrays agree as far as laying it out needs it."""
     arrays, narrow = block.arrays, child_dtype(most_children)
     types: dict[str, Any] = {"features": np.dtype(np.int32), "lengths": narrow, "children": narrow}
@@ -128,6 +146,8 @@ def _verified(block: SolvedBlock, most_children: int) -> SolvedBlock:
     sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if whole else {}
     sizes["intercepts"] = int(block.n_children.sum())
     sizes |= dict.fromkeys((name for name, _ in CHANGES), len(arrays.get("changes", ())))
+    if n_multipliers is not None:
+        types["multipliers"], sizes["multipliers"] = np.dtype(np.float16), n_multipliers
     if not whole or any(
         name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
         for name, dtype in types.items()

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from sylvan.matching.negatives import near_best, of_root, positives_job, rows_jo
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.relevance import cost_weights, relevance_layers
+from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.solved import SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
@@ -24,7 +25,7 @@ from sylvan.runtime.machine import return_freed_memory
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
-__all__ = ["TreeTraining", "solved_together", "train_rankers", "training_stages"]
+__all__ = ["Trained", "TreeTraining", "solved_together", "train_rankers", "training_stages"]
 
 # A stage of more than so much work (entries of the clusters' rows times groups of children) is solved in parts, so that
 # not all of its weights wait to be laid out at once. Layers with fewer clusters than FEW go with the last one: they
@@ -56,6 +57,25 @@ class TreeTraining:
         return bool((labels.data != 1).any()) if self.relevance is None else self.relevance != "none"
 
 
+class Trained(NamedTuple):
+    """What :func:`train_rankers` gives.
+
+    Attributes
+    ----------
+    ranker : TreeRanker
+    changes : list of RowChanges or None
+        One a layer: what the scores of all held-out rows, in the order of their ids, change by when rankers are trained
+        without the rows of their set, as :meth:`TreeRanker.rank_changed` takes them. None without a holdout, and for
+        layers that were known.
+    solutions : list of LayerSolution, or None
+        One a layer, where they are to be kept.
+    """
+
+    ranker: TreeRanker
+    changes: list[RowChanges | None]
+    solutions: list[LayerSolution] | None = None
+
+
 def train_rankers(
     features: Csr,
     labels: Csr,
@@ -66,14 +86,12 @@ def train_rankers(
     *,
     runner: Runner | None = None,
     known: Mapping[int, ClusterWeights] | None = None,
-) -> tuple[TreeRanker, list[RowChanges | None]]:
+    keeps: bool = False,
+) -> Trained:
     """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers.
 
-    With sets of ``holdout`` rows (row ids), each layer's changes of their scores follow, of all of these rows in the
-    order of their ids: what :meth:`TreeRanker.rank_changed` needs to rank them as rankers would that were trained
-    without the rows of their set. Without a holdout, and for ``known`` layers, these are None.
-
-    ``known`` are weights of layers that were learned elsewhere and are taken as they are.
+    ``holdout`` are sets of row ids; ``known`` weights of layers that were learned elsewhere and are taken as they are.
+    With ``keeps``, how each layer was solved is kept for updates.
     """
     runner, known = Runner() if runner is None else runner, known or {}
     n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
@@ -88,6 +106,7 @@ def train_rankers(
     )  # fmt: skip
     layers: dict[int, ClusterWeights] = {}
     changes: dict[int, RowChanges] = {}
+    solutions: dict[int, LayerSolution] = {}
     beam, reached = root_beam(n_rows), 0  # and the layer above which it is
     for stage in training_stages(training.negatives, known):
         if stage[0] in known:
@@ -107,7 +126,7 @@ def train_rankers(
                 nodes = near_best(beam, training.man_threshold, training.combines[t - 1])
             parents = positives[t - 1] if t else of_root(positives[0])
             row_offsets, rows = runner.one(rows_job(t, scheme, len(children) - 1, n_rows, parents, nodes))
-            problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted)
+            problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted, keeps=keeps)
             if t == tree.depth - 1:
                 beam = root_beam(0)  # nothing is searched any more
             del nodes  # of many rows this is much, and solving takes long
@@ -117,12 +136,22 @@ def train_rankers(
             solved = runner.run([job for t in part for job in jobs[t]], _description(part, tree.depth))
             blocks = [[job.inputs["clusters"] for job in jobs[t]] for t in part]
             offsets = [tree.child_offsets[t] for t in part]
-            laid_out, changed = _laid_out(solved, blocks, offsets, features.shape[1], training.weight_dtype, runner)
+            laid_out, changed, kept = _laid_out(
+                solved, blocks, offsets, features.shape[1], training.weight_dtype, runner
+            )
+            for t, multipliers in zip(part, kept, strict=True):
+                if keeps:
+                    problem = problems[t]
+                    nothing = np.zeros(int(problem.child_offsets[-1]), np.float32)
+                    solutions[t] = LayerSolution(
+                        problem.child_offsets, problem.row_offsets, problem.rows, multipliers, nothing
+                    )
             layers.update(zip(part, laid_out, strict=True))
             if folds.count:
                 changes.update((t, _by_row(triples, folds)) for t, triples in zip(part, changed, strict=True))
     order = range(tree.depth)
-    return TreeRanker(tree, [layers[t] for t in order]), [changes.get(t) for t in order]
+    ranker = TreeRanker(tree, [layers[t] for t in order])
+    return Trained(ranker, [changes.get(t) for t in order], [solutions[t] for t in order] if keeps else None)
 
 
 def _by_row(blocks: Sequence[Triples], folds: Folds) -> RowChanges:
@@ -183,8 +212,9 @@ def _laid_out(
     n_features: int,
     dtype: str,
     runner: Runner,
-) -> tuple[list[ClusterWeights], list[list[Triples]]]:
-    """The layers of a stage from their solved blocks, which are let go, and their blocks' changes of scores.
+) -> tuple[list[ClusterWeights], list[list[Triples]], list[npt.NDArray[np.float16]]]:
+    """The layers of a stage from their solved blocks, which are let go, their blocks' changes of scores, and the
+    layers' multipliers.
 
     ``blocks`` holds the clusters of each block and ``offsets`` where each cluster's children begin, layer by layer.
     """
@@ -195,6 +225,7 @@ def _laid_out(
         sizes[at][clusters.start : clusters.stop] = block.sizes(dtype)
     layouts = [Layout(size, each, n_features, dtype, runner.zeros) for size, each in zip(sizes, offsets, strict=True)]
     changes: list[Any] = [None] * len(place)
+    kept: list[Any] = [None] * len(place)
 
     def lay(numbers: Sequence[int]) -> None:
         n_bytes = released = 0
@@ -202,7 +233,7 @@ def _laid_out(
             at, clusters = place[number]
             for cluster, rows in zip(clusters, block, strict=True):
                 layouts[at].place(cluster, rows)
-            changes[number] = block.changes()
+            changes[number], kept[number] = block.changes(), block.multipliers()
             n_bytes += block.nbytes
             if n_bytes - released > RELEASED:
                 released = n_bytes
@@ -216,4 +247,7 @@ def _laid_out(
     else:
         lay(range(len(solved)))
     runner.release()
-    return [layout.finish() for layout in layouts], [changes[first:last] for first, last in itertools.pairwise(ends)]
+    nothing = np.zeros(0, np.float16)
+    bounds = list(itertools.pairwise(ends))
+    multipliers = [np.concatenate([nothing, *(one for one in kept[a:b] if one is not None)]) for a, b in bounds]
+    return [layout.finish() for layout in layouts], [changes[a:b] for a, b in bounds], multipliers

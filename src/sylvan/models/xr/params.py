@@ -90,12 +90,13 @@ class XRParameters(Compressible):
     calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
     calibration_folds: Annotated[int, Range(1, 100)] = 1
     tail: Annotated[str | None, Tail()] = None
+    keep_rows: bool = False
     n_jobs: Threads = None
     seed: Seed = 0
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
     not_saved = ("tree",)  # it is saved as ``tree_``
-    added = MappingProxyType({"max_features_per_label": 1024, "spectral_dimensions": 64})
+    added = MappingProxyType({"max_features_per_label": 1024, "spectral_dimensions": 64, "keep_rows": False})
 
     @classmethod
     def preset(cls: type[_Self], name: str, **parameters: Any) -> _Self:

@@ -13,13 +13,15 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
+from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
 from sylvan.models.holdout import DEPTH, calibrated, held_out_rows, holdout_folds
-from sylvan.models.xr.answers import XRAnswers
+from sylvan.models.xr.kept_rows import HeldOut, KeptRows
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
 from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.updates import XRUpdates
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.estimate import TrainingSize
 from sylvan.ranking.training import train_rankers
@@ -34,7 +36,7 @@ from sylvan.weights import ClusterWeights
 __all__ = ["XRLinear"]
 
 
-class XRLinear(XRAnswers):
+class XRLinear(XRUpdates):
     """Extreme multilabel ranking with a tree of linear models.
 
     Labels are clustered into a balanced tree. Each node has a linear model, trained on the rows that reach its parent.
@@ -117,6 +119,9 @@ class XRLinear(XRAnswers):
         Number of holdouts, each with other rows.
     tail : {"psp", "psp:A,B", "macro_recall"}, optional
         Order labels by probability times gain, where rare labels gain more; see :meth:`rank`.
+    keep_rows : bool, default False
+        Keep the training rows, and how the trees were solved with them, for :meth:`update`: about 8 bytes a value of a
+        feature, and 2 bytes for each row and label of a cluster that the row takes part in.
     n_jobs : int, optional
         Number of threads; None or -1 for every core. The result doesn't depend on it.
     seed : int, default 0
@@ -226,6 +231,8 @@ class XRLinear(XRAnswers):
     ) -> TopK | None:  # fmt: skip
         """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model."""
         features, labels, vocabulary, weight, scale = self._training_set(X, Y, sample_weight)
+        if self.keep_rows and layers:
+            raise ParameterError("The 'keep_rows' parameter of XRLinear must be False beside layers trained elsewhere.")
         about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
         folds = [] if holdout is None else holdout
         if holdout is None and self.calibration is not None:
@@ -245,21 +252,29 @@ class XRLinear(XRAnswers):
             trained = [
                 train_rankers(
                     features, labels, tree, self.tree_training(tree.depth, seed, features, scale.length), weight, folds,
-                    runner=run.within(f"tree{at}"), known=layers,
+                    runner=run.within(f"tree{at}"), known=layers, keeps=self.keep_rows,
                 )
                 for at, (tree, seed) in enumerate(zip(trees, self.seeds(), strict=True))
             ]  # fmt: skip
-            rankers = [ranker for ranker, _ in trained]
-            top = calibrator = None
+            rankers = [each.ranker for each in trained]
+            top = calibrator = held_out = None
             if rows is not None:
                 fitted = copy.copy(self)._fitted(rankers, features, labels, None)
-                changes, k = [changes for _, changes in trained], DEPTH if holdout is None else CANDIDATES
+                changes, k = [each.changes for each in trained], DEPTH if holdout is None else CANDIDATES
                 top = fitted._rank_changed(take_rows(features, rows), changes, k)
                 if self.calibration is not None:
                     calibrator = calibrated(self.calibration, top, rows, labels, weight)
+                if self.keep_rows:
+                    own = None if weight is None else weight[rows]
+                    held_out = HeldOut.of(rows.astype(np.int64), top, hits(top, take_rows(labels, rows)), own)
         self._keep_names(X, vocabulary)
         self.chosen_ = self.by_the_rows(features, trees[0].depth)
         self._fitted(rankers, features, labels, calibrator, scale)
+        solutions = [each.solutions for each in trained if each.solutions is not None]
+        self.kept_rows_ = None
+        if self.keep_rows:
+            n, length = features.shape[0], scale.length
+            self.kept_rows_ = KeptRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
         return top if top is None or calibrator is None else calibrator(top)
 
     def index(

@@ -1,0 +1,226 @@
+"""The rows that a model keeps to be updated: what they are, how each tree was solved with them, what they calibrate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels, store, validate
+from sylvan.canonical import Csr, take_rows
+from sylvan.errors import DataError, ModelError
+from sylvan.models.holdout import MOST_ROWS
+from sylvan.ranking.calibrate import Calibrator
+from sylvan.ranking.solution import LayerSolution
+from sylvan.ranking.tree_ranker import TreeRanker
+from sylvan.topk import TopK
+
+__all__ = ["HeldOut", "KeptRows"]
+
+KIND = "kept-rows"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Answers to rows by models that hadn't learned them, which say what a score means.
+
+    Attributes
+    ----------
+    ids : ndarray of int64, shape (m,)
+        Of the rows, in the order in which they were asked for.
+    scores : ndarray of float32, shape (m, k)
+        In [0, 1], best first; -inf where there is no answer.
+    right : ndarray of bool, shape (m, k)
+    weight : ndarray of float32, shape (m,)
+    """
+
+    ids: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float32]
+    right: npt.NDArray[np.bool_]
+    weight: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls, ids: npt.NDArray[np.int64], top: TopK, right: npt.NDArray[np.bool_],
+        weight: npt.NDArray[np.float32] | None,
+    ) -> HeldOut:  # fmt: skip
+        """From answers with scores in [0, 1]."""
+        scores = np.where(top.labels >= 0, top.scores, np.float32(-np.inf)).astype(np.float32)
+        return cls(ids, scores, right, np.ones(len(ids), np.float32) if weight is None else weight)
+
+    def without(self, ids: npt.NDArray[np.int64]) -> HeldOut:
+        """Without some rows."""
+        kept = ~np.isin(self.ids, ids)
+        return HeldOut(self.ids[kept], self.scores[kept], self.right[kept], self.weight[kept])
+
+    def followed_by(self, later: HeldOut) -> HeldOut:
+        """With later answers, of which the last ones count: as many as a training holds out at most."""
+        k = max(self.scores.shape[1], later.scores.shape[1])
+        scores = np.full((len(self.ids) + len(later.ids), k), -np.inf, np.float32)
+        right = np.zeros(scores.shape, bool)
+        for part, begin in ((self, 0), (later, len(self.ids))):
+            at = slice(begin, begin + len(part.ids)), slice(0, part.scores.shape[1])
+            scores[at], right[at] = part.scores, part.right
+        last = slice(-MOST_ROWS, None)
+        ids, weight = np.concatenate((self.ids, later.ids)), np.concatenate((self.weight, later.weight))
+        return HeldOut(ids[last], scores[last], right[last], weight[last])
+
+    def calibrator(self, method: str) -> Calibrator | None:
+        """What the answers make of scores; None where they are too few."""
+        labels = np.where(np.isneginf(self.scores), np.int32(-1), np.int32(0))
+        weight = None if (self.weight == 1).all() else self.weight
+        return Calibrator.fit(method, TopK(labels, self.scores), self.right, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """The rows of a training.
+
+    Attributes
+    ----------
+    features : Csr of shape (n, d)
+        As the rankers see them.
+    labels : Csr of shape (n, n_labels)
+    weight : ndarray of float32, shape (n,), or None
+    ids : ndarray of int64, shape (n,)
+        Rising; what a row is called when it is to be forgotten. No id is given twice.
+    next_id : int
+        That of the next row that comes.
+    length : float
+        Usual length of the rows of the first training, which costs, bias and pruning are meant for.
+    solutions : list of list of LayerSolution
+        Of each tree and layer.
+    held_out : HeldOut, optional
+    """
+
+    features: Csr
+    labels: Csr
+    weight: npt.NDArray[np.float32] | None
+    ids: npt.NDArray[np.int64]
+    next_id: int
+    length: float
+    solutions: list[list[LayerSolution]]
+    held_out: HeldOut | None = None
+
+    def without_labels(
+        self, labels: npt.NDArray[np.int32], shapes: Sequence[tuple[list[Any], list[Any], list[Any]]]
+    ) -> KeptRows:
+        """When labels are removed: no row has them. ``shapes`` are the nodes and clusters that stay in each tree's
+        layers, and their child offsets."""
+        kept = ~np.isin(self.labels.indices, labels)
+        indptr = np.concatenate(([0], np.cumsum(kept)))[self.labels.indptr].astype(np.int64)
+        left = Csr(indptr, self.labels.indices[kept], self.labels.data[kept], self.labels.shape)
+        solutions = [
+            [layer.without(*each) for layer, *each in zip(layers, *shape, strict=True)]
+            for layers, shape in zip(self.solutions, shapes, strict=True)
+        ]
+        return replace(self, labels=left, solutions=solutions)
+
+    def rows_of(self, ids: Any) -> npt.NDArray[np.int64]:
+        """The numbers of rows by their ids, rising.
+
+        Raises
+        ------
+        DataError
+            For an id that no row has.
+        """
+        listed = validate.row_numbers(ids, max(self.next_id, 1), name="forget", what="ids of rows")
+        wanted = np.unique(listed)
+        at = np.searchsorted(self.ids, wanted)
+        there = np.zeros(len(wanted), bool)
+        inside = at < len(self.ids)
+        there[inside] = self.ids[at[inside]] == wanted[inside]
+        if not there.all():
+            raise DataError(f"There is no row {wanted[~there][0]}: it was forgotten before.")
+        return at
+
+    def taken(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Csr, Csr, npt.NDArray[np.float32] | None]:
+        """Features, labels and weights of some rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return take_rows(self.features, rows), take_rows(self.labels, rows), weight
+
+    def to_state(self) -> store.State:
+        """All of it as arrays."""
+        arrays: dict[str, npt.NDArray[Any]] = {"ids": self.ids}
+        for name, matrix in (("features", self.features), ("labels", self.labels)):
+            arrays |= {f"{name}.{part}": getattr(matrix, part) for part in ("indptr", "indices", "data")}
+        if self.weight is not None:
+            arrays["weight"] = self.weight
+        for tree, layers in enumerate(self.solutions):
+            for t, layer in enumerate(layers):
+                arrays |= layer.to_arrays(f"tree{tree}.layer{t}")
+        if self.held_out is not None:
+            names = ("ids", "scores", "right", "weight")
+            arrays |= {f"held_out.{name}": getattr(self.held_out, name) for name in names}
+            arrays["held_out.right"] = self.held_out.right.astype(np.uint8)
+        return store.State(KIND, 1, {}, {"next_id": self.next_id, "length": self.length}, arrays)
+
+    @classmethod
+    def from_state(cls, state: store.State, rankers: Sequence[TreeRanker], n_features: int, n_labels: int) -> KeptRows:
+        """From :meth:`to_state`'s result; sizes are verified here, and what :meth:`verify` reads when it is needed.
+
+        Raises
+        ------
+        ModelError
+        """
+        store.need_kind(state, KIND)
+        ids = store.need_array(state, "ids", np.int64, (None,))
+        n = len(ids)
+        features, labels = (
+            _matrix(state, name, (n, width)) for name, width in (("features", n_features), ("labels", n_labels))
+        )
+        weight = store.need_array(state, "weight", np.float32, (n,)) if "weight" in state.arrays else None
+        solutions = [
+            [
+                LayerSolution.from_arrays(state, f"tree{at}.layer{t}", offsets)
+                for t, offsets in enumerate(ranker.tree.child_offsets)
+            ]
+            for at, ranker in enumerate(rankers)
+        ]
+        held_out = None
+        if "held_out.ids" in state.arrays:
+            own = store.need_array(state, "held_out.ids", np.int64, (None,))
+            scores = store.need_array(state, "held_out.scores", np.float32, (len(own), None))
+            right = store.need_array(state, "held_out.right", np.uint8, scores.shape)
+            weights = store.need_array(state, "held_out.weight", np.float32, (len(own),))
+            held_out = HeldOut(own, scores, right.astype(bool), weights)
+        return cls(
+            features, labels, weight, ids, store.need_int(state, "next_id", 0, 2**62),
+            store.need_float(state, "length", 0), solutions, held_out,
+        )  # fmt: skip
+
+    def verify(self, where: str) -> None:
+        """Read everything once, before anything is learned from it.
+
+        Raises
+        ------
+        ModelError
+            When a value is out of its range; ``where`` it stands is named.
+        """
+        n = len(self.ids)
+        rising = n == 0 or (self.ids[0] >= 0 and self.ids[-1] < self.next_id and bool((np.diff(self.ids) > 0).all()))
+        if not rising:
+            raise ModelError(f"{where!r} is damaged: the ids of its rows must rise, in [0, {self.next_id - 1}].")
+        for name, matrix in (("features", self.features), ("labels", self.labels)):
+            if kernels.check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])[0]:
+                raise ModelError(f"{where!r} is damaged: the {name} of its rows aren't sorted, or not finite.")
+        if self.weight is not None and not (np.isfinite(self.weight) & (self.weight >= 0)).all():
+            raise ModelError(f"{where!r} is damaged: weights of rows must be finite numbers of at least 0.")
+        if self.held_out is not None:
+            scores = self.held_out.scores
+            if not (np.isneginf(scores) | ((scores >= 0) & (scores <= 1))).all():
+                raise ModelError(f"{where!r} is damaged: scores of held-out rows must be in [0, 1].")
+        for layers in self.solutions:
+            for layer in layers:
+                layer.verify(n, where)
+
+
+def _matrix(state: store.State, name: str, shape: tuple[int, int]) -> Csr:
+    """A sparse matrix whose offsets are verified."""
+    indptr = store.need_offsets(state, f"{name}.indptr", length=shape[0] + 1)
+    size = (int(indptr[-1]),)
+    indices = store.need_array(state, f"{name}.indices", np.int32, size)
+    return Csr(indptr, indices, store.need_array(state, f"{name}.data", np.float32, size), shape)

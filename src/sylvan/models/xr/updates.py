@@ -1,0 +1,418 @@
+"""XRLinear brought up to date: rows that come and go, labels that come, labels that become one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import validate
+from sylvan.canonical import stacked, take_rows
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, UnsupportedError
+from sylvan.indexing import LabelTree
+from sylvan.indexing.embeddings import pifa
+from sylvan.indexing.growth import Grown, saved_by_rebuilding
+from sylvan.matching.beam import beam_job, root_beam
+from sylvan.metrics.rows import hits
+from sylvan.models.holdout import DEPTH
+from sylvan.models.xr.answers import XRAnswers
+from sylvan.models.xr.kept_rows import HeldOut, KeptRows
+from sylvan.models.xr.scaling import Scale
+from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.tree_ranker import TreeRanker
+from sylvan.ranking.updating import RowsNow, UpdateOptions, update_rankers
+from sylvan.ranking.without_rows import solutions_of
+from sylvan.runtime import Runner
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+
+__all__ = ["XRUpdates"]
+
+_Self = TypeVar("_Self", bound="XRUpdates")
+
+# A child waits to be solved again until the losses of new rows are more than this share of its objective.
+WAITING = 0.05
+PRECISE = 0.01  # a tolerance below it asks for every child that is off its optimum
+ROOM = 1.5  # a cluster of more than this many times max_leaf labels is split, unless its parent is as crowded
+
+
+class _Changes(NamedTuple):
+    """What an update is asked to do, by numbers."""
+
+    features: Csr
+    labels: Csr
+    weight: npt.NDArray[np.float32] | None
+    forgotten: npt.NDArray[np.int64]
+    merged: Mapping[int, list[int]]
+    n_labels: int
+
+
+class XRUpdates(XRAnswers):
+    """Base of XRLinear, for what comes after its training."""
+
+    def update(
+        self: _Self,
+        X: Any = None,
+        Y: Any = None,
+        sample_weight: Any = None,
+        *,
+        forget: Any = None,
+        merge: Mapping[Any, Sequence[Any]] | None = None,
+        rows: tuple[Any, Any] | None = None,
+        precise: bool | None = None,
+    ) -> _Self:
+        """Learn new rows, of labels old and new; forget rows; make several labels one. The tree stays, and grows.
+
+        With the same tree, this comes to what :meth:`fit` gives with all rows. A node is solved again only where the
+        changed rows matter to it, from the solution that there is.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), optional
+            New rows.
+        Y : as in :meth:`fit`, of n rows
+            Ids from ``n_labels_`` on, and names that aren't known, are new labels; names get the next ids in
+            alphabetical order. A new label joins the cluster that the search sends its rows to, and clusters that grow
+            beyond one and a half times ``max_leaf`` are split.
+        sample_weight : array of shape (n,), optional
+        forget : list of int, optional
+            Ids of rows, as in ``row_ids_``. No weight depends on them afterwards, and they are gone from the rows that
+            are kept. What was built of all rows once stays: the shape of the tree, and the numbers in ``chosen_``.
+        merge : mapping of label to list of labels, optional
+            The rows of some labels become those of one of them, or of any other label; the others are removed.
+        rows : pair (X, Y), optional
+            All rows of a model that keeps none, as they were given to :meth:`fit`. Nodes are then solved from nothing.
+        precise : bool, optional
+            Whether every node is solved again that a changed row puts off its optimum by more than ``tolerance``, and
+            all rows are searched for anew. Otherwise nodes wait while the losses of the new rows are at most a
+            twentieth of their objective, which bounds how far they are from their minimum. By default, where the
+            solver's tolerance is below 0.01, as it is for small data.
+
+        Returns
+        -------
+        XRLinear
+            This model, changed; where an error is raised, it is as it was. A copy by :func:`copy.copy` stays what it is.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        UnsupportedError
+            When the model keeps no rows (see ``keep_rows``) and isn't given them.
+        DataError
+            When an array is malformed, an id isn't known, or labels can't be merged.
+
+        Notes
+        -----
+        Every minimum of Eq. 10 only grows when rows come, so that the objective is above its minimum by no more than
+        the losses of the rows that a node waits for. New rows are ranked before they are learned, and these answers
+        calibrate the model from then on, together with those of the rows held out before.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> X = np.eye(4, dtype=np.float32).repeat(5, axis=0)
+        >>> model = XRLinear(keep_rows=True).fit(X[:15], np.arange(3).repeat(5))
+        >>> model.update(X[15:], np.full(5, 3)).rank(X[[15]], k=1).labels.tolist()
+        [[3]]
+        """
+        self._need_fit("update")
+        self.check_params()
+        kept = self._rows_to_update(rows)
+        changes, vocabulary = self._changes(X, Y, sample_weight, forget, merge, kept)
+        made = self._shallow()
+        made._apply(changes, kept, precise, keeps=self.kept_rows_ is not None)
+        if vocabulary is not None:
+            made.vocabulary_ = vocabulary
+        gone = [label for target, sources in changes.merged.items() for label in sources if label != target]
+        if gone:
+            made = made.without_labels(np.array(sorted(set(gone)), np.int32))
+        self.__dict__.clear()
+        self.__dict__.update(made.__dict__)
+        return self
+
+    @property
+    def row_ids_(self) -> npt.NDArray[np.int64]:
+        """The ids of the rows that are kept, rising; the first training's are 0 to its number of rows - 1."""
+        self._need_fit("row_ids_")
+        if self.kept_rows_ is None:
+            raise UnsupportedError(f"This {type(self).__name__} keeps no rows: fit it with keep_rows=True.")
+        return self.kept_rows_.ids
+
+    @property
+    def drift_(self) -> float:
+        """The share of a search's cost that new trees would save, estimated by their shapes; 0 after a training."""
+        self._need_fit("drift_")
+        saved = [
+            saved_by_rebuilding(ranker.tree, self.branching, self.max_leaf, self.beam) for ranker in self.rankers_
+        ]
+        return float(np.mean(saved))
+
+    # ---------------------------------------- what is asked for
+
+    def _rows_to_update(self, rows: tuple[Any, Any] | None) -> KeptRows:
+        """The rows that are kept, or those that are handed over."""
+        if self.kept_rows_ is not None:
+            if rows is not None:
+                raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
+            self.kept_rows_.verify("kept_rows_")
+            return self.kept_rows_
+        if rows is None:
+            raise UnsupportedError(
+                f"This {type(self).__name__} keeps no rows, and what it has learned of a label can't be brought up to "
+                "date without them: fit it with keep_rows=True, or give them again, as rows=(X, Y)."
+            )
+        X, Y = rows
+        named = Y if self.vocabulary_ is None else self._truth(Y)
+        features, labels = validate.pair(self._features(X), named, owner=type(self).__name__)
+        if labels.shape[1] > self.n_labels_:
+            raise DataError(f"rows have {labels.shape[1]} labels, but the model has {self.n_labels_}.")
+        labels = labels._replace(shape=(labels.shape[0], self.n_labels_))
+        if labels.shape[0] != self.n_rows_:
+            raise DataError(f"rows are {labels.shape[0]}, but the model was fitted on {self.n_rows_}.")
+        seen = self._scaled(features, self.feature_factors_)
+        length = 1.0 if self.scaling == "none" else Scale.of(seen, False).length
+        solutions = [
+            solutions_of(ranker, seen, labels, self._training_as_before(ranker.tree, at, seen, length))
+            for at, ranker in enumerate(self.rankers_)
+        ]
+        return KeptRows(seen, labels, None, np.arange(self.n_rows_), self.n_rows_, length, solutions)
+
+    def _changes(
+        self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
+        kept: KeptRows,
+    ) -> tuple[_Changes, Vocabulary | None]:  # fmt: skip
+        """What is asked for, verified, by numbers; and the names of labels, where they have any."""
+        if (X is None) != (Y is None):
+            raise DataError("update takes X and Y together: the new rows, and their labels.")
+        forgotten = np.zeros(0, np.int64) if forget is None else kept.rows_of(forget)
+        merged = {} if merge is None else self._merged(merge)
+        if X is None:
+            if forget is None and not merged:
+                raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
+            nothing = np.zeros((0, self.n_features_), np.float32)
+            features, labels = validate.features(nothing), validate.labels(np.zeros((0, self.n_labels_)))
+            return _Changes(features, labels, None, forgotten, merged, self.n_labels_), self.vocabulary_
+        vocabulary, numbers = self._with_new_names(Y)
+        features, labels = validate.pair(self._features(X), numbers, owner=type(self).__name__)
+        n_labels = max(self.n_labels_, labels.shape[1])
+        removed = np.intersect1d(labels.indices, self._removed)
+        if len(removed):
+            raise DataError(f"Y has label {removed[0]}, which was removed before.")
+        weight = validate.sample_weight(sample_weight, features.shape[0])
+        seen = self._scaled(features, self.feature_factors_)
+        labels = labels._replace(shape=(labels.shape[0], n_labels))
+        return _Changes(seen, labels, weight, forgotten, merged, n_labels), vocabulary
+
+    def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Any]:
+        """The names of labels with those that are new, and ``Y`` by their ids."""
+        from sylvan.models.label_names import encode_labels, numbers_far_apart, rows_of_names
+
+        old = self.vocabulary_
+        if old is None:
+            if rows_of_names(Y) is not None:
+                raise DataError("Y holds names, but the model's labels are ids without names.")
+            return None, Y
+        if rows_of_names(Y) is None and numbers_far_apart(Y) is None and not isinstance(Y, list):
+            return old, Y  # a matrix, or ids in an array
+        names, matrix = encode_labels(Y)
+        new = [name for name in names if name not in old]
+        grown = type(old)([*old, *new]) if new else old
+        place = np.array([grown.id(name) for name in names], np.int64)
+        given = sp.csr_matrix(matrix)
+        moved = sp.csr_matrix((given.data, place[given.indices], given.indptr), (given.shape[0], len(grown)))
+        moved.sort_indices()
+        return grown, moved
+
+    def _merged(self, merge: Mapping[Any, Sequence[Any]]) -> dict[int, list[int]]:
+        """Ids of the labels to merge, by the id of the label that they become."""
+        result: dict[int, list[int]] = {}
+        for target, sources in merge.items():
+            (into,) = self._ids_of([target])
+            ids = self._ids_of(list(sources) if not isinstance(sources, str) else [sources])
+            if not ids or ids == [into]:
+                raise DataError(f"Label {target!r} can't be merged with itself: name the labels that become it.")
+            result[into] = ids
+        each = [label for ids in result.values() for label in set(ids)]
+        twice = next((label for label, n in zip(*np.unique(each, return_counts=True), strict=True) if n > 1), None)
+        also = next((label for into, ids in result.items() for label in ids if label != into and label in result), None)
+        if twice is not None or also is not None:
+            raise DataError(f"Label {twice if twice is not None else also} can't become two labels.")
+        return result
+
+    # ---------------------------------------- what is done
+
+    def _apply(self, changes: _Changes, kept: KeptRows, precise: bool | None, keeps: bool) -> None:
+        """Bring the trees, and all that was counted, up to date; called of a fresh, shallow copy."""
+        held_out = self._held_out(changes, kept)
+        rows, ids, labels_of_kept = _rows_now(changes, kept)
+        share = WAITING
+        if precise or (precise is None and self._chosen("tolerance") < PRECISE):
+            share = 0.0
+        options, run = UpdateOptions(share, share == 0), Runner(self.n_jobs)
+        rankers, solutions = [], []
+        for at, ranker in enumerate(self.rankers_):
+            training = self._training_as_before(ranker.tree, at, rows.features, kept.length)
+            grown = self._grown(ranker, changes, rows, training, run)
+            training = self._training_as_before(grown.tree, at, rows.features, kept.length)
+            made, solved, _ = update_rankers(ranker, kept.solutions[at], grown, rows, training, options, run)
+            rankers.append(made)
+            solutions.append(solved)
+        self.rankers_ = rankers
+        self.n_labels_, self.n_rows_, self.n_features_ = changes.n_labels, *rows.features.shape
+        self.label_counts_ = np.bincount(rows.labels.indices, minlength=changes.n_labels).astype(np.int64)
+        for name in ("_gains", "kept_rows_"):
+            self.__dict__.pop(name, None)
+        if held_out is not None and self.calibration is not None:
+            self.calibrator_ = held_out.calibrator(self.calibration)
+        if keeps:
+            next_id = kept.next_id + changes.features.shape[0]
+            self.kept_rows_ = KeptRows(
+                rows.features, rows.labels, rows.weight, ids, next_id, kept.length, solutions, held_out
+            )
+
+    def _held_out(self, changes: _Changes, kept: KeptRows) -> HeldOut | None:
+        """The answers that calibrate the model from now on: those to the new rows by what it knows as yet among them."""
+        held_out = kept.held_out
+        if held_out is None:
+            return None
+        held_out = held_out.without(kept.ids[changes.forgotten])
+        if not changes.features.shape[0]:
+            return held_out
+        top = self._plain_answers(changes.features, DEPTH)
+        new_ids = kept.next_id + np.arange(changes.features.shape[0])
+        return held_out.followed_by(HeldOut.of(new_ids, top, hits(top, changes.labels), changes.weight))
+
+    def _plain_answers(self, features: Csr, k: int) -> TopK:
+        """Answers with scores in [0, 1], not calibrated, to rows as the rankers see them."""
+        return self._rank_changed(features, [[None] * ranker.tree.depth for ranker in self.rankers_], k)
+
+    def _chosen(self, name: str) -> float:
+        return float(self.chosen_.get(name, getattr(self, name)))
+
+    def _training_as_before(self, tree: LabelTree, at: int, features: Csr, length: float) -> TreeTraining:
+        """How a tree was trained: what was "auto" is what the first rows made of it."""
+        training = self.tree_training(tree.depth, self.seeds()[at], features, 1.0)
+        chosen = {name: self.chosen_[name] for name in self.chosen_ if getattr(self, name) == "auto"}
+        linear = dataclasses.replace(training.linear, **chosen).for_rows_of(length)
+        return dataclasses.replace(training, linear=linear)
+
+    def _grown(
+        self, ranker: TreeRanker, changes: _Changes, rows: RowsNow, training: TreeTraining, run: Runner
+    ) -> Grown:
+        """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
+        grown = Grown.same(ranker.tree)
+        n_new = changes.n_labels - ranker.tree.n_labels
+        if n_new:
+            grown = grown.with_labels(_clusters_for(ranker, changes, training, n_new, run))
+        if ranker.tree.depth == 1:
+            return grown
+        c = 0
+        while c < len(grown.tree.cluster_sizes):
+            if grown.tree.cluster_sizes[c] > ROOM * self.max_leaf and self._has_room(grown.tree, c):
+                grown = grown.split(c, _halves(grown.tree, c, rows))
+            else:
+                c += 1
+        return grown
+
+    def _has_room(self, tree: LabelTree, cluster: int) -> bool:
+        above = tree.child_offsets[-2]
+        parent = int(np.searchsorted(above, cluster, side="right")) - 1
+        return bool(above[parent + 1] - above[parent] < ROOM * self.branching)
+
+
+def _rows_now(changes: _Changes, kept: KeptRows) -> tuple[RowsNow, npt.NDArray[np.int64], Csr]:
+    """All rows as they are to be, and their ids."""
+    n_before, n_new = len(kept.ids), changes.features.shape[0]
+    stays = np.ones(n_before, bool)
+    stays[changes.forgotten] = False
+    left = np.flatnonzero(stays)
+    old_features, old_labels, old_weight = (
+        kept.taken(left) if len(changes.forgotten) else (kept.features, kept.labels, kept.weight)
+    )
+    old_labels = old_labels._replace(shape=(len(left), changes.n_labels))
+    merged, relabelled = _merge(old_labels, changes.merged)
+    new_labels, _ = _merge(changes.labels, changes.merged)
+    weight = None
+    if old_weight is not None or changes.weight is not None:
+        ones = np.ones(n_new, np.float32), np.ones(len(left), np.float32)
+        new = ones[0] if changes.weight is None else changes.weight
+        weight = np.concatenate((ones[1] if old_weight is None else old_weight, new))
+    was = np.concatenate((left, np.full(n_new, -1))).astype(np.int32)
+    if len(relabelled) and ((merged.data != 1).any() or (new_labels.data != 1).any()):
+        was[relabelled] = -1  # their costs change in all layers: as if they were others
+        relabelled = relabelled[:0]
+    rows = RowsNow(
+        stacked(old_features, changes.features), stacked(merged, new_labels), weight, was, n_before,
+        relabelled.astype(np.int32), take_rows(old_labels, relabelled),
+    )  # fmt: skip
+    ids = np.concatenate((kept.ids[left], kept.next_id + np.arange(n_new)))
+    if not rows.labels.nnz:
+        raise DataError("No row with a label would be left: there is nothing to learn.")
+    return rows, ids, old_labels
+
+
+def _merge(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, npt.NDArray[np.int64]]:
+    """Labels with some of them made one, a row's highest relevance counting; and the rows that this changes."""
+    if not merged:
+        return labels, np.zeros(0, np.int64)
+    becomes = np.arange(labels.shape[1], dtype=np.int32)
+    for into, ids in merged.items():
+        becomes[ids] = into
+    indices = becomes[labels.indices]
+    changed = indices != labels.indices
+    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    order = np.lexsort((indices, row))
+    keys = row[order] * np.int64(labels.shape[1]) + indices[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    data = np.maximum.reduceat(labels.data[order], starts) if len(starts) else labels.data[:0]
+    own = row[order][starts]
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=labels.shape[0])))).astype(np.int64)
+    return Csr(indptr, indices[order][starts], data, labels.shape), np.unique(row[changed])
+
+
+def _clusters_for(
+    ranker: TreeRanker, changes: _Changes, training: TreeTraining, n_new: int, run: Runner
+) -> list[int]:
+    """The cluster of each new label: where the search sends its rows first, by their places; the smallest without any."""
+    tree = ranker.tree
+    sizes = tree.cluster_sizes.astype(np.float64)
+    if tree.depth == 1:
+        return [0] * n_new
+    beam = root_beam(changes.features.shape[0])
+    for t in range(tree.depth - 1):
+        beam = run.one(
+            beam_job(t, changes.features, ranker.layers[t], beam, training.beam, training.combines[t], run.n_jobs)
+        )
+    nodes = beam[0]
+    worth = 1 / (1 + np.arange(nodes.shape[1]))
+    labels = changes.labels.to_scipy().tocsc()
+    clusters = []
+    for label in range(tree.n_labels, changes.n_labels):
+        rows = labels.indices[labels.indptr[label] : labels.indptr[label + 1]]
+        found = nodes[rows]
+        votes = np.zeros(len(sizes))
+        np.add.at(votes, found[found >= 0], np.broadcast_to(worth, found.shape)[found >= 0])
+        best = int(votes.argmax()) if votes.any() else int(sizes.argmin())
+        sizes[best] += 1
+        clusters.append(best)
+    return clusters
+
+
+def _halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool_]:
+    """Which labels of a cluster go to the second half, by balanced 2-means of their rows' features (PIFA)."""
+    first, last = (int(each) for each in tree.child_offsets[-1][cluster : cluster + 2])
+    labels = tree.leaf_labels[first:last]
+    own = rows.labels.to_scipy()[:, labels]
+    having = np.flatnonzero(np.diff(own.indptr))
+    features = take_rows(rows.features, having).to_scipy()
+    parts = LabelTree.build(pifa(features, own[having]), branching=2, max_leaf=-(-len(labels) // 2))
+    right = np.zeros(len(labels), bool)
+    right[parts.leaf_labels[int(parts.child_offsets[-1][1]) :]] = True
+    return right

@@ -1,0 +1,132 @@
+"""How a layer's clusters were solved: their rows, and the dual variable of each row and child. Updates start there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store
+from sylvan.errors import ModelError
+
+__all__ = ["LayerSolution", "rounded"]
+
+_LARGEST, _SMALLEST = np.float32(np.finfo(np.float16).max), np.float32(np.finfo(np.float16).smallest_subnormal)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSolution:
+    """The rows that each cluster of a layer was solved with, and what the dual problem says of them.
+
+    Attributes
+    ----------
+    child_offsets : ndarray of int64, shape (n_clusters + 1,)
+        Cluster c's children are nodes ``child_offsets[c]`` to ``child_offsets[c + 1] - 1``.
+    row_offsets, rows : ndarray of int64 and int32
+        Cluster c's rows are ``rows[row_offsets[c]:row_offsets[c + 1]]``, rising.
+    multipliers : ndarray of float16
+        The dual variables, in units of the cost, of each cluster's rows and children, one cluster after the other.
+    pending : ndarray of float32, shape (n_nodes,)
+        Losses, in units of the cost, that have come to each node since it was solved.
+    known : bool
+        False when the multipliers are all 0, as nobody has kept them.
+    """
+
+    child_offsets: npt.NDArray[np.int64]
+    row_offsets: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.float16]
+    pending: npt.NDArray[np.float32]
+    known: bool = True
+    _begin: Any = None
+
+    def __post_init__(self) -> None:
+        sizes = np.diff(self.row_offsets) * np.diff(self.child_offsets)
+        object.__setattr__(self, "_begin", np.concatenate(([0], np.cumsum(sizes))).astype(np.int64))
+
+    @classmethod
+    def of(
+        cls,
+        child_offsets: npt.NDArray[np.int64],
+        rows: Sequence[npt.NDArray[np.int32]],
+        multipliers: Sequence[npt.NDArray[np.float16]],
+        pending: npt.NDArray[np.float32] | None = None,
+    ) -> LayerSolution:
+        """From each cluster's rows and multipliers."""
+        offsets = np.concatenate(([0], np.cumsum([len(each) for each in rows]))).astype(np.int64)
+        flat = [np.zeros(0, np.float16), *(each.ravel() for each in multipliers)]
+        nothing = np.zeros(int(child_offsets[-1]), np.float32)
+        return cls(
+            child_offsets, offsets, np.concatenate([np.zeros(0, np.int32), *rows]), np.concatenate(flat),
+            nothing if pending is None else pending,
+        )  # fmt: skip
+
+    def rows_of(self, c: int) -> npt.NDArray[np.int32]:
+        """The rows of cluster ``c``."""
+        return self.rows[int(self.row_offsets[c]) : int(self.row_offsets[c + 1])]
+
+    def multipliers_of(self, c: int) -> npt.NDArray[np.float16]:
+        """The multipliers of cluster ``c``, of shape (its rows, its children)."""
+        n_children = int(self.child_offsets[c + 1] - self.child_offsets[c])
+        return self.multipliers[int(self._begin[c]) : int(self._begin[c + 1])].reshape(-1, n_children)
+
+    def without(
+        self, kept: npt.NDArray[np.bool_], kept_clusters: npt.NDArray[np.bool_], child_offsets: npt.NDArray[np.int64]
+    ) -> LayerSolution:
+        """Without some nodes, and the clusters that they leave empty; see :func:`sylvan.ranking.removal.layer_without`."""
+        left = np.flatnonzero(kept_clusters).tolist()
+        own = [kept[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
+        multipliers = [self.multipliers_of(c)[:, these] for c, these in zip(left, own, strict=True)]
+        result = LayerSolution.of(child_offsets, [self.rows_of(c) for c in left], multipliers, self.pending[kept])
+        return replace(result, known=self.known)
+
+    def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""
+        names = ("row_offsets", "rows", "multipliers", "pending")
+        return {f"{prefix}.{name}": getattr(self, name) for name in names}
+
+    @classmethod
+    def from_arrays(cls, state: store.State, prefix: str, child_offsets: npt.NDArray[np.int64]) -> LayerSolution:
+        """What :meth:`to_arrays` stored; sizes and offsets are verified here, all else by :meth:`verify`.
+
+        Raises
+        ------
+        ModelError
+        """
+        n_clusters, n_nodes = len(child_offsets) - 1, int(child_offsets[-1])
+        offsets = store.need_offsets(state, f"{prefix}.row_offsets", length=n_clusters + 1)
+        n_multipliers = int((np.diff(offsets) * np.diff(child_offsets)).sum())
+        return cls(
+            child_offsets, offsets,
+            store.need_array(state, f"{prefix}.rows", np.int32, (int(offsets[-1]),)),
+            store.need_array(state, f"{prefix}.multipliers", np.float16, (n_multipliers,)),
+            store.need_array(state, f"{prefix}.pending", np.float32, (n_nodes,)),
+        )  # fmt: skip
+
+    def verify(self, n_rows: int, where: str) -> None:
+        """Make sure that the rows are some of ``n_rows``, rising in each cluster, and all numbers finite and not negative.
+
+        Raises
+        ------
+        ModelError
+            Which names ``where`` the arrays come from.
+        """
+        inner = np.ones(max(len(self.rows) - 1, 0), bool)
+        edges = self.row_offsets[1:-1]
+        inner[edges[(edges > 0) & (edges < len(self.rows))] - 1] = False
+        sound = not len(self.rows) or (self.rows.min() >= 0 and self.rows.max() < n_rows)
+        if not sound or not (np.diff(self.rows)[inner] > 0).all():
+            raise ModelError(f"{where!r} is damaged: the rows of its clusters must rise, in [0, {n_rows - 1}].")
+        for name in ("multipliers", "pending"):
+            values = getattr(self, name)
+            if not (np.isfinite(values) & (values >= 0)).all():
+                raise ModelError(f"{where!r} is damaged: {name} must be finite numbers of at least 0.")
+
+
+def rounded(multipliers: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    """Multipliers in half the bytes: none becomes 0 that isn't, for what depends on a row must stay visible."""
+    kept = np.where(multipliers > 0, np.clip(multipliers, _SMALLEST, _LARGEST), np.float32(0))
+    return kept.astype(np.float16)
