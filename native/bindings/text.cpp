@@ -298,17 +298,18 @@ void bind_vocabulary(nb::module_& m) {
       "The hash table of a verified vocabulary.");
   m.def(
       "tfidf_check_terms",
-      [](In<uint8_t> bytes, In<int64_t> offsets, In<uint64_t> slots) {
+      [](In<uint8_t> bytes, In<int64_t> offsets, In<uint64_t> slots, In<int64_t> runs) {
         if (offsets.size() < 1 || bytes.size() < static_cast<size_t>(sylvan::slice_padding)) {
           return static_cast<int>(sylvan::TermsFault::offsets);
         }
         nb::gil_scoped_release release;
         return static_cast<int>(sylvan::check_terms(
             reinterpret_cast<const char*>(bytes.data()), static_cast<int64_t>(bytes.size()), offsets.data(),
-            static_cast<int64_t>(offsets.size()) - 1, slots.data(), static_cast<int64_t>(slots.size())));
+            static_cast<int64_t>(offsets.size()) - 1, slots.data(), static_cast<int64_t>(slots.size()),
+            runs.data(), static_cast<int64_t>(runs.size())));
       },
       nb::arg("bytes").noconvert(), nb::arg("offsets").noconvert(), nb::arg("slots").noconvert(),
-      "The first fault of a vocabulary's arrays; 0 when they are sound.");
+      nb::arg("runs").noconvert(), "The first fault of a vocabulary's arrays; 0 when they are sound.");
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ constexpr int kRoundsAFoldRound = 20, kFoldRounds = 5;
 constexpr float kFoldStep = 1.3f;
 // Changes of scores below it are next to nothing.
 constexpr float kLeastChange = 0.05f;
+// Rounds in which rows that have come to a solution are visited alone.
+constexpr int kNewRounds = 2;
 // A row whose projected gradient is within kRest times the tolerance rests until all rows are visited again,
 // at the latest when kLastRounds of the rounds are over. A row that counts for more than kEasy, its cost
 // times its squared length, never rests: such problems converge slowly, and would not within a few rounds.
@@ -494,15 +496,43 @@ int64_t leave_out(const ClusterRows& rows, int n_children, const SolverOptions& 
   return visits;
 }
 
+// Where rows have come to a solution, they alone are visited first: those that no lane's weights depend on
+// yet.
+template <int N, Loss kLoss>
+int64_t settle_new(const ClusterRows& rows, int n_children, const SolverOptions& options, const Folds& folds,
+                   const Work& work, Random& random) {
+  const uint32_t all_lanes = (1u << n_children) - 1u;
+  int64_t n_new = 0;
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    const float* alpha = work.alpha + i * N;
+    bool any = false;
+    for (int l = 0; l < n_children; ++l) any |= alpha[l] != 0.0f;
+    if (!any) work.active[n_new++] = static_cast<int32_t>(i);
+  }
+  int64_t visits = 0;
+  if (n_new != 0 && n_new < rows.n_rows) {
+    const Start start{0, n_new, all_lanes, true, false};
+    visits = descend<N, kLoss>(rows, n_children, options, folds, start, work,
+                               std::min(options.max_iterations, kNewRounds), random);
+  }
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    work.active[i] = static_cast<int32_t>(i);
+    work.lanes_left[i] = all_lanes;
+  }
+  return visits;
+}
+
 template <int N, Loss kLoss>
 int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions& options, const Folds& folds,
                     const Multipliers& multipliers, const Work& work, Weights* out, Changes* changes) {
   Random random{options.seed};
   begin<N>(rows, n_children, options, multipliers, work);
   const bool thorough = multipliers.thorough || !multipliers.start;
-  const Start start{0, rows.n_rows, (1u << n_children) - 1u, multipliers.start, thorough};
-  int64_t visits =
-      descend<N, kLoss>(rows, n_children, options, folds, start, work, options.max_iterations, random);
+  const uint32_t all_lanes = (1u << n_children) - 1u;
+  int64_t visits = 0;
+  if (multipliers.start) visits += settle_new<N, kLoss>(rows, n_children, options, folds, work, random);
+  const Start start{0, rows.n_rows, all_lanes, multipliers.start, thorough};
+  visits += descend<N, kLoss>(rows, n_children, options, folds, start, work, options.max_iterations, random);
   if (multipliers.values) {
     for (int64_t i = 0; i < rows.n_rows; ++i) {
       std::copy(work.alpha + i * N, work.alpha + i * N + n_children, multipliers.values + i * n_children);

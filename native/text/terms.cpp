@@ -198,16 +198,19 @@ void fill_slots(const char* bytes, const int64_t* offsets, int64_t n_terms, uint
 }
 
 TermsFault check_terms(const char* bytes, int64_t n_bytes, const int64_t* offsets, int64_t n_terms,
-                       const uint64_t* slots, int64_t n_slots) {
+                       const uint64_t* slots, int64_t n_slots, const int64_t* runs, int64_t n_runs) {
   if (n_slots <= n_terms || (n_slots & (n_slots - 1)) != 0) return TermsFault::slot_count;
   if (offsets[0] != 0 || offsets[n_terms] != n_bytes - slice_padding) return TermsFault::offsets;
   if (!strictly_increasing(offsets, n_terms)) return TermsFault::offsets;
   uint64_t before = 0;
+  int64_t run = 0;
   for (int64_t i = 0; i < n_terms; ++i) {
     const int64_t begin = offsets[i], length = offsets[i + 1] - begin;
     const uint64_t head = big_endian(first_bytes(load_little_endian(bytes + begin), length));
-    if (head < before) return TermsFault::order;
-    if (head == before && i > 0) {  // the same first 8 bytes, or one of them ends before the eighth
+    const bool first = i == 0 || (run < n_runs && runs[run] == i);
+    if (first && i > 0) ++run;
+    if (!first && head < before) return TermsFault::order;
+    if (!first && head == before) {  // the same first 8 bytes, or one of them ends before the eighth
       const int64_t last = offsets[i - 1];
       if (compare(bytes + last, begin - last, bytes + begin, length) >= 0) return TermsFault::order;
     }

@@ -228,8 +228,9 @@ enum class TermsFault : int {
   slot_count = 4  // the number of slots is no power of two, or leaves none empty
 };
 
-// Verifies everything that FrozenTerms trusts; `n_bytes` includes the padding.
+// Verifies everything that FrozenTerms trusts; `n_bytes` includes the padding. Terms rise from the first on,
+// and again from each of `runs` on, rising places where terms were added.
 TermsFault check_terms(const char* bytes, int64_t n_bytes, const int64_t* offsets, int64_t n_terms,
-                       const uint64_t* slots, int64_t n_slots);
+                       const uint64_t* slots, int64_t n_slots, const int64_t* runs, int64_t n_runs);
 
 }  // namespace sylvan

@@ -22,8 +22,8 @@ __all__ = [
     "real_numbers",
     "shape_text",
     "stacked",
-    "within",
     "take_rows",
+    "within",
 ]
 
 MAX_COLUMNS = 2**31 - 1

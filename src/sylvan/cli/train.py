@@ -325,7 +325,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.cli.io.inputs import TextInput, open_input
     from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
-    from sylvan.models.text import TextModel, need_plan
+    from sylvan.models.text import TextModel
+    from sylvan.models.text_plan import need_plan
     from sylvan.store import check_target
 
     source = open_input(given["train"], given, part="trn")

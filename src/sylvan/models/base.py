@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store, validate
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
@@ -66,6 +66,16 @@ class Estimator(SklearnMixin, LabelChanges):
             options["sample_weight"] = sample_weight
         self.fit(X, Y, **options)
         return None
+
+    def update(self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> _Self:
+        """Learn new rows, with labels old and new, and forget others; see :meth:`XRLinear.update`.
+
+        Raises
+        ------
+        UnsupportedError
+            From models that have to be trained anew.
+        """
+        raise UnsupportedError(f"{type(self).__name__} can't be brought up to date: train it anew with all rows.")
 
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best labels of each row of X, of those that are allowed (all by default) and not denied."""

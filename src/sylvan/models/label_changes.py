@@ -104,11 +104,17 @@ class LabelChanges(Fitted):
         if len(ids) + len(self.removed_labels_) == self.n_labels_:
             raise DataError(f"All {self.n_labels_} labels can't be removed: a model needs at least one.")
         made = self._shallow()
-        made._drop_labels(ids)
         vocabulary = self.vocabulary_
-        if vocabulary is not None and made.vocabulary_ is vocabulary:  # else of parts, which have seen to their names
-            made.vocabulary_ = _with_names(vocabulary, {at: _stand_in(vocabulary[at]) for at in ids.tolist()})
+        made._drop_labels(ids)
+        if made.vocabulary_ is vocabulary:  # else of parts, which have seen to their names
+            made._free_names(ids)
         return made
+
+    def _free_names(self, ids: _Ids) -> None:
+        """Give the names of removed labels back, so that others can have them; called of a copy."""
+        names = self.vocabulary_
+        if names is not None:
+            self.vocabulary_ = _with_names(names, {at: _stand_in(names[at]) for at in ids.tolist()})
 
     def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
         """A copy with other names for some label ids."""

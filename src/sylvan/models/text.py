@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan import store, validate
-from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible
 from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, names_for
 from sylvan.models.text_estimator import TextEstimator, check_texts
+from sylvan.models.text_plan import text_plan
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import resolve_jobs
 from sylvan.params import Instance, fresh, parameterized
-from sylvan.ranking.estimate import TrainingSize
-from sylvan.runtime.machine import resident_bytes
-from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
+from sylvan.runtime.plan import Plan
 from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
-from sylvan.text.estimate import estimate_texts
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["NamedTopK", "TextModel", "need_plan", "usual_vectorizer"]
+__all__ = ["NamedTopK", "TextModel", "usual_vectorizer"]
 
 
 def usual_vectorizer(**params: Any) -> TfidfVectorizer:
@@ -237,6 +232,83 @@ class TextModel(TextEstimator, Compressible):
         self._take_labels(vocabulary)
         return top
 
+    def update(
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        **options: Any,
+    ) -> TextModel:  # fmt: skip
+        """Learn new texts, with labels old and new; forget texts; make several labels one.
+
+        Words that are new get columns behind the others, by the rule of :meth:`TfidfVectorizer.with_terms_of`; the
+        weights of known words stay.
+
+        Parameters
+        ----------
+        X : iterable of str, optional
+            New texts.
+        Y : their labels, as in :meth:`fit`, optional
+            Names that aren't known are new labels.
+        sample_weight : array-like, optional
+        merge : mapping of str to list of str, optional
+            The texts of some labels become those of another.
+        **options
+            Of the model's ``update``: ``forget``, ``precise``, or ``rows``, a pair (texts, labels).
+
+        Returns
+        -------
+        TextModel
+            This model, changed; where an error is raised, it is as it was.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        UnsupportedError
+            When the model keeps no rows and isn't given them, or can't be brought up to date.
+        DataError
+            When something is malformed or not known.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel, XRLinear
+        >>> tagger = TextModel(model=XRLinear(keep_rows=True))
+        >>> tagger = tagger.fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> tagger.update(["the steam engine"], [["Railways"]]).rank(["an old engine"], k=1).names
+        [['Railways']]
+        """
+        self._need_fit("update")
+        texts = None if X is None else check_texts(X, "TextModel")
+        vectorizer, vocabulary, matrix = self.vectorizer, self.vocabulary_, Y
+        if texts is not None and Y is not None:
+            vocabulary, matrix = self._with_new_labels(Y)
+            if matrix.shape[0] != len(texts):
+                raise DataError(f"There are {len(texts)} texts, but the labels of {matrix.shape[0]}.")
+            vectorizer = vectorizer.with_terms_of(texts, self.model.n_rows_)
+            options["n_features"] = vectorizer.n_terms_
+        if options.get("rows") is not None:
+            known, labels = options["rows"]
+            given = self._text_features(check_texts(known, "TextModel"))
+            options["rows"] = given, self._truth(labels)
+        if merge is not None:
+            options["merge"] = {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
+        features = None if texts is None else vectorizer.transform_rows(texts)
+        model = copy.copy(self.model).update(features, matrix, sample_weight, **options)
+        gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
+        self.vectorizer, self.model = vectorizer, model
+        self._take_labels(vocabulary)
+        self._free_names(gone)
+        return self
+
+    def _with_new_labels(self, Y: Any) -> tuple[Vocabulary, Any]:
+        """The label names with those that are new, in alphabetical order, and the labels by their ids."""
+        names, given = encode_labels(Y)
+        new = [name for name in names if name not in self.vocabulary_]
+        vocabulary = Vocabulary([*self.vocabulary_, *new]) if new else self.vocabulary_
+        place = np.array([vocabulary.id(name) for name in names], np.int64)
+        matrix = validate.labels(given)
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        moved = (matrix.data, (row, place[matrix.indices]))
+        return vocabulary, sp.csr_matrix(moved, shape=(matrix.shape[0], len(vocabulary)))
+
     def _take_labels(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_ = vocabulary
         self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_
@@ -337,92 +409,6 @@ def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> 
             raise DataError(f"Block {number} has {n_texts} texts, but the labels of {n_labels}.")
         take(labels, rest[0] if rest else None)
         yield texts
-
-
-def need_plan(model: Any) -> None:
-    """Say that a model's training can't be estimated, if that is so.
-
-    Raises
-    ------
-    ParameterError
-    """
-    if not hasattr(model, "plan"):
-        raise ParameterError(
-            f"{type(model).__name__} has no plan: only trainings of XRLinear and BeamTreeClassifier can be estimated."
-        )
-
-
-def text_plan(vectorizer: Any, model: Any, texts: list[str], label_lists: Any, options: dict[str, Any]) -> Plan:
-    """The plan of a text model: its features are made by a copy of the vectoriser, the rest is its model's plan."""
-    need_plan(model)
-    if isinstance(model, XRLinear):
-        return _sampled_plan(vectorizer, model, texts, label_lists, options)
-    vocabulary, Y = encode_labels(label_lists)
-    vectorizer, before = copy.copy(vectorizer), resident_bytes()
-    with timed(resolve_jobs(vectorizer.n_jobs)) as clock:
-        X = vectorizer.fit_transform(texts)
-    phase = Phase("features", clock.seconds, max(0, resident_bytes() - before))
-    plan: Plan = model.plan(X, Y, **options, **names_for(model, vocabulary))
-    return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))
-
-
-def _sampled_plan(
-    vectorizer: Any, model: XRLinear, texts: list[str], label_lists: Any, options: dict[str, Any]
-) -> Plan:
-    """As :func:`text_plan`; of the texts no more than a sample is read."""
-    given, now = _ListedLabels(label_lists), resident_bytes()
-    if given.n_rows != len(texts):
-        raise DataError(f"There are {len(texts)} texts, but the labels of {given.n_rows}.")
-    seen = estimate_texts(vectorizer, texts)
-    ids_matter = model.tree is not None or any(
-        options.get(name) is not None for name in ("label_features", "label_embeddings")
-    )
-    Y, name_bytes = given.of(seen.rows, ids_matter)
-    weight = validate.sample_weight(options.get("sample_weight"), len(texts))
-    if weight is not None:
-        options["sample_weight"] = weight[seen.rows]
-    phase = Phase("features", seen.seconds, seen.peak_bytes)
-    whole = None
-    if len(seen.rows) < len(texts):
-        whole = TrainingSize(len(texts), given.n_labels, seen.n_terms, seen.n_entries, given.n_positives)
-    plan = model.plan(seen.features, Y, whole=whole, **options)
-    plan = replace(plan, peak_bytes=max(plan.peak_bytes, now + seen.peak_bytes))
-    return plan.after(phase, seen.vectorizer_bytes + name_bytes)
-
-
-class _ListedLabels:
-    """Labels as ``fit`` is given them, counted; only those of some rows are encoded."""
-
-    def __init__(self, label_lists: Any) -> None:
-        self._lists: list[list[str]] | None = None
-        if isinstance(label_lists, list) and all(type(row) is list for row in label_lists):
-            with contextlib.suppress(TypeError):  # of items that aren't hashable
-                names = set().union(*label_lists)
-                if all(type(name) is str for name in names):
-                    self._lists, self.n_rows, self.n_labels = label_lists, len(label_lists), len(names)
-                    self.n_positives = sum(map(len, label_lists))
-        if self._lists is None:
-            self._vocabulary, self._matrix = encode_labels(label_lists)
-            self.n_rows, self.n_labels = self._matrix.shape
-            self.n_positives = int(self._matrix.nnz)
-
-    def of(self, rows: npt.NDArray[np.int64], ids_matter: bool) -> tuple[Any, int]:
-        """The matrix of some rows' labels, by their ids among all if these matter, and the bytes of all names."""
-        if self._lists is None or ids_matter:
-            vocabulary, matrix = encode_labels(self._lists) if self._lists else (self._vocabulary, self._matrix)
-            listed = validate.labels(matrix)
-            taken = take_rows(listed, _labelled(rows, np.diff(listed.indptr))).to_scipy()
-            return taken, state_bytes(vocabulary.to_state())
-        some = [self._lists[row] for row in _labelled(rows, np.fromiter(map(len, self._lists), np.int64))]
-        vocabulary, matrix = encode_labels(some)
-        return matrix, state_bytes(vocabulary.to_state()) * self.n_labels // max(1, len(vocabulary))
-
-
-def _labelled(rows: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The rows; as many of those that have labels, where none of them has one."""
-    if counts[rows].any() or not counts.any():
-        return rows
-    return np.resize(np.flatnonzero(counts), len(rows))
 
 
 store.register(TextModel.kind, TextModel.from_state)

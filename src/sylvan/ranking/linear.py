@@ -306,12 +306,14 @@ def _solve_cluster(
             start, n_children, LOSSES[options.loss], options.cost * options.positive_cost,
             options.cost * options.negative_cost, options.bias, options.tolerance, options.max_iterations,
             options.threshold, -1 if options.max_weights_per_label is None else options.max_weights_per_label,
-            (seed * LANES + start) % (1 << 64), folds.of_row, n_folds, None if own is None else own.ravel(), problem.start is not None,
+            (seed * LANES + start) % (1 << 64), folds.of_row, n_folds, own, problem.start is not None,
             problem.thorough, memory, feature, child, weight,
             intercepts[start - first :], row, node, change, counts,
         )  # fmt: skip
         if own is not None and multipliers is not None:
-            multipliers[:, start - first : start - first + n_children] = rounded(own / np.float32(options.cost))
+            multipliers[:, start - first : start - first + n_children] = rounded(
+                own.reshape(len(rows), n_children) / np.float32(options.cost)
+            )
         n, n_changes = counts.tolist()
         triples.append((feature[:n].copy(), child[:n] + np.int32(start - first), weight[:n].copy()))
         if n_changes:
@@ -323,11 +325,12 @@ def _first_multipliers(
     problem: LayerProblem, options: LinearOptions, cluster: int, children: range
 ) -> npt.NDArray[np.float32] | None:
     """Where the multipliers of some of a cluster's children are written, with those that the solver starts from."""
-    n_rows = int(problem.row_offsets[cluster + 1] - problem.row_offsets[cluster])
     if problem.start is not None:
         given = problem.start.multipliers_of(cluster)[:, children.start : children.stop]
-        return np.ascontiguousarray(given, np.float32) * np.float32(options.cost)
-    return np.zeros((n_rows, len(children)), np.float32) if problem.keeps else None
+        result: npt.NDArray[np.float32] = given.astype(np.float32).ravel() * np.float32(options.cost)
+        return result
+    n_rows = int(problem.row_offsets[cluster + 1] - problem.row_offsets[cluster])
+    return np.zeros(n_rows * len(children), np.float32) if problem.keeps else None
 
 
 _TRIPLE = (("feature", np.int32), ("child", np.int32), ("weight", np.float32))

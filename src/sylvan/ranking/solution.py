@@ -76,7 +76,7 @@ class LayerSolution:
     def without(
         self, kept: npt.NDArray[np.bool_], kept_clusters: npt.NDArray[np.bool_], child_offsets: npt.NDArray[np.int64]
     ) -> LayerSolution:
-        """Without some nodes, and the clusters that they leave empty; see :func:`sylvan.ranking.removal.layer_without`."""
+        """Without some nodes and the clusters that they leave empty; see :mod:`sylvan.ranking.removal`."""
         left = np.flatnonzero(kept_clusters).tolist()
         own = [kept[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
         multipliers = [self.multipliers_of(c)[:, these] for c, these in zip(left, own, strict=True)]
@@ -107,7 +107,7 @@ class LayerSolution:
         )  # fmt: skip
 
     def verify(self, n_rows: int, where: str) -> None:
-        """Make sure that the rows are some of ``n_rows``, rising in each cluster, and all numbers finite and not negative.
+        """Make sure that rows are some of ``n_rows``, rising in each cluster, and numbers finite and not negative.
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""A fitted vocabulary: the terms' bytes in sorted order, and a hash table to find them."""
+"""A fitted vocabulary: the terms' bytes in sorted order, those added later behind, and a hash table to find them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sylvan.errors import ModelError
 __all__ = ["PADDING", "Terms"]
 
 PADDING = 16  # bytes after the last term that a kernel may read
+_NONE = np.zeros(0, np.int64)
 _FAULTS = {
     1: ("term_offsets", "must rise from 0 to the end of the terms' bytes, each term at least one byte long"),
     2: ("term_bytes", "must hold the terms in rising order, each of them once"),
@@ -24,7 +25,8 @@ _FAULTS = {
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a vocabulary, sorted by code point; a term's place is its column.
+    """The terms of a vocabulary, sorted by code point; a term's place is its column. Terms that were added later stand
+    behind the others, those of each time sorted.
 
     Attributes
     ----------
@@ -34,11 +36,14 @@ class Terms:
         Where each term begins and the last one ends.
     slots : ndarray of uint64, shape (a power of two,)
         Hash table: the high half of a term's hash and its place plus one, or 0.
+    runs : ndarray of int64
+        Where each lot of added terms begins, rising.
     """
 
     data: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]
     slots: npt.NDArray[np.uint64]
+    runs: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -74,7 +79,26 @@ class Terms:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""
-        return {"term_bytes": self.data, "term_offsets": self.offsets, "slots": self.slots.view(np.int64)}
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "term_bytes": self.data, "term_offsets": self.offsets, "slots": self.slots.view(np.int64),
+        }  # fmt: skip
+        return {**arrays, "term_runs": self.runs} if len(self.runs) else arrays
+
+    def followed_by(self, further: Terms) -> Terms:
+        """With sorted terms that aren't among these, behind these."""
+        end, more = int(self.offsets[-1]), int(further.offsets[-1])
+        data = np.concatenate((self.data[:end], further.data[:more], np.zeros(PADDING, np.uint8)))
+        offsets = np.concatenate((self.offsets, further.offsets[1:] + end))
+        runs = np.append(self.runs, len(self)).astype(np.int64)
+        return Terms(data, offsets, kernels.tfidf_slots(data, offsets), runs)
+
+    def some(self, places: npt.NDArray[np.integer[Any]]) -> Terms:
+        """Those at some rising places, without the means to find them."""
+        lengths = np.diff(self.offsets)[places]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        at = np.arange(int(offsets[-1])) + np.repeat(self.offsets[places] - offsets[:-1], lengths)
+        data = np.concatenate((self.data[at], np.zeros(PADDING, np.uint8)))
+        return Terms(data, offsets, np.zeros(0, np.uint64))
 
     @classmethod
     def from_state(cls, state: store.State) -> Terms:
@@ -89,8 +113,9 @@ class Terms:
             store.need_array(state, "term_bytes", np.uint8, (None,)),
             store.need_array(state, "term_offsets", np.int64, (None,)),
             store.need_array(state, "slots", np.int64, (None,)).view(np.uint64),
+            store.need_array(state, "term_runs", np.int64, (None,)) if "term_runs" in state.arrays else _NONE,
         )
-        fault = kernels.tfidf_check_terms(terms.data, terms.offsets, terms.slots)
+        fault = kernels.tfidf_check_terms(terms.data, terms.offsets, terms.slots, terms.runs)
         if fault:
             name, words = _FAULTS[fault]
             file = state.array_files.get(name, name)

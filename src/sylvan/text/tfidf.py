@@ -12,10 +12,11 @@ import scipy.sparse as sp
 
 from sylvan import kernels, store
 from sylvan.canonical import Csr
-from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Choice, Parameterized, Range, Threads, parameterized
+from sylvan.params import Choice, Range, Threads, parameterized
 from sylvan.text.characters import character_table
+from sylvan.text.columns import TfidfColumns
 from sylvan.text.constraints import AUTO, DocumentShare, NgramRange
 from sylvan.text.counting import Rows, Scan, TermCounter, chunks
 from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, stacked_rows
@@ -36,7 +37,7 @@ _PHRASES = ("phrase_weight", "phrase_min_df")
 
 
 @parameterized
-class TfidfVectorizer(Parameterized):
+class TfidfVectorizer(TfidfColumns):
     """Converts texts to a sparse matrix of TF-IDF weights, in native code and on several threads.
 
     With the same settings the matrix is the same as scikit-learn's: the same columns in the same order, and the same
@@ -222,6 +223,54 @@ class TfidfVectorizer(Parameterized):
         self._idf, self._terms, self._chosen = idf, terms, phrases
         return rows
 
+    def with_terms_of(self, texts: Iterable[str], n_documents: int) -> TfidfVectorizer:
+        """A copy with further columns, for terms of more texts that have none; the columns that there are stay.
+
+        A term gets a column when it is in at least ``min_df`` of these texts (a share is one of these texts), as long
+        as there are fewer than ``max_features``. Its document frequency is that among these texts, of all documents
+        so far. The weights of the other columns stay what they were, so that rows weighed before agree with new ones.
+
+        Parameters
+        ----------
+        texts : iterable of str
+        n_documents : int
+            Of which the vocabulary was learned until now.
+
+        Examples
+        --------
+        >>> from sylvan.text import TfidfVectorizer
+        >>> vectorizer = TfidfVectorizer().fit(["red tea", "tea"])
+        >>> vectorizer.with_terms_of(["green tea", "green"], 2).get_feature_names_out().tolist()
+        ['red', 'tea', 'green']
+        """
+        terms, documents = self._fitted_terms(), as_documents(texts)
+        counter = TermCounter(self._scan(self.ngrams_), False, resolve_jobs(self.n_jobs), apart)
+        counter.add(documents)
+        phrases = self._chosen_phrases()
+        made = type(self)(**self.get_params())
+        made.__dict__.update(self.__dict__)
+        try:
+            found, n_with_term, _ = counter.finish(
+                min_df=self.min_df, max_df=1.0, max_features=None, phrase_min_df=phrases.min_df
+            )
+        except DataError:  # nothing is in so many of them
+            return made
+        known = self.vocabulary_
+        new = np.array([at for at, term in enumerate(found.decode()) if term not in known], np.int64)
+        room = None if self.max_features is None else max(0, self.max_features - len(terms))
+        new = np.sort(new[np.argsort(-n_with_term[new], kind="stable")][:room])
+        if not len(new):
+            return made
+        further = found.some(new)
+        weights = np.ones(len(new), np.float32)
+        if self._idf is not None and self.use_idf:
+            weights = self._idf_of(n_with_term[new], n_documents + counter.n_documents)
+        if phrases.weight != 1:
+            weights = weights * np.where(further.phrases(), np.float32(phrases.weight), np.float32(1))
+        made._idf = None if self._idf is None else np.concatenate((self._idf, weights)).astype(np.float32)
+        made._terms = terms.followed_by(further)
+        return made
+
     def _phrases(self, blocks: Iterable[tuple[str, ...]]) -> tuple[Phrases, Iterable[tuple[str, ...]]]:
         """What is counted beside words, and the documents, by which ``"auto"`` is chosen."""
         chosen = WORDS if isinstance(self.ngrams, str) else Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
@@ -370,61 +419,6 @@ class TfidfVectorizer(Parameterized):
         return (_NO_IDF if idf is None else idf), idf is not None, self.sublinear_tf, _NORMS.index(self.norm)
 
     # ----------------------------------------------------------------------------------- what was fitted
-
-    def _fitted_terms(self) -> Terms:
-        terms: Terms | None = getattr(self, "_terms", None)
-        if terms is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform before transform."
-            )
-        return terms
-
-    @property
-    def ngrams_(self) -> tuple[int, int]:
-        """Shortest and longest n-gram; those that were chosen where ``ngrams`` is "auto"."""
-        self._fitted_terms()
-        return self._chosen.ngrams if isinstance(self.ngrams, str) else self.ngrams
-
-    def choice(self) -> str:
-        """What ``ngrams="auto"`` took, in a sentence."""
-        if self.ngrams_ == (1, 1):
-            return "The texts are long: words are counted (--ngrams 1,1)."
-        return (
-            "The texts are short: words and, at half their weight, pairs of words are counted "
-            f"({', '.join(f'{name}={value}' for name, value in self._chosen.parameters().items())})."
-        )
-
-    @property
-    def n_terms_(self) -> int:
-        """Number of terms, which is the number of columns."""
-        return len(self._fitted_terms())
-
-    @property
-    def idf_(self) -> npt.NDArray[np.float32]:
-        """Inverse document frequency of each column; all ones when ``use_idf`` was False."""
-        terms = self._fitted_terms()
-        return np.ones(len(terms), dtype=np.float32) if self._idf is None else self._idf
-
-    def phrases(self) -> npt.NDArray[np.bool_]:
-        """Which columns are terms of several words, shape (n_terms,)."""
-        terms = self._fitted_terms()
-        return terms.phrases() if self.analyzer == "word" else np.zeros(len(terms), dtype=bool)
-
-    def term(self, column: int) -> str:
-        """The term of a column, without building the whole vocabulary."""
-        terms = self._fitted_terms()
-        if not 0 <= column < len(terms):
-            raise ParameterError(f"The 'column' of a term must be an int in [0, {len(terms)}). Got {column!r} instead.")
-        return terms[column]
-
-    @property
-    def vocabulary_(self) -> dict[str, int]:
-        """Each term's column."""
-        return {term: column for column, term in enumerate(self._fitted_terms().decode())}
-
-    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
-        """The terms in the order of the columns, shape (n_terms,); the argument is for scikit-learn."""
-        return np.array(self._fitted_terms().decode(), dtype=object)
 
     # --------------------------------------------------------------------------------------- saving
 

@@ -13,7 +13,15 @@ __all__ = ["HISTORY", "history_of", "noted", "words_of"]
 
 HISTORY = "updates"  # what the manifest calls it: a model may have a "history" of its training
 _MOST = 1000  # notes; older ones are dropped
-_KINDS = ("renamed", "removed")  # and how many labels
+# What is counted, and how a count of one and of several is said.
+_KINDS = {
+    "learned": ("row learned", "rows learned"),
+    "forgotten": ("row forgotten", "rows forgotten"),
+    "added": ("label added", "labels added"),
+    "merged": ("label merged into another", "labels merged into others"),
+    "renamed": ("label renamed", "labels renamed"),
+    "removed": ("label removed", "labels removed"),
+}
 
 
 def history_of(state: store.State) -> list[dict[str, Any]]:
@@ -37,15 +45,12 @@ def history_of(state: store.State) -> list[dict[str, Any]]:
 
 
 def noted(history: list[dict[str, Any]], counts: Mapping[str, int]) -> list[Any]:
-    """The history with one note more: that so many labels were changed, now."""
+    """The history with one note more: that so many rows and labels were changed, now."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     return [*history, {"when": now, **{kind: n for kind, n in counts.items() if n}}][-_MOST:]
 
 
 def words_of(note: Mapping[str, Any]) -> str:
-    """A note in words: "2 labels renamed, 1 removed"."""
-    counts = [(note[kind], kind) for kind in _KINDS if note.get(kind)]
-    if not counts:
-        return "nothing"
-    (n, kind), *others = counts
-    return ", ".join([f"{n:,} label{'' if n == 1 else 's'} {kind}", *(f"{n:,} {kind}" for n, kind in others)])
+    """A note in words: "2 labels renamed, 1 label removed"."""
+    counts = [(note[kind], words) for kind, words in _KINDS.items() if note.get(kind)]
+    return ", ".join(f"{n:,} {one if n == 1 else several}" for n, (one, several) in counts) or "nothing"

@@ -106,7 +106,7 @@ class KeptRows:
     held_out: HeldOut | None = None
 
     def without_labels(
-        self, labels: npt.NDArray[np.int32], shapes: Sequence[tuple[list[Any], list[Any], list[Any]]]
+        self, labels: npt.NDArray[np.int32], shapes: Sequence[tuple[Sequence[Any], Sequence[Any], Sequence[Any]]]
     ) -> KeptRows:
         """When labels are removed: no row has them. ``shapes`` are the nodes and clusters that stay in each tree's
         layers, and their child offsets."""

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import validate
-from sylvan.canonical import stacked, take_rows
+from sylvan.canonical import within
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, UnsupportedError
+from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.embeddings import pifa
 from sylvan.indexing.growth import Grown, saved_by_rebuilding
-from sylvan.matching.beam import beam_job, root_beam
 from sylvan.metrics.rows import hits
 from sylvan.models.holdout import DEPTH
+from sylvan.models.label_names import encode_labels, numbers_far_apart, rows_of_names
 from sylvan.models.xr.answers import XRAnswers
+from sylvan.models.xr.changes import Changes, clusters_for, halves, rows_now
 from sylvan.models.xr.kept_rows import HeldOut, KeptRows
 from sylvan.models.xr.scaling import Scale
+from sylvan.ranking.changed_layer import RowsNow, UpdateOptions
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.ranking.updating import RowsNow, UpdateOptions, update_rankers
+from sylvan.ranking.updating import update_rankers
 from sylvan.ranking.without_rows import solutions_of
 from sylvan.runtime import Runner
 from sylvan.topk import TopK
@@ -36,26 +37,15 @@ __all__ = ["XRUpdates"]
 _Self = TypeVar("_Self", bound="XRUpdates")
 
 # A child waits to be solved again until the losses of new rows are more than this share of its objective.
-WAITING = 0.05
+WAITING = 0.1
 PRECISE = 0.01  # a tolerance below it asks for every child that is off its optimum
 ROOM = 1.5  # a cluster of more than this many times max_leaf labels is split, unless its parent is as crowded
-
-
-class _Changes(NamedTuple):
-    """What an update is asked to do, by numbers."""
-
-    features: Csr
-    labels: Csr
-    weight: npt.NDArray[np.float32] | None
-    forgotten: npt.NDArray[np.int64]
-    merged: Mapping[int, list[int]]
-    n_labels: int
 
 
 class XRUpdates(XRAnswers):
     """Base of XRLinear, for what comes after its training."""
 
-    def update(
+    def update(  # type: ignore[override]  # the options that it takes are named
         self: _Self,
         X: Any = None,
         Y: Any = None,
@@ -65,6 +55,7 @@ class XRUpdates(XRAnswers):
         merge: Mapping[Any, Sequence[Any]] | None = None,
         rows: tuple[Any, Any] | None = None,
         precise: bool | None = None,
+        n_features: int | None = None,
     ) -> _Self:
         """Learn new rows, of labels old and new; forget rows; make several labels one. The tree stays, and grows.
 
@@ -90,13 +81,16 @@ class XRUpdates(XRAnswers):
         precise : bool, optional
             Whether every node is solved again that a changed row puts off its optimum by more than ``tolerance``, and
             all rows are searched for anew. Otherwise nodes wait while the losses of the new rows are at most a
-            twentieth of their objective, which bounds how far they are from their minimum. By default, where the
+            tenth of their objective, which bounds how far they are from their minimum. By default, where the
             solver's tolerance is below 0.01, as it is for small data.
+        n_features : int, optional
+            The number of columns from now on; those from ``n_features_`` on are new, and no row had them.
 
         Returns
         -------
         XRLinear
-            This model, changed; where an error is raised, it is as it was. A copy by :func:`copy.copy` stays what it is.
+            This model, changed; where an error is raised, it is as it was. A copy by :func:`copy.copy` made before
+            stays what it is.
 
         Raises
         ------
@@ -125,8 +119,10 @@ class XRUpdates(XRAnswers):
         self._need_fit("update")
         self.check_params()
         kept = self._rows_to_update(rows)
-        changes, vocabulary = self._changes(X, Y, sample_weight, forget, merge, kept)
         made = self._shallow()
+        if n_features is not None:
+            kept = made._widened(kept, n_features)
+        changes, vocabulary = made._changes(X, Y, sample_weight, forget, merge, kept)
         made._apply(changes, kept, precise, keeps=self.kept_rows_ is not None)
         if vocabulary is not None:
             made.vocabulary_ = vocabulary
@@ -155,6 +151,22 @@ class XRUpdates(XRAnswers):
         return float(np.mean(saved))
 
     # ---------------------------------------- what is asked for
+
+    def _widened(self, kept: KeptRows, n_features: Any) -> KeptRows:
+        """With more columns, which no row that is kept has; called of a copy."""
+        n_features = validate.count(n_features, "n_features", owner="update")
+        if n_features < self.n_features_:
+            raise ParameterError(
+                f"The 'n_features' parameter of update must be at least the {self.n_features_} that there are. "
+                f"Got {n_features} instead."
+            )
+        if self.feature_factors_ is not None:
+            ones = np.ones(n_features - self.n_features_, np.float32)
+            self.feature_factors_ = np.concatenate((self.feature_factors_, ones))
+        self.n_features_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        features = kept.features._replace(shape=(kept.features.shape[0], n_features))
+        return dataclasses.replace(kept, features=features)
 
     def _rows_to_update(self, rows: tuple[Any, Any] | None) -> KeptRows:
         """The rows that are kept, or those that are handed over."""
@@ -187,7 +199,7 @@ class XRUpdates(XRAnswers):
     def _changes(
         self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
         kept: KeptRows,
-    ) -> tuple[_Changes, Vocabulary | None]:  # fmt: skip
+    ) -> tuple[Changes, Vocabulary | None]:  # fmt: skip
         """What is asked for, verified, by numbers; and the names of labels, where they have any."""
         if (X is None) != (Y is None):
             raise DataError("update takes X and Y together: the new rows, and their labels.")
@@ -198,7 +210,7 @@ class XRUpdates(XRAnswers):
                 raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
             nothing = np.zeros((0, self.n_features_), np.float32)
             features, labels = validate.features(nothing), validate.labels(np.zeros((0, self.n_labels_)))
-            return _Changes(features, labels, None, forgotten, merged, self.n_labels_), self.vocabulary_
+            return Changes(features, labels, None, forgotten, merged, self.n_labels_), self.vocabulary_
         vocabulary, numbers = self._with_new_names(Y)
         features, labels = validate.pair(self._features(X), numbers, owner=type(self).__name__)
         n_labels = max(self.n_labels_, labels.shape[1])
@@ -208,12 +220,10 @@ class XRUpdates(XRAnswers):
         weight = validate.sample_weight(sample_weight, features.shape[0])
         seen = self._scaled(features, self.feature_factors_)
         labels = labels._replace(shape=(labels.shape[0], n_labels))
-        return _Changes(seen, labels, weight, forgotten, merged, n_labels), vocabulary
+        return Changes(seen, labels, weight, forgotten, merged, n_labels), vocabulary
 
     def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Any]:
         """The names of labels with those that are new, and ``Y`` by their ids."""
-        from sylvan.models.label_names import encode_labels, numbers_far_apart, rows_of_names
-
         old = self.vocabulary_
         if old is None:
             if rows_of_names(Y) is not None:
@@ -248,10 +258,10 @@ class XRUpdates(XRAnswers):
 
     # ---------------------------------------- what is done
 
-    def _apply(self, changes: _Changes, kept: KeptRows, precise: bool | None, keeps: bool) -> None:
+    def _apply(self, changes: Changes, kept: KeptRows, precise: bool | None, keeps: bool) -> None:
         """Bring the trees, and all that was counted, up to date; called of a fresh, shallow copy."""
         held_out = self._held_out(changes, kept)
-        rows, ids, labels_of_kept = _rows_now(changes, kept)
+        rows, ids = rows_now(changes, kept)
         share = WAITING
         if precise or (precise is None and self._chosen("tolerance") < PRECISE):
             share = 0.0
@@ -277,8 +287,8 @@ class XRUpdates(XRAnswers):
                 rows.features, rows.labels, rows.weight, ids, next_id, kept.length, solutions, held_out
             )
 
-    def _held_out(self, changes: _Changes, kept: KeptRows) -> HeldOut | None:
-        """The answers that calibrate the model from now on: those to the new rows by what it knows as yet among them."""
+    def _held_out(self, changes: Changes, kept: KeptRows) -> HeldOut | None:
+        """The answers that calibrate the model from now on: to new rows by what it knows as yet, behind the others."""
         held_out = kept.held_out
         if held_out is None:
             return None
@@ -290,7 +300,8 @@ class XRUpdates(XRAnswers):
         return held_out.followed_by(HeldOut.of(new_ids, top, hits(top, changes.labels), changes.weight))
 
     def _plain_answers(self, features: Csr, k: int) -> TopK:
-        """Answers with scores in [0, 1], not calibrated, to rows as the rankers see them."""
+        """Answers with scores in [0, 1], not calibrated, to rows as the rankers see them; without new columns."""
+        features = within(features, self.rankers_[0].layers[0].n_features)
         return self._rank_changed(features, [[None] * ranker.tree.depth for ranker in self.rankers_], k)
 
     def _chosen(self, name: str) -> float:
@@ -299,24 +310,24 @@ class XRUpdates(XRAnswers):
     def _training_as_before(self, tree: LabelTree, at: int, features: Csr, length: float) -> TreeTraining:
         """How a tree was trained: what was "auto" is what the first rows made of it."""
         training = self.tree_training(tree.depth, self.seeds()[at], features, 1.0)
-        chosen = {name: self.chosen_[name] for name in self.chosen_ if getattr(self, name) == "auto"}
+        chosen: dict[str, Any] = {name: self.chosen_[name] for name in self.chosen_ if getattr(self, name) == "auto"}
         linear = dataclasses.replace(training.linear, **chosen).for_rows_of(length)
         return dataclasses.replace(training, linear=linear)
 
     def _grown(
-        self, ranker: TreeRanker, changes: _Changes, rows: RowsNow, training: TreeTraining, run: Runner
+        self, ranker: TreeRanker, changes: Changes, rows: RowsNow, training: TreeTraining, run: Runner
     ) -> Grown:
         """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
         grown = Grown.same(ranker.tree)
         n_new = changes.n_labels - ranker.tree.n_labels
         if n_new:
-            grown = grown.with_labels(_clusters_for(ranker, changes, training, n_new, run))
+            grown = grown.with_labels(clusters_for(ranker, changes, training, n_new, run))
         if ranker.tree.depth == 1:
             return grown
         c = 0
         while c < len(grown.tree.cluster_sizes):
             if grown.tree.cluster_sizes[c] > ROOM * self.max_leaf and self._has_room(grown.tree, c):
-                grown = grown.split(c, _halves(grown.tree, c, rows))
+                grown = grown.split(c, halves(grown.tree, c, rows))
             else:
                 c += 1
         return grown
@@ -325,94 +336,3 @@ class XRUpdates(XRAnswers):
         above = tree.child_offsets[-2]
         parent = int(np.searchsorted(above, cluster, side="right")) - 1
         return bool(above[parent + 1] - above[parent] < ROOM * self.branching)
-
-
-def _rows_now(changes: _Changes, kept: KeptRows) -> tuple[RowsNow, npt.NDArray[np.int64], Csr]:
-    """All rows as they are to be, and their ids."""
-    n_before, n_new = len(kept.ids), changes.features.shape[0]
-    stays = np.ones(n_before, bool)
-    stays[changes.forgotten] = False
-    left = np.flatnonzero(stays)
-    old_features, old_labels, old_weight = (
-        kept.taken(left) if len(changes.forgotten) else (kept.features, kept.labels, kept.weight)
-    )
-    old_labels = old_labels._replace(shape=(len(left), changes.n_labels))
-    merged, relabelled = _merge(old_labels, changes.merged)
-    new_labels, _ = _merge(changes.labels, changes.merged)
-    weight = None
-    if old_weight is not None or changes.weight is not None:
-        ones = np.ones(n_new, np.float32), np.ones(len(left), np.float32)
-        new = ones[0] if changes.weight is None else changes.weight
-        weight = np.concatenate((ones[1] if old_weight is None else old_weight, new))
-    was = np.concatenate((left, np.full(n_new, -1))).astype(np.int32)
-    if len(relabelled) and ((merged.data != 1).any() or (new_labels.data != 1).any()):
-        was[relabelled] = -1  # their costs change in all layers: as if they were others
-        relabelled = relabelled[:0]
-    rows = RowsNow(
-        stacked(old_features, changes.features), stacked(merged, new_labels), weight, was, n_before,
-        relabelled.astype(np.int32), take_rows(old_labels, relabelled),
-    )  # fmt: skip
-    ids = np.concatenate((kept.ids[left], kept.next_id + np.arange(n_new)))
-    if not rows.labels.nnz:
-        raise DataError("No row with a label would be left: there is nothing to learn.")
-    return rows, ids, old_labels
-
-
-def _merge(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, npt.NDArray[np.int64]]:
-    """Labels with some of them made one, a row's highest relevance counting; and the rows that this changes."""
-    if not merged:
-        return labels, np.zeros(0, np.int64)
-    becomes = np.arange(labels.shape[1], dtype=np.int32)
-    for into, ids in merged.items():
-        becomes[ids] = into
-    indices = becomes[labels.indices]
-    changed = indices != labels.indices
-    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
-    order = np.lexsort((indices, row))
-    keys = row[order] * np.int64(labels.shape[1]) + indices[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    data = np.maximum.reduceat(labels.data[order], starts) if len(starts) else labels.data[:0]
-    own = row[order][starts]
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=labels.shape[0])))).astype(np.int64)
-    return Csr(indptr, indices[order][starts], data, labels.shape), np.unique(row[changed])
-
-
-def _clusters_for(
-    ranker: TreeRanker, changes: _Changes, training: TreeTraining, n_new: int, run: Runner
-) -> list[int]:
-    """The cluster of each new label: where the search sends its rows first, by their places; the smallest without any."""
-    tree = ranker.tree
-    sizes = tree.cluster_sizes.astype(np.float64)
-    if tree.depth == 1:
-        return [0] * n_new
-    beam = root_beam(changes.features.shape[0])
-    for t in range(tree.depth - 1):
-        beam = run.one(
-            beam_job(t, changes.features, ranker.layers[t], beam, training.beam, training.combines[t], run.n_jobs)
-        )
-    nodes = beam[0]
-    worth = 1 / (1 + np.arange(nodes.shape[1]))
-    labels = changes.labels.to_scipy().tocsc()
-    clusters = []
-    for label in range(tree.n_labels, changes.n_labels):
-        rows = labels.indices[labels.indptr[label] : labels.indptr[label + 1]]
-        found = nodes[rows]
-        votes = np.zeros(len(sizes))
-        np.add.at(votes, found[found >= 0], np.broadcast_to(worth, found.shape)[found >= 0])
-        best = int(votes.argmax()) if votes.any() else int(sizes.argmin())
-        sizes[best] += 1
-        clusters.append(best)
-    return clusters
-
-
-def _halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool_]:
-    """Which labels of a cluster go to the second half, by balanced 2-means of their rows' features (PIFA)."""
-    first, last = (int(each) for each in tree.child_offsets[-1][cluster : cluster + 2])
-    labels = tree.leaf_labels[first:last]
-    own = rows.labels.to_scipy()[:, labels]
-    having = np.flatnonzero(np.diff(own.indptr))
-    features = take_rows(rows.features, having).to_scipy()
-    parts = LabelTree.build(pifa(features, own[having]), branching=2, max_leaf=-(-len(labels) // 2))
-    right = np.zeros(len(labels), bool)
-    right[parts.leaf_labels[int(parts.child_offsets[-1][1]) :]] = True
-    return right

@@ -1,0 +1,125 @@
+"""What an update asks for, by numbers: all rows as they are to be, and where new labels stand in a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.canonical import stacked, take_rows, within
+from sylvan.errors import DataError
+from sylvan.indexing import LabelTree
+from sylvan.indexing.embeddings import pifa
+from sylvan.matching.beam import beam_job, root_beam
+from sylvan.models.xr.kept_rows import KeptRows
+from sylvan.ranking.changed_layer import RowsNow
+from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.tree_ranker import TreeRanker
+from sylvan.runtime import Runner
+from sylvan.validate import Csr
+
+__all__ = ["Changes", "clusters_for", "halves", "rows_now"]
+
+
+class Changes(NamedTuple):
+    """What an update is asked to do, by numbers."""
+
+    features: Csr
+    labels: Csr
+    weight: npt.NDArray[np.float32] | None
+    forgotten: npt.NDArray[np.int64]
+    merged: Mapping[int, list[int]]
+    n_labels: int
+
+
+def rows_now(changes: Changes, kept: KeptRows) -> tuple[RowsNow, npt.NDArray[np.int64]]:
+    """All rows as they are to be, and their ids."""
+    n_before, n_new = len(kept.ids), changes.features.shape[0]
+    stays = np.ones(n_before, bool)
+    stays[changes.forgotten] = False
+    left = np.flatnonzero(stays)
+    old_features, old_labels, old_weight = (
+        kept.taken(left) if len(changes.forgotten) else (kept.features, kept.labels, kept.weight)
+    )
+    old_labels = old_labels._replace(shape=(len(left), changes.n_labels))
+    merged, relabelled = _merge(old_labels, changes.merged)
+    new_labels, _ = _merge(changes.labels, changes.merged)
+    weight = None
+    if old_weight is not None or changes.weight is not None:
+        ones = np.ones(n_new, np.float32), np.ones(len(left), np.float32)
+        new = ones[0] if changes.weight is None else changes.weight
+        weight = np.concatenate((ones[1] if old_weight is None else old_weight, new))
+    was = np.concatenate((left, np.full(n_new, -1))).astype(np.int32)
+    if len(relabelled) and ((merged.data != 1).any() or (new_labels.data != 1).any()):
+        was[relabelled] = -1  # their costs change in all layers: as if they were others
+        relabelled = relabelled[:0]
+    rows = RowsNow(
+        stacked(old_features, changes.features), stacked(merged, new_labels), weight, was, n_before,
+        relabelled.astype(np.int32), take_rows(old_labels, relabelled),
+    )  # fmt: skip
+    ids = np.concatenate((kept.ids[left], kept.next_id + np.arange(n_new)))
+    if not rows.labels.nnz:
+        raise DataError("No row with a label would be left: there is nothing to learn.")
+    return rows, ids
+
+
+def _merge(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, npt.NDArray[np.int64]]:
+    """Labels with some of them made one, a row's highest relevance counting; and the rows that this changes."""
+    if not merged:
+        return labels, np.zeros(0, np.int64)
+    becomes = np.arange(labels.shape[1], dtype=np.int32)
+    for into, ids in merged.items():
+        becomes[ids] = into
+    indices = becomes[labels.indices]
+    changed = indices != labels.indices
+    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    order = np.lexsort((indices, row))
+    keys = row[order] * np.int64(labels.shape[1]) + indices[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    data = np.maximum.reduceat(labels.data[order], starts) if len(starts) else labels.data[:0]
+    own = row[order][starts]
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=labels.shape[0])))).astype(np.int64)
+    return Csr(indptr, indices[order][starts], data, labels.shape), np.unique(row[changed])
+
+
+def clusters_for(
+    ranker: TreeRanker, changes: Changes, training: TreeTraining, n_new: int, run: Runner
+) -> list[int]:
+    """The cluster of each new label: where the search sends its rows first, by their places; else the smallest."""
+    tree = ranker.tree
+    sizes = tree.cluster_sizes.astype(np.float64)
+    if tree.depth == 1:
+        return [0] * n_new
+    beam = root_beam(changes.features.shape[0])
+    features = within(changes.features, ranker.layers[0].n_features)
+    for t in range(tree.depth - 1):
+        job = beam_job(t, features, ranker.layers[t], beam, training.beam, training.combines[t], run.n_jobs)
+        beam = run.one(job)
+    nodes = beam[0]
+    worth = 1 / (1 + np.arange(nodes.shape[1]))
+    labels = changes.labels.to_scipy().tocsc()
+    clusters = []
+    for label in range(tree.n_labels, changes.n_labels):
+        rows = labels.indices[labels.indptr[label] : labels.indptr[label + 1]]
+        found = nodes[rows]
+        votes = np.zeros(len(sizes))
+        np.add.at(votes, found[found >= 0], np.broadcast_to(worth, found.shape)[found >= 0])
+        best = int(votes.argmax()) if votes.any() else int(sizes.argmin())
+        sizes[best] += 1
+        clusters.append(best)
+    return clusters
+
+
+def halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool_]:
+    """Which labels of a cluster go to the second half, by balanced 2-means of their rows' features (PIFA)."""
+    first, last = (int(each) for each in tree.child_offsets[-1][cluster : cluster + 2])
+    labels = tree.leaf_labels[first:last]
+    own = rows.labels.to_scipy()[:, labels]
+    having = np.flatnonzero(np.diff(own.indptr))
+    features = take_rows(rows.features, having).to_scipy()
+    parts = LabelTree.build(pifa(features, own[having]), branching=2, max_leaf=-(-len(labels) // 2))
+    right = np.zeros(len(labels), bool)
+    right[parts.leaf_labels[int(parts.child_offsets[-1][1]) :]] = True
+    return right
