@@ -1,86 +1,206 @@
-"""``sylvan update``: labels of a saved model renamed and removed, without training; and undone."""
+"""``sylvan update``: a saved model learns new rows and labels, forgets rows; labels are renamed, merged, removed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from sylvan.cli.options import shared_options
+from sylvan.cli.options import input_options, shared_options
 
 if TYPE_CHECKING:
     from sylvan.models.base import Estimator
 
 __all__ = ["command"]
 
+_ASKED = ("new", "renames", "remove", "merges", "forget")
 
-@click.command("update", short_help="Rename or remove labels of a saved model.")
+
+@click.command("update", short_help="Teach a saved model new rows and labels, or take some from it.")
 @click.argument("model", metavar="MODEL")
+@click.argument("new", metavar="NEW", required=False)
 @click.option("--rename", "renames", multiple=True, metavar="OLD=NEW", help="Give a label another name.")
 @click.option("--remove", metavar="FILE", help="Labels that are never to be answered again, one per line: names, or "
               "the ids of a model over matrices (- for stdin).")  # fmt: skip
+@click.option("--merge", "merges", multiple=True, metavar="A,B=C", help="Let the rows of labels A and B be those of "
+              "label C.")  # fmt: skip
+@click.option("--forget", metavar="FILE", help="Ids of rows that the model is to know nothing of any more, one per "
+              "line; the first row of its training is 0.")  # fmt: skip
+@click.option("--rows", metavar="TRAIN", help="What the model was trained on, where it keeps no rows itself "
+              "(--set keep_rows=true).")  # fmt: skip
+@click.option("--precise/--quick", default=None, help="Solve every node again that is off its optimum, or let those "
+              "wait that changed rows hardly matter to; by default, precise where the solver is.")  # fmt: skip
 @click.option("--keep", type=click.IntRange(0, 1000), default=1, show_default=True, metavar="N",
               help="Earlier versions that stay in the folder, for --undo.")  # fmt: skip
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--undo", is_flag=True, help="Go back to the version before the last update.")
+@input_options
 @shared_options
-def command(
-    model: str, renames: tuple[str, ...], remove: str | None, keep: int, only_plan: bool, undo: bool, quiet: bool,
-    threads: int | None,
-) -> None:  # fmt: skip
-    """Change the labels of the model in the folder MODEL, in one step.
+def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **given: Any) -> None:
+    """Change the model in the folder MODEL, in one step.
 
-    Nothing is trained. Ids and scores of all other labels stay. What the model has learned of a removed label is gone
-    from its files once no earlier version is kept (--keep 0). Processes that use the model go on with the version that
-    they have loaded.
+    It learns the rows of the file NEW, of labels that it knows and of new ones. Ids and scores of all other labels
+    stay, as far as the changed rows don't matter to them. What the model has learned of a removed label or a forgotten
+    row is gone from its files once no earlier version is kept (--keep 0). Processes that use the model go on with the
+    version that they have loaded.
 
     \b
     Examples:
+      sylvan update runs/m new.jsonl
       sylvan update runs/m --rename "Whaling=Whale hunting" --remove retired.txt
-      sylvan update runs/m --remove retired.txt --plan
+      sylvan update runs/m new.jsonl --merge "Ships,Boats=Ships" --plan
+      sylvan update runs/m --forget ids.txt --keep 0
       sylvan update runs/m --undo
     """
     from sylvan import store
+    from sylvan.parallel import quiet as silent
 
-    if undo and (renames or remove is not None or only_plan):
+    asked = any(given[name] not in (None, ()) for name in _ASKED)
+    if undo and (asked or only_plan):
         raise click.UsageError("--undo goes alone: it changes nothing but the version.")
-    if not (undo or renames or remove is not None):
-        raise click.UsageError("there is nothing to do: give --rename, --remove or --undo.")
+    if not (undo or asked):
+        raise click.UsageError("there is nothing to do: give NEW, --forget, --merge, --rename, --remove or --undo.")
     store.contents(model)  # says that there is no model, where there is none to lock
-    with store.updating(model):
+    with store.updating(model), silent(quiet):
         if undo:
             n_left = store.undo(model, keep)
             said = f"Went back to the version before; {n_left} earlier {'is' if n_left == 1 else 'are'} left."
         else:
-            said = _changed(model, renames, remove, threads, None if only_plan else keep)
+            said = _changed(model, given, None if only_plan else keep)
     if only_plan:
         click.echo(said)
     elif not quiet:
         click.echo(said, err=True)
 
 
-def _changed(model: str, renames: tuple[str, ...], remove: str | None, threads: int | None, keep: int | None) -> str:
-    """Change the labels and save, where ``keep`` is given; what was done, in words."""
+def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
+    """Change the model and save it, where ``keep`` is given; what was done, in words."""
     from sylvan import store
     from sylvan.cli.io.label_lists import read_labels
     from sylvan.cli.saved import load_model
     from sylvan.cli.shown.history import HISTORY, history_of, noted, words_of
 
-    history = history_of(store.load(model))
-    loaded = load_model(model, (), threads)
-    changed, counts = loaded, {"renamed": 0, "removed": 0}
-    if remove is not None:
-        gone = read_labels(remove, loaded)
-        changed, counts["removed"] = changed.without_labels(gone), len(set(gone))
-    if renames:
-        names = _read_renames(renames, loaded)
-        changed, counts["renamed"] = changed.with_label_names(names), len(names)
+    history = history_of(store.load(folder))
+    model = load_model(folder, (), given["threads"])
+    counts, said = {"renamed": 0, "removed": 0}, ""
+    rows = _rows_asked(folder, model, given)
+    if rows.asked:
+        counts |= rows.counts
+        if keep is None:
+            said = f" {_plan_of(model, rows)}"
+        else:
+            known = model.n_labels_
+            model.update(*rows.given, **rows.options)
+            counts["added"] = model.n_labels_ - known
+    if given["remove"] is not None:
+        gone = read_labels(given["remove"], model)
+        model, counts["removed"] = model.without_labels(gone), len(set(gone))
+    if given["renames"]:
+        names = _read_renames(given["renames"], model)
+        model, counts["renamed"] = model.with_label_names(names), len(names)
     if keep is None:
-        return f"Would update {model}: {words_of(counts)}."
-    state = changed.to_state()
+        return f"Would update {folder}: {words_of(counts)}.{said}"
+    state = model.to_state()
     state.meta[HISTORY] = noted(history, counts)
-    store.save(model, state, keep=keep)
-    return f"Updated {model}: {words_of(counts)}."
+    store.save(folder, state, keep=keep)
+    return f"Updated {folder}: {words_of(counts)}."
+
+
+class _Rows(NamedTuple):
+    """What is asked of a model's rows: the arguments of its ``update``, and how many of what."""
+
+    given: tuple[Any, Any]
+    options: dict[str, Any]
+    counts: dict[str, int]
+
+    @property
+    def asked(self) -> bool:
+        return self.given[0] is not None or "forget" in self.options or "merge" in self.options
+
+
+def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
+    """The new rows, those to forget, and the labels to merge, as the options say."""
+    from sylvan.cli.saved import input_for
+
+    options: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    X = Y = None
+    if given["new"] is not None:
+        X, Y = input_for(model, folder, given["new"], given, "trn").read()
+        counts["learned"] = len(X) if isinstance(X, list) else X.shape[0]
+    if given["forget"] is not None:
+        options["forget"] = _read_ids(given["forget"])
+        counts["forgotten"] = len(set(options["forget"]))
+    if given["merges"]:
+        options["merge"] = _read_merges(given["merges"], model)
+        counts["merged"] = sum(len(set(labels) - {into}) for into, labels in options["merge"].items())
+    if given["rows"] is not None:
+        options["rows"] = input_for(model, folder, given["rows"], {**given, "labels": None}, "trn").read()
+    if given["precise"] is not None:
+        options["precise"] = given["precise"]
+    return _Rows((X, Y), options, counts)
+
+
+def _plan_of(model: Any, rows: _Rows) -> str:
+    """What the update of rows would take, in a sentence."""
+    if not hasattr(model, "plan_update"):
+        model.update()  # says that it can't be
+    return str(model.plan_update(*rows.given, **rows.options).text())
+
+
+def _read_ids(path: str) -> list[int]:
+    """Ids of rows, one a line."""
+    from sylvan.data.streams import open_read
+    from sylvan.errors import DataError
+
+    source, ids = "stdin" if path == "-" else path, []
+    with open_read(path) as stream:
+        for number, line in stream.lines():
+            word = line.strip()
+            if not word.isdigit():
+                shown = line.decode(errors="replace").strip()
+                raise DataError(f"{source}, line {number}: {shown!r} is no id of a row.")
+            ids.append(int(word))
+    if not ids:
+        raise DataError(f"{source} names no row.")
+    return ids
+
+
+def _read_merges(words: tuple[str, ...], model: Estimator) -> dict[Any, list[Any]]:
+    """What ``A,B=C`` says; where names hold signs or commas themselves, those that divide known names count."""
+    from sylvan.errors import ParameterError
+
+    merges: dict[Any, list[Any]] = {}
+    for word in words:
+        for at in (at for at, sign in enumerate(word) if sign == "="):
+            into, labels = _label(word[at + 1 :], model), _labels(word[:at].split(","), model)
+            if into is not None and labels:
+                break
+        else:
+            raise ParameterError(f"--merge takes A,B=C, labels and the one that they become. Got {word!r} instead.")
+        if into in merges:
+            raise ParameterError(f"--merge gives {word[at + 1 :]!r} twice.")
+        merges[into] = labels
+    return merges
+
+
+def _label(word: str, model: Estimator) -> str | int | None:
+    """A label by its name, or by its id where labels have none; None where there is no such label."""
+    if model.vocabulary_ is not None:
+        return word if word in model.vocabulary_ else None
+    return int(word) if word.isdigit() and int(word) < model.n_labels_ else None
+
+
+def _labels(parts: list[str], model: Estimator) -> list[Any]:
+    """The labels that parts between commas name, some of which belong together; none where they can't be read."""
+    if not parts:
+        return []
+    for n in range(1, len(parts) + 1):
+        first = _label(",".join(parts[:n]), model)
+        rest = _labels(parts[n:], model)
+        if first is not None and (rest or n == len(parts)):
+            return [first, *rest]
+    return []
 
 
 def _read_renames(words: tuple[str, ...], model: Estimator) -> dict[str, str]:

@@ -105,6 +105,18 @@ class NeighborIndex:
             row_lengths,
         )
 
+    def rows(self) -> Csr:
+        """The indexed rows, at length one, feature by feature again."""
+        names = self.frequent[self.row_places]
+        each = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.row_offsets))
+        row = np.concatenate((each, self.posting_rows))
+        columns = np.concatenate((names, np.repeat(self.rare, np.diff(self.posting_offsets))))
+        values = np.concatenate((self.row_values, self.posting_values))
+        given: Any = values, (row, columns)
+        matrix: Any = sp.csr_matrix(given, shape=(self.n_rows, self.n_features))
+        matrix.sort_indices()
+        return Csr.of(matrix)
+
     def nearest(
         self,
         queries: Csr,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.models.fitted import Fitted
-from sylvan.models.label_names import ids_of_names
+from sylvan.models.label_names import encode_labels, ids_of_names, numbers_far_apart, rows_of_names
 
-__all__ = ["LabelChanges"]
+__all__ = ["LabelChanges", "merged_labels"]
 
 _Ids = npt.NDArray[np.int32]
 _Self = TypeVar("_Self", bound="LabelChanges")
@@ -139,6 +141,40 @@ class LabelChanges(Fitted):
         self.label_counts_ = self.label_counts_.copy()
         self.label_counts_[ids] = 0
 
+    def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Any]:
+        """The names of labels with those that are new, and ``Y`` by their ids."""
+        old = self.vocabulary_
+        if old is None:
+            if rows_of_names(Y) is not None:
+                raise DataError("Y holds names, but the model's labels are ids without names.")
+            return None, Y
+        if rows_of_names(Y) is None and numbers_far_apart(Y) is None and not isinstance(Y, list):
+            return old, Y  # a matrix, or ids in an array
+        names, matrix = encode_labels(Y)
+        new = [name for name in names if name not in old]
+        grown = type(old)([*old, *new]) if new else old
+        place = np.array([grown.id(name) for name in names], np.int64)
+        given = sp.csr_matrix(matrix)
+        moved = sp.csr_matrix((given.data, place[given.indices], given.indptr), (given.shape[0], len(grown)))
+        moved.sort_indices()
+        return grown, moved
+
+    def _merged(self, merge: Mapping[Any, Sequence[Any]]) -> dict[int, list[int]]:
+        """Ids of the labels to merge, by the id of the label that they become."""
+        result: dict[int, list[int]] = {}
+        for target, sources in merge.items():
+            (into,) = self._ids_of([target])
+            ids = self._ids_of(list(sources) if not isinstance(sources, str) else [sources])
+            if not ids or ids == [into]:
+                raise DataError(f"Label {target!r} can't be merged with itself: name the labels that become it.")
+            result[into] = ids
+        each = [label for ids in result.values() for label in set(ids)]
+        twice = next((label for label, n in zip(*np.unique(each, return_counts=True), strict=True) if n > 1), None)
+        also = next((label for into, ids in result.items() for label in ids if label != into and label in result), None)
+        if twice is not None or also is not None:
+            raise DataError(f"Label {twice if twice is not None else also} can't become two labels.")
+        return result
+
     def _ids_of(self, labels: Any) -> list[int]:
         """The ids of labels that are there, by their names or ids."""
         listed = [labels] if isinstance(labels, str | numbers.Integral) else labels
@@ -171,3 +207,22 @@ def _with_names(vocabulary: Vocabulary, names: Mapping[int, str]) -> Vocabulary:
 def _stand_in(name: str) -> str:
     """What a removed label is called, so that its name is free again: the same in all members of an ensemble."""
     return f"(removed {hashlib.sha256(name.encode()).hexdigest()[:16]})"
+
+
+def merged_labels(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, npt.NDArray[np.int64]]:
+    """Labels with some of them made one, a row's highest relevance counting; and the rows that this changes."""
+    if not merged:
+        return labels, np.zeros(0, np.int64)
+    becomes = np.arange(labels.shape[1], dtype=np.int32)
+    for into, ids in merged.items():
+        becomes[ids] = into
+    indices = becomes[labels.indices]
+    changed = indices != labels.indices
+    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    order = np.lexsort((indices, row))
+    keys = row[order] * np.int64(labels.shape[1]) + indices[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    data = np.maximum.reduceat(labels.data[order], starts) if len(starts) else labels.data[:0]
+    own = row[order][starts]
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=labels.shape[0])))).astype(np.int64)
+    return Csr(indptr, indices[order][starts], data, labels.shape), np.unique(row[changed])

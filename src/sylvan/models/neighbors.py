@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.canonical import take_rows
-from sylvan.errors import DataError, ParameterError
+from sylvan.canonical import stacked, take_rows
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.examples import strongest
 from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.holdout import calibrated, holdout_folds
+from sylvan.models.label_changes import merged_labels
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Threads, attribute, parameterized
 from sylvan.ranking.calibrate import METHODS
@@ -93,6 +94,8 @@ class NeighborRanker(Estimator):
 
     index_: NeighborIndex = attribute()
     row_labels_: LabelRows = attribute()
+    _row_ids: npt.NDArray[np.int64] = attribute()
+    _next_id: int = attribute()
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> NeighborRanker:
         """Store the rows and their labels.
@@ -128,11 +131,19 @@ class NeighborRanker(Estimator):
         weight = validate.sample_weight(sample_weight, features.shape[0])
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
+        self._keep_names(X, vocabulary)
+        self._row_ids = np.arange(features.shape[0])
+        self._next_id = features.shape[0]
+        return self._store(features, labels, weight, rows)
+
+    def _store(
+        self, features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None, rows: npt.NDArray[np.int32] | None
+    ) -> TopK | None:
+        """All rows; with answers to some of them, as :meth:`_fit`."""
         index = NeighborIndex.build(features, None if weight is None else weight > 0)
         self.index_, self.row_labels_ = index, LabelRows.build(labels, weight)
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
-        self._keep_names(X, vocabulary)
         self.n_labels_, self.calibrator_ = labels.shape[1], None
         if rows is None and self.calibration is not None:
             rows = next(iter(holdout_folds(features.shape[0], 1, weight, self.most_held_out)), None)
@@ -142,6 +153,103 @@ class NeighborRanker(Estimator):
         if self.calibration is not None:
             self.calibrator_ = calibrated(self.calibration, top, rows, labels, weight)
         return self.probabilities(top)
+
+    def update(  # type: ignore[override]  # the options that it takes are named
+        self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
+        merge: Mapping[Any, Sequence[Any]] | None = None, n_features: int | None = None, precise: bool | None = None,
+    ) -> NeighborRanker:  # fmt: skip
+        """Learn new rows, forget rows, make several labels one: all comes to what :meth:`fit` gives with the rows then.
+
+        Parameters
+        ----------
+        X, Y, sample_weight, forget, merge, n_features
+            As in :meth:`XRLinear.update`. Relevances of new rows are shares beside the largest among them.
+        precise : bool, optional
+            Makes no difference here.
+
+        Raises
+        ------
+        NotFittedError, DataError
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import NeighborRanker
+        >>> model = NeighborRanker().fit(np.eye(3)[:2], [[0], [1]])
+        >>> model.update(np.eye(3)[2:], [[2]]).rank(np.eye(3)[2:], k=1).labels.tolist()
+        [[2]]
+        """
+        self._need_fit("update")
+        self.check_params()
+        made = self._shallow()
+        old = made.index_.rows(), made.row_labels_.to_csr(), made.row_labels_.row_weights
+        if n_features is not None:
+            made.n_features_ = validate.count(n_features, "n_features", owner="update")
+            made.__dict__.pop("feature_names_in_", None)
+        stays = ~np.isin(self.row_ids_, [] if forget is None else self._known_ids(forget))
+        left = np.flatnonzero(stays)
+        merged = {} if merge is None else self._merged(merge)
+        n_labels, new, weight = self.n_labels_, None, None
+        if X is not None or Y is not None:
+            if X is None or Y is None:
+                raise DataError("update takes X and Y together: the new rows, and their labels.")
+            made.vocabulary_, numbers = self._with_new_names(Y)
+            new = validate.pair(made._features(X), numbers, owner=type(self).__name__)
+            weight = validate.sample_weight(sample_weight, new[0].shape[0])
+            n_labels = max(n_labels, new[1].shape[1])
+        elif forget is None and not merged:
+            raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
+        made._follow(old, left, new, weight, merged, n_labels)
+        gone = [label for into, sources in merged.items() for label in sources if label != into]
+        if gone:
+            made = made.without_labels(np.array(sorted(set(gone)), np.int32))
+        self.__dict__.clear()
+        self.__dict__.update(made.__dict__)
+        return self
+
+    def _follow(
+        self, old: tuple[Csr, Csr, npt.NDArray[np.float32] | None], left: npt.NDArray[np.int64],
+        new: tuple[Csr, Csr] | None, weight: npt.NDArray[np.float32] | None, merged: Mapping[int, list[int]],
+        n_labels: int,
+    ) -> None:  # fmt: skip
+        """Store the old rows that are left and the new ones, with labels merged."""
+        features, labels = (take_rows(matrix, left) for matrix in old[:2])
+        features = features._replace(shape=(len(left), self.n_features_))
+        labels = labels._replace(shape=(len(left), n_labels))
+        weights = None if old[2] is None else old[2][left]
+        ids = self._row_ids[left]
+        if new is not None:
+            n_new = new[0].shape[0]
+            relevance = new[1].data if (new[1].data == 1).all() else new[1].data / new[1].data.max()
+            added = new[1]._replace(shape=(n_new, n_labels), data=relevance.astype(np.float32))
+            features, labels = stacked(features, new[0]), stacked(labels, added)
+            if weights is not None or weight is not None:
+                ones = np.ones(len(left), np.float32), np.ones(n_new, np.float32)
+                parts = ones[0] if weights is None else weights, ones[1] if weight is None else weight
+                weights = np.concatenate(parts)
+            ids = np.concatenate((ids, self._next_id + np.arange(n_new)))
+            self._next_id += n_new
+        labels, _ = merged_labels(labels, merged)
+        removed = np.intersect1d(labels.indices, self._removed)
+        if len(removed):
+            raise DataError(f"Y has label {removed[0]}, which was removed before.")
+        if not labels.nnz:
+            raise DataError("No row with a label would be left: there is nothing to learn.")
+        self._row_ids = ids
+        self._store(features, labels, weights, None)
+
+    @property
+    def row_ids_(self) -> npt.NDArray[np.int64]:
+        """The ids of the rows, rising; the first training's are 0 to its number of rows - 1."""
+        self._need_fit("row_ids_")
+        return self._row_ids
+
+    def _known_ids(self, ids: Any) -> npt.NDArray[np.int64]:
+        wanted = np.unique(validate.row_numbers(ids, self._next_id, name="forget", what="ids of rows"))
+        gone = np.setdiff1d(wanted, self._row_ids)
+        if len(gone):
+            raise DataError(f"There is no row {gone[0]}: it was forgotten before.")
+        return wanted
 
     @property
     def most_held_out(self) -> int:
@@ -279,6 +387,8 @@ class NeighborRanker(Estimator):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         parts |= self._calibrator_to_parts()
+        if self._next_id != self.n_rows_:  # some were forgotten
+            meta["next_id"], arrays["row_ids"] = self._next_id, self._row_ids
         return meta, arrays | self.index_.to_arrays() | self.row_labels_.to_arrays(), parts
 
     def _restore(self, state: store.State) -> None:
@@ -286,6 +396,12 @@ class NeighborRanker(Estimator):
         self._calibrator_from_parts(state)
         self.index_ = NeighborIndex.from_state(state, self.n_features_, self.n_rows_)
         self.row_labels_ = LabelRows.from_state(state, self.n_rows_, self.n_labels_)
+        self._row_ids, self._next_id = np.arange(self.n_rows_), self.n_rows_
+        if "row_ids" in state.arrays:
+            self._next_id = store.need_int(state, "next_id", self.n_rows_, 2**62)
+            self._row_ids = store.need_rising(state, "row_ids", 0, self._next_id - 1, np.int64)
+            if len(self._row_ids) != self.n_rows_:
+                raise ModelError(f"{state.where!r} is damaged: 'row_ids' must name its {self.n_rows_} rows.")
 
 
 store.register(NeighborRanker.kind, NeighborRanker.from_state)

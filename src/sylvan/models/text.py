@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from sylvan.models.compress import Compressible
 from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, names_for
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.text_plan import text_plan
+from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Instance, fresh, parameterized
 from sylvan.runtime.plan import Plan
@@ -276,8 +277,32 @@ class TextModel(TextEstimator, Compressible):
         [['Railways']]
         """
         self._need_fit("update")
-        texts = None if X is None else check_texts(X, "TextModel")
-        vectorizer, vocabulary, matrix = self.vectorizer, self.vocabulary_, Y
+        vectorizer, vocabulary, given, options = self._asked(X, Y, merge, options)
+        model = copy.copy(self.model).update(*given, sample_weight, **options)
+        gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
+        self.vectorizer, self.model = vectorizer, model
+        self._take_labels(vocabulary)
+        self._free_names(gone)
+        return self
+
+    def plan_update(
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        **options: Any,
+    ) -> UpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
+        self._need_fit("plan_update")
+        if not hasattr(self.model, "plan_update"):
+            self.model.update()  # says that it can't be
+        _, _, given, options = self._asked(X, Y, merge, options)
+        plan: UpdatePlan = self.model.plan_update(*given, sample_weight, **options)  # type: ignore[attr-defined]
+        return plan
+
+    def _asked(
+        self, X: Iterable[str] | None, Y: Any, merge: Any, options: Mapping[str, Any]
+    ) -> tuple[TfidfVectorizer, Vocabulary, tuple[Any, Any], dict[str, Any]]:
+        """The vectoriser and the names then; features, labels and options of the model's update."""
+        texts, matrix, options = None if X is None else check_texts(X, "TextModel"), Y, dict(options)
+        vectorizer, vocabulary = self.vectorizer, self.vocabulary_
         if texts is not None and Y is not None:
             vocabulary, matrix = self._with_new_labels(Y)
             if matrix.shape[0] != len(texts):
@@ -286,17 +311,11 @@ class TextModel(TextEstimator, Compressible):
             options["n_features"] = vectorizer.n_terms_
         if options.get("rows") is not None:
             known, labels = options["rows"]
-            given = self._text_features(check_texts(known, "TextModel"))
-            options["rows"] = given, self._truth(labels)
+            options["rows"] = self._text_features(check_texts(known, "TextModel")), self._truth(labels)
         if merge is not None:
             options["merge"] = {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
         features = None if texts is None else vectorizer.transform_rows(texts)
-        model = copy.copy(self.model).update(features, matrix, sample_weight, **options)
-        gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
-        self.vectorizer, self.model = vectorizer, model
-        self._take_labels(vocabulary)
-        self._free_names(gone)
-        return self
+        return vectorizer, vocabulary, (features, matrix), options
 
     def _with_new_labels(self, Y: Any) -> tuple[Vocabulary, Any]:
         """The label names with those that are new, in alphabetical order, and the labels by their ids."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import take_rows
+from sylvan.canonical import take_rows, within
 from sylvan.indexing import LabelTree
 from sylvan.indexing.growth import Grown
 from sylvan.matching.beam import beam_job, root_beam
@@ -24,7 +24,7 @@ from sylvan.runtime.jobs import Job, Runner
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights
 
-__all__ = ["update_rankers"]
+__all__ = ["planned_update", "update_rankers"]
 
 ROUNDS = 2  # of the solver, where it starts near a solution and needn't be precise
 
@@ -37,7 +37,7 @@ def update_rankers(
     training: TreeTraining,
     options: UpdateOptions,
     runner: Runner,
-) -> tuple[TreeRanker, list[LayerSolution], list[int]]:
+) -> tuple[TreeRanker, list[LayerSolution]]:
     """Rankers for changed rows, labels and tree, from those there are.
 
     Parameters
@@ -57,45 +57,85 @@ def update_rankers(
     -------
     ranker : TreeRanker
     solutions : list of LayerSolution
-    solved : list of int
-        How many nodes of each layer were solved.
     """
-    tree, fresh = grown.tree, rows.fresh
-    positives = _positives(tree, rows.labels, training)
-    before = layer_positives(tree, rows.labels_before)
-    norms = squared_norms(rows.features)
-    searched = rows.features if options.search_all else take_rows(rows.features, fresh)
-    beam = root_beam(searched.shape[0])
+    update = _Update(ranker, solutions, grown, rows, training, options, runner)
     layers: list[ClusterWeights] = []
     result: list[LayerSolution] = []
-    counts: list[int] = []
-    for t, offsets in enumerate(tree.child_offsets):
-        if t:
-            job = beam_job(t - 1, searched, layers[-1], beam, training.beam, training.combines[t - 1], runner.n_jobs)
-            beam = runner.one(job)
-        nodes = beam[0] if not t else near_best(beam, training.man_threshold, training.combines[t - 1])
-        parents = positives[t - 1] if t else of_root(positives[0])
-        own = parents if options.search_all else take_rows(parents, fresh)
-        found = cluster_rows(training.negatives[t], own, nodes, len(offsets) - 1, searched.shape[0])
-        if not options.search_all:
-            found = found[0], fresh[found[1]]
-        layer = ChangedLayer(ranker.layers[t], solutions[t], grown, t, rows, positives[t], before[t], training, options)
-        clusters = layer.clusters(found, runner.n_jobs)
-        jobs, which = _jobs(rows, norms, clusters, positives[t], t, training, options)
-        blocks = runner.run(jobs, f"Updating layer {t + 1} of {tree.depth}") if jobs else []
+    for t, offsets in enumerate(grown.tree.child_offsets):
+        clusters, jobs, which = update.layer(t, layers)
+        blocks = runner.run(jobs, f"Updating layer {t + 1} of {grown.tree.depth}") if jobs else []
         solved = [own for block in blocks for own in block]
-        multipliers = [block.multipliers() for block in blocks]
-        _take_in(clusters, which, solved, np.concatenate([np.zeros(0, np.float16), *filter(_there, multipliers)]))
+        multipliers = [own for block in blocks if (own := block.multipliers()) is not None]
+        _take_in(clusters, which, solved, np.concatenate([np.zeros(0, np.float16), *multipliers]))
         layers.append(_laid_out(clusters, which, solved, offsets, ranker.layers[t], rows.features.shape[1]))
         pending = np.concatenate([cluster.pending for cluster in clusters])
         kept = [cluster.rows for cluster in clusters], [cluster.multipliers for cluster in clusters]
         result.append(LayerSolution.of(offsets, *kept, pending))
+    return TreeRanker(grown.tree, layers), result
+
+
+def planned_update(
+    ranker: TreeRanker,
+    solutions: Sequence[LayerSolution],
+    grown: Grown,
+    rows: RowsNow,
+    training: TreeTraining,
+    options: UpdateOptions,
+    runner: Runner,
+) -> tuple[list[int], list[Job[SolvedBlock]]]:
+    """How many nodes of each layer :func:`update_rankers` would solve, about, and the jobs that would.
+
+    Rows are searched for by the rankers as they are. No cluster may be split: ``grown`` has new labels
+    alone.
+    """
+    update = _Update(ranker, solutions, grown, rows, training, options, runner)
+    counts, every = [], []
+    for t in range(grown.tree.depth):
+        clusters, jobs, _ = update.layer(t, ranker.layers)
         counts.append(sum(int(cluster.solved.sum()) for cluster in clusters))
-    return TreeRanker(tree, layers), result, counts
+        every += jobs
+    return counts, every
 
 
-def _there(array: npt.NDArray[np.float16] | None) -> bool:
-    return array is not None
+class _Update:
+    """What is the same for all layers, and the beam that goes down through them."""
+
+    def __init__(
+        self, ranker: TreeRanker, solutions: Sequence[LayerSolution], grown: Grown, rows: RowsNow,
+        training: TreeTraining, options: UpdateOptions, runner: Runner,
+    ) -> None:  # fmt: skip
+        self._ranker, self._solutions, self._grown, self._rows = ranker, solutions, grown, rows
+        self._training, self._options, self._runner = training, options, runner
+        self._fresh = rows.fresh
+        self._positives = _positives(grown.tree, rows.labels, training)
+        self._before = layer_positives(grown.tree, rows.labels_before)
+        self._norms = squared_norms(rows.features)
+        self._searched = rows.features if options.search_all else take_rows(rows.features, self._fresh)
+        self._beam = root_beam(self._searched.shape[0])
+
+    def layer(
+        self, t: int, above: Sequence[ClusterWeights]
+    ) -> tuple[list[ChangedCluster], list[Job[SolvedBlock]], list[int]]:
+        """What becomes of the clusters of layer t, the jobs that solve children, and the clusters of these; from the
+        first layer down, with the weights of those above."""
+        training, offsets, n_jobs = self._training, self._grown.tree.child_offsets[t], self._runner.n_jobs
+        if t:
+            combine = training.combines[t - 1]
+            features = within(self._searched, above[t - 1].n_features)
+            job = beam_job(t - 1, features, above[t - 1], self._beam, training.beam, combine, n_jobs)
+            self._beam = self._runner.one(job)
+        nodes = near_best(self._beam, training.man_threshold, training.combines[t - 1]) if t else self._beam[0]
+        parents = self._positives[t - 1] if t else of_root(self._positives[0])
+        own = parents if self._options.search_all else take_rows(parents, self._fresh)
+        found = cluster_rows(training.negatives[t], own, nodes, len(offsets) - 1, self._searched.shape[0])
+        if not self._options.search_all:
+            found = found[0], self._fresh[found[1]]
+        layer = ChangedLayer(
+            self._ranker.layers[t], self._solutions[t], self._grown, t, self._rows, self._positives[t],
+            self._before[t], training, self._options,
+        )  # fmt: skip
+        clusters = layer.clusters(found, n_jobs)
+        return clusters, *_jobs(self._rows, self._norms, clusters, self._positives[t], t, training, self._options)
 
 
 def _positives(tree: LabelTree, labels: Csr, training: TreeTraining) -> list[Csr]:

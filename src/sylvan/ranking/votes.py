@@ -85,6 +85,11 @@ class LabelRows:
         relevance = None if self.relevance is None else self.relevance[left]
         return LabelRows(offsets, self.labels[left], self.n_labels, relevance, self.row_weights)
 
+    def to_csr(self) -> Csr:
+        """The labels as a matrix, with relevances beside the largest of all."""
+        data = np.ones(len(self.labels), np.float32) if self.relevance is None else self.relevance
+        return Csr(self.offsets, self.labels, data, (len(self.offsets) - 1, self.n_labels))
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays to be saved, by name."""
         arrays: dict[str, npt.NDArray[Any]] = {"label_offsets": self.offsets, "labels": self.labels}

@@ -13,15 +13,7 @@ __all__ = ["HISTORY", "history_of", "noted", "words_of"]
 
 HISTORY = "updates"  # what the manifest calls it: a model may have a "history" of its training
 _MOST = 1000  # notes; older ones are dropped
-# What is counted, and how a count of one and of several is said.
-_KINDS = {
-    "learned": ("row learned", "rows learned"),
-    "forgotten": ("row forgotten", "rows forgotten"),
-    "added": ("label added", "labels added"),
-    "merged": ("label merged into another", "labels merged into others"),
-    "renamed": ("label renamed", "labels renamed"),
-    "removed": ("label removed", "labels removed"),
-}
+_KINDS = {"row": ("learned", "forgotten"), "label": ("added", "merged", "renamed", "removed")}  # and how many
 
 
 def history_of(state: store.State) -> list[dict[str, Any]]:
@@ -51,6 +43,11 @@ def noted(history: list[dict[str, Any]], counts: Mapping[str, int]) -> list[Any]
 
 
 def words_of(note: Mapping[str, Any]) -> str:
-    """A note in words: "2 labels renamed, 1 label removed"."""
-    counts = [(note[kind], words) for kind, words in _KINDS.items() if note.get(kind)]
-    return ", ".join(f"{n:,} {one if n == 1 else several}" for n, (one, several) in counts) or "nothing"
+    """A note in words: "2 labels renamed, 1 removed"."""
+    words: list[str] = []
+    for noun, kinds in _KINDS.items():
+        counts = [(note[kind], kind) for kind in kinds if note.get(kind)]
+        if counts:
+            (n, kind), *others = counts
+            words += [f"{n:,} {noun}{'' if n == 1 else 's'} {kind}", *(f"{n:,} {kind}" for n, kind in others)]
+    return ", ".join(words) or "nothing"

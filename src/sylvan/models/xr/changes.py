@@ -13,6 +13,7 @@ from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
 from sylvan.matching.beam import beam_job, root_beam
+from sylvan.models.label_changes import merged_labels
 from sylvan.models.xr.kept_rows import KeptRows
 from sylvan.ranking.changed_layer import RowsNow
 from sylvan.ranking.training import TreeTraining
@@ -44,8 +45,8 @@ def rows_now(changes: Changes, kept: KeptRows) -> tuple[RowsNow, npt.NDArray[np.
         kept.taken(left) if len(changes.forgotten) else (kept.features, kept.labels, kept.weight)
     )
     old_labels = old_labels._replace(shape=(len(left), changes.n_labels))
-    merged, relabelled = _merge(old_labels, changes.merged)
-    new_labels, _ = _merge(changes.labels, changes.merged)
+    merged, relabelled = merged_labels(old_labels, changes.merged)
+    new_labels, _ = merged_labels(changes.labels, changes.merged)
     weight = None
     if old_weight is not None or changes.weight is not None:
         ones = np.ones(n_new, np.float32), np.ones(len(left), np.float32)
@@ -63,25 +64,6 @@ def rows_now(changes: Changes, kept: KeptRows) -> tuple[RowsNow, npt.NDArray[np.
     if not rows.labels.nnz:
         raise DataError("No row with a label would be left: there is nothing to learn.")
     return rows, ids
-
-
-def _merge(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, npt.NDArray[np.int64]]:
-    """Labels with some of them made one, a row's highest relevance counting; and the rows that this changes."""
-    if not merged:
-        return labels, np.zeros(0, np.int64)
-    becomes = np.arange(labels.shape[1], dtype=np.int32)
-    for into, ids in merged.items():
-        becomes[ids] = into
-    indices = becomes[labels.indices]
-    changed = indices != labels.indices
-    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
-    order = np.lexsort((indices, row))
-    keys = row[order] * np.int64(labels.shape[1]) + indices[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    data = np.maximum.reduceat(labels.data[order], starts) if len(starts) else labels.data[:0]
-    own = row[order][starts]
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=labels.shape[0])))).astype(np.int64)
-    return Csr(indptr, indices[order][starts], data, labels.shape), np.unique(row[changed])
 
 
 def clusters_for(

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.canonical import within
@@ -18,17 +17,19 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.growth import Grown, saved_by_rebuilding
 from sylvan.metrics.rows import hits
 from sylvan.models.holdout import DEPTH
-from sylvan.models.label_names import encode_labels, numbers_far_apart, rows_of_names
 from sylvan.models.xr.answers import XRAnswers
 from sylvan.models.xr.changes import Changes, clusters_for, halves, rows_now
 from sylvan.models.xr.kept_rows import HeldOut, KeptRows
 from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.ranking.changed_layer import RowsNow, UpdateOptions
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.ranking.updating import update_rankers
+from sylvan.ranking.updating import planned_update, update_rankers
 from sylvan.ranking.without_rows import solutions_of
-from sylvan.runtime import Runner
+from sylvan.runtime import Job, Runner
+from sylvan.runtime.machine import resident_bytes
+from sylvan.runtime.plan import timed
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
@@ -117,12 +118,7 @@ class XRUpdates(XRAnswers):
         [[3]]
         """
         self._need_fit("update")
-        self.check_params()
-        kept = self._rows_to_update(rows)
-        made = self._shallow()
-        if n_features is not None:
-            kept = made._widened(kept, n_features)
-        changes, vocabulary = made._changes(X, Y, sample_weight, forget, merge, kept)
+        made, kept, changes, vocabulary = self._asked(X, Y, sample_weight, forget, merge, rows, n_features)
         made._apply(changes, kept, precise, keeps=self.kept_rows_ is not None)
         if vocabulary is not None:
             made.vocabulary_ = vocabulary
@@ -132,6 +128,41 @@ class XRUpdates(XRAnswers):
         self.__dict__.clear()
         self.__dict__.update(made.__dict__)
         return self
+
+    def plan_update(
+        self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
+        merge: Mapping[Any, Sequence[Any]] | None = None, rows: tuple[Any, Any] | None = None,
+        precise: bool | None = None, n_features: int | None = None,
+    ) -> UpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes.
+
+        Which nodes would be solved is found as :meth:`update` does, but for layers below others that would change. A
+        few are solved to see how long that takes. Parameters and errors as in :meth:`update`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> X = np.eye(4, dtype=np.float32).repeat(5, axis=0)
+        >>> model = XRLinear(keep_rows=True).fit(X[:15], np.arange(3).repeat(5))
+        >>> model.plan_update(X[15:], np.full(5, 3)).nodes
+        (4,)
+        """
+        self._need_fit("plan_update")
+        made, kept, changes, _ = self._asked(X, Y, sample_weight, forget, merge, rows, n_features)
+        run, now = Runner(made.n_jobs), resident_bytes()
+        with timed(run.n_jobs) as clock:
+            everything, _ = rows_now(changes, kept)
+            options = made._options(precise, everything, kept)
+            nodes: list[list[int]] = []
+            jobs: list[Job[Any]] = []
+            for at, ranker in enumerate(made.rankers_):
+                training = made._training_as_before(ranker.tree, at, everything.features, kept.length)
+                grown = made._grown(ranker, changes, everything, training, run, splits=False)
+                counts, own = planned_update(ranker, kept.solutions[at], grown, everything, training, options, run)
+                nodes.append(counts)
+                jobs += own
+        return UpdatePlan.of(nodes, jobs, clock.seconds, max(0, resident_bytes() - now), run.n_jobs)
 
     @property
     def row_ids_(self) -> npt.NDArray[np.int64]:
@@ -151,6 +182,18 @@ class XRUpdates(XRAnswers):
         return float(np.mean(saved))
 
     # ---------------------------------------- what is asked for
+
+    def _asked(
+        self: _Self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
+        rows: tuple[Any, Any] | None, n_features: int | None,
+    ) -> tuple[_Self, KeptRows, Changes, Vocabulary | None]:  # fmt: skip
+        """A shallow copy to work on, the rows so far, what changes, and the names of labels then."""
+        self.check_params()
+        kept = self._rows_to_update(rows)
+        made = self._shallow()
+        if n_features is not None:
+            kept = made._widened(kept, n_features)
+        return made, kept, *made._changes(X, Y, sample_weight, forget, merge, kept)
 
     def _widened(self, kept: KeptRows, n_features: Any) -> KeptRows:
         """With more columns, which no row that is kept has; called of a copy."""
@@ -222,56 +265,19 @@ class XRUpdates(XRAnswers):
         labels = labels._replace(shape=(labels.shape[0], n_labels))
         return Changes(seen, labels, weight, forgotten, merged, n_labels), vocabulary
 
-    def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Any]:
-        """The names of labels with those that are new, and ``Y`` by their ids."""
-        old = self.vocabulary_
-        if old is None:
-            if rows_of_names(Y) is not None:
-                raise DataError("Y holds names, but the model's labels are ids without names.")
-            return None, Y
-        if rows_of_names(Y) is None and numbers_far_apart(Y) is None and not isinstance(Y, list):
-            return old, Y  # a matrix, or ids in an array
-        names, matrix = encode_labels(Y)
-        new = [name for name in names if name not in old]
-        grown = type(old)([*old, *new]) if new else old
-        place = np.array([grown.id(name) for name in names], np.int64)
-        given = sp.csr_matrix(matrix)
-        moved = sp.csr_matrix((given.data, place[given.indices], given.indptr), (given.shape[0], len(grown)))
-        moved.sort_indices()
-        return grown, moved
-
-    def _merged(self, merge: Mapping[Any, Sequence[Any]]) -> dict[int, list[int]]:
-        """Ids of the labels to merge, by the id of the label that they become."""
-        result: dict[int, list[int]] = {}
-        for target, sources in merge.items():
-            (into,) = self._ids_of([target])
-            ids = self._ids_of(list(sources) if not isinstance(sources, str) else [sources])
-            if not ids or ids == [into]:
-                raise DataError(f"Label {target!r} can't be merged with itself: name the labels that become it.")
-            result[into] = ids
-        each = [label for ids in result.values() for label in set(ids)]
-        twice = next((label for label, n in zip(*np.unique(each, return_counts=True), strict=True) if n > 1), None)
-        also = next((label for into, ids in result.items() for label in ids if label != into and label in result), None)
-        if twice is not None or also is not None:
-            raise DataError(f"Label {twice if twice is not None else also} can't become two labels.")
-        return result
-
     # ---------------------------------------- what is done
 
     def _apply(self, changes: Changes, kept: KeptRows, precise: bool | None, keeps: bool) -> None:
         """Bring the trees, and all that was counted, up to date; called of a fresh, shallow copy."""
         held_out = self._held_out(changes, kept)
         rows, ids = rows_now(changes, kept)
-        share = WAITING
-        if precise or (precise is None and self._chosen("tolerance") < PRECISE):
-            share = 0.0
-        options, run = UpdateOptions(share, share == 0), Runner(self.n_jobs)
+        options, run = self._options(precise, rows, kept), Runner(self.n_jobs)
         rankers, solutions = [], []
         for at, ranker in enumerate(self.rankers_):
             training = self._training_as_before(ranker.tree, at, rows.features, kept.length)
             grown = self._grown(ranker, changes, rows, training, run)
             training = self._training_as_before(grown.tree, at, rows.features, kept.length)
-            made, solved, _ = update_rankers(ranker, kept.solutions[at], grown, rows, training, options, run)
+            made, solved = update_rankers(ranker, kept.solutions[at], grown, rows, training, options, run)
             rankers.append(made)
             solutions.append(solved)
         self.rankers_ = rankers
@@ -304,8 +310,11 @@ class XRUpdates(XRAnswers):
         features = within(features, self.rankers_[0].layers[0].n_features)
         return self._rank_changed(features, [[None] * ranker.tree.depth for ranker in self.rankers_], k)
 
-    def _chosen(self, name: str) -> float:
-        return float(self.chosen_.get(name, getattr(self, name)))
+    def _options(self, precise: bool | None, rows: RowsNow, kept: KeptRows) -> UpdateOptions:
+        if precise is None:
+            training = self._training_as_before(self.rankers_[0].tree, 0, rows.features, kept.length)
+            precise = training.linear.tolerance < PRECISE
+        return UpdateOptions(0.0 if precise else WAITING, precise)
 
     def _training_as_before(self, tree: LabelTree, at: int, features: Csr, length: float) -> TreeTraining:
         """How a tree was trained: what was "auto" is what the first rows made of it."""
@@ -315,14 +324,15 @@ class XRUpdates(XRAnswers):
         return dataclasses.replace(training, linear=linear)
 
     def _grown(
-        self, ranker: TreeRanker, changes: Changes, rows: RowsNow, training: TreeTraining, run: Runner
-    ) -> Grown:
+        self, ranker: TreeRanker, changes: Changes, rows: RowsNow, training: TreeTraining, run: Runner,
+        splits: bool = True,
+    ) -> Grown:  # fmt: skip
         """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
         grown = Grown.same(ranker.tree)
         n_new = changes.n_labels - ranker.tree.n_labels
         if n_new:
             grown = grown.with_labels(clusters_for(ranker, changes, training, n_new, run))
-        if ranker.tree.depth == 1:
+        if ranker.tree.depth == 1 or not splits:
             return grown
         c = 0
         while c < len(grown.tree.cluster_sizes):
