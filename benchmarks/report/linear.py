@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from benchmarks.common import markdown
@@ -62,6 +62,11 @@ TUNED = (
     "final training included, beside the default model and fastText's autotune with the same seconds, threads and "
     "training rows. Means over seeds on the test rows, whose rows without a known label are skipped; the gain is "
     "over the default model with the same seed, in points, the lowest and the highest of the seeds after it."
+)
+UPDATES = (
+    "By `python -m benchmarks.linear.updates`: a model of the first 60% of the rows, in a fixed shuffle, which a tenth "
+    "of the labels are hidden from, then twenty updates of 2%. Every fifth time, two models are trained anew on the "
+    "same rows, one with the updated model's tree. PSP by the propensities of all rows that come."
 )
 CALIBRATION = (
     "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE with 15 bins of equal width. The "
@@ -293,6 +298,34 @@ def calibration_tables(record: Record) -> list[str]:
     return [*markdown.table(heads[0], methods), "", *markdown.table(heads[1], rules)]
 
 
+def updates_tables(record: Record) -> list[str]:
+    """What ``updates.py`` measured."""
+    rows = []
+    for step in record["steps"]:
+        if "P" not in step:
+            continue
+        own = ["/".join(f"{value:.2f}" for value in step[key]) for key in ("P", "PSP")]
+        others = [step.get("same_tree"), step.get("anew")]
+        beside = ["–" if other is None else "/".join(f"{value:.2f}" for value in other["P"]) for other in others]
+        spent = [f"{step['cpu_s']:.2f}", "–" if others[1] is None else f"{others[1]['cpu_s']:.2f}"]
+        rows.append([f"{step['update']}", f"{step['rows']:,}", *own, *beside, *spent])
+    head = (
+        "| update | rows | P@1/3/5 | PSP@1/3/5 | P, trained anew with the same tree | P, with a new tree | CPU-s | "
+        "CPU-s, trained anew |"
+    )
+    updates = [step["cpu_s"] for step in record["steps"][1:]]
+    anew = [step["anew"]["cpu_s"] for step in record["steps"] if "anew" in step]
+    wall = ", ".join(f"{what} {value:.0f} ms" for what, value in record["milliseconds"].items())
+    share = 100 * fmean(updates) / fmean(anew)
+    about = [
+        f"An update took {median(updates):.2f} CPU-s (median), {share:.0f}% of training anew in the mean.",
+        f"Single changes, wall time: {wall}.",
+        f"The model has {record['model_mb']:.1f} MB, the rows that it keeps {record['rows_mb']:.0f} MB.",
+        f"A new tree would save {100 * record['drift']:.0f}% of a search, by its shape.",
+    ]
+    return [*markdown.table(head, rows), "", " ".join(about)]
+
+
 BY_SET = {  # the sections with tables for each set: title, words, tables
     "defaults": ("Which defaults", "On one thread; all other parameters have their defaults.", defaults_table),
     "compression": ("Smaller models", COMPRESSION, compression_table),
@@ -304,6 +337,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "ensembles": ("Ensembles", ENSEMBLES, ensembles_table),
     "tuned": ("Tuning to a budget", TUNED, tuned_table),
     "calibration": ("Probabilities and stopping rules", CALIBRATION, calibration_tables),
+    "updates": ("Updates", UPDATES, updates_tables),
 }
 
 

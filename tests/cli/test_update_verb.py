@@ -103,7 +103,7 @@ def test_a_plan_changes_nothing(call: Any, model: str) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "nothing to do: give --rename"),
+        ([], "nothing to do: give NEW"),
         (["--undo", "--plan"], "--undo goes alone"),
         (["--undo"], "no earlier version of the model"),
         (["--rename", "nobody=new"], "none of the model's"),

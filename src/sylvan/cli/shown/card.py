@@ -96,6 +96,15 @@ class Tree:
 
 
 @dataclass(frozen=True)
+class Living:
+    """The rows that a model keeps to be brought up to date, and how much of a search a new tree would save."""
+
+    n_rows: int
+    n_bytes: int
+    drift: float
+
+
+@dataclass(frozen=True)
 class Card:
     """A model at a glance."""
 
@@ -114,6 +123,7 @@ class Card:
     measured: dict[str, Any] | None = None
     compressed: dict[str, Any] | None = None
     history: tuple[dict[str, Any], ...] = ()
+    living: Living | None = None
     labels: tuple[tuple[str, int | None], ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
@@ -146,6 +156,7 @@ class Card:
             "measured": self.measured,
             "compressed": self.compressed,
             "history": list(self.history),
+            "living": None if self.living is None else vars(self.living),
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
         }
 
@@ -201,8 +212,19 @@ def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: 
         measured=_measured(state),
         compressed=_compressed(state),
         history=tuple(history_of(state)),
+        living=_living(_inner(model)),
         labels=tuple(_frequent(model, n_labels, name)),
     )
+
+
+def _living(model: Any) -> Living | None:
+    """Of a model that keeps its rows for updates."""
+    kept = getattr(model, "kept_rows_", None)
+    return None if kept is None else Living(len(kept.ids), _bytes_of(kept.to_state()), model.drift_)
+
+
+def _bytes_of(state: store.State) -> int:
+    return sum(array.nbytes for array in state.arrays.values())
 
 
 def vocabulary_of(model: Any) -> Vocabulary | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sylvan.cli.shown.card import Card, Parameters, Tree
+from sylvan.cli.shown.card import Card, Living, Parameters, Tree
 from sylvan.cli.shown.history import words_of
 from sylvan.cli.shown.report import size_words
 from sylvan.cli.shown.tree_drawing import as_lines
@@ -33,6 +33,8 @@ def _lines(card: Card) -> Iterator[str]:
     if card.compressed is not None:
         yield _compressed(card.compressed)
     yield from (f"Updated {printable(note['when'])}: {words_of(note)}." for note in card.history)
+    if card.living is not None:
+        yield _living(card.living)
     for each in card.parameters:
         yield f"\nParameters of {_called(each)} (* not the default)"
         for name, value, changed in each.values:
@@ -51,6 +53,11 @@ def _lines(card: Card) -> Iterator[str]:
     if card.labels:
         yield f"\nThe {len(card.labels)} most frequent labels" if card.labels[0][1] is not None else "\nNames"
         yield from (f"  {line}" for line in _table(_label_rows(card)))
+
+
+def _living(living: Living) -> str:
+    kept = f"Keeps its {living.n_rows:,} rows for updates ({size_words(living.n_bytes)})"
+    return f"{kept}; by its shape, a new tree would save {living.drift:.0%} of a search."
 
 
 def _facts(card: Card) -> str:
@@ -127,6 +134,8 @@ def _markdown(card: Card) -> Iterator[str]:
     if card.compressed is not None:
         yield _compressed(card.compressed)
     yield from (f"Updated {_escaped(note['when'])}: {words_of(note)}." for note in card.history)
+    if card.living is not None:
+        yield _living(card.living)
     yield "\n## Use\n\n```python\nimport sylvan\n\nmodel = sylvan.load(\"path/to/this/folder\")\n```"
     if card.measured is not None:
         yield f"\n## Figures\n\nMeasured after training on {_escaped(_measured_on(card.measured))}, in percent:\n"
