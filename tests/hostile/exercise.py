@@ -118,6 +118,8 @@ def _ranker(model: Any) -> None:
             assert top.labels.shape[0] == rows.shape[0]
             assert top.labels.min() >= -1 and top.labels.max() < n_labels
     model.predict_proba(X[:2])
+    if getattr(model, "kept_rows_", None) is not None:
+        model.update(X, np.arange(17) % n_labels)
     if hasattr(model, "partial_fit"):
         _classifier(model, X)
     if hasattr(model, "neighbors"):

@@ -124,6 +124,22 @@ def without_labels(folder: Path) -> None:
     XRLinear(branching=5, max_leaf=5).fit(*known()).without_labels([3, 4, 20]).save(folder)
 
 
+def kept_rows(folder: Path) -> None:
+    """Of a model that can be brought up to date: two layers, weights of rows, a holdout, multipliers."""
+    from sylvan import XRLinear
+
+    X, Y = known(n=130)
+    model = XRLinear(branching=5, max_leaf=5, keep_rows=True).fit(X[:125], Y[:125], np.linspace(0.5, 1, 125))
+    model.update(X[125:], Y[125:], forget=[3]).save(folder)
+
+
+def grown_vectorizer(folder: Path) -> None:
+    from sylvan.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(ngrams=(1, 2)).fit(["whale hunting in the south seas", "poetry of the seas"])
+    vectorizer.with_terms_of(["steam engines", "an engine of steam"], 2).save(folder)
+
+
 def shares_of_labels(folder: Path) -> None:
     xr_linear(folder, branching=5, alpha=np.linspace(0, 1, 23))
 
@@ -293,6 +309,8 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "xr-linear": (xr_linear, "sylvan", "XRLinear.save"),
     "xr-linear-two-trees": (two_trees, "sylvan", "XRLinear.save"),
     "xr-linear-without-labels": (without_labels, "sylvan", "XRLinear.save"),
+    "xr-linear-with-rows": (kept_rows, "sylvan", "XRLinear.save"),
+    "tfidf-grown": (grown_vectorizer, "sylvan.text", "TfidfVectorizer.save"),
     "xr-linear-shares": (shares_of_labels, "sylvan", "XRLinear.save"),
     "xr-linear-named": (named_labels, "sylvan", "XRLinear.save"),
     "xr-linear-flat-float32": (flat_linear, "sylvan", "XRLinear.save"),

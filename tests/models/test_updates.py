@@ -1,0 +1,186 @@
+"""Bringing models up to date that are made of others, or that learn by storing: what comes out is what fit gives."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from sylvan import (
+    BeamTreeClassifier,
+    Ensemble,
+    IRLIClassifier,
+    NeighborRanker,
+    TextModel,
+    TfidfVectorizer,
+    XRLinear,
+)
+from sylvan.errors import DataError, NotFittedError, UnsupportedError
+
+TEXTS = ["whales at sea", "a whale of the south sea", "bread and cakes", "the baking of bread", "cakes of bread"]
+LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Baking"]]
+
+
+def some_rows(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    random = np.random.default_rng(seed)
+    X = sp.random(n, 40, 0.2, "csr", np.float32, random)
+    Y = sp.csr_matrix((random.random((n, 12)) < 0.15).astype(np.float32))
+    return X, Y
+
+
+class TestNeighbors:
+    def test_it_comes_to_what_fit_gives(self, tmp_path: Path) -> None:
+        X, Y = some_rows(300)
+        model = NeighborRanker().fit(X[:200], Y[:200, :9])
+        model.update(X[200:250], Y[200:250, :11]).update(X[250:], Y[250:], forget=[3, 210])
+        model.save(tmp_path / "m")
+        rows = np.setdiff1d(np.arange(300), [3, 210])
+        again = NeighborRanker().fit(X[rows], _as_given(Y)[rows])
+        for tried in (model, sylvan.load(tmp_path / "m")):
+            assert tried.row_ids_.tolist() == rows.tolist()
+            a, b = tried.rank(X, 12), again.rank(X, 12)
+            np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
+            assert np.mean(a.labels == b.labels) > 0.99
+            assert tried.update(X[:1], [[1]]).row_ids_[-1] == 300
+
+    def test_weights_and_merged_labels(self) -> None:
+        X, Y = some_rows(60)
+        weight = np.linspace(0.5, 2, 60)
+        model = NeighborRanker(calibration=None).fit(X[:40], Y[:40], weight[:40])
+        model.update(X[40:], Y[40:], weight[40:]).update(merge={2: [5, 7]})
+        merged = Y.tolil()
+        merged[:, 2] = Y[:, [2, 5, 7]].max(axis=1)
+        merged[:, [5, 7]] = 0
+        again = NeighborRanker(calibration=None).fit(X, merged.tocsr(), weight)
+        assert model.removed_labels_.tolist() == [5, 7]
+        np.testing.assert_allclose(model.rank(X, 10).scores, again.rank(X, 10).scores, atol=1e-5)
+
+    def test_errors_change_nothing(self) -> None:
+        X, Y = some_rows(30)
+        model = NeighborRanker().fit(X, Y).update(forget=[4])
+        before = model.rank(X, 5)
+        for given, words in (
+            ({"forget": [4]}, "no row 4: it was forgotten before"), ({"forget": [30]}, r"numbered in \[0, 29\]"),
+            ({}, "nothing to do"), ({"X": X}, "X and Y together"), ({"merge": {1: [1]}}, "can't be merged with itself"),
+            ({"forget": [*range(4), *range(5, 30)]}, "No row with a label would be left"),
+        ):  # fmt: skip
+            with pytest.raises(DataError, match=words):
+                model.update(**given)
+        np.testing.assert_array_equal(model.rank(X, 5).scores, before.scores)
+
+
+def _as_given(Y: sp.csr_matrix) -> sp.csr_matrix:
+    """The labels as they came: the first rows without those that weren't there yet."""
+    dense = Y.toarray()
+    dense[:200, 9:] = 0
+    dense[200:250, 11:] = 0
+    return sp.csr_matrix(dense)
+
+
+class TestTexts:
+    def test_new_words_and_labels(self, tmp_path: Path) -> None:
+        tagger = TextModel(model=XRLinear(keep_rows=True)).fit(TEXTS, LABELS)
+        old = copy.copy(tagger)
+        n_terms = tagger.vectorizer.n_terms_
+        tagger.update(["the steam engine", "an engine of steam"], [["Railways"], ["Railways", "Baking"]])
+        assert list(tagger.vocabulary_) == ["Baking", "Voyages", "Whaling", "Railways"]
+        assert tagger.vectorizer.n_terms_ > n_terms == old.vectorizer.n_terms_
+        assert tagger.rank(["old engines, engine"], k=1).names == [["Railways"]]
+        assert old.n_labels_ == 3 and old.rank(TEXTS, k=1).names[0] == ["Whaling"]
+        tagger.save(tmp_path / "m")
+        again = sylvan.load(tmp_path / "m").update(["rails of steel"], [["Railways"]])
+        assert again.n_labels_ == 4 and again.model.row_ids_.tolist() == list(range(8))
+
+    def test_it_comes_to_what_fit_gives_with_its_features(self) -> None:
+        tagger = TextModel(model=XRLinear(keep_rows=True, weight_dtype="float32", threshold=0)).fit(TEXTS, LABELS)
+        more = ["the steam engine", "bread by steam"]
+        tagger.update(more, [["Railways"], ["Railways", "Baking"]])
+        X = tagger.vectorizer.transform(TEXTS + more)
+        Y = tagger.vocabulary_.encode([*LABELS, ["Railways"], ["Railways", "Baking"]])
+        again = XRLinear(weight_dtype="float32", threshold=0, negative_cost=tagger.model.chosen_["negative_cost"])
+        np.testing.assert_allclose(tagger.model.rank(X, 4).scores, again.fit(X, Y).rank(X, 4).scores, atol=1e-3)
+
+    def test_merged_labels_lose_their_names(self) -> None:
+        tagger = TextModel(model=XRLinear(keep_rows=True)).fit(TEXTS, LABELS)
+        tagger.update(merge={"Whaling": ["Voyages"]})
+        assert "Voyages" not in tagger.vocabulary_ and tagger.removed_labels_.tolist() == [1]
+        assert tagger.update(["a voyage"], [["Voyages"]]).vocabulary_[3] == "Voyages"
+        with pytest.raises(DataError, match="none of the model's"):
+            tagger.update(merge={"Whaling": ["Nothing"]})
+
+    def test_its_rows_may_be_given_again(self) -> None:
+        tagger = TextModel().fit(TEXTS, LABELS)
+        with pytest.raises(UnsupportedError, match=r"keeps no rows.*keep_rows=True"):
+            tagger.update(["steam"], [["Railways"]])
+        tagger.update(["steam engines"], [["Railways"]], rows=(TEXTS, LABELS))
+        assert tagger.rank(["steam"], k=1).names == [["Railways"]]
+        with pytest.raises(UnsupportedError):  # they weren't kept
+            tagger.update(["steam"], [["Railways"]])
+
+    def test_a_plan_says_what_would_be_solved_and_changes_nothing(self) -> None:
+        tagger = TextModel(model=XRLinear(keep_rows=True)).fit(TEXTS, LABELS)
+        before = tagger.to_state()
+        plan = tagger.plan_update(["steam engines"], [["Railways"]])
+        assert plan.nodes == (4,) and plan.seconds > 0 and "4 of layer 1" in plan.text()
+        after = tagger.to_state()
+        assert before.parts["model"].arrays.keys() == after.parts["model"].arrays.keys()
+        assert tagger.n_labels_ == 3 and tagger.vectorizer.n_terms_ == len(before.parts["vectorizer"].arrays["idf"])
+
+    @pytest.mark.parametrize("given", [(["a", "b"], [["c"]]), ("a text", [["c"]]), ([3], [["c"]])])
+    def test_malformed_texts_change_nothing(self, given: Any) -> None:
+        tagger = TextModel(model=XRLinear(keep_rows=True)).fit(TEXTS, LABELS)
+        with pytest.raises(DataError):
+            tagger.update(*given)
+        assert tagger.n_labels_ == 3 and tagger.vectorizer.transform(["steam"]).nnz == 0
+
+
+class TestEnsembles:
+    def test_all_members_learn(self) -> None:
+        members = [TextModel(model=XRLinear(keep_rows=True)), TextModel(model=NeighborRanker())]
+        both = Ensemble(members).fit(TEXTS, LABELS)
+        both.update(["the steam engine"], [["Railways"]], forget=[0])
+        assert both.rank(["steam engine"], k=1).names == [["Railways"]]
+        assert [member.model.row_ids_.tolist() for member in both.members] == [[1, 2, 3, 4, 5]] * 2
+
+    def test_no_member_changes_where_one_can_not(self) -> None:
+        both = Ensemble([TextModel(model=XRLinear(keep_rows=True)), TextModel()]).fit(TEXTS, LABELS)
+        with pytest.raises(UnsupportedError, match="keeps no rows"):
+            both.update(["the steam engine"], [["Railways"]])
+        assert both.members[0].model.row_ids_.tolist() == list(range(5)) and both.n_labels_ == 3
+
+
+class TestVectorizer:
+    def test_known_columns_stay_and_new_ones_are_weighed_by_all_documents(self) -> None:
+        old = TfidfVectorizer(min_df=2).fit(["red tea", "red wine", "tea"])
+        new = old.with_terms_of(["green tea", "green apples", "apples"], 3)
+        assert new.get_feature_names_out().tolist() == ["red", "tea", "apples", "green"]
+        assert old.get_feature_names_out().tolist() == ["red", "tea"]
+        np.testing.assert_array_equal(new.idf_[:2], old.idf_)
+        np.testing.assert_allclose(new.idf_[2:], np.log(7 / 3) + 1, rtol=1e-6)
+        known = new.transform(["red tea", "tea of herbs"])
+        np.testing.assert_array_equal(known[:, :2].toarray(), old.transform(["red tea", "tea of herbs"]).toarray())
+
+    def test_phrases_are_weighed_and_room_is_kept(self, tmp_path: Path) -> None:
+        settings: dict[str, Any] = {"ngrams": (1, 2), "phrase_weight": 0.5}
+        old = TfidfVectorizer(max_features=4, **settings).fit(["red tea", "tea"])
+        new = old.with_terms_of(["green wine", "green"], 2)
+        assert new.get_feature_names_out().tolist() == ["red", "red tea", "tea", "green"]  # of which most texts are
+        new.save(tmp_path / "v")
+        wide = sylvan.load(tmp_path / "v").set_params(max_features=None).with_terms_of(["green wine"], 4)
+        terms = wide.get_feature_names_out().tolist()
+        assert terms == ["red", "red tea", "tea", "green", "green wine", "wine"]
+        assert wide.idf_[4] == pytest.approx(0.5 * wide.idf_[5])
+        assert old.with_terms_of(["of"], 2).n_terms_ == 4  # no room
+        with pytest.raises(NotFittedError):
+            TfidfVectorizer().with_terms_of(["tea"], 0)
+
+
+@pytest.mark.parametrize("model", [IRLIClassifier(), BeamTreeClassifier()])
+def test_models_that_have_to_be_trained_anew_say_so(model: Any) -> None:
+    with pytest.raises(UnsupportedError, match="can't be brought up to date: train it anew"):
+        model.update(*some_rows(20))
