@@ -196,6 +196,27 @@ class ClusterWeights:
             self.intercepts[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])],
         )
 
+    def sound_cluster(self, c: int) -> ClusterRows:
+        """As :meth:`cluster`, verified: what a loaded model's files say of it is trusted from here on.
+
+        Raises
+        ------
+        ModelError
+        """
+        try:
+            rows = self.cluster(c)
+        except (ValueError, IndexError) as error:
+            raise ModelError(f"The weights of cluster {c} in this model are damaged: {error}.") from error
+        rising = bool((np.diff(rows.features) > 0).all())
+        inside = not len(rows.features) or 0 <= rows.features[0] <= rows.features[-1] < self.n_features
+        if not rising or not inside or (rows.lengths < 1).any() or rows.lengths.sum() != len(rows.children):
+            raise ModelError(f"The weights of cluster {c} in this model are damaged: its rows must rise and be filled.")
+        if rows.children.min(initial=0) < 0 or rows.children.max(initial=0) >= max(1, len(rows.intercepts)):
+            raise ModelError(f"The weights of cluster {c} in this model are damaged: it has no such child.")
+        if not np.isfinite(rows.weights).all():
+            raise ModelError(f"The weights of cluster {c} in this model are damaged: they must be finite.")
+        return rows
+
     def _packed_cluster(self, c: int) -> ClusterRows:
         first_row, first_entry = int(self.row_offsets[c]), int(self.entry_offsets[c])
         first, last = int(self.child_offsets[c]), int(self.child_offsets[c + 1])

@@ -59,7 +59,7 @@ def test_rows_are_given_again(call: Any, trained: str, tmp_path: Path) -> None:
     refused = call("update", str(folder), new)
     assert refused.code == 2 and "keeps no rows" in refused.err
     assert call("update", str(folder), new, "--rows", rows, "-q").code == 0
-    assert sylvan.load(folder).n_rows_ == 39
+    assert sylvan.load(folder).model.n_rows_ == 39
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ class ChangedLayer:
         came[at] = False
         pending = np.zeros(last - first, np.float32)
         pending[known] = self._solution.pending[begin + was[known]]
-        return ChangedCluster(rows, multipliers, pending, self._weights.cluster(o), was, solved, came)
+        return ChangedCluster(rows, multipliers, pending, self._weights.sound_cluster(o), was, solved, came)
 
     def _entries(self, each: Sequence[ChangedCluster], n_jobs: int) -> _Entries:
         """What rows that have come to a cluster, or have other labels, are to the nodes that were there before."""

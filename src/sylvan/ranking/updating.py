@@ -206,7 +206,7 @@ def _laid_out(
     codebook = before.codebook if before.weight_dtype == "uint8" else None
     if codebook is not None:
         largest = max((float(np.abs(own.weights).max(initial=0)) for own in solved), default=0.0)
-        codebook = codebook if largest <= float(codebook[127]) else None
+        codebook = codebook if 0 < codebook[0] <= codebook[127] and largest <= codebook[127] else None
     return ClusterWeights.from_clusters(made, offsets, n_features, before.weight_dtype, codebook)
 
 

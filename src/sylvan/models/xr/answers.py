@@ -179,8 +179,10 @@ class XRAnswers(XRParameters):
         super()._restore(state)
         n_trees = store.need_int(state, "n_trees", 1, 1000)
         autos = [name for name in AUTOS if f"{name}_" in state.meta]
-        needs = {"max_iterations": store.need_int}
-        self.chosen_ = {name: needs.get(name, store.need_float)(state, f"{name}_", 0) for name in autos}
+        chosen: dict[str, float] = {name: store.need_float(state, f"{name}_", 0) for name in autos}
+        if "max_iterations" in chosen:
+            chosen["max_iterations"] = store.need_int(state, "max_iterations_", 1, 2**31 - 1)
+        self.chosen_ = chosen
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
         self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
         if "feature_factors" in state.arrays:
