@@ -153,14 +153,17 @@ class ChangedLayer:
         gone supported, are to be solved."""
         first, last = int(self._offsets[c]), int(self._offsets[c + 1])
         o = int(self._came_from[c])
+        begin = int(self._solution.child_offsets[o])
         now = self._now[self._solution.rows_of(o)]
         old, stays = self._solution.multipliers_of(o), now >= 0
         if self._options.search_all:
             stays &= np.isin(now, found)
             rows = found
+        elif np.count_nonzero(self._came_from == o) > 1:  # one half: what it doesn't depend on goes
+            stays &= self._matters(now, old, first, last, begin)
+            rows = _union(now[stays], found)
         else:
             rows = _union(now[stays], found)
-        begin = int(self._solution.child_offsets[o])
         known = self._was[first:last] >= 0
         was = np.where(known, self._was[first:last] - begin, -1).astype(np.int32)
         whole = bool(known.all()) and len(was) == old.shape[1] and bool((np.diff(was) == 1).all())
@@ -171,14 +174,28 @@ class ChangedLayer:
         else:
             multipliers[np.ix_(at, known)] = old[np.ix_(stays, was[known])]
         solved = ~known
-        if not stays.all():
-            gone = old[~stays]
+        gone = old[~stays]
+        if gone.size:
             solved[known] |= (gone[:, was[known]] > 0).any(axis=0) | (not self._solution.known)
         came = np.ones(len(rows), bool)
         came[at] = False
         pending = np.zeros(last - first, np.float32)
         pending[known] = self._solution.pending[begin + was[known]]
         return ChangedCluster(rows, multipliers, pending, self._weights.sound_cluster(o), was, solved, came)
+
+    def _matters(
+        self, now: _Ids, old: npt.NDArray[np.float16], first: int, last: int, begin: int
+    ) -> npt.NDArray[np.bool_]:
+        """Which rows the solution of some children depends on: those that support it, and their positives."""
+        was = self._was[first:last]
+        supports = (old[:, was[was >= 0] - begin] > 0).any(axis=1) | (not self._solution.known)
+        there = np.flatnonzero(now >= 0)
+        own = take_rows(self._positives, now[there])
+        inside = (own.indices >= first) & (own.indices < last)
+        positive = np.zeros(len(now), bool)
+        row = np.repeat(np.arange(len(there)), np.diff(own.indptr))
+        positive[there[np.unique(row[inside])]] = True
+        return supports | positive
 
     def _entries(self, each: Sequence[ChangedCluster], n_jobs: int) -> _Entries:
         """What rows that have come to a cluster, or have other labels, are to the nodes that were there before."""

@@ -16,6 +16,7 @@ from sylvan.matching.beam import beam_job, root_beam
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.xr.kept_rows import KeptRows
 from sylvan.ranking.changed_layer import RowsNow
+from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Runner
@@ -67,11 +68,14 @@ def rows_now(changes: Changes, kept: KeptRows) -> tuple[RowsNow, npt.NDArray[np.
 
 
 def clusters_for(
-    ranker: TreeRanker, changes: Changes, training: TreeTraining, n_new: int, run: Runner
+    ranker: TreeRanker, changes: Changes, training: TreeTraining, solution: LayerSolution, max_leaf: int, run: Runner
 ) -> list[int]:
-    """The cluster of each new label: where the search sends its rows first, by their places; else the smallest."""
+    """The cluster of each new label: one with room that the search sends its rows to; without any, the smallest.
+
+    A place near the top of a row's beam counts for more, and less in clusters that many rows come to anyway.
+    """
     tree = ranker.tree
-    sizes = tree.cluster_sizes.astype(np.float64)
+    n_new, sizes = changes.n_labels - tree.n_labels, tree.cluster_sizes.astype(np.int64)
     if tree.depth == 1:
         return [0] * n_new
     beam = root_beam(changes.features.shape[0])
@@ -80,17 +84,21 @@ def clusters_for(
         job = beam_job(t, features, ranker.layers[t], beam, training.beam, training.combines[t], run.n_jobs)
         beam = run.one(job)
     nodes = beam[0]
-    worth = 1 / (1 + np.arange(nodes.shape[1]))
+    n_rows = np.diff(solution.row_offsets)
+    worth = np.log1p(n_rows.max(initial=1) / np.maximum(n_rows, 1))
+    places = 1 / (1 + np.arange(nodes.shape[1]))
     labels = changes.labels.to_scipy().tocsc()
     clusters = []
     for label in range(tree.n_labels, changes.n_labels):
-        rows = labels.indices[labels.indptr[label] : labels.indptr[label + 1]]
-        found = nodes[rows]
+        found = nodes[labels.indices[labels.indptr[label] : labels.indptr[label + 1]]]
+        there = found >= 0
         votes = np.zeros(len(sizes))
-        np.add.at(votes, found[found >= 0], np.broadcast_to(worth, found.shape)[found >= 0])
-        best = int(votes.argmax()) if votes.any() else int(sizes.argmin())
-        sizes[best] += 1
-        clusters.append(best)
+        np.add.at(votes, found[there], np.broadcast_to(places, found.shape)[there])
+        votes *= worth
+        roomy = np.where(sizes < max_leaf, votes, 0)
+        best = roomy if roomy.any() else votes if votes.any() else -sizes
+        clusters.append(int(best.argmax()))
+        sizes[clusters[-1]] += 1
     return clusters
 
 

@@ -23,6 +23,7 @@ from sylvan.models.xr.kept_rows import HeldOut, KeptRows
 from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.ranking.changed_layer import RowsNow, UpdateOptions
+from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.ranking.updating import planned_update, update_rankers
@@ -158,7 +159,9 @@ class XRUpdates(XRAnswers):
             jobs: list[Job[Any]] = []
             for at, ranker in enumerate(made.rankers_):
                 training = made._training_as_before(ranker.tree, at, everything.features, kept.length)
-                grown = made._grown(ranker, changes, everything, training, run, splits=False)
+                grown = made._grown(
+                    ranker, kept.solutions[at][-1], changes, everything, training, run, splits=False
+                )
                 counts, own = planned_update(ranker, kept.solutions[at], grown, everything, training, options, run)
                 nodes.append(counts)
                 jobs += own
@@ -275,7 +278,7 @@ class XRUpdates(XRAnswers):
         rankers, solutions = [], []
         for at, ranker in enumerate(self.rankers_):
             training = self._training_as_before(ranker.tree, at, rows.features, kept.length)
-            grown = self._grown(ranker, changes, rows, training, run)
+            grown = self._grown(ranker, kept.solutions[at][-1], changes, rows, training, run)
             training = self._training_as_before(grown.tree, at, rows.features, kept.length)
             made, solved = update_rankers(ranker, kept.solutions[at], grown, rows, training, options, run)
             rankers.append(made)
@@ -324,14 +327,13 @@ class XRUpdates(XRAnswers):
         return dataclasses.replace(training, linear=linear)
 
     def _grown(
-        self, ranker: TreeRanker, changes: Changes, rows: RowsNow, training: TreeTraining, run: Runner,
-        splits: bool = True,
+        self, ranker: TreeRanker, solution: LayerSolution, changes: Changes, rows: RowsNow, training: TreeTraining,
+        run: Runner, splits: bool = True,
     ) -> Grown:  # fmt: skip
         """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
         grown = Grown.same(ranker.tree)
-        n_new = changes.n_labels - ranker.tree.n_labels
-        if n_new:
-            grown = grown.with_labels(clusters_for(ranker, changes, training, n_new, run))
+        if changes.n_labels > ranker.tree.n_labels:
+            grown = grown.with_labels(clusters_for(ranker, changes, training, solution, self.max_leaf, run))
         if ranker.tree.depth == 1 or not splits:
             return grown
         c = 0
