@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan import validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, UnsupportedError
@@ -149,7 +150,10 @@ class LabelChanges(Fitted):
                 raise DataError("Y holds names, but the model's labels are ids without names.")
             return None, Y
         if rows_of_names(Y) is None and numbers_far_apart(Y) is None and not isinstance(Y, list):
-            return old, Y  # a matrix, or ids in an array
+            width = validate.labels(Y).shape[1]  # of a matrix, or ids in an array
+            if width > len(old):
+                raise DataError(f"Y has {width} labels, but the model has {len(old)}: a new one needs a name.")
+            return old, Y
         names, matrix = encode_labels(Y)
         new = [name for name in names if name not in old]
         grown = type(old)([*old, *new]) if new else old
@@ -162,8 +166,12 @@ class LabelChanges(Fitted):
     def _merged(self, merge: Mapping[Any, Sequence[Any]]) -> dict[int, list[int]]:
         """Ids of the labels to merge, by the id of the label that they become."""
         result: dict[int, list[int]] = {}
+        if not isinstance(merge, Mapping):
+            raise DataError(f"merge must be a mapping of label to list of labels. Got {type(merge).__name__} instead.")
         for target, sources in merge.items():
             (into,) = self._ids_of([target])
+            if not isinstance(sources, Iterable):
+                raise DataError(f"merge must hold lists of labels. Got {sources!r} for label {target!r} instead.")
             ids = self._ids_of(list(sources) if not isinstance(sources, str) else [sources])
             if not ids or ids == [into]:
                 raise DataError(f"Label {target!r} can't be merged with itself: name the labels that become it.")

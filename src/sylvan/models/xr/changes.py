@@ -108,6 +108,8 @@ def halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool_
     labels = tree.leaf_labels[first:last]
     own = rows.labels.to_scipy()[:, labels]
     having = np.flatnonzero(np.diff(own.indptr))
+    if not len(having):
+        return np.arange(len(labels)) >= len(labels) // 2
     features = take_rows(rows.features, having).to_scipy()
     parts = LabelTree.build(pifa(features, own[having]), branching=2, max_leaf=-(-len(labels) // 2))
     right = np.zeros(len(labels), bool)

@@ -71,8 +71,10 @@ class XRUpdates(XRAnswers):
         Y : as in :meth:`fit`, of n rows
             Ids from ``n_labels_`` on, and names that aren't known, are new labels; names get the next ids in
             alphabetical order. A new label joins the cluster that the search sends its rows to, and clusters that grow
-            beyond one and a half times ``max_leaf`` are split.
+            beyond one and a half times ``max_leaf`` are split, while those beside them are fewer than one and a half
+            times ``branching``; see ``drift_``.
         sample_weight : array of shape (n,), optional
+            Of the new rows.
         forget : list of int, optional
             Ids of rows, as in ``row_ids_``. No weight depends on them afterwards, and they are gone from the rows that
             are kept. What was built of all rows once stays: the shape of the tree, and the numbers in ``chosen_``.
@@ -125,7 +127,10 @@ class XRUpdates(XRAnswers):
             made.vocabulary_ = vocabulary
         gone = [label for target, sources in changes.merged.items() for label in sources if label != target]
         if gone:
+            n_clusters = [ranker.tree.layer_sizes[:-1] for ranker in made.rankers_]
             made = made.without_labels(np.array(sorted(set(gone)), np.int32))
+            if made.kept_rows_ is not None and n_clusters != [each.tree.layer_sizes[:-1] for each in made.rankers_]:
+                made._apply(made._no_new_rows(), made.kept_rows_, precise, keeps=True)  # rows were sent to them
         self.__dict__.clear()
         self.__dict__.update(made.__dict__)
         return self
@@ -226,6 +231,8 @@ class XRUpdates(XRAnswers):
                 f"This {type(self).__name__} keeps no rows, and what it has learned of a label can't be brought up to "
                 "date without them: fit it with keep_rows=True, or give them again, as rows=(X, Y)."
             )
+        if not (isinstance(rows, (tuple, list)) and len(rows) == 2):
+            raise DataError(f"rows must be a pair (X, Y). Got {type(rows).__name__} instead.")
         X, Y = rows
         named = Y if self.vocabulary_ is None else self._truth(Y)
         features, labels = validate.pair(self._features(X), named, owner=type(self).__name__)
@@ -249,24 +256,30 @@ class XRUpdates(XRAnswers):
         """What is asked for, verified, by numbers; and the names of labels, where they have any."""
         if (X is None) != (Y is None):
             raise DataError("update takes X and Y together: the new rows, and their labels.")
+        if X is None and sample_weight is not None:
+            raise DataError("sample_weight is that of new rows: give X and Y with it.")
         forgotten = np.zeros(0, np.int64) if forget is None else kept.rows_of(forget)
         merged = {} if merge is None else self._merged(merge)
         if X is None:
             if forget is None and not merged:
                 raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
-            nothing = np.zeros((0, self.n_features_), np.float32)
-            features, labels = validate.features(nothing), validate.labels(np.zeros((0, self.n_labels_)))
-            return Changes(features, labels, None, forgotten, merged, self.n_labels_), self.vocabulary_
+            return self._no_new_rows()._replace(forgotten=forgotten, merged=merged), self.vocabulary_
         vocabulary, numbers = self._with_new_names(Y)
-        features, labels = validate.pair(self._features(X), numbers, owner=type(self).__name__)
-        n_labels = max(self.n_labels_, labels.shape[1])
+        own = validate.labels(numbers)
+        n_labels = max(self.n_labels_, own.shape[1])
+        every = own._replace(shape=(own.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
+        features, labels = validate.pair(self._features(X), every, owner=type(self).__name__)
         removed = np.intersect1d(labels.indices, self._removed)
         if len(removed):
             raise DataError(f"Y has label {removed[0]}, which was removed before.")
         weight = validate.sample_weight(sample_weight, features.shape[0])
         seen = self._scaled(features, self.feature_factors_)
-        labels = labels._replace(shape=(labels.shape[0], n_labels))
         return Changes(seen, labels, weight, forgotten, merged, n_labels), vocabulary
+
+    def _no_new_rows(self) -> Changes:
+        features, labels = (np.zeros((0, width), np.float32) for width in (self.n_features_, self.n_labels_))
+        forgotten = np.zeros(0, np.int64)
+        return Changes(validate.features(features), validate.labels(labels), None, forgotten, {}, self.n_labels_)
 
     # ---------------------------------------- what is done
 
