@@ -1,0 +1,424 @@
+"""What update promises beside a training anew: errors that change nothing, rows that are gone, copies, files, names."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contract.suite import all_arrays
+
+import sylvan
+from sylvan import XRLinear, metrics
+from sylvan.errors import DataError, NotFittedError, SylvanError, UnsupportedError
+
+EXACT: dict[str, Any] = {
+    "branching": 2, "max_leaf": 3, "negatives": "tfn", "scaling": "none", "threshold": 0.0, "weight_dtype": "float32",
+    "negative_cost": 1.0, "calibration": None, "tolerance": 1e-4, "max_iterations": 20_000, "n_jobs": 1,
+}  # fmt: skip
+N_FEATURES, N_LABELS = 16, 9
+
+
+def made(seed: int, n: int, n_labels: int = N_LABELS) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Rows of length 1, each with one to three labels."""
+    random = np.random.default_rng(seed)
+    X = random.random((n, N_FEATURES)) * (random.random((n, N_FEATURES)) < 0.3)
+    X[X.sum(1) == 0, 0] = 1
+    Y = np.zeros((n, n_labels))
+    for row in Y:
+        row[random.choice(n_labels, random.integers(1, 4), replace=False)] = 1
+    return sp.csr_matrix(X / np.linalg.norm(X, axis=1, keepdims=True), dtype=np.float32), sp.csr_matrix(Y)
+
+
+def trained(**params: Any) -> XRLinear:
+    return XRLinear(**{**EXACT, "keep_rows": True, **params}).fit(*made(0, 40))
+
+
+def bits(model: Any) -> dict[str, tuple[str, bytes]]:
+    """Everything that the model holds, by name."""
+    return {name: (str(array.dtype), array.tobytes()) for name, array in all_arrays(model.to_state()).items()}
+
+
+def answers(model: Any, X: Any) -> tuple[bytes, bytes]:
+    top = model.rank(X, k=5)
+    return top.labels.tobytes(), top.scores.tobytes()
+
+
+def scores(model: Any, X: sp.csr_matrix) -> np.ndarray:
+    """Every label's score for every row; NaN where a label isn't answered."""
+    top = model.rank(X, k=model.n_labels_, beam=10_000)
+    found = np.full((X.shape[0], model.n_labels_), np.nan)
+    for r in range(X.shape[0]):
+        answered = top.labels[r] >= 0
+        found[r, top.labels[r][answered]] = top.scores[r][answered]
+    return found
+
+
+# ---------------------------------------- errors
+
+NEW_X, NEW_Y = made(1, 3)
+WIDE, NAN = sp.hstack([NEW_X, NEW_X]).tocsr(), sp.csr_matrix(np.full((3, N_FEATURES), np.nan))
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({}, "There is nothing to do: give new rows X and Y, or forget, or merge"),
+    "weights of no rows": ({"sample_weight": [1.0]}, "sample_weight is that of new rows"),
+    "weights without rows": ({"forget": [1], "sample_weight": [1.0]}, "sample_weight"),
+    "no labels": ({"X": NEW_X}, "X and Y together"),
+    "no features": ({"Y": NEW_Y}, "X and Y together"),
+    "no rows": ({"X": NEW_X[:0], "Y": NEW_Y[:0]}, "at least|minimum of 1"),
+    "other features": ({"X": WIDE, "Y": NEW_Y}, r"32 features, but XRLinear is expecting 16"),
+    "other lengths": ({"X": NEW_X, "Y": NEW_Y[:2]}, "same number of rows"),
+    "no numbers": ({"X": NAN, "Y": NEW_Y}, "NaN"),
+    "a weight below zero": ({"X": NEW_X, "Y": NEW_Y, "sample_weight": [1, -1, 1]}, r"must be .* \[0, inf\). Got -1"),
+    "too few weights": ({"X": NEW_X, "Y": NEW_Y, "sample_weight": [1, 1]}, "sample_weight"),
+    "a label below zero": ({"X": NEW_X, "Y": [[0], [-1], [2]]}, "-1"),
+    "names without names": ({"X": NEW_X, "Y": [["a"], ["b"], ["c"]]}, "names"),
+    "a removed label": ({"X": NEW_X, "Y": [[0], [8], [2]]}, "label 8, which was removed"),
+    "a row that never was": ({"forget": [40]}, "40"),
+    "a row below zero": ({"forget": [-1]}, "-1"),
+    "a row forgotten before": ({"forget": [3, 7]}, "no row 7: it was forgotten before"),
+    "half a row": ({"forget": [1.5]}, r"1\.5"),
+    "a mask of rows": ({"forget": np.arange(40) == 3}, "whole numbers, but is of dtype bool"),
+    "named rows": ({"forget": ["first"]}, "forget"),
+    "all rows": ({"forget": [row for row in range(40) if row != 7]}, "No row with a label would be left"),
+    "good rows beside a bad one": ({"X": NEW_X, "Y": NEW_Y, "forget": [0, 99]}, "99"),
+    "a label with itself": ({"merge": {1: [1]}}, "Label 1 can't be merged with itself"),
+    "a label into two": ({"merge": {1: [3], 2: [3]}}, "Label 3 can't become two labels"),
+    "a label that is merged away": ({"merge": {1: [2], 2: [3]}}, "can't become two labels"),
+    "a label that isn't known": ({"merge": {1: [20]}}, r"ids in \[0, 8\]. Got 20"),
+    "into a label that isn't known": ({"merge": {20: [1]}}, r"ids in \[0, 8\]. Got 20"),
+    "names that aren't known": ({"merge": {"a": ["b"]}}, "Got 'a'"),
+    "a label removed before": ({"merge": {1: [8]}}, "Label 8 was removed before"),
+    "into a label removed before": ({"merge": {8: [1]}}, "Label 8 was removed before"),
+    "merging pairs": ({"merge": [(1, 2)]}, "merge must be .*mapping"),
+    "merging a number": ({"merge": {1: 2.5}}, "2.5"),
+    "rows beside those kept": ({"X": NEW_X, "Y": NEW_Y, "rows": made(0, 40)}, "keeps its rows"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lived() -> XRLinear:
+    """A model that has forgotten row 7 and lost label 8."""
+    return trained().update(forget=[7]).without_labels([8]).update(forget=[])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_changes_nothing(lived: XRLinear, name: str) -> None:
+    arguments, words = WRONG[name]
+    before, known = bits(lived), vars(lived).copy()
+    with pytest.raises((DataError, SylvanError), match=words) as caught:
+        lived.update(**arguments)
+    assert str(caught.value).endswith(".")
+    assert bits(lived) == before
+    assert vars(lived).keys() == known.keys()
+    assert all(vars(lived)[name] is value for name, value in known.items())
+
+
+def test_a_model_without_rows() -> None:
+    model = trained(keep_rows=False)
+    before = bits(model)
+    for arguments in ({"X": NEW_X, "Y": NEW_Y}, {"forget": [0]}, {"merge": {0: [1]}}):
+        with pytest.raises(UnsupportedError, match=r"keeps no rows.*keep_rows=True.*rows=\(X, Y\)"):
+            model.update(**arguments)
+    with pytest.raises(UnsupportedError, match="keeps no rows"):
+        _ = model.row_ids_
+    X, Y = made(0, 40)
+    for rows, words in (((X[:5], Y[:5]), "5.*40"), (X, "rows must be .*pair"), ((WIDE, NEW_Y), "32 features")):
+        with pytest.raises(DataError, match=words):
+            model.update(NEW_X, NEW_Y, rows=rows)
+    assert bits(model) == before
+    with pytest.raises(NotFittedError):
+        XRLinear(keep_rows=True).update(NEW_X, NEW_Y)
+
+
+def test_rows_that_are_given_again() -> None:
+    X, Y = made(0, 40)
+    model = trained(keep_rows=False).update(NEW_X, NEW_Y, forget=[0, 39], merge={1: [2]}, rows=(X, Y))
+    kept = trained().update(NEW_X, NEW_Y, forget=[0, 39], merge={1: [2]})
+    assert model.n_rows_ == 41
+    assert model.tree_ == kept.tree_
+    np.testing.assert_allclose(scores(model, X), scores(kept, X), atol=1e-3)
+
+
+# ---------------------------------------- rows
+
+def test_ids_of_rows_are_given_once(tmp_path: Path) -> None:
+    model = trained()
+    assert model.row_ids_.tolist() == list(range(40))
+    model.update(NEW_X, NEW_Y, forget=[0])
+    assert model.row_ids_.tolist() == list(range(1, 43))
+    model.update(forget=[42, 41])  # the last ones: their numbers aren't free
+    model.save(tmp_path / "model")
+    model = sylvan.load(tmp_path / "model")
+    model.update(NEW_X[:1], NEW_Y[:1])
+    assert model.row_ids_.tolist() == [*range(1, 41), 43]
+    with pytest.raises(DataError, match="42"):
+        model.update(forget=[42])
+    model.update(NEW_X, NEW_Y, forget=[43])
+    assert model.row_ids_.tolist() == [*range(1, 41), 44, 45, 46]
+
+
+ODD = 0.71828  # in no other row
+
+
+def with_an_odd_row(X: sp.csr_matrix, Y: sp.csr_matrix, feature: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    row = X[[0]].toarray()
+    row[0, feature] = ODD
+    return sp.vstack([X, sp.csr_matrix(row)]).tocsr(), sp.vstack([Y, Y[[0]]]).tocsr()
+
+
+def weighted_features(model: XRLinear) -> set[int]:
+    """Features on which any node of any tree has a weight."""
+    layers = [layer for ranker in model.rankers_ for layer in ranker.layers]
+    clusters = [layer.cluster(c) for layer in layers for c in range(len(layer.child_offsets) - 1)]
+    return {int(f) for cluster in clusters for f in np.repeat(cluster.features, cluster.lengths)[cluster.weights != 0]}
+
+
+@pytest.mark.parametrize("learned", ["at first", "later"])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"negatives": "paper", "beam": 1}, {"loss": "logistic"}, {"n_trees": 2, "weight_dtype": "uint8"},
+     {"precise": False}, {"max_iterations": 1, "tolerance": 0.1}],
+    ids=["exact", "searched", "logistic", "two trees", "waiting", "unfinished"],
+)  # fmt: skip
+def test_nothing_depends_on_a_forgotten_row(learned: str, params: dict[str, Any], tmp_path: Path) -> None:
+    """A row that alone has a feature: afterwards no weight is on it, and its number isn't on the disk."""
+    how = {name: value for name, value in params.items() if name == "precise"}
+    params = {name: value for name, value in params.items() if name != "precise"}
+    X, Y = made(3, 60)
+    X = sp.csr_matrix(X.toarray() * (np.arange(N_FEATURES) != 5))
+    odd_X, odd_Y = with_an_odd_row(X, Y, 5)
+    model = XRLinear(**{**EXACT, "keep_rows": True, **params})
+    if learned == "at first":
+        model.fit(odd_X, odd_Y)
+    else:
+        model.fit(X, Y).update(odd_X[[60]], odd_Y[[60]], precise=True)
+    assert 5 in weighted_features(model)
+    model.save(tmp_path / "before")
+    assert any(np.float32(ODD).tobytes() in file.read_bytes() for file in (tmp_path / "before").iterdir())
+    model.update(forget=[60], **how)
+    assert 5 not in weighted_features(model)
+    model.save(tmp_path / "after")
+    assert not any(np.float32(ODD).tobytes() in file.read_bytes() for file in (tmp_path / "after").iterdir())
+    assert answers(model, odd_X[[60]]) == answers(model, X[[0]])
+    if not how and (not params or "loss" in params):
+        never = XRLinear(**{**EXACT, **params, "tree": model.tree_, "tolerance": 1e-6}).fit(X, Y)
+        np.testing.assert_allclose(scores(model, odd_X), scores(never, odd_X), atol=1e-3)
+
+
+def test_rows_without_labels_are_rows() -> None:
+    """As lists as well as in a matrix. Without a search they change nothing but the count."""
+    listed, model = trained(), trained()
+    before = scores(model, NEW_X)
+    model.update(NEW_X, sp.csr_matrix((3, N_LABELS)))
+    listed.update(NEW_X, [[], [], []])
+    assert model.n_rows_ == listed.n_rows_ == 43
+    np.testing.assert_allclose(scores(model, NEW_X), before, atol=1e-3)
+    np.testing.assert_allclose(scores(listed, NEW_X), before, atol=1e-3)
+
+
+# ---------------------------------------- copies, threads, files
+
+
+def test_a_removed_label_leaves_the_nodes_above_it_with_the_next_update() -> None:
+    """Rows that were positives of a cluster by the removed label alone aren't any more."""
+    X, Y = made(0, 40)
+    for params in ({}, {"loss": "hinge"}, {"loss": "logistic"}, {"relevance": "l1"}):
+        model = trained(max_leaf=2, **params).without_labels([0, 3]).update(forget=[])
+        left = Y.toarray() * ~np.isin(np.arange(N_LABELS), [0, 3])
+        given = {**model.get_params(), "keep_rows": False, "tree": model.tree_, "tolerance": 1e-6}
+        anew = XRLinear(**given).fit(X, left)
+        np.testing.assert_allclose(scores(model, X), scores(anew, X), atol=1e-3)
+
+
+def test_a_cluster_that_a_merge_empties_takes_no_rows_from_others() -> None:
+    """What is trained on the rows that a search sends it doesn't depend on a node that the same update removes."""
+    for seed in range(6):
+        X, Y = made(seed, 40)
+        params = {**EXACT, "max_leaf": 2, "negatives": "paper", "beam": 2}
+        model = XRLinear(keep_rows=True, **params).fit(X, Y)
+        offsets, leaves = model.tree_.child_offsets[-1], model.tree_.leaf_labels
+        c = int(np.diff(offsets).argmin())
+        sources = leaves[offsets[c] : offsets[c + 1]].tolist()
+        target = int(leaves[offsets[c + 1]] if c + 2 < len(offsets) else leaves[0])
+        model.update(merge={target: sources})
+        dense = Y.toarray()
+        dense[:, target] = dense[:, [target, *sources]].max(axis=1)
+        dense[:, sources] = 0
+        anew = XRLinear(**{**params, "tree": model.tree_, "tolerance": 1e-6}).fit(X, dense)
+        np.testing.assert_allclose(scores(model, X), scores(anew, X), atol=1e-3)
+
+
+def test_a_copy_stays_what_it_is() -> None:
+    model = trained()
+    other, before = copy.copy(model), bits(model)
+    model.update(NEW_X, NEW_Y, forget=[0], merge={0: [1]})
+    assert bits(other) == before
+    changed = bits(model)
+    other.update(forget=[1, 2, 3])
+    assert bits(model) == changed != before
+    assert other.row_ids_.tolist() == [0, *range(4, 40)]
+
+
+@pytest.mark.parametrize("params", [{}, {"negatives": "paper", "n_trees": 2}, {"tolerance": 0.1, "max_iterations": 10}])
+def test_the_same_bits_with_any_number_of_threads(params: dict[str, Any]) -> None:
+    one, two = (trained(n_jobs=n_jobs, **params) for n_jobs in (1, 2))
+    for model in (one, two):
+        model.update(*made(5, 30, 14)).update(forget=range(0, 30, 4)).update(*made(6, 2, 14), merge={0: [3, 9]})
+    assert bits(one) == bits(two)
+    assert one.tree_.n_labels == 14
+
+
+def test_a_mapped_model_answers_as_before_while_its_folder_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    trained(negatives="paper").save(folder)
+    X, _ = made(0, 40)
+    serving, before = sylvan.load(folder, mmap=True), answers(trained(negatives="paper"), X)
+    model = sylvan.load(folder, mmap=True).update(*made(5, 20, 12), forget=range(10), merge={0: [1]})
+    changed = answers(model, X)
+    assert answers(sylvan.load(folder), X) == before != changed  # until it is saved
+    model.save(folder)
+    assert answers(serving, X) == before
+    assert answers(model, X) == answers(sylvan.load(folder, mmap=True), X) == changed
+    serving.update(forget=[39])
+    assert serving.row_ids_.tolist() == list(range(39))
+
+
+def test_an_update_after_loading_is_the_same_update(tmp_path: Path) -> None:
+    model = trained(negatives="paper", n_trees=2)
+    model.save(tmp_path / "model")
+    for mmap in (False, True):
+        loaded = sylvan.load(tmp_path / "model", mmap=mmap)
+        assert bits(loaded.update(*made(5, 20, 12), forget=[1])) == bits(
+            copy.copy(model).update(*made(5, 20, 12), forget=[1])
+        )
+
+
+# ---------------------------------------- trees
+
+
+def test_each_of_two_trees_is_as_if_trained_anew() -> None:
+    model = trained(n_trees=2, negatives="paper", beam=2).update(*made(5, 30, 15), forget=[1, 2, 3])
+    model.update(merge={0: [9]})
+    X, Y = (sp.vstack(pair).tocsr() for pair in zip(_padded(made(0, 40), 15), made(5, 30, 15), strict=True))
+    kept = np.setdiff1d(np.arange(70), [1, 2, 3])
+    dense = Y.toarray()[kept]
+    dense[:, 0] = np.maximum(dense[:, 0], dense[:, 9])
+    dense[:, 9] = 0
+    assert len(model.rankers_) == 2
+    assert model.rankers_[0].tree != model.rankers_[1].tree
+    for ranker in model.rankers_:
+        params = {**model.get_params(), "keep_rows": False, "n_trees": 1, "tree": ranker.tree, "tolerance": 1e-6}
+        anew = XRLinear(**params).fit(X[kept], dense)
+        single = copy.copy(anew)
+        single.rankers_ = [ranker]
+        np.testing.assert_allclose(scores(single, X), scores(anew, X), atol=1e-3)
+
+
+def _padded(pair: tuple[Any, Any], n_labels: int) -> tuple[Any, Any]:
+    X, Y = pair
+    return X, sp.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))
+
+
+def assert_split(model: XRLinear) -> None:
+    """No cluster holds more than 6 labels, one and a half times ``max_leaf``, unless it has two others beside it."""
+    sizes, beside = np.diff(model.tree_.child_offsets[-1]), np.diff(model.tree_.child_offsets[-2])
+    assert (sizes[np.repeat(beside, beside) < 3] <= 6).all()
+    assert beside.max() == 3
+
+
+def test_clusters_that_grow_are_split() -> None:
+    model = trained(max_leaf=4, beam=1)
+    assert model.drift_ == 0
+    for step in range(4):
+        model.update(*made(10 + step, 15, N_LABELS + 6 * (step + 1)))
+        assert_split(model)
+    assert model.n_labels_ == model.tree_.n_labels == N_LABELS + 24
+    assert 0 < model.drift_ < 1
+
+
+def test_clusters_of_labels_without_rows_are_split_too() -> None:
+    model = trained(max_leaf=4).update(NEW_X, sp.csr_matrix(([1.0], ([0], [0])), shape=(3, 60)))
+    assert model.n_labels_ == 60
+    assert_split(model)
+    assert sorted(model.tree_.leaf_labels.tolist()) == list(range(60))
+
+
+# ---------------------------------------- names
+
+
+def test_new_names_come_behind_in_alphabetical_order() -> None:
+    X, _ = made(0, 40)
+    model = XRLinear(keep_rows=True, **EXACT).fit(X, [["moon", "sun"], ["earth"], ["sun"], ["moon"]] * 10)
+    model.update(NEW_X, [["venus", "earth"], ["mars"], ["io", "sun"]])
+    assert model.classes_.tolist() == ["earth", "moon", "sun", "io", "mars", "venus"]
+    assert model.label_counts_.tolist() == [11, 20, 21, 1, 1, 1]
+    assert set(model.rank(NEW_X, k=6).labels.ravel().tolist()) == set(range(6))
+    model.update(merge={"sun": ["io", "moon"]})
+    assert model.classes_[[0, 2, 4, 5]].tolist() == ["earth", "sun", "mars", "venus"]
+    assert model.label_counts_.tolist() == [11, 0, 31, 0, 1, 1]
+    assert set(model.rank(NEW_X, k=6).labels.ravel().tolist()) == {0, 2, 4, 5, -1}
+    for merge, word in (({"sun": ["pluto"]}, "pluto"), ({"pluto": ["sun"]}, "pluto"), ({"sun": ["moon"]}, "moon")):
+        before = bits(model)
+        with pytest.raises(DataError, match=word):
+            model.update(merge=merge)
+        assert bits(model) == before
+
+
+def test_a_name_that_was_removed_is_a_new_label_when_it_comes_again() -> None:
+    X, _ = made(0, 40)
+    model = XRLinear(keep_rows=True, **EXACT).fit(X, [["moon", "sun"], ["earth"], ["sun"], ["moon"]] * 10)
+    model = model.without_labels(["sun"]).update(NEW_X, [["sun"], ["sun"], ["earth"]])
+    assert model.classes_[[0, 1, 3]].tolist() == ["earth", "moon", "sun"]
+    assert model.label_counts_[[0, 1, 3]].tolist() == [11, 20, 2]
+
+
+@pytest.mark.parametrize("Y", [sp.csr_matrix(([1.0], ([0], [3])), shape=(3, 5)), np.array([0, 1, 4])])
+def test_a_label_of_a_named_model_needs_a_name(Y: Any) -> None:
+    X, _ = made(0, 40)
+    model = XRLinear(keep_rows=True, **EXACT).fit(X, [["moon", "sun"], ["earth"], ["sun"], ["moon"]] * 10)
+    before = bits(model)
+    with pytest.raises(DataError, match="name"):
+        model.update(NEW_X, Y)
+    assert bits(model) == before
+
+
+def test_one_class_a_row() -> None:
+    X, _ = made(0, 40)
+    model = XRLinear(keep_rows=True, **EXACT).fit(X, np.array(["b", "d"] * 20))
+    model.update(NEW_X, np.array(["c", "a", "d"]))
+    assert model.classes_.tolist() == ["b", "d", "a", "c"]
+    assert model.label_counts_.tolist() == [20, 21, 1, 1]
+
+
+# ---------------------------------------- with the defaults
+
+
+def test_defaults_answer_as_well_as_a_training_anew() -> None:
+    """Forty topics of their own words: twenty updates of rows, topics that come later among them."""
+    random = np.random.default_rng(0)
+    topics = random.integers(0, 40, 900)
+    words = np.array([random.choice(np.arange(10 * t, 10 * t + 10), 4, replace=False) for t in topics])
+    noise = random.integers(0, 400, (900, 2))
+    X = np.zeros((900, 400), np.float32)
+    for columns in (*words.T, *noise.T):
+        X[np.arange(900), columns] = 0.4
+    first = np.flatnonzero(topics[:500] < 35)
+    later = np.setdiff1d(np.arange(700), first)
+    test = np.arange(700, 900)
+    params: dict[str, Any] = {"max_leaf": 8, "branching": 4, "n_jobs": 1}
+    model = XRLinear(keep_rows=True, **params).fit(X[first], topics[first])
+    for part in np.array_split(later, 20):
+        model.update(X[part], topics[part])
+    model.update(forget=model.row_ids_[:30])
+    rest = np.r_[first, later][30:]
+    anew = XRLinear(**params).fit(X[rest], topics[rest])
+    truth = sp.csr_matrix((np.ones(200), (np.arange(200), topics[test])), shape=(200, 40))
+    found = [metrics.precision(truth, each.rank(X[test], k=1), at=(1,))[1] for each in (model, anew)]
+    assert found[0] >= found[1] - 0.01
+    assert found[1] > 0.9
+    chances = model.predict_proba(X[test])
+    assert chances.min() >= 0
+    assert chances.max() <= 1

@@ -1,0 +1,324 @@
+"""Whatever updates a model has been through, it answers as one that is trained anew on the rows that are there now."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contract.suite import all_arrays
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import sylvan
+from sylvan import XRLinear
+
+N_FEATURES = 12
+PLAIN = {
+    "scaling": "none", "threshold": 0.0, "weight_dtype": "float32", "negative_cost": 1.0, "calibration": None,
+    "max_iterations": 20_000, "n_jobs": 1,
+}  # fmt: skip
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "squared hinge": {"negatives": "tfn"},
+    "squared hinge, searched": {"negatives": "paper", "beam": 2},
+    "squared hinge, searched in all layers": {"negatives": "tfn+man", "beam": 3, "man_threshold": 0.1},
+    "hinge": {"loss": "hinge", "negatives": "tfn"},
+    # Margins of just 1 are usual under the hinge loss. Scores are cut off there: in a small beam there would be ties.
+    "hinge, searched": {"loss": "hinge", "negatives": "paper", "beam": 20, "man_threshold": 0.05},
+    "logistic": {"loss": "logistic", "negatives": "tfn"},
+    "logistic, searched": {"loss": "logistic", "negatives": "paper", "beam": 2},
+    "costs": {"negatives": "tfn", "cost": 2.0, "positive_cost": 3.0, "negative_cost": 0.4, "normalize": True},
+    "relevances": {"negatives": "paper", "beam": 2, "relevance": "l1", "bias": 0.0},
+    "copies of labels": {"negatives": "tfn", "overlap": 2},
+}
+
+
+NEARLY = [{"tolerance": tolerance, "seed": seed} for tolerance in (1e-5, 1e-4) for seed in (1, 2, 3)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row as the list of rows remembers it."""
+
+    features: np.ndarray
+    labels: Mapping[int, float]
+    weight: float
+
+    def with_labels(self, labels: Mapping[int, float]) -> Row:
+        return dataclasses.replace(self, labels=labels)
+
+
+def matrices(rows: Sequence[Row], n_labels: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    X = sp.csr_matrix(np.array([row.features for row in rows], np.float32).reshape(len(rows), N_FEATURES))
+    Y = np.zeros((len(rows), n_labels), np.float32)
+    for r, row in enumerate(rows):
+        for label, relevance in row.labels.items():
+            Y[r, label] = relevance
+    return X, sp.csr_matrix(Y)
+
+
+def made(seed: int, n: int, labels: Sequence[int], *, weighted: bool = False, relevances: bool = False) -> list[Row]:
+    """Rows of unit length, a few of no feature at all, with none to three labels; some are said twice."""
+    random = np.random.default_rng(seed)
+    rows: list[Row] = []
+    while len(rows) < n:
+        chosen = random.choice(labels, min(len(labels), random.integers(0, 4)), replace=False).tolist()
+        values = random.random(N_FEATURES) * (random.random(N_FEATURES) < 0.35)
+        length = np.linalg.norm(values)
+        values = (values / length if length else values).astype(np.float32)
+        worth = {label: float(random.choice([0.5, 2.0])) if relevances else 1.0 for label in chosen}
+        rows.append(Row(values, worth, float(random.choice([0.0, 0.5, 2.0])) if weighted else 1.0))
+        if random.random() < 0.2 and len(rows) < n:
+            rows.append(rows[random.integers(len(rows))])
+    return rows
+
+
+def scores(model: Any, X: sp.csr_matrix) -> np.ndarray:
+    """Every label's score for every row; NaN where a label isn't answered."""
+    top = model.rank(X, k=model.n_labels_, beam=10_000)
+    found = np.full((X.shape[0], model.n_labels_), np.nan)
+    for r in range(X.shape[0]):
+        answered = top.labels[r] >= 0
+        found[r, top.labels[r][answered]] = top.scores[r][answered]
+    return found
+
+
+def unequal(one: np.ndarray, other: np.ndarray, within: float) -> np.ndarray:
+    """Where scores differ; a label that only one of the two answers is a difference."""
+    return ~((np.abs(one - other) <= within) | (np.isnan(one) & np.isnan(other)))
+
+
+def anew(model: XRLinear, rows: Sequence[Row], **params: Any) -> XRLinear:
+    """What the tree of ``model`` gives when it is trained on ``rows`` and has seen nothing else."""
+    X, Y = matrices(rows, model.n_labels_)
+    tight = {"keep_rows": False, "tree": model.tree_, "tolerance": 1e-5, "n_trees": 1, **params}
+    weights = np.array([row.weight for row in rows], np.float32)
+    return XRLinear(**{**model.get_params(), **tight}).fit(X, Y, sample_weight=weights)
+
+
+class Life(RuleBasedStateMachine):
+    """A model, and beside it the plain list of the rows that it should have learned by now."""
+
+    params: dict[str, Any]
+    place: Path  # where models are saved
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir=self.place))
+        self.copies: list[tuple[XRLinear, dict[str, bytes]]] = []
+        self.fresh = False  # nothing to compare since the last comparison
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @property
+    def relevances(self) -> bool:
+        return "relevance" in self.params
+
+    @property
+    def live(self) -> list[int]:
+        """Labels that weren't removed."""
+        return [label for label in range(self.n_labels) if label not in self.removed]
+
+    def drawn(self, seed: int, n: int, labels: Sequence[int], weighted: bool) -> tuple[list[Row], dict[str, Any]]:
+        rows = made(seed, n, labels, weighted=weighted, relevances=self.relevances)
+        assume(any(row.weight for row in rows))
+        return rows, {"sample_weight": np.array([row.weight for row in rows])} if weighted else {}
+
+    @initialize(
+        seed=st.integers(0, 10**6), n=st.integers(8, 40), n_labels=st.sampled_from([2, 5, 7, 9, 12]),
+        branching=st.integers(2, 3), max_leaf=st.sampled_from([2, 2, 3, 50]), weighted=st.booleans(),
+    )  # fmt: skip
+    def train(self, seed: int, n: int, n_labels: int, branching: int, max_leaf: int, weighted: bool) -> None:
+        self.n_labels, self.removed = n_labels, set()
+        rows, weights = self.drawn(seed, n, range(n_labels), weighted)
+        assume(any(row.labels for row in rows))
+        params = {**PLAIN, **self.params, "branching": branching, "max_leaf": max_leaf, "tolerance": 1e-4}
+        self.model = XRLinear(keep_rows=True, **params).fit(*matrices(rows, n_labels), **weights)
+        self.rows = dict(enumerate(rows))
+        self.n_given = n
+
+    def update(
+        self, new: Sequence[Row] = (), weights: Mapping[str, Any] | None = None, n_new_labels: int = 0,
+        forget: Sequence[int] = (), merge: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:  # fmt: skip
+        n_labels = self.n_labels + n_new_labels
+        rows = {name: row for name, row in self.rows.items() if name not in set(forget)}
+        rows |= {self.n_given + at: row for at, row in enumerate(new)}
+        become = {source: target for target, sources in (merge or {}).items() for source in sources if source != target}
+        rows = {name: row.with_labels(merged(row.labels, become)) for name, row in rows.items()}
+        assume(any(row.labels for row in rows.values()))
+        assume(any(row.weight for row in rows.values()))
+        given = {}
+        if len(new):
+            given["X"], given["Y"] = matrices(new, n_labels)
+        if len(forget):
+            given["forget"] = list(forget)
+        if merge:
+            given["merge"] = merge
+        assume(given)
+        assert self.model.update(**given, **(weights or {})) is self.model
+        self.rows, self.n_labels, self.n_given = rows, n_labels, self.n_given + len(new)
+        self.removed |= set(become)
+        self.fresh = True
+
+    # ---------------------------------------- what happens to it
+
+    @rule(seed=st.integers(0, 10**6), n=st.integers(1, 8), n_new=st.integers(0, 3), weighted=st.booleans())
+    def learn(self, seed: int, n: int, n_new: int, weighted: bool) -> None:
+        labels = [*self.live, *range(self.n_labels, self.n_labels + n_new)]
+        new, weights = self.drawn(seed, n, labels, weighted)
+        self.update(new, weights, n_new)
+
+    @rule(seed=st.integers(0, 10**6), n=st.integers(4, 12))
+    def learn_of_one_new_label(self, seed: int, n: int) -> None:
+        new = [row.with_labels({self.n_labels: 1.0}) for row in self.drawn(seed, n, [0], False)[0]]
+        self.update(new, None, 1)
+
+    @rule(chosen=st.data())
+    def learn_again(self, chosen: Any) -> None:
+        """The same rows as before, given a second time: rows of their own."""
+        again = chosen.draw(st.lists(st.sampled_from(sorted(self.rows)), min_size=1, max_size=3))
+        rows = [dataclasses.replace(self.rows[name], weight=1.0) for name in again]
+        self.update(rows)
+
+    @rule(chosen=st.data())
+    def forget(self, chosen: Any) -> None:
+        self.update(forget=self.some_rows(chosen))
+
+    @rule(chosen=st.data())
+    def forget_all_of_a_label(self, chosen: Any) -> None:
+        label = chosen.draw(st.sampled_from(self.live))
+        self.update(forget=[name for name, row in self.rows.items() if label in row.labels])
+
+    @precondition(lambda self: len(self.live) > 3)
+    @rule(chosen=st.data())
+    def merge(self, chosen: Any) -> None:
+        self.update(merge=self.some_labels(chosen))
+
+    @precondition(lambda self: len(self.live) > 3)
+    @rule(chosen=st.data(), seed=st.integers(0, 10**6), n=st.integers(1, 5), n_new=st.integers(0, 1))
+    def everything_at_once(self, chosen: Any, seed: int, n: int, n_new: int) -> None:
+        labels = [*self.live, *range(self.n_labels, self.n_labels + n_new)]
+        new, weights = self.drawn(seed, n, labels, False)
+        self.update(new, weights, n_new, self.some_rows(chosen), self.some_labels(chosen))
+
+    @precondition(lambda self: len(self.live) > 3)
+    @rule(chosen=st.data())
+    def remove(self, chosen: Any) -> None:
+        gone = chosen.draw(st.sets(st.sampled_from(self.live), min_size=1, max_size=2))
+        rows = {
+            name: row.with_labels({label: worth for label, worth in row.labels.items() if label not in gone})
+            for name, row in self.rows.items()
+        }
+        assume(any(row.labels for row in rows.values()))
+        X, _ = matrices(list(self.rows.values()), self.n_labels)
+        before, self.model = scores(self.model, X), self.model.without_labels(sorted(gone))
+        self.rows, self.removed = rows, self.removed | gone
+        before[:, sorted(gone)] = np.nan
+        assert np.array_equal(scores(self.model, X), before, equal_nan=True)  # weights above wait for an update
+        self.fresh = False
+
+    @rule(mmap=st.booleans())
+    def save_and_load(self, mmap: bool) -> None:
+        before = bits(self.model)
+        self.model.save(self.folder / "model")
+        self.model = sylvan.load(self.folder / "model", mmap=mmap).set_params(n_jobs=1)
+        assert bits(self.model) == before
+
+    @precondition(lambda self: len(self.copies) < 2)
+    @rule(copied=st.booleans())
+    def copy_it(self, copied: bool) -> None:
+        """Either of the two goes on, and the other stays what it is."""
+        other = copy.copy(self.model)
+        if copied:
+            self.model, other = other, self.model
+        self.copies.append((other, bits(other)))
+
+    # ---------------------------------------- what holds at all times
+
+    @invariant()
+    def rows_are_those_of_the_list(self) -> None:
+        if not hasattr(self, "rows"):
+            return
+        assert self.model.row_ids_.tolist() == sorted(self.rows)
+        assert (self.model.n_rows_, self.model.n_labels_) == (len(self.rows), self.n_labels)
+        assert set(self.model.tree_.removed.tolist()) == self.removed
+        counts = np.zeros(self.n_labels, int)
+        for row in self.rows.values():
+            counts[list(row.labels)] += 1
+        assert self.model.label_counts_[self.live].tolist() == counts[self.live].tolist()
+        assert 0 <= self.model.drift_ < 1
+
+    @invariant()
+    def answers_are_those_of_a_training_anew(self) -> None:
+        if not self.fresh:
+            return
+        self.fresh = False
+        rows = list(self.rows.values())
+        asked, _ = matrices([*rows, *made(1, 5, [0])], self.n_labels)
+        found, fresh = scores(self.model, asked), scores(anew(self.model, rows), asked)
+        # Near its minimum the hinge loss says little of where that is: trainings with two seeds differ by 2e-3.
+        within = 5e-3 if self.params.get("loss") == "hinge" else 1e-3
+        differ = unequal(found, fresh, within)
+        if self.params["negatives"] != "tfn":
+            # Nodes of no row at all score alike, and a search sends a row to either.
+            having = {label for row in rows if row.weight for label in row.labels}
+            differ[:, [label for label in self.live if label not in having]] = False
+            # So it does where scores are nearly the same: then trainings with other seeds differ too, and each label is
+            # as in one of them.
+            for params in NEARLY if differ.any() else ():
+                other = scores(anew(self.model, rows, **params), asked)
+                differ[:, ~unequal(found, other, within).any(axis=0)] = False
+        labels = np.flatnonzero(differ.any(axis=0)).tolist()
+        assert not labels, f"labels {labels} differ by up to {np.nanmax(np.abs(found - fresh)):.2g}"
+
+    @invariant()
+    def a_copy_stays_what_it_is(self) -> None:
+        for model, before in self.copies:
+            assert bits(model) == before
+
+    # ---------------------------------------- drawn parts
+
+    def some_rows(self, chosen: Any) -> list[int]:
+        return chosen.draw(st.lists(st.sampled_from(sorted(self.rows)), min_size=1, max_size=6, unique=True))
+
+    def some_labels(self, chosen: Any) -> dict[int, list[int]]:
+        """A label and one or two that become it, which may name the label itself too."""
+        target, *sources = chosen.draw(st.lists(st.sampled_from(self.live), min_size=2, max_size=3, unique=True))
+        return {target: [target, *sources] if chosen.draw(st.booleans()) else sources}
+
+
+def merged(labels: Mapping[int, float], become: Mapping[int, int]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for label, worth in labels.items():
+        found[become.get(label, label)] = max(worth, found.get(become.get(label, label), 0.0))
+    return found
+
+
+def bits(model: Any) -> dict[str, bytes]:
+    """Everything that the model holds, by name."""
+    return {name: array.tobytes() for name, array in all_arrays(model.to_state()).items()}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_any_life_is_like_a_training_anew(name: str, tmp_path: Path) -> None:
+    machine = type("LifeWithParams", (Life,), {"params": SETTINGS[name], "place": tmp_path})
+    n = 16 if name.startswith("squared hinge") else 8
+    run_state_machine_as_test(machine, settings=settings(max_examples=n, stateful_step_count=8))
