@@ -167,6 +167,11 @@ class ChangedLayer:
         known = self._was[first:last] >= 0
         was = np.where(known, self._was[first:last] - begin, -1).astype(np.int32)
         whole = bool(known.all()) and len(was) == old.shape[1] and bool((np.diff(was) == 1).all())
+        pending = np.zeros(last - first, np.float32)
+        pending[known] = self._solution.pending[begin + was[known]]
+        if whole and len(rows) == len(now) and stays.all() and not len(self._rows.relabelled):  # all is as it was
+            nothing = np.zeros(last - first, bool), np.zeros(len(rows), bool)
+            return ChangedCluster(rows, old, pending, self._weights.sound_cluster(o), was, *nothing)
         at = np.searchsorted(rows, now[stays])
         multipliers = np.zeros((len(rows), last - first), np.float16)
         if whole:
@@ -179,8 +184,6 @@ class ChangedLayer:
             solved[known] |= (gone[:, was[known]] > 0).any(axis=0) | (not self._solution.known)
         came = np.ones(len(rows), bool)
         came[at] = False
-        pending = np.zeros(last - first, np.float32)
-        pending[known] = self._solution.pending[begin + was[known]]
         return ChangedCluster(rows, multipliers, pending, self._weights.sound_cluster(o), was, solved, came)
 
     def _matters(

@@ -14,6 +14,7 @@ from sylvan.errors import ModelError
 
 __all__ = ["LayerSolution", "rounded"]
 
+_INFINITE = 0x7C00
 _LARGEST, _SMALLEST = np.float32(np.finfo(np.float16).max), np.float32(np.finfo(np.float16).smallest_subnormal)
 
 
@@ -120,9 +121,13 @@ class LayerSolution:
         sound = not len(self.rows) or (self.rows.min() >= 0 and self.rows.max() < n_rows)
         if not sound or not (np.diff(self.rows)[inner] > 0).all():
             raise ModelError(f"{where!r} is damaged: the rows of its clusters must rise, in [0, {n_rows - 1}].")
-        for name in ("multipliers", "pending"):
-            values = getattr(self, name)
-            if not (np.isfinite(values) & (values >= 0)).all():
+        # The bits of halfs from infinity on, and of all that are negative, are these or more.
+        sound = {
+            "multipliers": bool((self.multipliers.view(np.uint16) < _INFINITE).all()),
+            "pending": bool((np.isfinite(self.pending) & (self.pending >= 0)).all()),
+        }
+        for name, fine in sound.items():
+            if not fine:
                 raise ModelError(f"{where!r} is damaged: {name} must be finite numbers of at least 0.")
 
 

@@ -94,6 +94,8 @@ class KeptRows:
     solutions : list of list of LayerSolution
         Of each tree and layer.
     held_out : HeldOut, optional
+    unread : str
+        The folder that arrays were loaded from which :meth:`verify` hasn't read yet.
     """
 
     features: Csr
@@ -104,6 +106,7 @@ class KeptRows:
     length: float
     solutions: list[list[LayerSolution]]
     held_out: HeldOut | None = None
+    unread: str = ""
 
     def without_labels(
         self, labels: npt.NDArray[np.int32], shapes: Sequence[tuple[Sequence[Any], Sequence[Any], Sequence[Any]]]
@@ -189,17 +192,20 @@ class KeptRows:
             held_out = HeldOut(own, scores, right.astype(bool), weights)
         return cls(
             features, labels, weight, ids, store.need_int(state, "next_id", 0, 2**62),
-            store.need_float(state, "length", 0), solutions, held_out,
+            store.need_float(state, "length", 0), solutions, held_out, state.where or "The model",
         )  # fmt: skip
 
-    def verify(self, where: str) -> None:
-        """Read everything once, before anything is learned from it.
+    def verify(self) -> None:
+        """Read what comes from files once, before anything is learned from it.
 
         Raises
         ------
         ModelError
-            When a value is out of its range; ``where`` it stands is named.
+            When a value is out of its range.
         """
+        where = self.unread
+        if not where:
+            return
         n = len(self.ids)
         rising = n == 0 or (self.ids[0] >= 0 and self.ids[-1] < self.next_id and bool((np.diff(self.ids) > 0).all()))
         if not rising:

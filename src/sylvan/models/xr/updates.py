@@ -224,7 +224,7 @@ class XRUpdates(XRAnswers):
         if self.kept_rows_ is not None:
             if rows is not None:
                 raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
-            self.kept_rows_.verify("kept_rows_")
+            self.kept_rows_.verify()
             return self.kept_rows_
         if rows is None:
             raise UnsupportedError(
