@@ -18,7 +18,7 @@ from sylvan.canonical import take_rows, within
 from sylvan.indexing.growth import Grown
 from sylvan.matching.beam import next_beam
 from sylvan.ranking.linear import LANES
-from sylvan.ranking.solution import LayerSolution
+from sylvan.ranking.solution import STALE, LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights
@@ -169,7 +169,10 @@ class ChangedLayer:
         whole = bool(known.all()) and len(was) == old.shape[1] and bool((np.diff(was) == 1).all())
         pending = np.zeros(last - first, np.float32)
         pending[known] = self._solution.pending[begin + was[known]]
-        if whole and len(rows) == len(now) and stays.all() and not len(self._rows.relabelled):  # all is as it was
+        due = pending >= STALE
+        pending[due] = 0
+        same = whole and len(rows) == len(now) and bool(stays.all()) and not due.any()
+        if same and not len(self._rows.relabelled):
             nothing = np.zeros(last - first, bool), np.zeros(len(rows), bool)
             return ChangedCluster(rows, old, pending, self._weights.sound_cluster(o), was, *nothing)
         at = np.searchsorted(rows, now[stays])
@@ -178,10 +181,12 @@ class ChangedLayer:
             multipliers[at] = old if stays.all() else old[stays]
         else:
             multipliers[np.ix_(at, known)] = old[np.ix_(stays, was[known])]
-        solved = ~known
+        solved = ~known | due
         gone = old[~stays]
         if gone.size:
             solved[known] |= (gone[:, was[known]] > 0).any(axis=0) | (not self._solution.known)
+        if not len(at) and (len(now) or len(rows)):
+            solved[:] = True  # of no row, a child isn't a solution that others could start from
         came = np.ones(len(rows), bool)
         came[at] = False
         return ChangedCluster(rows, multipliers, pending, self._weights.sound_cluster(o), was, solved, came)
@@ -270,7 +275,7 @@ class ChangedLayer:
         slack = np.maximum(1 - margin, 0)
         losses = np.bincount(entries.nodes, costs * _loss(slack, margin, linear.loss), minlength=n_nodes)
         worst = np.zeros(n_nodes)
-        np.maximum.at(worst, entries.nodes, slack * (costs > 0))
+        np.maximum.at(worst, entries.nodes, _violation(slack, margin, linear.loss) * (costs > 0))
         for c, own in enumerate(each):
             nodes = slice(int(self._offsets[c]), int(self._offsets[c + 1]))
             own.pending += losses[nodes].astype(np.float32)
@@ -333,3 +338,14 @@ def _loss(
         return result
     squares: npt.NDArray[np.float64] = slack**2
     return slack if loss == "hinge" else squares
+
+
+def _violation(
+    slack: npt.NDArray[np.float64], margin: npt.NDArray[np.float64], loss: str
+) -> npt.NDArray[np.float64]:
+    """How far a row's dual variable of 0 is off its optimum: the logistic loss pulls at every row, however well it
+    is answered."""
+    if loss == "logistic":
+        result: npt.NDArray[np.float64] = np.exp(-np.logaddexp(0, margin))
+        return result
+    return slack

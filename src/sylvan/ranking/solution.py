@@ -12,7 +12,9 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.errors import ModelError
 
-__all__ = ["LayerSolution", "rounded"]
+__all__ = ["STALE", "LayerSolution", "rounded"]
+
+STALE = np.float32(1e30)  # waits for a node that isn't a solution for its rows any more
 
 _INFINITE = 0x7C00
 _LARGEST, _SMALLEST = np.float32(np.finfo(np.float16).max), np.float32(np.finfo(np.float16).smallest_subnormal)
@@ -31,7 +33,7 @@ class LayerSolution:
     multipliers : ndarray of float16
         The dual variables, in units of the cost, of each cluster's rows and children, one cluster after the other.
     pending : ndarray of float32, shape (n_nodes,)
-        Losses, in units of the cost, that have come to each node since it was solved.
+        Losses, in units of the cost, that have come to each node since it was solved; ``STALE`` if it must be solved.
     known : bool
         False when the multipliers are all 0, as nobody has kept them.
     """
@@ -83,6 +85,27 @@ class LayerSolution:
         multipliers = [self.multipliers_of(c)[:, these] for c, these in zip(left, own, strict=True)]
         result = LayerSolution.of(child_offsets, [self.rows_of(c) for c in left], multipliers, self.pending[kept])
         return replace(result, known=self.known)
+
+    def with_other_rows(
+        self, rows: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64], others: npt.NDArray[np.bool_]
+    ) -> LayerSolution:
+        """Where rows have become negatives of nodes, which are to be solved again; so are all nodes of clusters that
+        have rows of a mask ``others``."""
+        cluster = np.arange(len(self.row_offsets) - 1)
+        of_entry = np.repeat(cluster, np.diff(self.row_offsets))
+        pending, multipliers = self.pending.copy(), self.multipliers.copy()
+        pending[np.repeat(np.isin(cluster, of_entry[others[self.rows]]), np.diff(self.child_offsets))] = STALE
+        clusters = np.searchsorted(self.child_offsets, nodes, side="right") - 1
+        n = np.int64(len(others))
+        keys, wanted = of_entry * n + self.rows, clusters * n + rows
+        at = np.searchsorted(keys, wanted)
+        found = at < len(keys)
+        found[found] = keys[at[found]] == wanted[found]
+        at, clusters, nodes = at[found], clusters[found], nodes[found]
+        pending[nodes] = STALE
+        begin, n_children = self.child_offsets[clusters], np.diff(self.child_offsets)[clusters]
+        multipliers[self._begin[clusters] + (at - self.row_offsets[clusters]) * n_children + nodes - begin] = 0
+        return replace(self, pending=pending, multipliers=multipliers)
 
     def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""

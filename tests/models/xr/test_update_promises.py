@@ -332,10 +332,10 @@ def assert_split(model: XRLinear) -> None:
 def test_clusters_that_grow_are_split() -> None:
     model = trained(max_leaf=4, beam=1)
     assert model.drift_ == 0
-    for step in range(4):
+    for step in range(8):
         model.update(*made(10 + step, 15, N_LABELS + 6 * (step + 1)))
         assert_split(model)
-    assert model.n_labels_ == model.tree_.n_labels == N_LABELS + 24
+    assert model.n_labels_ == model.tree_.n_labels == N_LABELS + 48
     assert 0 < model.drift_ < 1
 
 

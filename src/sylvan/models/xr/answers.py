@@ -153,11 +153,8 @@ class XRAnswers(XRParameters):
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         if self.kept_rows_ is not None:
-            shapes = []
-            for ranker in self.rankers_:
-                tree, kept = ranker.tree.without(ids)
-                shapes.append((kept, [np.ones(1, bool), *kept[:-1]], tree.child_offsets))
-            self.kept_rows_ = self.kept_rows_.without_labels(ids, shapes)
+            trees, by_relevance = [ranker.tree for ranker in self.rankers_], self.relevance not in (None, "none")
+            self.kept_rows_ = self.kept_rows_.without_labels(ids, trees, by_relevance)
         self.rankers_ = [ranker.without(ids) for ranker in self.rankers_]
         self._note_dropped(ids)
 

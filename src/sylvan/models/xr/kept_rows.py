@@ -12,6 +12,8 @@ import numpy.typing as npt
 from sylvan import kernels, store, validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.errors import DataError, ModelError
+from sylvan.indexing import LabelTree
+from sylvan.matching.negatives import layer_positives
 from sylvan.models.holdout import MOST_ROWS
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.solution import LayerSolution
@@ -109,17 +111,27 @@ class KeptRows:
     unread: str = ""
 
     def without_labels(
-        self, labels: npt.NDArray[np.int32], shapes: Sequence[tuple[Sequence[Any], Sequence[Any], Sequence[Any]]]
+        self, labels: npt.NDArray[np.int32], trees: Sequence[LabelTree], by_relevance: bool
     ) -> KeptRows:
-        """When labels are removed: no row has them. ``shapes`` are the nodes and clusters that stay in each tree's
-        layers, and their child offsets."""
+        """When labels are removed: no row has them, and of ``trees`` the nodes that had rows by them are to be solved.
+
+        ``by_relevance`` says whether the costs of a row's other labels depend on all that it has.
+        """
         kept = ~np.isin(self.labels.indices, labels)
         indptr = np.concatenate(([0], np.cumsum(kept)))[self.labels.indptr].astype(np.int64)
         left = Csr(indptr, self.labels.indices[kept], self.labels.data[kept], self.labels.shape)
-        solutions = [
-            [layer.without(*each) for layer, *each in zip(layers, *shape, strict=True)]
-            for layers, shape in zip(self.solutions, shapes, strict=True)
-        ]
+        changed = np.diff(indptr) < np.diff(self.labels.indptr)
+        others = changed & (by_relevance or bool((self.labels.data != 1).any()))
+        solutions = []
+        for layers, tree in zip(self.solutions, trees, strict=True):
+            made, nodes = tree.without(labels)
+            clusters = [np.ones(1, bool), *nodes[:-1]]
+            before, after = layer_positives(tree, self.labels), layer_positives(made, left)
+            solutions.append([
+                layer.without(nodes[t], clusters[t], made.child_offsets[t])
+                .with_other_rows(*_no_longer_positive(before[t], after[t], nodes[t]), others)
+                for t, layer in enumerate(layers)
+            ])  # fmt: skip
         return replace(self, labels=left, solutions=solutions)
 
     def rows_of(self, ids: Any) -> npt.NDArray[np.int64]:
@@ -230,3 +242,15 @@ def _matrix(state: store.State, name: str, shape: tuple[int, int]) -> Csr:
     size = (int(indptr[-1]),)
     indices = store.need_array(state, f"{name}.indices", np.int32, size)
     return Csr(indptr, indices, store.need_array(state, f"{name}.data", np.float32, size), shape)
+
+
+def _no_longer_positive(
+    before: Csr, after: Csr, kept: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows and nodes, by the numbers that they have now, of positives that aren't any more; of nodes that are kept."""
+    number, n_nodes = np.cumsum(kept) - 1, after.shape[1]
+    stays = kept[before.indices]
+    rows = [np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) for matrix in (before, after)]
+    old = rows[0][stays] * np.int64(n_nodes) + number[before.indices[stays]]
+    gone = np.setdiff1d(old, rows[1] * np.int64(n_nodes) + after.indices, assume_unique=True)
+    return gone // n_nodes, gone % n_nodes
