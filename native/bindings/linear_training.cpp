@@ -38,7 +38,7 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
               std::optional<In<float>> sample_weight, int32_t first_node, int n_children, int loss,
               float positive_cost, float negative_cost, float bias, float tolerance, int max_iterations,
               float threshold, int64_t max_weights, uint64_t seed, std::optional<In<uint8_t>> fold_of_row,
-              int n_folds, std::optional<Out<float>> multipliers, bool start, bool thorough,
+              int n_folds, std::optional<Out<float>> multipliers, bool start, int warm_rounds,
               Out<float> scratch, Out<int32_t> out_feature, Out<int32_t> out_child, Out<float> out_weight,
               Out<float> out_intercept, Out<int32_t> out_row, Out<int32_t> out_changed, Out<float> out_change,
               Out<int64_t> out_counts) {
@@ -49,7 +49,7 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
        "rows and outputs disagree");
   need(size(out_feature) >= capacity && size(out_child) >= capacity && size(out_weight) >= capacity,
        "an output is too small");
-  need(multipliers ? size(*multipliers) == n_rows * n_children : !start,
+  need(warm_rounds >= 0 && (multipliers ? size(*multipliers) == n_rows * n_children : !start),
        "multipliers must be one a row and child");
   need(!relevance || relevance->size() == positive_nodes.size(), "relevance and nodes disagree");
   std::vector<int64_t> value_begin(n_rows);
@@ -87,7 +87,7 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
                                       max_weights,
                                       seed};
   const sylvan::Folds folds{fold_of_row ? fold_of_row->data() : nullptr, n_folds};
-  const sylvan::Multipliers kept{multipliers ? multipliers->data() : nullptr, start, thorough};
+  const sylvan::Multipliers kept{multipliers ? multipliers->data() : nullptr, start, warm_rounds};
   sylvan::Weights out{out_feature.data(), out_child.data(), out_weight.data(), out_intercept.data(), 0};
   sylvan::Changes changes{out_row.data(), out_changed.data(), out_change.data(), 0};
   nb::gil_scoped_release release;
@@ -128,7 +128,7 @@ void bind_linear_training(nb::module_& m) {
         nb::arg("loss"), nb::arg("positive_cost"), nb::arg("negative_cost"), nb::arg("bias"),
         nb::arg("tolerance"), nb::arg("max_iterations"), nb::arg("threshold"), nb::arg("max_weights"),
         nb::arg("seed"), nb::arg("fold_of_row").noconvert().none(), nb::arg("n_folds"),
-        nb::arg("multipliers").noconvert().none(), nb::arg("start"), nb::arg("thorough"),
+        nb::arg("multipliers").noconvert().none(), nb::arg("start"), nb::arg("warm_rounds"),
         nb::arg("scratch").noconvert(), nb::arg("out_feature").noconvert(), nb::arg("out_child").noconvert(),
         nb::arg("out_weight").noconvert(), nb::arg("out_intercept").noconvert(),
         nb::arg("out_row").noconvert(), nb::arg("out_changed").noconvert(), nb::arg("out_change").noconvert(),

@@ -264,6 +264,8 @@ struct Start {
   uint32_t live;
   bool warm;      // near a solution: rows may rest from the first round on
   bool thorough;  // every row is visited once more at the end
+  uint32_t cold;  // of a warm start, lanes that start from nothing: they are always solved thoroughly
+  int rounds;     // after which all other lanes are done; 0 for no such limit
 };
 
 // The rounds of coordinate descent from the solution in `work`. Returns how many rows were visited.
@@ -389,9 +391,10 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
         smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
       } else {
         live &= ~bit;
-        if (start.thorough && shrunken & ~everywhere & bit) waiting |= bit;
+        if ((start.thorough || (start.cold & bit)) && shrunken & ~everywhere & bit) waiting |= bit;
       }
     }
+    if (start.rounds != 0 && round + 1 >= start.rounds) live &= start.cold;
     // Every row is visited once more, by all lanes that wait for it together: a row's features are read once
     // for them.
     const uint32_t woken =
@@ -476,8 +479,9 @@ int64_t leave_out(const ClusterRows& rows, int n_children, const SolverOptions& 
   if (n_left != 0) {
     Random own{options.seed +
                0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(fold)};  // independent of the other folds
-    visits = descend<N, kLoss>(rows, n_children, options, folds, {fold, n_left, changed, false, true}, work,
-                               std::clamp(options.max_iterations / kRoundsAFoldRound, 1, kFoldRounds), own);
+    visits =
+        descend<N, kLoss>(rows, n_children, options, folds, {fold, n_left, changed, false, true, 0, 0}, work,
+                          std::clamp(options.max_iterations / kRoundsAFoldRound, 1, kFoldRounds), own);
     add_scores<N>(rows, options, folds, fold, work, least, 1.0f, work.scores);
   } else {  // no training rows: the score of a node that is always wrong
     for (int64_t i = 0; i < n_held_out * N; ++i) work.scores[i] -= 1.0f;
@@ -511,7 +515,7 @@ int64_t settle_new(const ClusterRows& rows, int n_children, const SolverOptions&
   }
   int64_t visits = 0;
   if (n_new != 0 && n_new < rows.n_rows) {
-    const Start start{0, n_new, all_lanes, true, false};
+    const Start start{0, n_new, all_lanes, true, false, 0, 0};
     visits = descend<N, kLoss>(rows, n_children, options, folds, start, work,
                                std::min(options.max_iterations, kNewRounds), random);
   }
@@ -527,11 +531,15 @@ int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions
                     const Multipliers& multipliers, const Work& work, Weights* out, Changes* changes) {
   Random random{options.seed};
   begin<N>(rows, n_children, options, multipliers, work);
-  const bool thorough = multipliers.thorough || !multipliers.start;
+  const bool thorough = multipliers.rounds == 0 || !multipliers.start;
   const uint32_t all_lanes = (1u << n_children) - 1u;
   int64_t visits = 0;
   if (multipliers.start) visits += settle_new<N, kLoss>(rows, n_children, options, folds, work, random);
-  const Start start{0, rows.n_rows, all_lanes, multipliers.start, thorough};
+  uint32_t cold = multipliers.start ? all_lanes : 0;
+  for (int64_t i = 0; multipliers.start && i < rows.n_rows * n_children; ++i) {
+    if (multipliers.values[i] > 0.0f) cold &= ~(1u << i % n_children);
+  }
+  const Start start{0, rows.n_rows, all_lanes, multipliers.start, thorough, cold, multipliers.rounds};
   visits += descend<N, kLoss>(rows, n_children, options, folds, start, work, options.max_iterations, random);
   if (multipliers.values) {
     for (int64_t i = 0; i < rows.n_rows; ++i) {

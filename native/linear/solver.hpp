@@ -45,8 +45,8 @@ struct SolverOptions {
 struct Multipliers {
   float* values;  // null: the descent starts from nothing, and they aren't asked for
   bool start;     // the descent starts from them
-  bool
-      thorough;  // rows that are at rest are visited once more at the end, as they always are without a start
+  int rounds;     // after so many, children that start from some are done, without rows at rest being visited
+                  // once more; 0 for a descent like any other's
 };
 
 // Rows of the calibration holdout, whose scores are also asked for as they would be had the cluster been

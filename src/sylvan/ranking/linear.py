@@ -84,8 +84,9 @@ class LayerProblem:
         Whether the multipliers of the solution are asked for.
     start : LayerSolution, optional
         Whose multipliers, of the same clusters, rows and children, the solver starts from.
-    thorough : bool
-        Whether a solver that starts near a solution visits every row once more at the end.
+    warm_rounds : int
+        Of the solver, for children that start from multipliers, which brings these as near to their minimum as they
+        were; they aren't verified at the end by visiting every row once more. 0 for a solution like any other's.
     """
 
     child_offsets: npt.NDArray[np.int64]
@@ -95,7 +96,7 @@ class LayerProblem:
     weighted: bool = False
     keeps: bool = False
     start: LayerSolution | None = None
-    thorough: bool = True
+    warm_rounds: int = 0
 
 
 @dataclass(frozen=True)
@@ -307,7 +308,7 @@ def _solve_cluster(
             options.cost * options.negative_cost, options.bias, options.tolerance, options.max_iterations,
             options.threshold, -1 if options.max_weights_per_label is None else options.max_weights_per_label,
             (seed * LANES + start) % (1 << 64), folds.of_row, n_folds, own, problem.start is not None,
-            problem.thorough, memory, feature, child, weight,
+            problem.warm_rounds, memory, feature, child, weight,
             intercepts[start - first :], row, node, change, counts,
         )  # fmt: skip
         if own is not None and multipliers is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from sylvan.indexing.growth import Grown
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, of_root
 from sylvan.ranking.changed_layer import ChangedCluster, ChangedLayer, RowsNow, UpdateOptions
-from sylvan.ranking.linear import LayerProblem, LinearOptions, block_jobs, squared_norms
+from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
 from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.solved import SolvedBlock
@@ -165,16 +164,9 @@ def _jobs(
     start = LayerSolution.of(
         offsets, [clusters[c].rows for c in which], [clusters[c].multipliers[:, clusters[c].solved] for c in which]
     )
-    problem = LayerProblem(
-        offsets, some, start.row_offsets, start.rows, training.weighs(rows.labels), True, start, options.share == 0
-    )
-    jobs = block_jobs(rows.features, norms, problem, t, _warm(training.linear, options), sample_weight=rows.weight)
-    return jobs, which
-
-
-def _warm(linear: LinearOptions, options: UpdateOptions) -> LinearOptions:
-    """The solver's options where it starts near a solution: a few rounds bring it as near as it was."""
-    return replace(linear, max_iterations=min(linear.max_iterations, ROUNDS)) if options.share else linear
+    weighted, rounds = training.weighs(rows.labels), ROUNDS if options.share else 0
+    problem = LayerProblem(offsets, some, start.row_offsets, start.rows, weighted, True, start, rounds)
+    return block_jobs(rows.features, norms, problem, t, training.linear, sample_weight=rows.weight), which
 
 
 def _take_in(

@@ -422,3 +422,19 @@ def test_defaults_answer_as_well_as_a_training_anew() -> None:
     chances = model.predict_proba(X[test])
     assert chances.min() >= 0
     assert chances.max() <= 1
+
+
+# ---------------------------------------- quick updates
+
+
+def test_a_new_label_is_solved_to_the_end_in_a_quick_update_too() -> None:
+    """Only children that start near their minimum get few rounds; what is new starts from nothing."""
+    X, Y = made(0, 120)
+    more, _ = made(1, 30)
+    params = {**EXACT, "max_leaf": 100, "negatives": "tfn", "combine": "ranker"}
+    model = XRLinear(keep_rows=True, **params).fit(X, Y)
+    model.update(more, np.full(30, N_LABELS), precise=False)
+    anew = XRLinear(**params).fit(sp.vstack([X, more]).tocsr(), sp.vstack([
+        sp.hstack([Y, sp.csr_matrix((120, 1))]), sp.csr_matrix((np.ones(30), (range(30), [N_LABELS] * 30))),
+    ]).tocsr())  # fmt: skip
+    np.testing.assert_allclose(scores(model, X)[:, N_LABELS], scores(anew, X)[:, N_LABELS], atol=1e-3)
