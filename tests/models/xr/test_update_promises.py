@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from contract.suite import all_arrays
 
 import sylvan
-from sylvan import XRLinear, metrics
+from sylvan import LabelTree, XRLinear, metrics
 from sylvan.errors import DataError, NotFittedError, SylvanError, UnsupportedError
 
 EXACT: dict[str, Any] = {
@@ -204,7 +204,7 @@ def test_nothing_depends_on_a_forgotten_row(learned: str, params: dict[str, Any]
     assert not any(np.float32(ODD).tobytes() in file.read_bytes() for file in (tmp_path / "after").iterdir())
     assert answers(model, odd_X[[60]]) == answers(model, X[[0]])
     if not how and (not params or "loss" in params):
-        never = XRLinear(**{**EXACT, **params, "tree": model.tree_, "tolerance": 1e-6}).fit(X, Y)
+        never = XRLinear(**{**EXACT, **params, "tree": model.tree_, "tolerance": 1e-5}).fit(X, Y)
         np.testing.assert_allclose(scores(model, odd_X), scores(never, odd_X), atol=1e-3)
 
 
@@ -228,16 +228,30 @@ def test_a_removed_label_leaves_the_nodes_above_it_with_the_next_update() -> Non
     for params in ({}, {"loss": "hinge"}, {"loss": "logistic"}, {"relevance": "l1"}):
         model = trained(max_leaf=2, **params).without_labels([0, 3]).update(forget=[])
         left = Y.toarray() * ~np.isin(np.arange(N_LABELS), [0, 3])
-        given = {**model.get_params(), "keep_rows": False, "tree": model.tree_, "tolerance": 1e-6}
+        given = {**model.get_params(), "keep_rows": False, "tree": model.tree_, "tolerance": 1e-5}
         anew = XRLinear(**given).fit(X, left)
         np.testing.assert_allclose(scores(model, X), scores(anew, X), atol=1e-3)
 
 
+def test_a_row_that_a_merge_takes_from_a_node_leaves_it_though_it_is_answered_well_without() -> None:
+    """As a negative the row has a loss of 0 at once, but the node was pulled towards it as towards a positive."""
+    X, Y = np.zeros((84, 4), np.float32), np.zeros((84, 4))
+    X[:40, 0] = X[40:80, 1] = X[81:, 2] = X[80, :2] = 1
+    Y[:80, 2] = Y[80, 0] = Y[81:, 1] = 1  # label 0 is that of the one row of both features
+    tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.arange(4, dtype=np.int32), 4)
+    model = XRLinear(**{**EXACT, "keep_rows": True, "tree": tree, "bias": 0.0}).fit(X, Y)
+    model.update(merge={2: [0]})
+    Y[80] = [0, 0, 1, 0]
+    anew = XRLinear(**{**EXACT, "tree": model.tree_, "tolerance": 1e-5, "bias": 0.0}).fit(X, Y)
+    X_csr = sp.csr_matrix(X)
+    np.testing.assert_allclose(scores(model, X_csr), scores(anew, X_csr), atol=1e-3)
+
+
 def test_a_cluster_that_a_merge_empties_takes_no_rows_from_others() -> None:
     """What is trained on the rows that a search sends it doesn't depend on a node that the same update removes."""
-    for seed in range(6):
-        X, Y = made(seed, 40)
-        params = {**EXACT, "max_leaf": 2, "negatives": "paper", "beam": 2}
+    for seed in (3, 13, 21):
+        X, Y = made(seed, 40, 7)
+        params = {**EXACT, "max_leaf": 2, "negatives": "paper", "beam": 3, "man_threshold": 0.0}
         model = XRLinear(keep_rows=True, **params).fit(X, Y)
         offsets, leaves = model.tree_.child_offsets[-1], model.tree_.leaf_labels
         c = int(np.diff(offsets).argmin())
@@ -247,7 +261,7 @@ def test_a_cluster_that_a_merge_empties_takes_no_rows_from_others() -> None:
         dense = Y.toarray()
         dense[:, target] = dense[:, [target, *sources]].max(axis=1)
         dense[:, sources] = 0
-        anew = XRLinear(**{**params, "tree": model.tree_, "tolerance": 1e-6}).fit(X, dense)
+        anew = XRLinear(**{**params, "tree": model.tree_, "tolerance": 1e-5}).fit(X, dense)
         np.testing.assert_allclose(scores(model, X), scores(anew, X), atol=1e-3)
 
 
@@ -310,7 +324,7 @@ def test_each_of_two_trees_is_as_if_trained_anew() -> None:
     assert len(model.rankers_) == 2
     assert model.rankers_[0].tree != model.rankers_[1].tree
     for ranker in model.rankers_:
-        params = {**model.get_params(), "keep_rows": False, "n_trees": 1, "tree": ranker.tree, "tolerance": 1e-6}
+        params = {**model.get_params(), "keep_rows": False, "n_trees": 1, "tree": ranker.tree, "tolerance": 1e-5}
         anew = XRLinear(**params).fit(X[kept], dense)
         single = copy.copy(anew)
         single.rankers_ = [ranker]
@@ -332,9 +346,15 @@ def assert_split(model: XRLinear) -> None:
 def test_clusters_that_grow_are_split() -> None:
     model = trained(max_leaf=4, beam=1)
     assert model.drift_ == 0
+    parts = [made(0, 40)]
     for step in range(8):
-        model.update(*made(10 + step, 15, N_LABELS + 6 * (step + 1)))
+        n_labels = N_LABELS + 6 * (step + 1)
+        parts.append(made(10 + step, 15, n_labels))
+        model.update(*parts[-1])
         assert_split(model)
+        X, Y = (sp.vstack(pair).tocsr() for pair in zip(*(_padded(part, n_labels) for part in parts), strict=True))
+        anew = XRLinear(**{**EXACT, "tree": model.tree_, "tolerance": 1e-5}).fit(X, Y)
+        np.testing.assert_allclose(scores(model, X), scores(anew, X), atol=1e-3)
     assert model.n_labels_ == model.tree_.n_labels == N_LABELS + 48
     assert 0 < model.drift_ < 1
 
