@@ -386,7 +386,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     for (int lane = 0; lane < n_children; ++lane) {
       const uint32_t bit = 1u << lane;
       if (!(live & bit)) continue;
-      if (largest[lane] - smallest[lane] > options.tolerance) {
+      if (std::max(largest[lane], 0.0f) - std::min(smallest[lane], 0.0f) > options.tolerance) {
         largest_old[lane] = largest[lane] > 0 ? largest[lane] : kInfinity;
         smallest_old[lane] = smallest[lane] < 0 ? smallest[lane] : -kInfinity;
       } else {

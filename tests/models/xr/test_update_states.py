@@ -379,3 +379,16 @@ def test_a_long_life_is_like_a_training_anew(name: str, tmp_path: Path) -> None:
             target, *sources = some(life.live, 2)
             life.update(life.drawn(seed, n), 0, some(life.rows, 4), {target: sources})
         life.check()
+
+
+def test_a_solver_that_starts_where_all_rows_pull_alike_is_not_done(tmp_path: Path) -> None:
+    """A forgotten row changes the scores of all rows without a feature of its own by the bias alone, and equally."""
+    life = Life({**SETTINGS["hinge, searched"], "beam": 2, "man_threshold": 0.005}, tmp_path)
+    rows, life.n_labels = made(3, 8, range(12)), 12
+    params = {**PLAIN, **life.params, "branching": 3, "max_leaf": 2, "tolerance": 1e-4}
+    life.model = XRLinear(keep_rows=True, **params).fit(*matrices(rows, 12))
+    life.rows, life.n_given = dict(enumerate(rows)), 8
+    life.remove({6, 8})
+    for names in ([0, 5, 6], [1]):
+        life.update(forget=names)
+        life.check()
