@@ -28,7 +28,7 @@ def history_of(state: store.State) -> list[dict[str, Any]]:
     sound = isinstance(result, list) and all(
         isinstance(note, dict)
         and isinstance(note.get("when"), str)
-        and all(type(note.get(kind, 0)) is int for kind in _KINDS)
+        and all(type(note.get(kind, 0)) is int for kinds in _KINDS.values() for kind in kinds)
         for note in result
     )
     if not sound:
