@@ -13,7 +13,7 @@ from contract.suite import all_arrays
 
 import sylvan
 from sylvan import LabelTree, XRLinear, metrics
-from sylvan.errors import DataError, NotFittedError, SylvanError, UnsupportedError
+from sylvan.errors import DataError, NotFittedError, ParameterError, SylvanError, UnsupportedError
 
 EXACT: dict[str, Any] = {
     "branching": 2, "max_leaf": 3, "negatives": "tfn", "scaling": "none", "threshold": 0.0, "weight_dtype": "float32",
@@ -458,3 +458,11 @@ def test_a_new_label_is_solved_to_the_end_in_a_quick_update_too() -> None:
         sp.hstack([Y, sp.csr_matrix((120, 1))]), sp.csr_matrix((np.ones(30), (range(30), [N_LABELS] * 30))),
     ]).tocsr())  # fmt: skip
     np.testing.assert_allclose(scores(model, X)[:, N_LABELS], scores(anew, X)[:, N_LABELS], atol=1e-3)
+
+
+def test_precise_is_a_yes_or_a_no() -> None:
+    model = trained()
+    before = model.to_state().arrays
+    with pytest.raises(ParameterError, match=r"'precise' .* must be a bool or None\. Got 'no'"):
+        model.update(NEW_X, [[0]] * 3, precise="no")
+    assert all(np.array_equal(before[name], array) for name, array in model.to_state().arrays.items())

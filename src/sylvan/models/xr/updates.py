@@ -81,7 +81,8 @@ class XRUpdates(XRAnswers):
         merge : mapping of label to list of labels, optional
             The rows of some labels become those of one of them, or of any other label; the others are removed.
         rows : pair (X, Y), optional
-            All rows of a model that keeps none, as they were given to :meth:`fit`. Nodes are then solved from nothing.
+            All rows of a model that keeps none, as they were given to :meth:`fit`, of equal weights. Nodes are then
+            solved from nothing.
         precise : bool, optional
             Whether every node is solved again that a changed row puts off its optimum by more than ``tolerance``, and
             all rows are searched for anew. Otherwise nodes wait while the losses of the new rows are at most a
@@ -327,6 +328,8 @@ class XRUpdates(XRAnswers):
         return self._rank_changed(features, [[None] * ranker.tree.depth for ranker in self.rankers_], k)
 
     def _options(self, precise: bool | None, rows: RowsNow, kept: KeptRows) -> UpdateOptions:
+        if precise not in (None, True, False):
+            raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
         if precise is None:
             training = self._training_as_before(self.rankers_[0].tree, 0, rows.features, kept.length)
             precise = training.linear.tolerance < PRECISE
