@@ -20,7 +20,7 @@ from sylvan import (
     TfidfVectorizer,
     XRLinear,
 )
-from sylvan.errors import DataError, NotFittedError, UnsupportedError
+from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
 
 TEXTS = ["whales at sea", "a whale of the south sea", "bread and cakes", "the baking of bread", "cakes of bread"]
 LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Baking"]]
@@ -68,6 +68,7 @@ class TestNeighbors:
             ({"forget": [4]}, "no row 4: it was forgotten before"), ({"forget": [30]}, r"numbered in \[0, 29\]"),
             ({}, "nothing to do"), ({"X": X}, "X and Y together"), ({"merge": {1: [1]}}, "can't be merged with itself"),
             ({"forget": [*range(4), *range(5, 30)]}, "No row with a label would be left"),
+            ({"rows": (X, Y)}, "keeps its rows"), ({"sample_weight": [1.0], "forget": [5]}, "is that of new rows"),
         ):  # fmt: skip
             with pytest.raises(DataError, match=words):
                 model.update(**given)
@@ -80,6 +81,20 @@ def _as_given(Y: sp.csr_matrix) -> sp.csr_matrix:
     dense[:200, 9:] = 0
     dense[200:250, 11:] = 0
     return sp.csr_matrix(dense)
+
+
+def test_columns_are_never_fewer() -> None:
+    X, Y = some_rows(30)
+    for model in (NeighborRanker(), XRLinear(keep_rows=True)):
+        with pytest.raises(ParameterError, match=r"at least the 40 that there are\. Got 39"):
+            model.fit(X, Y).update(forget=[1], n_features=39)
+
+
+@pytest.mark.parametrize("model", [NeighborRanker(), TextModel(model=NeighborRanker())])
+def test_updates_without_an_estimate_say_so(model: Any) -> None:
+    given = (TEXTS, LABELS) if model.takes_texts else some_rows(20)
+    with pytest.raises(UnsupportedError, match="update of NeighborRanker takes can.t be estimated"):
+        model.fit(*given).plan_update(*given)
 
 
 class TestTexts:

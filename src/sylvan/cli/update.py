@@ -143,8 +143,6 @@ def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
 
 def _plan_of(model: Any, rows: _Rows) -> str:
     """What the update of rows would take, in a sentence."""
-    if not hasattr(model, "plan_update"):
-        model.update()  # says that it can't be
     return str(model.plan_update(*rows.given, **rows.options).text())
 
 

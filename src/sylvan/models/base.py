@@ -77,6 +77,26 @@ class Estimator(SklearnMixin, LabelChanges):
         """
         raise UnsupportedError(f"{type(self).__name__} can't be brought up to date: train it anew with all rows.")
 
+    def plan_update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Any:
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes.
+
+        Raises
+        ------
+        UnsupportedError
+            From models whose updates aren't estimated.
+        """
+        raise UnsupportedError(f"What an update of {type(self).__name__} takes can't be estimated: it has no plan.")
+
+    def _more_features(self, n_features: Any) -> int:
+        """The number of columns from now on, at least as many as there are."""
+        wanted = validate.count(n_features, "n_features", owner="update")
+        if wanted < self.n_features_:
+            raise ParameterError(
+                f"The 'n_features' parameter of update must be at least the {self.n_features_} that there are. "
+                f"Got {wanted} instead."
+            )
+        return wanted
+
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best labels of each row of X, of those that are allowed (all by default) and not denied."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no rank.")

@@ -157,6 +157,7 @@ class NeighborRanker(Estimator):
     def update(  # type: ignore[override]  # the options that it takes are named
         self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
         merge: Mapping[Any, Sequence[Any]] | None = None, n_features: int | None = None, precise: bool | None = None,
+        rows: Any = None,
     ) -> NeighborRanker:  # fmt: skip
         """Learn new rows, forget rows, make several labels one: all comes to what :meth:`fit` gives with the rows then.
 
@@ -166,6 +167,8 @@ class NeighborRanker(Estimator):
             As in :meth:`XRLinear.update`. Relevances of new rows are shares beside the largest among them.
         precise : bool, optional
             Makes no difference here.
+        rows : None
+            The model has its rows.
 
         Raises
         ------
@@ -181,10 +184,14 @@ class NeighborRanker(Estimator):
         """
         self._need_fit("update")
         self.check_params()
+        if rows is not None:
+            raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
+        if X is None and sample_weight is not None:
+            raise DataError("sample_weight is that of new rows: give X and Y with it.")
         made = self._shallow()
         old = made.index_.rows(), made.row_labels_.to_csr(), made.row_labels_.row_weights
         if n_features is not None:
-            made.n_features_ = validate.count(n_features, "n_features", owner="update")
+            made.n_features_ = self._more_features(n_features)
             made.__dict__.pop("feature_names_in_", None)
         stays = ~np.isin(self.row_ids_, [] if forget is None else self._known_ids(forget))
         left = np.flatnonzero(stays)

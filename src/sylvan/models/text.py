@@ -291,10 +291,8 @@ class TextModel(TextEstimator, Compressible):
     ) -> UpdatePlan:  # fmt: skip
         """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
         self._need_fit("plan_update")
-        if not hasattr(self.model, "plan_update"):
-            self.model.update()  # says that it can't be
         _, _, given, options = self._asked(X, Y, merge, options)
-        plan: UpdatePlan = self.model.plan_update(*given, sample_weight, **options)  # type: ignore[attr-defined]
+        plan: UpdatePlan = self.model.plan_update(*given, sample_weight, **options)
         return plan
 
     def _asked(

@@ -136,7 +136,7 @@ class XRUpdates(XRAnswers):
         self.__dict__.update(made.__dict__)
         return self
 
-    def plan_update(
+    def plan_update(  # type: ignore[override]  # the options that it takes are named
         self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
         merge: Mapping[Any, Sequence[Any]] | None = None, rows: tuple[Any, Any] | None = None,
         precise: bool | None = None, n_features: int | None = None,
@@ -206,12 +206,7 @@ class XRUpdates(XRAnswers):
 
     def _widened(self, kept: KeptRows, n_features: Any) -> KeptRows:
         """With more columns, which no row that is kept has; called of a copy."""
-        n_features = validate.count(n_features, "n_features", owner="update")
-        if n_features < self.n_features_:
-            raise ParameterError(
-                f"The 'n_features' parameter of update must be at least the {self.n_features_} that there are. "
-                f"Got {n_features} instead."
-            )
+        n_features = self._more_features(n_features)
         if self.feature_factors_ is not None:
             ones = np.ones(n_features - self.n_features_, np.float32)
             self.feature_factors_ = np.concatenate((self.feature_factors_, ones))
@@ -293,7 +288,6 @@ class XRUpdates(XRAnswers):
         for at, ranker in enumerate(self.rankers_):
             training = self._training_as_before(ranker.tree, at, rows.features, kept.length)
             grown = self._grown(ranker, kept.solutions[at][-1], changes, rows, training, run)
-            training = self._training_as_before(grown.tree, at, rows.features, kept.length)
             made, solved = update_rankers(ranker, kept.solutions[at], grown, rows, training, options, run)
             rankers.append(made)
             solutions.append(solved)
