@@ -93,7 +93,7 @@ def test_columns_are_never_fewer() -> None:
 @pytest.mark.parametrize("model", [NeighborRanker(), TextModel(model=NeighborRanker())])
 def test_updates_without_an_estimate_say_so(model: Any) -> None:
     given = (TEXTS, LABELS) if model.takes_texts else some_rows(20)
-    with pytest.raises(UnsupportedError, match="update of NeighborRanker takes can.t be estimated"):
+    with pytest.raises(UnsupportedError, match="update of NeighborRanker takes can't be estimated"):
         model.fit(*given).plan_update(*given)
 
 
