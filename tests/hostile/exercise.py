@@ -118,7 +118,7 @@ def _ranker(model: Any) -> None:
             assert top.labels.shape[0] == rows.shape[0]
             assert top.labels.min() >= -1 and top.labels.max() < n_labels
     model.predict_proba(X[:2])
-    if getattr(model, "kept_rows_", None) is not None:
+    if getattr(model, "training_rows_", None) is not None:
         model.update(X, np.arange(17) % n_labels)
     if hasattr(model, "partial_fit"):
         _classifier(model, X)

@@ -124,7 +124,7 @@ def without_labels(folder: Path) -> None:
     XRLinear(branching=5, max_leaf=5).fit(*known()).without_labels([3, 4, 20]).save(folder)
 
 
-def kept_rows(folder: Path) -> None:
+def training_rows(folder: Path) -> None:
     """Of a model that can be brought up to date: two layers, weights of rows, a holdout, multipliers."""
     from sylvan import XRLinear
 
@@ -309,7 +309,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "xr-linear": (xr_linear, "sylvan", "XRLinear.save"),
     "xr-linear-two-trees": (two_trees, "sylvan", "XRLinear.save"),
     "xr-linear-without-labels": (without_labels, "sylvan", "XRLinear.save"),
-    "xr-linear-with-rows": (kept_rows, "sylvan", "XRLinear.save"),
+    "xr-linear-with-rows": (training_rows, "sylvan", "XRLinear.save"),
     "tfidf-grown": (grown_vectorizer, "sylvan.text", "TfidfVectorizer.save"),
     "xr-linear-shares": (shares_of_labels, "sylvan", "XRLinear.save"),
     "xr-linear-named": (named_labels, "sylvan", "XRLinear.save"),

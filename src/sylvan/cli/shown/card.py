@@ -219,7 +219,7 @@ def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: 
 
 def _living(model: Any) -> Living | None:
     """Of a model that keeps its rows for updates."""
-    kept = getattr(model, "kept_rows_", None)
+    kept = getattr(model, "training_rows_", None)
     return None if kept is None else Living(len(kept.ids), _bytes_of(kept.to_state()), model.drift_)
 
 

@@ -18,9 +18,9 @@ from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS
-from sylvan.models.xr.kept_rows import KeptRows
 from sylvan.models.xr.params import AUTOS, XRParameters
 from sylvan.models.xr.scaling import scaled
+from sylvan.models.xr.training_rows import TrainingRows
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import falling
 from sylvan.ranking.ensemble import mean_score
@@ -41,7 +41,7 @@ class XRAnswers(XRParameters):
     rankers_: list[TreeRanker]
     feature_factors_: npt.NDArray[np.float32] | None = None
     chosen_: Mapping[str, float] = MappingProxyType({})
-    kept_rows_: KeptRows | None = None
+    training_rows_: TrainingRows | None = None
 
     @property
     def tree_(self) -> LabelTree:
@@ -152,9 +152,9 @@ class XRAnswers(XRParameters):
         return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        if self.kept_rows_ is not None:
+        if self.training_rows_ is not None:
             trees, by_relevance = [ranker.tree for ranker in self.rankers_], self.relevance not in (None, "none")
-            self.kept_rows_ = self.kept_rows_.without_labels(ids, trees, by_relevance)
+            self.training_rows_ = self.training_rows_.without_labels(ids, trees, by_relevance)
         self.rankers_ = [ranker.without(ids) for ranker in self.rankers_]
         self._note_dropped(ids)
 
@@ -167,8 +167,8 @@ class XRAnswers(XRParameters):
         if self.feature_factors_ is not None:
             arrays["feature_factors"] = self.feature_factors_
         parts |= self._calibrator_to_parts()
-        if self.kept_rows_ is not None:
-            parts["rows"] = self.kept_rows_.to_state()
+        if self.training_rows_ is not None:
+            parts["rows"] = self.training_rows_.to_state()
         meta |= {"n_trees": len(self.rankers_), **{f"{name}_": value for name, value in self.chosen_.items()}}
         return meta, arrays, parts
 
@@ -192,8 +192,8 @@ class XRAnswers(XRParameters):
         if any(not np.array_equal(ranker.tree.removed, self._removed) for ranker in self.rankers_):
             raise ModelError(f"{state.where!r} is damaged: its trees hold other labels than it has.")
         if "rows" in state.parts:
-            part = store.need_part(state, "rows", "kept-rows")
-            self.kept_rows_ = KeptRows.from_state(part, self.rankers_, self.n_features_, self.n_labels_)
+            part = store.need_part(state, "rows", "training-rows")
+            self.training_rows_ = TrainingRows.from_state(part, self.rankers_, self.n_features_, self.n_labels_)
         for name in ("negatives", "combine"):
             for ranker in self.rankers_:
                 self.per_layer(name, ranker.tree.depth)

@@ -14,7 +14,7 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.models.label_changes import merged_labels
-from sylvan.models.xr.kept_rows import KeptRows
+from sylvan.models.xr.training_rows import TrainingRows
 from sylvan.ranking.changed_layer import RowsNow
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
@@ -36,7 +36,7 @@ class Changes(NamedTuple):
     n_labels: int
 
 
-def rows_now(changes: Changes, kept: KeptRows) -> tuple[RowsNow, npt.NDArray[np.int64]]:
+def rows_now(changes: Changes, kept: TrainingRows) -> tuple[RowsNow, npt.NDArray[np.int64]]:
     """All rows as they are to be, and their ids."""
     n_before, n_new = len(kept.ids), changes.features.shape[0]
     stays = np.ones(n_before, bool)

@@ -19,8 +19,8 @@ from sylvan.metrics.rows import hits
 from sylvan.models.holdout import DEPTH
 from sylvan.models.xr.answers import XRAnswers
 from sylvan.models.xr.changes import Changes, clusters_for, halves, rows_now
-from sylvan.models.xr.kept_rows import HeldOut, KeptRows
 from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.ranking.changed_layer import RowsNow, UpdateOptions
 from sylvan.ranking.solution import LayerSolution
@@ -123,15 +123,15 @@ class XRUpdates(XRAnswers):
         """
         self._need_fit("update")
         made, kept, changes, vocabulary = self._asked(X, Y, sample_weight, forget, merge, rows, n_features)
-        made._apply(changes, kept, precise, keeps=self.kept_rows_ is not None)
+        made._apply(changes, kept, precise, keeps=self.training_rows_ is not None)
         if vocabulary is not None:
             made.vocabulary_ = vocabulary
         gone = [label for target, sources in changes.merged.items() for label in sources if label != target]
         if gone:
             n_clusters = [ranker.tree.layer_sizes[:-1] for ranker in made.rankers_]
             made = made.without_labels(np.array(sorted(set(gone)), np.int32))
-            if made.kept_rows_ is not None and n_clusters != [each.tree.layer_sizes[:-1] for each in made.rankers_]:
-                made._apply(made._no_new_rows(), made.kept_rows_, precise, keeps=True)  # rows were sent to them
+            if made.training_rows_ is not None and n_clusters != [each.tree.layer_sizes[:-1] for each in made.rankers_]:
+                made._apply(made._no_new_rows(), made.training_rows_, precise, keeps=True)  # rows were sent to them
         self.__dict__.clear()
         self.__dict__.update(made.__dict__)
         return self
@@ -177,9 +177,9 @@ class XRUpdates(XRAnswers):
     def row_ids_(self) -> npt.NDArray[np.int64]:
         """The ids of the rows that are kept, rising; the first training's are 0 to its number of rows - 1."""
         self._need_fit("row_ids_")
-        if self.kept_rows_ is None:
+        if self.training_rows_ is None:
             raise UnsupportedError(f"This {type(self).__name__} keeps no rows: fit it with keep_rows=True.")
-        return self.kept_rows_.ids
+        return self.training_rows_.ids
 
     @property
     def drift_(self) -> float:
@@ -195,7 +195,7 @@ class XRUpdates(XRAnswers):
     def _asked(
         self: _Self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
         rows: tuple[Any, Any] | None, n_features: int | None,
-    ) -> tuple[_Self, KeptRows, Changes, Vocabulary | None]:  # fmt: skip
+    ) -> tuple[_Self, TrainingRows, Changes, Vocabulary | None]:  # fmt: skip
         """A shallow copy to work on, the rows so far, what changes, and the names of labels then."""
         self.check_params()
         kept = self._rows_to_update(rows)
@@ -204,7 +204,7 @@ class XRUpdates(XRAnswers):
             kept = made._widened(kept, n_features)
         return made, kept, *made._changes(X, Y, sample_weight, forget, merge, kept)
 
-    def _widened(self, kept: KeptRows, n_features: Any) -> KeptRows:
+    def _widened(self, kept: TrainingRows, n_features: Any) -> TrainingRows:
         """With more columns, which no row that is kept has; called of a copy."""
         n_features = self._more_features(n_features)
         if self.feature_factors_ is not None:
@@ -215,13 +215,13 @@ class XRUpdates(XRAnswers):
         features = kept.features._replace(shape=(kept.features.shape[0], n_features))
         return dataclasses.replace(kept, features=features)
 
-    def _rows_to_update(self, rows: tuple[Any, Any] | None) -> KeptRows:
+    def _rows_to_update(self, rows: tuple[Any, Any] | None) -> TrainingRows:
         """The rows that are kept, or those that are handed over."""
-        if self.kept_rows_ is not None:
+        if self.training_rows_ is not None:
             if rows is not None:
                 raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
-            self.kept_rows_.verify()
-            return self.kept_rows_
+            self.training_rows_.verify()
+            return self.training_rows_
         if rows is None:
             raise UnsupportedError(
                 f"This {type(self).__name__} keeps no rows, and what it has learned of a label can't be brought up to "
@@ -243,11 +243,11 @@ class XRUpdates(XRAnswers):
             solutions_of(ranker, seen, labels, self._training_as_before(ranker.tree, at, seen, length))
             for at, ranker in enumerate(self.rankers_)
         ]
-        return KeptRows(seen, labels, None, np.arange(self.n_rows_), self.n_rows_, length, solutions)
+        return TrainingRows(seen, labels, None, np.arange(self.n_rows_), self.n_rows_, length, solutions)
 
     def _changes(
         self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
-        kept: KeptRows,
+        kept: TrainingRows,
     ) -> tuple[Changes, Vocabulary | None]:  # fmt: skip
         """What is asked for, verified, by numbers; and the names of labels, where they have any."""
         if (X is None) != (Y is None):
@@ -279,7 +279,7 @@ class XRUpdates(XRAnswers):
 
     # ---------------------------------------- what is done
 
-    def _apply(self, changes: Changes, kept: KeptRows, precise: bool | None, keeps: bool) -> None:
+    def _apply(self, changes: Changes, kept: TrainingRows, precise: bool | None, keeps: bool) -> None:
         """Bring the trees, and all that was counted, up to date; called of a fresh, shallow copy."""
         held_out = self._held_out(changes, kept)
         rows, ids = rows_now(changes, kept)
@@ -294,17 +294,17 @@ class XRUpdates(XRAnswers):
         self.rankers_ = rankers
         self.n_labels_, self.n_rows_, self.n_features_ = changes.n_labels, *rows.features.shape
         self.label_counts_ = np.bincount(rows.labels.indices, minlength=changes.n_labels).astype(np.int64)
-        for name in ("_gains", "kept_rows_"):
+        for name in ("_gains", "training_rows_"):
             self.__dict__.pop(name, None)
         if held_out is not None and self.calibration is not None:
             self.calibrator_ = held_out.calibrator(self.calibration)
         if keeps:
             next_id = kept.next_id + changes.features.shape[0]
-            self.kept_rows_ = KeptRows(
+            self.training_rows_ = TrainingRows(
                 rows.features, rows.labels, rows.weight, ids, next_id, kept.length, solutions, held_out
             )
 
-    def _held_out(self, changes: Changes, kept: KeptRows) -> HeldOut | None:
+    def _held_out(self, changes: Changes, kept: TrainingRows) -> HeldOut | None:
         """The answers that calibrate the model from now on: to new rows by what it knows as yet, behind the others."""
         held_out = kept.held_out
         if held_out is None:
@@ -321,7 +321,7 @@ class XRUpdates(XRAnswers):
         features = within(features, self.rankers_[0].layers[0].n_features)
         return self._rank_changed(features, [[None] * ranker.tree.depth for ranker in self.rankers_], k)
 
-    def _options(self, precise: bool | None, rows: RowsNow, kept: KeptRows) -> UpdateOptions:
+    def _options(self, precise: bool | None, rows: RowsNow, kept: TrainingRows) -> UpdateOptions:
         if precise not in (None, True, False):
             raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
         if precise is None:

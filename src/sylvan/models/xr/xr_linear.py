@@ -18,9 +18,9 @@ from sylvan.indexing import LabelTree
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
 from sylvan.models.holdout import DEPTH, calibrated, held_out_rows, holdout_folds
-from sylvan.models.xr.kept_rows import HeldOut, KeptRows
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
 from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import XRUpdates
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.estimate import TrainingSize
@@ -271,10 +271,10 @@ class XRLinear(XRUpdates):
         self.chosen_ = self.by_the_rows(features, trees[0].depth)
         self._fitted(rankers, features, labels, calibrator, scale)
         solutions = [each.solutions for each in trained if each.solutions is not None]
-        self.kept_rows_ = None
+        self.training_rows_ = None
         if self.keep_rows:
             n, length = features.shape[0], scale.length
-            self.kept_rows_ = KeptRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
+            self.training_rows_ = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
         return top if top is None or calibrator is None else calibrator(top)
 
     def index(

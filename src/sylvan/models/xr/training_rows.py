@@ -20,9 +20,9 @@ from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.topk import TopK
 
-__all__ = ["HeldOut", "KeptRows"]
+__all__ = ["HeldOut", "TrainingRows"]
 
-KIND = "kept-rows"
+KIND = "training-rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class TrainingRows:
     """The rows of a training.
 
     Attributes
@@ -112,7 +112,7 @@ class KeptRows:
 
     def without_labels(
         self, labels: npt.NDArray[np.int32], trees: Sequence[LabelTree], by_relevance: bool
-    ) -> KeptRows:
+    ) -> TrainingRows:
         """When labels are removed: no row has them, and of ``trees`` the nodes that had rows by them are to be solved.
 
         ``by_relevance`` says whether the costs of a row's other labels depend on all that it has.
@@ -174,7 +174,9 @@ class KeptRows:
         return store.State(KIND, 1, {}, {"next_id": self.next_id, "length": self.length}, arrays)
 
     @classmethod
-    def from_state(cls, state: store.State, rankers: Sequence[TreeRanker], n_features: int, n_labels: int) -> KeptRows:
+    def from_state(
+        cls, state: store.State, rankers: Sequence[TreeRanker], n_features: int, n_labels: int
+    ) -> TrainingRows:
         """From :meth:`to_state`'s result; sizes are verified here, and what :meth:`verify` reads when it is needed.
 
         Raises
