@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
+from sylvan.codebook import encode, make_codebook
 from sylvan.errors import ModelError
 from sylvan.quantized import (
     BOOK,
@@ -37,7 +38,6 @@ WEIGHT_DTYPES = ("uint8", "uint4", "float16", "float32")
 KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last
 ROWS_PER_BLOCK = 8  # aimed at: one comparison finds the row, and the starts stay small beside the rows
 PACKED_ROWS_PER_BLOCK = 64  # of packed weights, whose starts would otherwise be large beside them
-LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebook's least
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ class Layout:
             self._values = allocate(entries, np.dtype(weight_dtype))
         if weight_dtype == "uint8":
             least, largest = sizes["least"].min(initial=np.inf), sizes["largest"].max(initial=0)
-            self._codebook = _make_codebook(float(least), float(largest)) if codebook is None else codebook
+            self._codebook = make_codebook(float(least), float(largest)) if codebook is None else codebook
         self._intercepts = np.zeros(int(child_offsets[-1]), np.float32)
 
     def place(self, c: int, cluster: ClusterRows) -> None:
@@ -382,7 +382,32 @@ class Layout:
         entries = slice(first_entry, first_entry + len(cluster.children))
         self._children[entries] = cluster.children
         book = self._codebook
-        self._values[entries] = cluster.weights if book is None else _encode(cluster.weights, book)
+        self._values[entries] = cluster.weights if book is None else encode(cluster.weights, book)
+
+    def copies(self, layer: ClusterWeights) -> bool:
+        """Whether clusters of another layer of the same type of weights needn't be placed, but can be copied."""
+        same = (self._bits, self._n_features) == (layer.block_bits, layer.n_features)
+        if self._packed:
+            return same and self._entry_bits == child_bits(int(np.diff(layer.child_offsets).max(initial=1))) + CODE_BITS
+        return same and self._lengths.dtype == layer.lengths.dtype and self._codebook is layer.codebook
+
+    def copy(self, c: int, layer: ClusterWeights, clusters: range) -> None:
+        """Write some clusters of such a layer, as they lie there, from ``c`` on."""
+        rows, entries = (self._row_offsets, layer.row_offsets), (self._entry_offsets, layer.entry_offsets)
+        numbers, n_starts = range(1 << 62), len(self._starts) // (len(self._row_offsets) - 1)
+        parts: list[tuple[Any, Any, tuple[Any, Any], float]] = [  # and of each array, what has how many items of it
+            (self._intercepts, layer.intercepts, (self._child_offsets, layer.child_offsets), 1),
+            (self._starts, layer.block_starts, (numbers, numbers), n_starts), (self._keys, layer.keys, rows, 1),
+        ]  # fmt: skip
+        if self._packed:
+            parts += [(self._codebook, layer.codebook, (numbers, numbers), BOOK)]
+        else:
+            parts += [(self._children, layer.children, entries, 1)]
+        length, value = (0.5, self._entry_bits / 8) if self._packed else (1, 1)
+        parts += [(self._lengths, layer.lengths, rows, length), (self._values, layer.values, entries, value)]
+        for to, given, (own, there), size in parts:
+            begin, first, last = (int(at * size) for at in (own[c], there[clusters.start], there[clusters.stop]))
+            to[begin : begin + last - first] = given[first:last]
 
     def _place_rows(
         self, first: int, features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], starts: npt.NDArray[np.uint32]
@@ -473,28 +498,3 @@ def _count_blocks(
     entries = np.concatenate(([0], np.cumsum(lengths)))
     starts[:, 0] = rows
     starts[:, 1] = entries[rows]
-
-
-def _make_codebook(least: float, largest: float) -> npt.NDArray[np.float32]:
-    """Codes 0 to 127: magnitudes from the least to the largest in equal ratios; 128 to 255: their negatives."""
-    if largest == 0:
-        return np.zeros(256, np.float32)
-    least = max(min(least, largest), largest * LEAST_RATIO)
-    magnitudes = least * (largest / least) ** (np.arange(128) / 127)
-    magnitudes[-1] = largest
-    return np.concatenate((magnitudes, -magnitudes)).astype(np.float32)
-
-
-def _encode(weights: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """The code of the nearest magnitude (in ratio) of each weight."""
-    least, largest = float(codebook[0]), float(codebook[127])
-    codes = np.zeros(len(weights), np.float32)
-    if largest > least:
-        scale = 127 / np.log(largest / least)
-        np.log(np.maximum(np.abs(weights), least) / np.float32(least), out=codes)
-        codes *= np.float32(scale)
-    np.rint(codes, out=codes)
-    np.clip(codes, 0, 127, out=codes)
-    encoded = codes.astype(np.uint8)
-    encoded[weights < 0] += np.uint8(128)
-    return encoded

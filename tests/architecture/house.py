@@ -18,7 +18,7 @@ LAYERS: list[list[str]] = [
     ["_native"],
     ["kernels", "parallel"],
     ["canonical", "validate", "label_filter"],
-    ["store", "quantized", "weights"],
+    ["store", "quantized", "codebook", "weights", "changed_weights"],
     ["runtime"],
     ["data", "text", "metrics"],
     ["indexing"],

@@ -21,7 +21,7 @@ from sylvan.ranking.linear import LANES
 from sylvan.ranking.solution import STALE, LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.validate import Csr
-from sylvan.weights import ClusterRows, ClusterWeights
+from sylvan.weights import ClusterWeights
 
 __all__ = ["ChangedCluster", "ChangedLayer", "RowsNow", "UpdateOptions"]
 
@@ -62,6 +62,11 @@ class RowsNow:
         changed[self.relabelled] = True
         return np.flatnonzero(changed).astype(np.int32)
 
+    @property
+    def renumbered(self) -> bool:
+        """Whether rows that there were have other numbers, or are gone."""
+        return len(self.was) < self.n_before or not bool((self.was[: self.n_before] == np.arange(self.n_before)).all())
+
     def numbers_now(self) -> _Ids:
         """The number of each row that there was; -1 for one that is gone."""
         now = np.full(self.n_before, -1, np.int32)
@@ -89,13 +94,17 @@ class UpdateOptions:
 
 @dataclass
 class ChangedCluster:
-    """One cluster of a layer as it is to be: its rows, what its multipliers start from, which children are solved."""
+    """One cluster of a layer as it is to be: its rows, what its multipliers start from, which children are solved.
 
+    Arrays of the layer's solution are shared: what is written here is written there.
+    """
+
+    number: int
+    came_from: int  # its number as it is stored
     rows: _Ids
     multipliers: npt.NDArray[np.float16]
-    pending: npt.NDArray[np.float32]
-    stored: ClusterRows
     was: _Ids  # each child's number in the stored cluster, -1 for a new one
+    whole: bool  # whether the children are those of the stored cluster
     solved: npt.NDArray[np.bool_]
     came: npt.NDArray[np.bool_]  # which rows weren't there
 
@@ -119,84 +128,121 @@ class _Entries:
 
 
 class ChangedLayer:
-    """What the clusters of one layer were, and what becomes of them."""
+    """What the clusters of one layer were, and what becomes of them.
+
+    Attributes
+    ----------
+    came_from : ndarray of int32, shape (n_clusters,)
+        The number of each cluster as it is stored.
+    solved : ndarray of bool, shape (n_nodes,)
+        Which children are to be solved, when :meth:`clusters` has been asked.
+    solution : LayerSolution
+        What the layer's multipliers start from, likewise.
+    """
 
     def __init__(
         self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow, positives: Csr,
         before: Csr, training: TreeTraining, options: UpdateOptions,
     ) -> None:  # fmt: skip
-        self._weights, self._solution, self._rows = weights, solution, rows
-        self._offsets, self._was, self._came_from = grown.tree.child_offsets[t], grown.was[t], grown.came_from[t]
+        self._weights, self._stored, self._rows = weights, solution, rows
+        self._offsets, self._was, self.came_from = grown.tree.child_offsets[t], grown.was[t], grown.came_from[t]
         self._positives, self._before = positives, before
         self._weighted, self._linear, self._options = training.weighs(rows.labels), training.linear, options
         self._now = rows.numbers_now()
+        self._divided = np.bincount(self.came_from)[self.came_from] > 1
+        known = self._was >= 0
+        pending, sums = np.zeros(len(known), np.float32), np.full(len(known), np.nan, np.float32)
+        pending[known] = solution.pending[self._was[known]]
+        if solution.sums is not None:
+            sums[known] = solution.sums[self._was[known]]
+        due = pending >= STALE
+        pending[due] = 0
+        self.solved = ~known | due
+        self._pending, self._sums, self.solution = pending, sums, solution
 
     def clusters(self, found: tuple[npt.NDArray[np.int64], _Ids], n_jobs: int) -> list[ChangedCluster]:
-        """What becomes of each cluster, to which some rows have come: all its rows with ``search_all``, else those that
-        are fresh."""
-        n_clusters = len(self._offsets) - 1
-        each = [self._cluster(c, found[1][found[0][c] : found[0][c + 1]]) for c in range(n_clusters)]
+        """What becomes of the clusters that something has changed for, in their order; all others stay what they are.
+
+        To each, some rows have come: all its rows with ``search_all``, else those that are fresh.
+        """
+        rows, stays = {}, {}
+        for c in self._touched(found[0]):
+            rows[c], stays[c] = self._rows_of(c, found[1][int(found[0][c]) : int(found[0][c + 1])])
+        now = self._now if self._rows.renumbered else None
+        self.solution = self._stored.relaid(self._offsets, self.came_from, rows, now, self._pending, self._sums)
+        each = [self._cluster(c, stays[c]) for c in rows]
         entries = self._entries(each, n_jobs)
         turned = entries.turned
         if turned.any():  # what is no positive any more, or has become one, starts from nothing
-            cluster_of = np.repeat(np.arange(n_clusters), np.diff(self._offsets))
+            by_number = {own.number: own for own in each}
             for row, node in zip(entries.rows[turned].tolist(), entries.nodes[turned].tolist(), strict=True):
-                own = each[cluster_of[node]]
-                place = int(np.searchsorted(own.rows, row)), node - int(self._offsets[cluster_of[node]])
+                own = by_number[int(np.searchsorted(self._offsets, node, side="right")) - 1]
+                place = int(np.searchsorted(own.rows, row)), node - int(self._offsets[own.number])
                 own.solved[place[1]] |= bool(own.multipliers[place] > 0)
                 own.multipliers[place] = 0
         self._judge(each, entries)
         return each
 
-    def _cluster(self, c: int, found: _Ids) -> ChangedCluster:
+    def _touched(self, found: npt.NDArray[np.int64]) -> list[int]:
+        """The clusters that rows come to or go from, and those with new children or some that must be solved."""
+        if self._options.search_all:
+            return list(range(len(self.came_from)))
+        touched = (np.diff(found) > 0) | self._divided
+        begin, n_children = self._stored.child_offsets[self.came_from], np.diff(self._offsets)
+        place = np.repeat(begin - self._offsets[:-1], n_children) + np.arange(len(self._was))
+        cluster = np.repeat(np.arange(len(touched)), n_children)
+        touched[cluster[self.solved | (self._was != place)]] = True
+        other = self._now < 0
+        other[self._rows.was[self._rows.relabelled]] = True
+        if other.any():
+            at = np.flatnonzero(other[self._stored.rows])
+            touched |= np.isin(self.came_from, np.searchsorted(self._stored.row_offsets, at, side="right") - 1)
+        which: list[int] = np.flatnonzero(touched).tolist()
+        return which
+
+    def _rows_of(self, c: int, found: _Ids) -> tuple[_Ids, npt.NDArray[np.bool_]]:
+        """The rows of cluster ``c`` to which some come, and which of those that it had stay."""
+        now = self._now[self._stored.rows_of(int(self.came_from[c]))]
+        stays = now >= 0
+        if self._options.search_all:
+            return found, stays & np.isin(now, found)
+        if self._divided[c]:  # one half: what it doesn't depend on goes
+            stays &= self._matters(c, now)
+        return _union(now if stays.all() else now[stays], found), stays
+
+    def _cluster(self, c: int, stays: npt.NDArray[np.bool_]) -> ChangedCluster:
         """Cluster ``c`` with its rows and where its multipliers start; children that are new, or that a row which is
         gone supported, are to be solved."""
-        first, last = int(self._offsets[c]), int(self._offsets[c + 1])
-        o = int(self._came_from[c])
-        begin = int(self._solution.child_offsets[o])
-        now = self._now[self._solution.rows_of(o)]
-        old, stays = self._solution.multipliers_of(o), now >= 0
-        if self._options.search_all:
-            stays &= np.isin(now, found)
-            rows = found
-        elif np.count_nonzero(self._came_from == o) > 1:  # one half: what it doesn't depend on goes
-            stays &= self._matters(now, old, first, last, begin)
-            rows = _union(now[stays], found)
-        else:
-            rows = _union(now[stays], found)
-        known = self._was[first:last] >= 0
-        was = np.where(known, self._was[first:last] - begin, -1).astype(np.int32)
-        whole = bool(known.all()) and len(was) == old.shape[1] and bool((np.diff(was) == 1).all())
-        pending = np.zeros(last - first, np.float32)
-        pending[known] = self._solution.pending[begin + was[known]]
-        due = pending >= STALE
-        pending[due] = 0
-        same = whole and len(rows) == len(now) and bool(stays.all()) and not due.any()
-        if same and not len(self._rows.relabelled):
-            nothing = np.zeros(last - first, bool), np.zeros(len(rows), bool)
-            return ChangedCluster(rows, old, pending, self._weights.sound_cluster(o), was, *nothing)
-        at = np.searchsorted(rows, now[stays])
-        multipliers = np.zeros((len(rows), last - first), np.float16)
-        if whole:
-            multipliers[at] = old if stays.all() else old[stays]
-        else:
-            multipliers[np.ix_(at, known)] = old[np.ix_(stays, was[known])]
-        solved = ~known | due
-        gone = old[~stays]
-        if gone.size:
-            solved[known] |= (gone[:, was[known]] > 0).any(axis=0) | (not self._solution.known)
-        if not len(at) and (len(now) or len(rows)):
-            solved[:] = True  # of no row, a child isn't a solution that others could start from
+        nodes, o = slice(int(self._offsets[c]), int(self._offsets[c + 1])), int(self.came_from[c])
+        begin, old = int(self._stored.child_offsets[o]), self._stored.multipliers_of(o)
+        known, solved = self._was[nodes] >= 0, self.solved[nodes]
+        was = np.where(known, self._was[nodes] - begin, -1).astype(np.int32)
+        whole = len(was) == old.shape[1] and bool((was == np.arange(len(was))).all())
+        rows, multipliers = self.solution.rows_of(c), self.solution.multipliers_of(c)
+        stayed = self._now[self._stored.rows_of(o)[stays]]
         came = np.ones(len(rows), bool)
-        came[at] = False
-        return ChangedCluster(rows, multipliers, pending, self._weights.sound_cluster(o), was, solved, came)
+        came[np.searchsorted(rows, stayed)] = False
+        n_stayed, all_stay = len(stayed), len(stayed) == len(stays)
+        multipliers[came] = 0
+        if not whole:
+            multipliers[:] = 0
+            multipliers[np.ix_(~came, known)] = old[np.ix_(stays, was[known])]
+        elif came[:n_stayed].any():
+            multipliers[~came] = old if all_stay else old[stays]
+        else:  # as usual, what is new comes last
+            multipliers[:n_stayed] = old if all_stay else old[stays]
+        if not all_stay and old.size:
+            solved[known] |= (old[~stays][:, was[known]] > 0).any(axis=0) | (not self._stored.known)
+        if not n_stayed and (len(stays) or len(rows)):
+            solved[:] = True  # of no row, a child isn't a solution that others could start from
+        return ChangedCluster(c, o, rows, multipliers, was, whole, solved, came)
 
-    def _matters(
-        self, now: _Ids, old: npt.NDArray[np.float16], first: int, last: int, begin: int
-    ) -> npt.NDArray[np.bool_]:
-        """Which rows the solution of some children depends on: those that support it, and their positives."""
-        was = self._was[first:last]
-        supports = (old[:, was[was >= 0] - begin] > 0).any(axis=1) | (not self._solution.known)
+    def _matters(self, c: int, now: _Ids) -> npt.NDArray[np.bool_]:
+        """Which rows the solution of cluster ``c`` depends on: those that support its children, and their positives."""
+        first, last, o = int(self._offsets[c]), int(self._offsets[c + 1]), int(self.came_from[c])
+        was, old = self._was[first:last], self._stored.multipliers_of(o)
+        begin = int(self._stored.child_offsets[o])
+        supports = (old[:, was[was >= 0] - begin] > 0).any(axis=1) | (not self._stored.known)
         there = np.flatnonzero(now >= 0)
         own = take_rows(self._positives, now[there])
         inside = (own.indices >= first) & (own.indices < last)
@@ -210,18 +256,18 @@ class ChangedLayer:
         relabelled = np.zeros(self._rows.features.shape[0], bool)
         relabelled[self._rows.relabelled] = self._rows.was[self._rows.relabelled] >= 0
         clusters, rows, came = [], [], []
-        for c, own in enumerate(each):
-            at = np.flatnonzero(own.came | relabelled[own.rows])
-            clusters.append(np.full(len(at), c, np.int32))
+        for own in each:
+            at = np.flatnonzero(own.came | relabelled[own.rows] if len(self._rows.relabelled) else own.came)
+            clusters.append(np.full(len(at), own.number, np.int32))
             rows.append(own.rows[at])
             came.append(own.came[at])
-        of, row, new = np.concatenate(clusters), np.concatenate(rows), np.concatenate(came)
-        if not len(row):
+        if not any(map(len, rows)):
             return _Entries.none()
+        of, row, new = np.concatenate(clusters), np.concatenate(rows), np.concatenate(came)
         order = np.argsort(row, kind="stable")
         of, row, new = of[order], row[order], new[order]
         own_rows, counts = np.unique(row, return_counts=True)
-        nodes, scores = self._scores(own_rows.astype(np.int32), self._came_from[of], counts, n_jobs)
+        nodes, scores = self._scores(own_rows.astype(np.int32), self.came_from[of], counts, n_jobs)
         now = np.full(len(self._weights.intercepts), -1, np.int64)  # where each node that was there is now
         now[self._was[self._was >= 0]] = np.flatnonzero(self._was >= 0)
         at, place = np.nonzero(nodes >= 0)
@@ -229,7 +275,7 @@ class ChangedLayer:
         there = node >= 0
         node, score, entry_row = node[there], score[there], entry_row[there]
         # A cluster that was divided brings entries of both its halves: those of a half that the row is in count.
-        n_clusters = len(each)
+        n_clusters = len(self.came_from)
         cluster = np.searchsorted(self._offsets, node, side="right") - 1
         pairs = row.astype(np.int64) * n_clusters + of
         sort = np.argsort(pairs)
@@ -274,23 +320,27 @@ class ChangedLayer:
             costs = costs * weight[entries.rows]
         slack = np.maximum(1 - margin, 0)
         losses = np.bincount(entries.nodes, costs * _loss(slack, margin, linear.loss), minlength=n_nodes)
-        worst = np.zeros(n_nodes)
-        np.maximum.at(worst, entries.nodes, _violation(slack, margin, linear.loss) * (costs > 0))
-        for c, own in enumerate(each):
-            nodes = slice(int(self._offsets[c]), int(self._offsets[c + 1]))
-            own.pending += losses[nodes].astype(np.float32)
-            if self._options.share == 0:
-                own.solved |= worst[nodes] > linear.tolerance
-            elif losses[nodes].any():
-                urgency = own.pending / np.maximum(self._objective(own, nodes), np.float32(1e-30))
+        self._pending += losses.astype(np.float32)
+        if self._options.share == 0:
+            worst = np.zeros(n_nodes)
+            np.maximum.at(worst, entries.nodes, _violation(slack, margin, linear.loss) * (costs > 0))
+            self.solved |= worst > linear.tolerance
+            return
+        for own in each:
+            nodes = slice(int(self._offsets[own.number]), int(self._offsets[own.number + 1]))
+            if losses[nodes].any():
+                urgency = self._pending[nodes] / np.maximum(self._objective(own, nodes), np.float32(1e-30))
                 own.solved |= urgency > self._options.share
                 _fill(own.solved, urgency)
 
     def _objective(self, own: ChangedCluster, nodes: slice) -> npt.NDArray[np.float32]:
         """Of each child, in units of the cost: half the sum of the multipliers, at a solution with the squared hinge;
         with other losses it is more. Where they aren't known, at least what a few positives give."""
-        if self._solution.known:
-            result: npt.NDArray[np.float32] = 0.5 * own.multipliers.sum(axis=0, dtype=np.float32)
+        if self._stored.known:
+            sums = self._sums[nodes]
+            if np.isnan(sums).any():
+                sums[:] = own.multipliers.sum(axis=0, dtype=np.float32)
+            result: npt.NDArray[np.float32] = 0.5 * sums
             return result
         matrix = take_rows(self._positives, own.rows)
         counts = np.bincount(matrix.indices, minlength=int(self._offsets[-1]))[nodes]
@@ -307,6 +357,8 @@ def _fill(solved: npt.NDArray[np.bool_], urgency: npt.NDArray[np.float32]) -> No
 
 def _union(a: _Ids, b: _Ids) -> _Ids:
     """Two rising lists as one."""
+    if not len(b) or not len(a) or a[-1] < b[0]:
+        return np.concatenate((a, b))
     every = np.sort(np.concatenate((a, b)), kind="stable")
     return every[np.diff(every, prepend=-1) > 0].astype(np.int32)
 

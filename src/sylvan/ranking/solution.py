@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.changed_weights import runs_between
 from sylvan.errors import ModelError
 
 __all__ = ["STALE", "LayerSolution", "rounded"]
@@ -36,6 +37,8 @@ class LayerSolution:
         Losses, in units of the cost, that have come to each node since it was solved; ``STALE`` if it must be solved.
     known : bool
         False when the multipliers are all 0, as nobody has kept them.
+    sums : ndarray of float32, shape (n_nodes,), or None
+        Of each node's multipliers, NaN where nobody has asked for it yet; written where they are computed.
     """
 
     child_offsets: npt.NDArray[np.int64]
@@ -44,6 +47,7 @@ class LayerSolution:
     multipliers: npt.NDArray[np.float16]
     pending: npt.NDArray[np.float32]
     known: bool = True
+    sums: npt.NDArray[np.float32] | None = None
     _begin: Any = None
 
     def __post_init__(self) -> None:
@@ -76,6 +80,41 @@ class LayerSolution:
         n_children = int(self.child_offsets[c + 1] - self.child_offsets[c])
         return self.multipliers[int(self._begin[c]) : int(self._begin[c + 1])].reshape(-1, n_children)
 
+    def relaid(
+        self, child_offsets: npt.NDArray[np.int64], came_from: npt.NDArray[np.int32],
+        changed: Mapping[int, npt.NDArray[np.int32]], now: npt.NDArray[np.int32] | None,
+        pending: npt.NDArray[np.float32], sums: npt.NDArray[np.float32],
+    ) -> LayerSolution:  # fmt: skip
+        """With other rows in some clusters, whose multipliers are yet to be written.
+
+        Parameters
+        ----------
+        child_offsets, came_from
+            As :func:`sylvan.changed_weights.with_clusters` takes them.
+        changed : mapping of int to ndarray of int32
+            The rows of these clusters, by their new numbers.
+        now : ndarray of int32, or None
+            The number that each row has now, where it has another one.
+        pending, sums : ndarray of float32, shape (n_nodes,)
+        """
+        sizes = np.diff(self.row_offsets)[came_from]
+        sizes[list(changed)] = [len(rows) for rows in changed.values()]
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        n_multipliers = int((sizes * np.diff(child_offsets)).sum())
+        made = LayerSolution(
+            child_offsets, offsets, np.empty(int(offsets[-1]), np.int32), np.empty(n_multipliers, np.float16), pending,
+            self.known, sums,
+        )  # fmt: skip
+        for c, rows in changed.items():
+            made.rows_of(c)[:] = rows
+        for first, last in runs_between(changed, len(came_from)):
+            begin, end = int(came_from[first]), int(came_from[last - 1]) + 1
+            rows = self.rows[int(self.row_offsets[begin]) : int(self.row_offsets[end])]
+            made.rows[int(offsets[first]) : int(offsets[last])] = rows if now is None else now[rows]
+            multipliers = self.multipliers[int(self._begin[begin]) : int(self._begin[end])]
+            made.multipliers[int(made._begin[first]) : int(made._begin[last])] = multipliers
+        return made
+
     def without(
         self, kept: npt.NDArray[np.bool_], kept_clusters: npt.NDArray[np.bool_], child_offsets: npt.NDArray[np.int64]
     ) -> LayerSolution:
@@ -105,7 +144,7 @@ class LayerSolution:
         pending[nodes] = STALE
         begin, n_children = self.child_offsets[clusters], np.diff(self.child_offsets)[clusters]
         multipliers[self._begin[clusters] + (at - self.row_offsets[clusters]) * n_children + nodes - begin] = 0
-        return replace(self, pending=pending, multipliers=multipliers)
+        return replace(self, pending=pending, multipliers=multipliers, sums=None)
 
     def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""

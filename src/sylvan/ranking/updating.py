@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.canonical import take_rows, within
+from sylvan.changed_weights import with_clusters
 from sylvan.indexing import LabelTree
 from sylvan.indexing.growth import Grown
 from sylvan.matching.beam import beam_job, root_beam
@@ -60,16 +61,14 @@ def update_rankers(
     update = _Update(ranker, solutions, grown, rows, training, options, runner)
     layers: list[ClusterWeights] = []
     result: list[LayerSolution] = []
-    for t, offsets in enumerate(grown.tree.child_offsets):
-        clusters, jobs, which = update.layer(t, layers)
+    for t in range(grown.tree.depth):
+        layer, clusters, jobs = update.layer(t, layers)
         blocks = runner.run(jobs, f"Updating layer {t + 1} of {grown.tree.depth}") if jobs else []
         solved = [own for block in blocks for own in block]
         multipliers = [own for block in blocks if (own := block.multipliers()) is not None]
-        _take_in(clusters, which, solved, np.concatenate([np.zeros(0, np.float16), *multipliers]))
-        layers.append(_laid_out(clusters, which, solved, offsets, ranker.layers[t], rows.features.shape[1]))
-        pending = np.concatenate([cluster.pending for cluster in clusters])
-        kept = [cluster.rows for cluster in clusters], [cluster.multipliers for cluster in clusters]
-        result.append(LayerSolution.of(offsets, *kept, pending))
+        _take_in(layer.solution, clusters, np.concatenate([np.zeros(0, np.float16), *multipliers]))
+        layers.append(_laid_out(layer, clusters, solved, ranker.layers[t], rows.features.shape[1]))
+        result.append(layer.solution)
     return TreeRanker(grown.tree, layers), result
 
 
@@ -90,8 +89,8 @@ def planned_update(
     update = _Update(ranker, solutions, grown, rows, training, options, runner)
     counts, every = [], []
     for t in range(grown.tree.depth):
-        clusters, jobs, _ = update.layer(t, ranker.layers)
-        counts.append(sum(int(cluster.solved.sum()) for cluster in clusters))
+        layer, _, jobs = update.layer(t, ranker.layers)
+        counts.append(int(layer.solved.sum()))
         every += jobs
     return counts, every
 
@@ -114,9 +113,9 @@ class _Update:
 
     def layer(
         self, t: int, above: Sequence[ClusterWeights]
-    ) -> tuple[list[ChangedCluster], list[Job[SolvedBlock]], list[int]]:
-        """What becomes of the clusters of layer t, the jobs that solve children, and the clusters of these; from the
-        first layer down, with the weights of those above."""
+    ) -> tuple[ChangedLayer, list[ChangedCluster], list[Job[SolvedBlock]]]:
+        """Layer t, those of its clusters that change, and the jobs that solve children; from the first layer down,
+        with the weights of those above."""
         training, offsets, n_jobs = self._training, self._grown.tree.child_offsets[t], self._runner.n_jobs
         if t:
             combine = training.combines[t - 1]
@@ -134,7 +133,12 @@ class _Update:
             self._before[t], training, self._options,
         )  # fmt: skip
         clusters = layer.clusters(found, n_jobs)
-        return clusters, *_jobs(self._rows, self._norms, clusters, self._positives[t], t, training, self._options)
+        some = [own for own in clusters if own.solved.any()]
+        if not some:
+            return layer, clusters, []
+        problem = _problem(layer.solved, some, self._positives[t], training.weighs(self._rows.labels), self._options)
+        linear, weight = training.linear, self._rows.weight
+        return layer, clusters, block_jobs(self._rows.features, self._norms, problem, t, linear, sample_weight=weight)
 
 
 def _positives(tree: LabelTree, labels: Csr, training: TreeTraining) -> list[Csr]:
@@ -144,89 +148,79 @@ def _positives(tree: LabelTree, labels: Csr, training: TreeTraining) -> list[Csr
     return [cost_weights(layer, training.relevance) for layer in relevance_layers(tree, labels)]
 
 
-def _jobs(
-    rows: RowsNow, norms: npt.NDArray[np.float32], clusters: Sequence[ChangedCluster], positives: Csr, t: int,
-    training: TreeTraining, options: UpdateOptions,
-) -> tuple[list[Job[SolvedBlock]], list[int]]:  # fmt: skip
-    """The children that are solved, as jobs of a layer that consists of them alone; and which clusters they are of."""
-    which = [c for c, cluster in enumerate(clusters) if cluster.solved.any()]
-    if not which:
-        return [], which
-    chosen = np.concatenate([cluster.solved for cluster in clusters])
+def _problem(
+    chosen: npt.NDArray[np.bool_], some: Sequence[ChangedCluster], positives: Csr, weighted: bool,
+    options: UpdateOptions,
+) -> LayerProblem:  # fmt: skip
+    """A layer that consists of the children that are ``chosen`` alone, of ``some`` clusters."""
     number = np.cumsum(chosen) - 1
     mask = chosen[positives.indices]
     indptr = np.concatenate(([0], np.cumsum(mask)))[positives.indptr].astype(np.int64)
-    some = Csr(
+    of_chosen = Csr(
         indptr, number[positives.indices[mask]].astype(np.int32), positives.data[mask],
         (positives.shape[0], int(chosen.sum())),
     )  # fmt: skip
-    offsets = np.concatenate(([0], np.cumsum([int(clusters[c].solved.sum()) for c in which]))).astype(np.int64)
-    start = LayerSolution.of(
-        offsets, [clusters[c].rows for c in which], [clusters[c].multipliers[:, clusters[c].solved] for c in which]
-    )
-    weighted, rounds = training.weighs(rows.labels), ROUNDS if options.share else 0
-    problem = LayerProblem(offsets, some, start.row_offsets, start.rows, weighted, True, start, rounds)
-    return block_jobs(rows.features, norms, problem, t, training.linear, sample_weight=rows.weight), which
+    offsets = np.concatenate(([0], np.cumsum([np.count_nonzero(own.solved) for own in some]))).astype(np.int64)
+    multipliers = [own.multipliers.take(np.flatnonzero(own.solved), axis=1) for own in some]
+    start = LayerSolution.of(offsets, [own.rows for own in some], multipliers)
+    rounds = ROUNDS if options.share else 0
+    return LayerProblem(offsets, of_chosen, start.row_offsets, start.rows, weighted, True, start, rounds)
 
 
 def _take_in(
-    clusters: Sequence[ChangedCluster], which: Sequence[int], solved: Sequence[ClusterRows],
-    multipliers: npt.NDArray[np.float16],
-) -> None:  # fmt: skip
+    solution: LayerSolution, clusters: Sequence[ChangedCluster], multipliers: npt.NDArray[np.float16]
+) -> None:
     """The multipliers of the solved children at their places; nothing waits for these any more."""
     begin = 0
-    for c, own in zip(which, solved, strict=True):
-        cluster = clusters[c]
-        shape = (len(cluster.rows), len(own.intercepts))
-        cluster.multipliers[:, cluster.solved] = multipliers[begin : begin + shape[0] * shape[1]].reshape(shape)
-        cluster.pending[cluster.solved] = 0
-        begin += shape[0] * shape[1]
+    for own in clusters:
+        at = np.flatnonzero(own.solved)
+        new = multipliers[begin : begin + len(own.rows) * len(at)].reshape(len(own.rows), len(at))
+        begin += new.size
+        own.multipliers[:, at] = new
+        nodes = int(solution.child_offsets[own.number]) + at
+        solution.pending[nodes] = 0
+        if solution.sums is not None:
+            solution.sums[nodes] = new.sum(axis=0, dtype=np.float32)
 
 
 def _laid_out(
-    clusters: Sequence[ChangedCluster], which: Sequence[int], solved: Sequence[ClusterRows],
-    offsets: npt.NDArray[np.int64], before: ClusterWeights, n_features: int,
+    layer: ChangedLayer, clusters: Sequence[ChangedCluster], solved: Sequence[ClusterRows], before: ClusterWeights,
+    n_features: int,
 ) -> ClusterWeights:  # fmt: skip
     """The layer of the clusters' stored weights and those that were solved."""
-    new = dict(zip(which, solved, strict=True))
-    made = []
-    for c, cluster in enumerate(clusters):
-        if c not in new and np.array_equal(cluster.was, np.arange(len(cluster.stored.intercepts))):
-            made.append(cluster.stored)
-        else:
-            made.append(_joined(cluster, new.get(c)))
+    new = dict(zip((own.number for own in clusters if own.solved.any()), solved, strict=True))
+    changed = {
+        own.number: _joined(own, before.sound_cluster(own.came_from), new.get(own.number))
+        for own in clusters
+        if own.number in new or not own.whole
+    }
     codebook = before.codebook if before.weight_dtype == "uint8" else None
     if codebook is not None:
         largest = max((float(np.abs(own.weights).max(initial=0)) for own in solved), default=0.0)
         codebook = codebook if 0 < codebook[0] <= codebook[127] and largest <= codebook[127] else None
-    return ClusterWeights.from_clusters(made, offsets, n_features, before.weight_dtype, codebook)
+    return with_clusters(before, changed, layer.came_from, layer.solution.child_offsets, n_features, codebook)
 
 
-def _joined(cluster: ChangedCluster, solved: ClusterRows | None) -> ClusterRows:
+def _joined(cluster: ChangedCluster, stored: ClusterRows, solved: ClusterRows | None) -> ClusterRows:
     """A cluster's stored children that stay as they are, and those that were solved, as one."""
     n_children = len(cluster.was)
-    features, children, weights = [], [], []
     intercepts = np.zeros(n_children, np.float32)
-    number = np.full(len(cluster.stored.intercepts), -1, np.int32)
+    number = np.full(len(stored.intercepts), -1, np.int32)
     stays = np.flatnonzero((cluster.was >= 0) & ~cluster.solved)
     number[cluster.was[stays]] = stays
-    own = number[cluster.stored.children]
-    kept = own >= 0
-    features.append(np.repeat(cluster.stored.features, cluster.stored.lengths)[kept])
-    children.append(own[kept])
-    weights.append(cluster.stored.weights[kept])
-    intercepts[stays] = cluster.stored.intercepts[cluster.was[stays]]
+    children = number[stored.children]
+    kept = np.flatnonzero(children >= 0)
+    features = np.repeat(stored.features, stored.lengths)[kept]
+    children, weights = children[kept], stored.weights[kept]
+    intercepts[stays] = stored.intercepts[cluster.was[stays]]
     if solved is not None:
         at = np.flatnonzero(cluster.solved).astype(np.int32)
-        features.append(np.repeat(solved.features, solved.lengths))
-        children.append(at[solved.children])
-        weights.append(solved.weights)
+        features = np.concatenate((features, np.repeat(solved.features, solved.lengths)))
+        children = np.concatenate((children, at[solved.children]))
+        weights = np.concatenate((weights, solved.weights))
         intercepts[at] = solved.intercepts
-    every = np.concatenate(features).astype(np.int64) * n_children + np.concatenate(children)
-    order = np.argsort(every, kind="stable")  # two runs that rise: a merge
-    every = every[order]
-    used, lengths = np.unique(every // n_children, return_counts=True)
-    return ClusterRows(
-        used.astype(np.int32), lengths.astype(np.int32), (every % n_children).astype(np.int32),
-        np.concatenate(weights)[order], intercepts,
-    )  # fmt: skip
+    order = np.argsort(features.astype(np.int64) * n_children + children, kind="stable")  # two runs that rise: a merge
+    features = features[order]
+    begin = np.flatnonzero(np.diff(features, prepend=-1))
+    lengths = np.diff(begin, append=len(features)).astype(np.int32)
+    return ClusterRows(features[begin], lengths, children[order], weights[order], intercepts)
