@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.codebook import encode
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
 __all__ = ["runs_between", "with_clusters"]
@@ -53,15 +55,20 @@ def with_clusters(
     runs = list(runs_between(changed, len(came_from)))
     sizes = np.zeros(len(came_from), ClusterRows.SIZES)
     sizes["rows"], sizes["entries"] = np.diff(layer.row_offsets)[came_from], np.diff(layer.entry_offsets)[came_from]
+    sizes["least"] = np.inf
     for c, cluster in changed.items():
         sizes[c] = cluster.sizes(layer.weight_dtype)
-    if layer.weight_dtype == "uint8" and codebook is None:  # all weights settle it
-        for c in itertools.chain.from_iterable(range(*run) for run in runs):
-            sizes[c] = layer.sound_cluster(int(came_from[c])).sizes("uint8")
+    coded = layer.weight_dtype == "uint8" and layer.codebook is not None
+    if coded and codebook is None:  # all weights settle it
+        for first, last in runs:
+            sizes["least"][first], sizes["largest"][first] = _extremes(layer, came_from[first], came_from[last - 1] + 1)
     layout = Layout(sizes, child_offsets, n_features, layer.weight_dtype, codebook=codebook)
     for c, cluster in changed.items():
         layout.place(c, cluster)
     copies = layout.copies(layer)
+    if coded and copies and layout.codebook is not layer.codebook:
+        codes = encode(layer.codebook, layout.codebook)  # type: ignore[arg-type]  # both have one
+        layer = replace(layer, values=codes[layer.values], codebook=layout.codebook)
     for first, last in runs:
         begin = int(came_from[first])
         if copies:
@@ -70,3 +77,11 @@ def with_clusters(
             for c in range(first, last):
                 layout.place(c, layer.sound_cluster(int(came_from[c])))
     return layout.finish()
+
+
+def _extremes(layer: ClusterWeights, first: int, last: int) -> tuple[float, float]:
+    """The least and the largest magnitude of some clusters' weights that are bytes."""
+    codes = layer.values[int(layer.entry_offsets[first]) : int(layer.entry_offsets[last])]
+    assert layer.codebook is not None
+    magnitudes = np.abs(layer.codebook[np.flatnonzero(np.bincount(codes, minlength=len(layer.codebook)))])
+    return float(magnitudes.min(initial=np.inf)), float(magnitudes.max(initial=0))

@@ -344,12 +344,12 @@ class Layout:
         self._keys = allocate(rows + KEY_PADDING, np.uint8 if self._bits <= 8 else np.uint16)
         self._starts = allocate(len(sizes) * (_n_blocks(n_features, self._bits) + 1) * 2, np.uint32)
         self._children: npt.NDArray[Any] | None = None
-        self._codebook: npt.NDArray[np.float32] | None = None
+        self.codebook: npt.NDArray[np.float32] | None = None
         if self._packed:
             self._entry_bits = child_bits(most_children) + CODE_BITS
             self._lengths = allocate(_length_bytes(rows), np.uint8)
             self._values = allocate(stream_bytes(entries, self._entry_bits), np.uint8)
-            self._codebook = np.zeros(BOOK * len(sizes), np.float32)
+            self.codebook = np.zeros(BOOK * len(sizes), np.float32)
         else:
             number = child_dtype(most_children)
             self._lengths = allocate(rows + KEY_PADDING, number)
@@ -357,7 +357,7 @@ class Layout:
             self._values = allocate(entries, np.dtype(weight_dtype))
         if weight_dtype == "uint8":
             least, largest = sizes["least"].min(initial=np.inf), sizes["largest"].max(initial=0)
-            self._codebook = make_codebook(float(least), float(largest)) if codebook is None else codebook
+            self.codebook = make_codebook(float(least), float(largest)) if codebook is None else codebook
         self._intercepts = np.zeros(int(child_offsets[-1]), np.float32)
 
     def place(self, c: int, cluster: ClusterRows) -> None:
@@ -373,23 +373,23 @@ class Layout:
             numbers = packed.children.astype(np.int64) << CODE_BITS | packed.codes
             stream, at = pack_bits(numbers, self._entry_bits), first_entry * self._entry_bits // 8
             self._values[at : at + len(stream)] = stream
-            assert self._codebook is not None
-            self._codebook[BOOK * c : BOOK * (c + 1)] = packed.codebook
+            assert self.codebook is not None
+            self.codebook[BOOK * c : BOOK * (c + 1)] = packed.codebook
             return
         assert self._children is not None
         self._place_rows(first_row, cluster.features, cluster.lengths, starts)
         self._lengths[first_row : first_row + len(cluster.features)] = cluster.lengths - 1
         entries = slice(first_entry, first_entry + len(cluster.children))
         self._children[entries] = cluster.children
-        book = self._codebook
+        book = self.codebook
         self._values[entries] = cluster.weights if book is None else encode(cluster.weights, book)
 
     def copies(self, layer: ClusterWeights) -> bool:
-        """Whether clusters of another layer of the same type of weights needn't be placed, but can be copied."""
+        """Whether clusters of another layer of weights like these needn't be placed, but can be copied."""
         same = (self._bits, self._n_features) == (layer.block_bits, layer.n_features)
         if self._packed:
             return same and self._entry_bits == child_bits(int(np.diff(layer.child_offsets).max(initial=1))) + CODE_BITS
-        return same and self._lengths.dtype == layer.lengths.dtype and self._codebook is layer.codebook
+        return same and self._lengths.dtype == layer.lengths.dtype
 
     def copy(self, c: int, layer: ClusterWeights, clusters: range) -> None:
         """Write some clusters of such a layer, as they lie there, from ``c`` on."""
@@ -400,7 +400,7 @@ class Layout:
             (self._starts, layer.block_starts, (numbers, numbers), n_starts), (self._keys, layer.keys, rows, 1),
         ]  # fmt: skip
         if self._packed:
-            parts += [(self._codebook, layer.codebook, (numbers, numbers), BOOK)]
+            parts += [(self.codebook, layer.codebook, (numbers, numbers), BOOK)]
         else:
             parts += [(self._children, layer.children, entries, 1)]
         length, value = (0.5, self._entry_bits / 8) if self._packed else (1, 1)
@@ -419,7 +419,7 @@ class Layout:
         """The layer, when every cluster has been placed."""
         return ClusterWeights(
             self._n_features, self._bits, self._child_offsets, self._row_offsets, self._entry_offsets, self._starts,
-            self._keys, self._lengths, self._children, self._values, self._codebook, self._intercepts,
+            self._keys, self._lengths, self._children, self._values, self.codebook, self._intercepts,
         )  # fmt: skip
 
 
