@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from sylvan.canonical import take_rows, within
 from sylvan.indexing.growth import Grown
 from sylvan.matching.beam import next_beam
 from sylvan.ranking.linear import LANES
-from sylvan.ranking.solution import STALE, LayerSolution
+from sylvan.ranking.solution import STALE, LayerSolution, column_sums
 from sylvan.ranking.training import TreeTraining
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
@@ -62,14 +62,12 @@ class RowsNow:
         changed[self.relabelled] = True
         return np.flatnonzero(changed).astype(np.int32)
 
-    @property
-    def renumbered(self) -> bool:
-        """Whether rows that there were have other numbers, or are gone."""
-        return len(self.was) < self.n_before or not bool((self.was[: self.n_before] == np.arange(self.n_before)).all())
-
-    def numbers_now(self) -> _Ids:
-        """The number of each row that there was; -1 for one that is gone."""
-        now = np.full(self.n_before, -1, np.int32)
+    def numbers_now(self) -> _Ids | None:
+        """The number of each row that there was, -1 for one that is gone; None where all have the same."""
+        n = self.n_before
+        if np.array_equal(self.was[:n], np.arange(n)):
+            return None
+        now = np.full(n, -1, np.int32)
         stayed = np.flatnonzero(self.was >= 0).astype(np.int32)
         now[self.was[stayed]] = stayed
         return now
@@ -107,6 +105,13 @@ class ChangedCluster:
     whole: bool  # whether the children are those of the stored cluster
     solved: npt.NDArray[np.bool_]
     came: npt.NDArray[np.bool_]  # which rows weren't there
+
+
+class _Stayed(NamedTuple):
+    """The rows of a cluster that stay, by the numbers that they have now, and which they are; None for all."""
+
+    rows: _Ids
+    mask: npt.NDArray[np.bool_] | None
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ class ChangedLayer:
         self._offsets, self._was, self.came_from = grown.tree.child_offsets[t], grown.was[t], grown.came_from[t]
         self._positives, self._before = positives, before
         self._weighted, self._linear, self._options = training.weighs(rows.labels), training.linear, options
-        self._now = rows.numbers_now()
+        self._now = rows.numbers_now()  # None where all are what they were
         self._divided = np.bincount(self.came_from)[self.came_from] > 1
         known = self._was >= 0
         pending, sums = np.zeros(len(known), np.float32), np.full(len(known), np.nan, np.float32)
@@ -165,12 +170,11 @@ class ChangedLayer:
 
         To each, some rows have come: all its rows with ``search_all``, else those that are fresh.
         """
-        rows, stays = {}, {}
+        rows, stayed = {}, {}
         for c in self._touched(found[0]):
-            rows[c], stays[c] = self._rows_of(c, found[1][int(found[0][c]) : int(found[0][c + 1])])
-        now = self._now if self._rows.renumbered else None
-        self.solution = self._stored.relaid(self._offsets, self.came_from, rows, now, self._pending, self._sums)
-        each = [self._cluster(c, stays[c]) for c in rows]
+            rows[c], stayed[c] = self._rows_of(c, found[1][int(found[0][c]) : int(found[0][c + 1])])
+        self.solution = self._stored.relaid(self._offsets, self.came_from, rows, self._now, self._pending, self._sums)
+        each = [self._cluster(c, stayed[c]) for c in rows]
         entries = self._entries(each, n_jobs)
         turned = entries.turned
         if turned.any():  # what is no positive any more, or has become one, starts from nothing
@@ -192,7 +196,7 @@ class ChangedLayer:
         place = np.repeat(begin - self._offsets[:-1], n_children) + np.arange(len(self._was))
         cluster = np.repeat(np.arange(len(touched)), n_children)
         touched[cluster[self.solved | (self._was != place)]] = True
-        other = self._now < 0
+        other = np.zeros(self._rows.n_before, bool) if self._now is None else self._now < 0
         other[self._rows.was[self._rows.relabelled]] = True
         if other.any():
             at = np.flatnonzero(other[self._stored.rows])
@@ -200,17 +204,21 @@ class ChangedLayer:
         which: list[int] = np.flatnonzero(touched).tolist()
         return which
 
-    def _rows_of(self, c: int, found: _Ids) -> tuple[_Ids, npt.NDArray[np.bool_]]:
-        """The rows of cluster ``c`` to which some come, and which of those that it had stay."""
-        now = self._now[self._stored.rows_of(int(self.came_from[c]))]
-        stays = now >= 0
+    def _rows_of(self, c: int, found: _Ids) -> tuple[_Ids, _Stayed]:
+        """The rows of cluster ``c`` to which some come, and those that it had and that stay."""
+        stored = self._stored.rows_of(int(self.came_from[c]))
+        now = stored if self._now is None else self._now[stored]
+        stays = None if self._now is None else now >= 0
         if self._options.search_all:
-            return found, stays & np.isin(now, found)
-        if self._divided[c]:  # one half: what it doesn't depend on goes
-            stays &= self._matters(c, now)
-        return _union(now if stays.all() else now[stays], found), stays
+            stays = (now >= 0) & np.isin(now, found)
+        elif self._divided[c]:  # one half: what it doesn't depend on goes
+            stays = (now >= 0) & self._matters(c, now)
+        if stays is None or stays.all():
+            return (found if self._options.search_all else _union(now, found)), _Stayed(now, None)
+        stayed = now[stays]
+        return (found if self._options.search_all else _union(stayed, found)), _Stayed(stayed, stays)
 
-    def _cluster(self, c: int, stays: npt.NDArray[np.bool_]) -> ChangedCluster:
+    def _cluster(self, c: int, stayed: _Stayed) -> ChangedCluster:
         """Cluster ``c`` with its rows and where its multipliers start; children that are new, or that a row which is
         gone supported, are to be solved."""
         nodes, o = slice(int(self._offsets[c]), int(self._offsets[c + 1])), int(self.came_from[c])
@@ -218,22 +226,25 @@ class ChangedLayer:
         known, solved = self._was[nodes] >= 0, self.solved[nodes]
         was = np.where(known, self._was[nodes] - begin, -1).astype(np.int32)
         whole = len(was) == old.shape[1] and bool((was == np.arange(len(was))).all())
-        rows, multipliers = self.solution.rows_of(c), self.solution.multipliers_of(c)
-        stayed = self._now[self._stored.rows_of(o)[stays]]
+        rows, multipliers, n_stayed = self.solution.rows_of(c), self.solution.multipliers_of(c), len(stayed.rows)
         came = np.ones(len(rows), bool)
-        came[np.searchsorted(rows, stayed)] = False
-        n_stayed, all_stay = len(stayed), len(stayed) == len(stays)
-        multipliers[came] = 0
-        if not whole:
+        if n_stayed and rows[n_stayed - 1] == stayed.rows[-1]:  # as usual, what is new comes last
+            at: Any = slice(0, n_stayed)
+        else:
+            at = np.searchsorted(rows, stayed.rows)
+        came[at] = False
+        if not (whole and isinstance(at, slice)):
             multipliers[:] = 0
-            multipliers[np.ix_(~came, known)] = old[np.ix_(stays, was[known])]
-        elif came[:n_stayed].any():
-            multipliers[~came] = old if all_stay else old[stays]
-        else:  # as usual, what is new comes last
-            multipliers[:n_stayed] = old if all_stay else old[stays]
-        if not all_stay and old.size:
-            solved[known] |= (old[~stays][:, was[known]] > 0).any(axis=0) | (not self._stored.known)
-        if not n_stayed and (len(stays) or len(rows)):
+        multipliers[n_stayed:] = 0
+        left = old if stayed.mask is None else old[stayed.mask]
+        if whole:
+            multipliers[at] = left
+        else:
+            multipliers[np.ix_(~came, known)] = left[:, was[known]]
+        if stayed.mask is not None and old.size:
+            gone = old[~stayed.mask][:, was[known]] > 0
+            solved[known] |= gone.any(axis=0) | (not self._stored.known)
+        if not n_stayed and (len(old) or len(rows)):
             solved[:] = True  # of no row, a child isn't a solution that others could start from
         return ChangedCluster(c, o, rows, multipliers, was, whole, solved, came)
 
@@ -274,14 +285,10 @@ class ChangedLayer:
         node, score, entry_row = now[nodes[at, place]], scores[at, place], own_rows[at]
         there = node >= 0
         node, score, entry_row = node[there], score[there], entry_row[there]
-        # A cluster that was divided brings entries of both its halves: those of a half that the row is in count.
-        n_clusters = len(self.came_from)
-        cluster = np.searchsorted(self._offsets, node, side="right") - 1
-        pairs = row.astype(np.int64) * n_clusters + of
-        sort = np.argsort(pairs)
-        found = np.minimum(np.searchsorted(pairs[sort], entry_row * np.int64(n_clusters) + cluster), len(pairs) - 1)
-        same = pairs[sort][found] == entry_row * np.int64(n_clusters) + cluster
-        node, score, entry_row, fresh = node[same], score[same], entry_row[same], new[sort][found][same]
+        fresh = np.ones(len(node), bool)
+        if self._divided.any() or len(self._rows.relabelled):
+            same, fresh = self._asked_for(row, of, new, entry_row, node)
+            node, score, entry_row = node[same], score[same], entry_row[same]
         relevance = _values(self._positives, entry_row, node)
         positive = relevance > 0
         turned = np.zeros(len(node), bool)
@@ -294,6 +301,19 @@ class ChangedLayer:
             entry_row[counts_here], node[counts_here], score[counts_here], positive[counts_here],
             relevance[counts_here], turned[counts_here],
         )  # fmt: skip
+
+    def _asked_for(
+        self, row: _Ids, of: _Ids, new: npt.NDArray[np.bool_], entry_row: _Ids, node: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which entries are of pairs of rows and clusters that there are, and of these, for which the row is new: a
+        cluster that was divided brings entries of both its halves, and those of a half that the row is in count."""
+        n_clusters = np.int64(len(self.came_from))
+        cluster = np.searchsorted(self._offsets, node, side="right") - 1
+        pairs, wanted = row * n_clusters + of, entry_row * n_clusters + cluster
+        sort = np.argsort(pairs)
+        found = np.minimum(np.searchsorted(pairs[sort], wanted), len(pairs) - 1)
+        same = pairs[sort][found] == wanted
+        return same, new[sort][found][same]
 
     def _scores(
         self, rows: _Ids, clusters: _Ids, counts: npt.NDArray[np.int64], n_jobs: int
@@ -339,7 +359,7 @@ class ChangedLayer:
         if self._stored.known:
             sums = self._sums[nodes]
             if np.isnan(sums).any():
-                sums[:] = own.multipliers.sum(axis=0, dtype=np.float32)
+                sums[:] = column_sums(own.multipliers)
             result: npt.NDArray[np.float32] = 0.5 * sums
             return result
         matrix = take_rows(self._positives, own.rows)

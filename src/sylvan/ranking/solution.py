@@ -13,7 +13,7 @@ from sylvan import store
 from sylvan.changed_weights import runs_between
 from sylvan.errors import ModelError
 
-__all__ = ["STALE", "LayerSolution", "rounded"]
+__all__ = ["STALE", "LayerSolution", "column_sums", "rounded"]
 
 STALE = np.float32(1e30)  # waits for a node that isn't a solution for its rows any more
 
@@ -197,3 +197,15 @@ def rounded(multipliers: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
     """Multipliers in half the bytes: none becomes 0 that isn't, for what depends on a row must stay visible."""
     kept = np.where(multipliers > 0, np.clip(multipliers, _SMALLEST, _LARGEST), np.float32(0))
     return kept.astype(np.float16)
+
+
+def column_sums(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    """The sums of the columns of a matrix of multipliers.
+
+    The bits of a half that isn't negative, moved to where a float has them, are the number times a power of two: that
+    takes a third of the time of a conversion.
+    """
+    bits = multipliers.view(np.uint16).astype(np.uint32)
+    bits <<= np.uint32(13)
+    sums: npt.NDArray[np.float32] = bits.view(np.float32).sum(axis=0) * np.float32(2.0**112)
+    return sums

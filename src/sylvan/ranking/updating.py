@@ -16,7 +16,7 @@ from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, 
 from sylvan.ranking.changed_layer import ChangedCluster, ChangedLayer, RowsNow, UpdateOptions
 from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
 from sylvan.ranking.relevance import cost_weights, relevance_layers
-from sylvan.ranking.solution import LayerSolution
+from sylvan.ranking.solution import LayerSolution, column_sums
 from sylvan.ranking.solved import SolvedBlock
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
@@ -180,7 +180,7 @@ def _take_in(
         nodes = int(solution.child_offsets[own.number]) + at
         solution.pending[nodes] = 0
         if solution.sums is not None:
-            solution.sums[nodes] = new.sum(axis=0, dtype=np.float32)
+            solution.sums[nodes] = column_sums(new)
 
 
 def _laid_out(
