@@ -40,15 +40,16 @@ def positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
     return Job("positives", layer_positives, inputs, peak_bytes=size, title="sorting the labels", shared=True)
 
 
-def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum) -> list[Csr]:
-    """For each layer of the tree, the nodes that each row is a positive of (M of Algorithm 2, line 3).
+def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum, first: int = 0) -> list[Csr]:
+    """For each layer of the tree from layer ``first`` on, the nodes that each row is a positive of (M of Algorithm 2,
+    line 3).
 
     A row is a positive of a leaf that holds one of its labels, and of every node above it; the relevance of a node is
     the highest of the labels below it, or what else ``join`` makes of them.
     """
     leaves = _leaves_of_labels(tree, labels)
     results = [leaves]
-    for offsets in reversed(tree.child_offsets[1:]):
+    for offsets in reversed(tree.child_offsets[first + 1 :]):
         results.append(_parents_of(results[-1], offsets, join))
     return results[::-1]
 

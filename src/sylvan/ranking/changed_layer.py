@@ -7,7 +7,7 @@ of the rows that came, since every minimum only grows with more rows: that bound
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ class RowsNow:
     Attributes
     ----------
     features, labels : Csr of shape (n, d) and (n, n_labels)
+    norms : ndarray of float32, shape (n,)
+        The squared length of each row.
     weight : ndarray of float32, shape (n,), or None
     was : ndarray of int32, shape (n,)
         The number that each row had, rising; -1 for one that is new.
@@ -49,6 +51,7 @@ class RowsNow:
 
     features: Csr
     labels: Csr
+    norms: npt.NDArray[np.float32]
     weight: npt.NDArray[np.float32] | None
     was: _Ids
     n_before: int
@@ -146,8 +149,8 @@ class ChangedLayer:
     """
 
     def __init__(
-        self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow, positives: Csr,
-        before: Csr, training: TreeTraining, options: UpdateOptions,
+        self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow,
+        positives: Callable[[_Ids], Csr], before: Csr, training: TreeTraining, options: UpdateOptions,
     ) -> None:  # fmt: skip
         self._weights, self._stored, self._rows = weights, solution, rows
         self._offsets, self._was, self.came_from = grown.tree.child_offsets[t], grown.was[t], grown.came_from[t]
@@ -255,7 +258,7 @@ class ChangedLayer:
         begin = int(self._stored.child_offsets[o])
         supports = (old[:, was[was >= 0] - begin] > 0).any(axis=1) | (not self._stored.known)
         there = np.flatnonzero(now >= 0)
-        own = take_rows(self._positives, now[there])
+        own = self._positives(now[there])
         inside = (own.indices >= first) & (own.indices < last)
         positive = np.zeros(len(now), bool)
         row = np.repeat(np.arange(len(there)), np.diff(own.indptr))
@@ -284,12 +287,12 @@ class ChangedLayer:
         at, place = np.nonzero(nodes >= 0)
         node, score, entry_row = now[nodes[at, place]], scores[at, place], own_rows[at]
         there = node >= 0
-        node, score, entry_row = node[there], score[there], entry_row[there]
+        at, node, score, entry_row = at[there], node[there], score[there], entry_row[there]
         fresh = np.ones(len(node), bool)
         if self._divided.any() or len(self._rows.relabelled):
             same, fresh = self._asked_for(row, of, new, entry_row, node)
-            node, score, entry_row = node[same], score[same], entry_row[same]
-        relevance = _values(self._positives, entry_row, node)
+            at, node, score, entry_row = at[same], node[same], score[same], entry_row[same]
+        relevance = _values(self._positives(own_rows), at, node)
         positive = relevance > 0
         turned = np.zeros(len(node), bool)
         if len(self._rows.relabelled):
@@ -362,7 +365,7 @@ class ChangedLayer:
                 sums[:] = column_sums(own.multipliers)
             result: npt.NDArray[np.float32] = 0.5 * sums
             return result
-        matrix = take_rows(self._positives, own.rows)
+        matrix = self._positives(own.rows)
         counts = np.bincount(matrix.indices, minlength=int(self._offsets[-1]))[nodes]
         few: npt.NDArray[np.float32] = (0.5 * counts).astype(np.float32)
         return few

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from sylvan.indexing.growth import Grown
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, of_root
 from sylvan.ranking.changed_layer import ChangedCluster, ChangedLayer, RowsNow, UpdateOptions
-from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
+from sylvan.ranking.linear import LayerProblem, block_jobs
 from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.ranking.solution import LayerSolution, column_sums
 from sylvan.ranking.solved import SolvedBlock
@@ -105,9 +106,8 @@ class _Update:
         self._ranker, self._solutions, self._grown, self._rows = ranker, solutions, grown, rows
         self._training, self._options, self._runner = training, options, runner
         self._fresh = rows.fresh
-        self._positives = _positives(grown.tree, rows.labels, training)
+        self._positives = _Positives(grown.tree, rows.labels, training.relevance, self._fresh)
         self._before = layer_positives(grown.tree, rows.labels_before)
-        self._norms = squared_norms(rows.features)
         self._searched = rows.features if options.search_all else take_rows(rows.features, self._fresh)
         self._beam = root_beam(self._searched.shape[0])
 
@@ -123,29 +123,49 @@ class _Update:
             job = beam_job(t - 1, features, above[t - 1], self._beam, training.beam, combine, n_jobs)
             self._beam = self._runner.one(job)
         nodes = near_best(self._beam, training.man_threshold, training.combines[t - 1]) if t else self._beam[0]
-        parents = self._positives[t - 1] if t else of_root(self._positives[0])
-        own = parents if self._options.search_all else take_rows(parents, self._fresh)
+        own = self._positives.every(max(t - 1, 0)) if self._options.search_all else self._positives.fresh[max(t - 1, 0)]
+        own = own if t else of_root(own)
         found = cluster_rows(training.negatives[t], own, nodes, len(offsets) - 1, self._searched.shape[0])
         if not self._options.search_all:
             found = found[0], self._fresh[found[1]]
         layer = ChangedLayer(
-            self._ranker.layers[t], self._solutions[t], self._grown, t, self._rows, self._positives[t],
-            self._before[t], training, self._options,
+            self._ranker.layers[t], self._solutions[t], self._grown, t, self._rows,
+            partial(self._positives.of, t), self._before[t], training, self._options,
         )  # fmt: skip
         clusters = layer.clusters(found, n_jobs)
         some = [own for own in clusters if own.solved.any()]
         if not some:
             return layer, clusters, []
-        problem = _problem(layer.solved, some, self._positives[t], training.weighs(self._rows.labels), self._options)
-        linear, weight = training.linear, self._rows.weight
-        return layer, clusters, block_jobs(self._rows.features, self._norms, problem, t, linear, sample_weight=weight)
+        rows, linear, weighted = self._rows, training.linear, training.weighs(self._rows.labels)
+        problem = _problem(layer.solved, some, self._positives.every(t), weighted, self._options)
+        return layer, clusters, block_jobs(rows.features, rows.norms, problem, t, linear, sample_weight=rows.weight)
 
 
-def _positives(tree: LabelTree, labels: Csr, training: TreeTraining) -> list[Csr]:
-    """The positives of each layer with their costs, as for a training."""
-    if training.relevance is None:
-        return layer_positives(tree, labels)
-    return [cost_weights(layer, training.relevance) for layer in relevance_layers(tree, labels)]
+class _Positives:
+    """The positives of each layer with their costs, as for a training: those of rows that are fresh at once, those of
+    all rows when they are asked for."""
+
+    def __init__(self, tree: LabelTree, labels: Csr, relevance: str | None, fresh: npt.NDArray[np.int32]) -> None:
+        self._tree, self._labels, self._relevance, self._fresh = tree, labels, relevance, fresh
+        self.fresh = self._made(take_rows(labels, fresh), 0)
+        self._every: list[Csr] = []  # of the last layers
+
+    def every(self, t: int) -> Csr:
+        """Those of all rows in layer t."""
+        if len(self._every) < self._tree.depth - t:
+            self._every = self._made(self._labels, t)
+        return self._every[t - self._tree.depth]
+
+    def of(self, t: int, rows: npt.NDArray[np.int32]) -> Csr:
+        """Those of some rows in layer t."""
+        if np.isin(rows, self._fresh).all():
+            return take_rows(self.fresh[t], np.searchsorted(self._fresh, rows))
+        return take_rows(self.every(t), rows)
+
+    def _made(self, labels: Csr, first: int) -> list[Csr]:
+        if self._relevance is None:
+            return layer_positives(self._tree, labels, first=first)
+        return [cost_weights(layer, self._relevance) for layer in relevance_layers(self._tree, labels)[first:]]
 
 
 def _problem(

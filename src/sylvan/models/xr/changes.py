@@ -16,6 +16,7 @@ from sylvan.matching.beam import beam_job, root_beam
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.xr.training_rows import TrainingRows
 from sylvan.ranking.changed_layer import RowsNow
+from sylvan.ranking.linear import squared_norms
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
@@ -53,12 +54,14 @@ def rows_now(changes: Changes, kept: TrainingRows) -> tuple[RowsNow, npt.NDArray
         ones = np.ones(n_new, np.float32), np.ones(len(left), np.float32)
         new = ones[0] if changes.weight is None else changes.weight
         weight = np.concatenate((ones[1] if old_weight is None else old_weight, new))
+    norms = squared_norms(old_features) if kept.norms is None else kept.norms[left]
+    norms = np.concatenate((norms, squared_norms(changes.features)))
     was = np.concatenate((left, np.full(n_new, -1))).astype(np.int32)
     if len(relabelled) and ((merged.data != 1).any() or (new_labels.data != 1).any()):
         was[relabelled] = -1  # their costs change in all layers: as if they were others
         relabelled = relabelled[:0]
     rows = RowsNow(
-        stacked(old_features, changes.features), stacked(merged, new_labels), weight, was, n_before,
+        stacked(old_features, changes.features), stacked(merged, new_labels), norms, weight, was, n_before,
         relabelled.astype(np.int32), take_rows(old_labels, relabelled),
     )  # fmt: skip
     ids = np.concatenate((kept.ids[left], kept.next_id + np.arange(n_new)))

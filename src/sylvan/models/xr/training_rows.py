@@ -96,6 +96,8 @@ class TrainingRows:
     solutions : list of list of LayerSolution
         Of each tree and layer.
     held_out : HeldOut, optional
+    norms : ndarray of float32, shape (n,), or None
+        The squared length of each row, where an update has asked for it.
     unread : str
         The folder that arrays were loaded from which :meth:`verify` hasn't read yet.
     """
@@ -108,6 +110,7 @@ class TrainingRows:
     length: float
     solutions: list[list[LayerSolution]]
     held_out: HeldOut | None = None
+    norms: npt.NDArray[np.float32] | None = None
     unread: str = ""
 
     def without_labels(
@@ -206,7 +209,8 @@ class TrainingRows:
             held_out = HeldOut(own, scores, right.astype(bool), weights)
         return cls(
             features, labels, weight, ids, store.need_int(state, "next_id", 0, 2**62),
-            store.need_float(state, "length", 0), solutions, held_out, state.where or "The model",
+            store.need_float(state, "length", 0), solutions, held_out, None,
+            state.where or "The model",
         )  # fmt: skip
 
     def verify(self) -> None:

@@ -301,7 +301,8 @@ class XRUpdates(XRAnswers):
         if keeps:
             next_id = kept.next_id + changes.features.shape[0]
             self.training_rows_ = TrainingRows(
-                rows.features, rows.labels, rows.weight, ids, next_id, kept.length, solutions, held_out
+                rows.features, rows.labels, rows.weight, ids, next_id, kept.length, solutions, held_out,
+                rows.norms,
             )
 
     def _held_out(self, changes: Changes, kept: TrainingRows) -> HeldOut | None:
