@@ -159,10 +159,9 @@ class ChangedLayer:
         self._now = rows.numbers_now()  # None where all are what they were
         self._divided = np.bincount(self.came_from)[self.came_from] > 1
         known = self._was >= 0
-        pending, sums = np.zeros(len(known), np.float32), np.full(len(known), np.nan, np.float32)
+        pending, sums = np.zeros(len(known), np.float32), np.zeros(len(known), np.float32)
         pending[known] = solution.pending[self._was[known]]
-        if solution.sums is not None:
-            sums[known] = solution.sums[self._was[known]]
+        sums[known] = np.float32(np.nan) if solution.sums is None else solution.sums[self._was[known]]
         due = pending >= STALE
         pending[due] = 0
         self.solved = ~known | due
@@ -228,7 +227,8 @@ class ChangedLayer:
         begin, old = int(self._stored.child_offsets[o]), self._stored.multipliers_of(o)
         known, solved = self._was[nodes] >= 0, self.solved[nodes]
         was = np.where(known, self._was[nodes] - begin, -1).astype(np.int32)
-        whole = len(was) == old.shape[1] and bool((was == np.arange(len(was))).all())
+        n_old = old.shape[1]
+        grown = len(was) >= n_old and bool((was[:n_old] == np.arange(n_old)).all())  # if it does, at its end
         rows, multipliers, n_stayed = self.solution.rows_of(c), self.solution.multipliers_of(c), len(stayed.rows)
         came = np.ones(len(rows), bool)
         if n_stayed and rows[n_stayed - 1] == stayed.rows[-1]:  # as usual, what is new comes last
@@ -236,12 +236,13 @@ class ChangedLayer:
         else:
             at = np.searchsorted(rows, stayed.rows)
         came[at] = False
-        if not (whole and isinstance(at, slice)):
+        if not (grown and isinstance(at, slice)):
             multipliers[:] = 0
         multipliers[n_stayed:] = 0
         left = old if stayed.mask is None else old[stayed.mask]
-        if whole:
-            multipliers[at] = left
+        if grown:
+            multipliers[at, :n_old] = left
+            multipliers[at, n_old:] = 0
         else:
             multipliers[np.ix_(~came, known)] = left[:, was[known]]
         if stayed.mask is not None and old.size:
@@ -249,7 +250,7 @@ class ChangedLayer:
             solved[known] |= gone.any(axis=0) | (not self._stored.known)
         if not n_stayed and (len(old) or len(rows)):
             solved[:] = True  # of no row, a child isn't a solution that others could start from
-        return ChangedCluster(c, o, rows, multipliers, was, whole, solved, came)
+        return ChangedCluster(c, o, rows, multipliers, was, grown and len(was) == n_old, solved, came)
 
     def _matters(self, c: int, now: _Ids) -> npt.NDArray[np.bool_]:
         """Which rows the solution of cluster ``c`` depends on: those that support its children, and their positives."""
@@ -284,10 +285,12 @@ class ChangedLayer:
         nodes, scores = self._scores(own_rows.astype(np.int32), self.came_from[of], counts, n_jobs)
         now = np.full(len(self._weights.intercepts), -1, np.int64)  # where each node that was there is now
         now[self._was[self._was >= 0]] = np.flatnonzero(self._was >= 0)
-        at, place = np.nonzero(nodes >= 0)
-        node, score, entry_row = now[nodes[at, place]], scores[at, place], own_rows[at]
+        filled = nodes >= 0
+        at = np.repeat(np.arange(len(own_rows)), np.count_nonzero(filled, axis=1))
+        node, score, entry_row = now[nodes[filled]], scores[filled], own_rows[at]
         there = node >= 0
-        at, node, score, entry_row = at[there], node[there], score[there], entry_row[there]
+        if not there.all():
+            at, node, score, entry_row = at[there], node[there], score[there], entry_row[there]
         fresh = np.ones(len(node), bool)
         if self._divided.any() or len(self._rows.relabelled):
             same, fresh = self._asked_for(row, of, new, entry_row, node)
@@ -300,6 +303,8 @@ class ChangedLayer:
             before = _values(self._before, np.searchsorted(self._rows.relabelled, entry_row[stayed]), node[stayed])
             turned[stayed] = positive[stayed] != (before > 0)
         counts_here = fresh | turned
+        if self._linear.loss != "logistic":  # behind the margin there is no loss
+            counts_here &= turned | (np.where(positive, score, -score) < 1)
         return _Entries(
             entry_row[counts_here], node[counts_here], score[counts_here], positive[counts_here],
             relevance[counts_here], turned[counts_here],

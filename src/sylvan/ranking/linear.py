@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.parallel import scratch
-from sylvan.ranking.solution import LayerSolution, rounded
+from sylvan.ranking.solution import WIDENED, LayerSolution, rounded, widened
 from sylvan.ranking.solved import CHANGES, SolvedBlock, Triples, block_packing
 from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
@@ -328,7 +328,8 @@ def _first_multipliers(
     """Where the multipliers of some of a cluster's children are written, with those that the solver starts from."""
     if problem.start is not None:
         given = problem.start.multipliers_of(cluster)[:, children.start : children.stop]
-        result: npt.NDArray[np.float32] = given.astype(np.float32).ravel() * np.float32(options.cost)
+        result: npt.NDArray[np.float32] = (widened(given) * WIDENED).ravel()
+        result *= np.float32(options.cost)
         return result
     n_rows = int(problem.row_offsets[cluster + 1] - problem.row_offsets[cluster])
     return np.zeros(n_rows * len(children), np.float32) if problem.keeps else None

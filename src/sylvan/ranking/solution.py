@@ -13,9 +13,11 @@ from sylvan import store
 from sylvan.changed_weights import runs_between
 from sylvan.errors import ModelError
 
-__all__ = ["STALE", "LayerSolution", "column_sums", "rounded"]
+__all__ = ["STALE", "WIDENED", "LayerSolution", "column_sums", "rounded", "widened"]
 
 STALE = np.float32(1e30)  # waits for a node that isn't a solution for its rows any more
+
+WIDENED = np.float32(2.0**112)
 
 _INFINITE = 0x7C00
 _LARGEST, _SMALLEST = np.float32(np.finfo(np.float16).max), np.float32(np.finfo(np.float16).smallest_subnormal)
@@ -195,17 +197,23 @@ class LayerSolution:
 
 def rounded(multipliers: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
     """Multipliers in half the bytes: none becomes 0 that isn't, for what depends on a row must stay visible."""
-    kept = np.where(multipliers > 0, np.clip(multipliers, _SMALLEST, _LARGEST), np.float32(0))
-    return kept.astype(np.float16)
+    kept = np.zeros(multipliers.shape, np.float16)
+    there = multipliers > 0  # of few, and the others' conversion would take as long
+    kept[there] = np.clip(multipliers[there], _SMALLEST, _LARGEST)
+    return kept
 
 
-def column_sums(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
-    """The sums of the columns of a matrix of multipliers.
+def widened(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    """Multipliers as floats, times a power of two, 1 / :data:`WIDENED`: several times as fast as a conversion.
 
-    The bits of a half that isn't negative, moved to where a float has them, are the number times a power of two: that
-    takes a third of the time of a conversion.
+    The bits of a half that isn't negative are moved to where a float has them.
     """
     bits = multipliers.view(np.uint16).astype(np.uint32)
     bits <<= np.uint32(13)
-    sums: npt.NDArray[np.float32] = bits.view(np.float32).sum(axis=0) * np.float32(2.0**112)
+    return bits.view(np.float32)
+
+
+def column_sums(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    """The sums of the columns of a matrix of multipliers."""
+    sums: npt.NDArray[np.float32] = widened(multipliers).sum(axis=0) * WIDENED
     return sums
