@@ -57,7 +57,8 @@ def test_what_is_copied_is_what_would_be_placed(seed: int, dtype: str, keeps_cod
 
 
 @pytest.mark.parametrize(
-    ("changed", "runs"), [([], [(0, 6)]), ([2, 3], [(0, 2), (4, 6)]), ([5, 0], [(1, 5)]), ([0, 2], [(1, 2), (3, 6)]), (range(6), [])]
+    ("changed", "runs"),
+    [([], [(0, 6)]), ([2, 3], [(0, 2), (4, 6)]), ([5, 0], [(1, 5)]), ([0, 2], [(1, 2), (3, 6)]), (range(6), [])],
 )
 def test_runs_between(changed: list[int], runs: list[tuple[int, int]]) -> None:
     assert list(runs_between(changed, 6)) == runs
