@@ -60,6 +60,11 @@ class Csr(NamedTuple):
         """scipy's matrix, of float32 and in canonical form already."""
         return cls(matrix.indptr.astype(_INT64), matrix.indices.astype(_INT32, copy=False), matrix.data, matrix.shape)
 
+    @classmethod
+    def empty(cls, n_rows: int, n_columns: int) -> Csr:
+        """Zeros."""
+        return cls(np.zeros(n_rows + 1, _INT64), np.zeros(0, _INT32), np.zeros(0, _FLOAT32), (n_rows, n_columns))
+
     @property
     def nnz(self) -> int:
         """Number of stored values."""

@@ -88,6 +88,31 @@ class LabelFilter:
             return kernels.ListedLabels(self.allows, self.shared, None, _NONE)
         return kernels.ListedLabels(self.allows, self.shared, self.rows.indptr, self.rows.indices)
 
+    def denying(self, labels: _Ids) -> LabelFilter:
+        """The filter that denies some more labels, rising ids, for every row."""
+        if not self.allows:
+            return LabelFilter(False, np.union1d(self.shared, labels).astype(_INT32), self.rows, self.n_labels)
+        if self.rows is not None:
+            return LabelFilter(True, self.shared, _without(self.rows, labels), self.n_labels)
+        return LabelFilter(True, np.setdiff1d(self.shared, labels).astype(_INT32), None, self.n_labels)
+
+    def as_given(self) -> dict[str, Any]:
+        """``allowed`` and ``denied`` that mean the same to :meth:`of`; None for what isn't needed."""
+        if self.allows:
+            return {"allowed": self.shared if self.rows is None else self.rows, "denied": None}
+        if self.rows is None:
+            return {"allowed": None, "denied": self.shared}
+        return {"allowed": _others(self.shared, self.n_labels), "denied": self.rows}
+
+    def allows_pairs(self, rows: npt.NDArray[Any], labels: _Ids) -> npt.NDArray[np.bool_]:
+        """Whether each row may be answered with the label beside it."""
+        shared = np.zeros(self.n_labels, bool)
+        shared[self.shared] = True
+        listed = shared[labels]
+        if self.rows is not None:
+            listed |= np.isin(rows.astype(np.int64) * self.n_labels + labels, _keys(self.rows))
+        return listed if self.allows else ~listed
+
     def mask(self, row: int) -> npt.NDArray[np.bool_]:
         """The labels that a row may be answered with, as a mask of shape (n_labels,)."""
         listed = np.zeros(self.n_labels, bool)

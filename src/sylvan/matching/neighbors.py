@@ -74,14 +74,15 @@ class NeighborIndex:
         return len(self.row_lengths)
 
     @classmethod
-    def build(cls, features: Csr, used: npt.NDArray[np.bool_] | None = None) -> NeighborIndex:
+    def build(cls, features: Csr, used: npt.NDArray[np.bool_] | None = None, *, scaled: bool = True) -> NeighborIndex:
         """Index the rows of a matrix; those not ``used`` are nobody's neighbours.
 
-        Every value is stored once: in its feature's list, or in its row.
+        Every value is stored once: in its feature's list, or in its row. If not ``scaled``, rows stay as long as they
+        are, and what is searched for isn't the cosine but its product with a row's length.
         """
         n_rows, n_features = features.shape
         narrow, names = features.used_columns()
-        values = features.unit_rows().data
+        values = features.unit_rows().data if scaled else features.data.copy()
         if used is not None:
             values[np.repeat(~used, np.diff(features.indptr))] = 0
         counts = np.bincount(narrow.indices[values != 0], minlength=narrow.shape[1])

@@ -19,8 +19,8 @@ from sylvan.errors import DataError
 from sylvan.topk import TopK
 
 __all__ = [
-    "LabelNumbers", "NamedTopK", "Numbers", "encode_labels", "encode_numbers", "ids_of_names", "names_and_weights",
-    "names_for", "numbered_labels", "numbers_far_apart", "rows_of_names",
+    "LabelNumbers", "NamedTopK", "Numbers", "encode_labels", "encode_numbers", "ids_of_names", "named_rows",
+    "names_and_weights", "names_for", "numbered_labels", "numbers_far_apart", "rows_of_names",
 ]  # fmt: skip
 
 # Label ids from this on, and from this many for each different label, aren't places in a list but numbers of products
@@ -108,6 +108,14 @@ def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
 def names_for(model: Any, vocabulary: Vocabulary) -> dict[str, Vocabulary]:
     """The label names as an option of ``fit`` of a text model's inner model, where that takes them."""
     return {"class_names": vocabulary} if getattr(model, "takes_class_names", False) else {}
+
+
+def named_rows(vocabulary: Vocabulary, labels: Any) -> list[list[str]]:
+    """The names of each row's labels, of a matrix."""
+    rows = validate.labels(labels)
+    bounds = rows.indptr.tolist()
+    names = [vocabulary[label] for label in rows.indices.tolist()]
+    return [names[first:last] for first, last in itertools.pairwise(bounds)]
 
 
 def rows_of_names(Y: Any) -> list[Any] | None:

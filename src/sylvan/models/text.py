@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan import store, validate
+from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible
-from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, names_for
-from sylvan.models.text_estimator import TextEstimator, check_texts
+from sylvan.models.holdout import holdout_folds
+from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, named_rows, names_for
+from sylvan.models.label_texts import LabelTexts, NamedTexts, named_texts, with_names_of, with_text_rows
+from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_plan import text_plan
-from sylvan.models.xr.update_plan import UpdatePlan
+from sylvan.models.text_updates import TextUpdates
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Instance, fresh, parameterized
 from sylvan.runtime.plan import Plan
@@ -38,7 +40,7 @@ def usual_vectorizer(**params: Any) -> TfidfVectorizer:
 
 
 @parameterized
-class TextModel(TextEstimator, Compressible):
+class TextModel(TextUpdates, Compressible):
     """A vectoriser and a model that together go from texts to label names.
 
     Parameters
@@ -58,6 +60,10 @@ class TextModel(TextEstimator, Compressible):
         same way. You may set it; ``("text",)`` by default.
     labels_field_ : str
         The field of their labels, in the same way; "labels" by default.
+    label_texts_ : LabelTexts or None
+        Of a model whose labels have texts.
+    unlearned_labels_ : ndarray of int32
+        The labels that are known by their texts alone.
 
     Notes
     -----
@@ -94,7 +100,9 @@ class TextModel(TextEstimator, Compressible):
     def _feature_name(self, column: int) -> str:
         return self.vectorizer.term(column)
 
-    def fit(self, X: Iterable[str], Y: Any, sample_weight: Any = None, **options: Any) -> TextModel:
+    def fit(
+        self, X: Iterable[str], Y: Any, sample_weight: Any = None, *, label_texts: Any = None, **options: Any
+    ) -> TextModel:
         """Train on texts and their labels.
 
         Parameters
@@ -106,6 +114,12 @@ class TextModel(TextEstimator, Compressible):
             shape (n, L) and lists of ints are label ids; their names are these numbers.
         sample_weight : array-like of shape (n,), optional
             The weight of each text.
+        label_texts : mapping of str to (str or list of str), or "names", optional
+            A text for some or all labels: their names in words, synonyms, definitions; with "names", each label's name
+            is its text. A label's text is one more training row of this label. A label without any other row is
+            ranked by its text: its similarity to the row, and to rows whose labels have texts with the same words, as
+            a probability that is fitted to labels that have rows, without these. Labels of the mapping that no text
+            has get ids behind the others, in alphabetical order.
         **options
             Passed to the model's ``fit``.
 
@@ -118,20 +132,26 @@ class TextModel(TextEstimator, Compressible):
         ------
         DataError
             For texts or labels of another type, or different numbers of texts and labels.
+
+        Notes
+        -----
+        Labels' texts as rows, and the sparse map from their words to words of rows, are ideas of PECOS's PIFA + LF
+        (section 2.1.1) and of zero-shot extreme classification (Gupta, Bohra, Prabhu, Purohit & Varma 2021).
         """
         listed = [check_texts(X, "TextModel")]
         del X  # a caller who gave an iterator has not kept them either
-        self._fit_texts(listed, Y, sample_weight, options, None)
+        self._fit_texts(listed, Y, sample_weight, label_texts, options, None)
         return self
 
     def fit_holding_out(
-        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, **options: Any
-    ) -> TopK | None:
+        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, *, label_texts: Any = None,
+        **options: Any,
+    ) -> TopK | None:  # fmt: skip
         """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
-        return self._fit_texts([check_texts(X, "TextModel")], Y, sample_weight, options, rows)
+        return self._fit_texts([check_texts(X, "TextModel")], Y, sample_weight, label_texts, options, rows)
 
     def _fit_texts(
-        self, listed: list[list[str]], Y: Any, sample_weight: Any, options: dict[str, Any],
+        self, listed: list[list[str]], Y: Any, sample_weight: Any, label_texts: Any, options: dict[str, Any],
         rows: npt.NDArray[np.int32] | None,
     ) -> TopK | None:  # fmt: skip
         """From a list of one item, the texts, which is emptied."""
@@ -140,12 +160,19 @@ class TextModel(TextEstimator, Compressible):
         vocabulary, labels = encode_labels(Y)
         if n_texts != labels.shape[0]:
             raise DataError(f"There are {n_texts} texts, but the labels of {labels.shape[0]}.")
+        described = None
+        if label_texts is not None:
+            if options.get("memory_limit") is not None:
+                raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
+            described = named_texts(label_texts, vocabulary)
         return self._fit(
             lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, labels), sample_weight, options,
-            rows,
+            rows, described,
         )  # fmt: skip
 
-    def plan(self, X: Iterable[str], Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
+    def plan(
+        self, X: Iterable[str], Y: Any, sample_weight: Any = None, *, label_texts: Any = None, **options: Any
+    ) -> Plan:
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
 
         At most 5,000 of the texts are read, from which the vocabulary of all is estimated; the rest is the model's own
@@ -169,6 +196,13 @@ class TextModel(TextEstimator, Compressible):
         """
         self.check_params()
         texts = check_texts(X, "TextModel")
+        if label_texts is not None:  # as many rows more
+            names, labels = encode_labels(Y)
+            described = named_texts(label_texts, names)
+            Y = [*named_rows(names, labels), *([name] for name in described)]
+            texts = [*texts, *described.values()]
+            if sample_weight is not None:
+                sample_weight = np.append(sample_weight, np.ones(len(described)))
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
         return text_plan(self.vectorizer, self.model, texts, Y, options)
@@ -213,14 +247,21 @@ class TextModel(TextEstimator, Compressible):
         sample_weight: Any,
         options: dict[str, Any],
         rows: npt.NDArray[np.int32] | None = None,
+        described: NamedTexts | None = None,
     ) -> TopK | None:
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
-        if sample_weight is not None:
-            options["sample_weight"] = sample_weight
-        before = dict(self.vectorizer.__dict__)
+        before, known = dict(self.vectorizer.__dict__), None
         try:
             X = features()
             vocabulary, Y = labels()
+            if described is not None:
+                vocabulary = with_names_of(vocabulary, described)
+                X, Y, sample_weight, known = self._with_label_texts(X, Y, sample_weight, vocabulary, described)
+                if rows is None and getattr(self.model, "calibration", None) is not None:
+                    folds = holdout_folds(X.shape[0] - len(known.labels), 1)
+                    rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
+            if sample_weight is not None:
+                options["sample_weight"] = sample_weight
             options |= names_for(self.model, vocabulary)
             if rows is None:
                 top = None
@@ -230,105 +271,28 @@ class TextModel(TextEstimator, Compressible):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise
+        self.label_texts_ = known
         self._take_labels(vocabulary)
         return top
 
-    def update(
-        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
-        **options: Any,
-    ) -> TextModel:  # fmt: skip
-        """Learn new texts, with labels old and new; forget texts; make several labels one.
-
-        Words that are new get columns behind the others, by the rule of :meth:`TfidfVectorizer.with_terms_of`; the
-        weights of known words stay.
-
-        Parameters
-        ----------
-        X : iterable of str, optional
-            New texts.
-        Y : their labels, as in :meth:`fit`, optional
-            Names that aren't known are new labels.
-        sample_weight : array-like, optional
-        merge : mapping of str to list of str, optional
-            The texts of some labels become those of another.
-        **options
-            Of the model's ``update``: ``forget``, ``precise``, or ``rows``, a pair (texts, labels).
-
-        Returns
-        -------
-        TextModel
-            This model, changed; where an error is raised, it is as it was.
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        UnsupportedError
-            When the model keeps no rows and isn't given them, or can't be brought up to date.
-        DataError
-            When something is malformed or not known.
-
-        Examples
-        --------
-        >>> from sylvan import TextModel, XRLinear
-        >>> tagger = TextModel(model=XRLinear(keep_rows=True))
-        >>> tagger = tagger.fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
-        >>> tagger.update(["the steam engine"], [["Railways"]]).rank(["an old engine"], k=1).names
-        [['Railways']]
-        """
-        self._need_fit("update")
-        vectorizer, vocabulary, given, options = self._asked(X, Y, merge, options)
-        model = copy.copy(self.model).update(*given, sample_weight, **options)
-        gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
-        self.vectorizer, self.model = vectorizer, model
-        self._take_labels(vocabulary)
-        self._free_names(gone)
-        return self
-
-    def plan_update(
-        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
-        **options: Any,
-    ) -> UpdatePlan:  # fmt: skip
-        """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
-        self._need_fit("plan_update")
-        _, _, given, options = self._asked(X, Y, merge, options)
-        plan: UpdatePlan = self.model.plan_update(*given, sample_weight, **options)
-        return plan
-
-    def _asked(
-        self, X: Iterable[str] | None, Y: Any, merge: Any, options: Mapping[str, Any]
-    ) -> tuple[TfidfVectorizer, Vocabulary, tuple[Any, Any], dict[str, Any]]:
-        """The vectoriser and the names then; features, labels and options of the model's update."""
-        texts, matrix, options = None if X is None else check_texts(X, "TextModel"), Y, dict(options)
-        vectorizer, vocabulary = self.vectorizer, self.vocabulary_
-        if texts is not None and Y is not None:
-            vocabulary, matrix = self._with_new_labels(Y)
-            if matrix.shape[0] != len(texts):
-                raise DataError(f"There are {len(texts)} texts, but the labels of {matrix.shape[0]}.")
-            vectorizer = vectorizer.with_terms_of(texts, self.model.n_rows_)
-            options["n_features"] = vectorizer.n_terms_
-        if options.get("rows") is not None:
-            known, labels = options["rows"]
-            options["rows"] = self._text_features(check_texts(known, "TextModel")), self._truth(labels)
-        if merge is not None:
-            options["merge"] = {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
-        features = None if texts is None else vectorizer.transform_rows(texts)
-        return vectorizer, vocabulary, (features, matrix), options
-
-    def _with_new_labels(self, Y: Any) -> tuple[Vocabulary, Any]:
-        """The label names with those that are new, in alphabetical order, and the labels by their ids."""
-        names, given = encode_labels(Y)
-        new = [name for name in names if name not in self.vocabulary_]
-        vocabulary = Vocabulary([*self.vocabulary_, *new]) if new else self.vocabulary_
-        place = np.array([vocabulary.id(name) for name in names], np.int64)
-        matrix = validate.labels(given)
-        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        moved = (matrix.data, (row, place[matrix.indices]))
-        return vocabulary, sp.csr_matrix(moved, shape=(matrix.shape[0], len(vocabulary)))
-
-    def _take_labels(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary_ = vocabulary
-        self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_
+    def _with_label_texts(
+        self, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary, described: NamedTexts
+    ) -> tuple[Any, Any, Any, LabelTexts]:
+        """The training rows with labels' texts below them, and what is kept of these texts."""
+        features, truth = validate.pair(X, Y, owner="TextModel")
+        weight = validate.sample_weight(sample_weight, features.shape[0])
+        truth = truth._replace(shape=(truth.shape[0], len(vocabulary)))
+        texts = self.vectorizer.transform_rows(list(described.values()))
+        labels = np.array([vocabulary.id(name) for name in described], np.int32)
+        seen = np.bincount(truth.indices, minlength=len(vocabulary)) > 0
+        kept = np.flatnonzero((np.diff(texts.indptr) > 0) | ~seen[labels])  # a label needs a row
+        texts, labels = take_rows(texts, kept), labels[kept]
+        n = features.shape[0]
+        ids = np.arange(n, n + len(labels)) if getattr(self.model, "keep_rows", False) else np.full(len(labels), -1)
+        every = LabelTexts.empty(len(vocabulary), features.shape[1]).with_texts(texts, labels, ids.astype(np.int64))
+        known = LabelTexts.of(every.texts, every.rows, every.labels, features, truth, weight, self.vectorizer.n_jobs)
+        rows, truth, weight = with_text_rows(features, truth, weight, texts, labels)
+        return rows.to_scipy(), truth.to_scipy(), weight, known
 
     @classmethod
     def _params_from(cls, state: State) -> dict[str, Any]:
@@ -339,6 +303,8 @@ class TextModel(TextEstimator, Compressible):
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         self.model = self.model.without_labels(ids)
+        if self.label_texts_ is not None:
+            self.label_texts_ = self.label_texts_.without(ids)
 
     def _with_weights(self, share: float, weight_dtype: str | None) -> TextModel:
         made = copy.copy(self)
@@ -351,11 +317,16 @@ class TextModel(TextEstimator, Compressible):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, State]]:
         meta, arrays, parts = super()._fitted_state()
+        if self.label_texts_ is not None:
+            parts["label_texts"] = self.label_texts_.to_state()
         return meta, arrays, {"vectorizer": self.vectorizer.to_state(), "model": self.model.to_state(), **parts}
 
     def _restore(self, state: State) -> None:
         super()._restore(state)
         self._join(self.vocabulary_)
+        if "label_texts" in state.parts:
+            part = store.need_part(state, "label_texts", "label-texts")
+            self.label_texts_ = LabelTexts.from_state(part, self.n_labels_, self.n_features_)
 
     @classmethod
     def from_parts(cls, vectorizer: TfidfVectorizer, model: Estimator, vocabulary: Vocabulary) -> TextModel:

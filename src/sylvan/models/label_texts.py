@@ -1,0 +1,213 @@
+"""Labels that have texts of their own: what a text model keeps of these, and labels that are known by them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import store
+from sylvan.canonical import Csr, stacked
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError
+from sylvan.models.holdout import holdout_folds
+from sylvan.ranking.text_evidence import TextScorer, WordContexts, fitted_curve, row_means
+
+__all__ = ["LabelTexts", "NamedTexts", "named_texts", "with_names_of", "with_text_rows"]
+
+KIND = "label-texts"
+MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four numbers
+
+_Ids = npt.NDArray[np.int32]
+
+NamedTexts = dict[str, str]
+
+
+def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
+    """The text of each label that has one, from a caller's ``label_texts``.
+
+    Parameters
+    ----------
+    label_texts : mapping of str to (str or list of str), or "names"
+        With "names", each of ``names`` is its own text.
+    names : iterable of str
+
+    Raises
+    ------
+    DataError
+        When it is anything else.
+    """
+    if isinstance(label_texts, str) and label_texts == "names":
+        return {name: name for name in names}
+    if not isinstance(label_texts, Mapping):
+        raise DataError(
+            f"label_texts must be a mapping of labels to texts, or 'names'. Got {type(label_texts).__name__} instead."
+        )
+    result: NamedTexts = {}
+    for name, text in label_texts.items():
+        parts = [text] if isinstance(text, str) else text
+        fine = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
+        if isinstance(name, bool) or not isinstance(name, str | int | np.integer) or not fine:
+            raise DataError(
+                f"label_texts must give a string, or a list of strings, for each label. "
+                f"Got {text!r:.60} for label {name!r:.60} instead."
+            )
+        result[str(name)] = " ".join(parts)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTexts:
+    """What a text model keeps of its labels' texts.
+
+    Attributes
+    ----------
+    texts : Csr of shape (n_labels, n_features)
+        The features of each label's text; empty where it has none, or no known word.
+    rows : ndarray of int64, shape (m,)
+        The ids of the training rows that are labels' texts; -1 in a model that keeps no rows.
+    labels : ndarray of int32, shape (m,)
+        The labels of these rows.
+    contexts : WordContexts
+        What rows look like whose labels have a word in their texts.
+    curve : ndarray of float64, shape (4,), or None
+        What makes probabilities of :class:`~sylvan.ranking.text_evidence.TextScorer`'s evidence; None where there were
+        too few rows to learn it from.
+    """
+
+    texts: Csr
+    rows: npt.NDArray[np.int64]
+    labels: _Ids
+    contexts: WordContexts
+    curve: npt.NDArray[np.float64] | None
+
+    @classmethod
+    def of(
+        cls, texts: Csr, rows: npt.NDArray[np.int64], labels: _Ids, features: Csr, truth: Csr,
+        weight: npt.NDArray[np.float32] | None, n_jobs: int | None,
+    ) -> LabelTexts:  # fmt: skip
+        """Learned from training rows, of which none is a label's text.
+
+        Parameters
+        ----------
+        texts, rows, labels
+            As the attributes.
+        features, truth : Csr of shape (n, d) and (n, n_labels)
+        weight : ndarray of float32, shape (n,), or None
+        n_jobs : int or None
+        """
+        folds = holdout_folds(features.shape[0], 1, weight, MOST_JUDGED)
+        curve = fitted_curve(features, truth, texts, folds[0], weight, n_jobs) if folds else None
+        means = row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
+        return cls(texts, rows, labels, WordContexts.of(means, texts.to_scipy()), curve)
+
+    @classmethod
+    def empty(cls, n_labels: int, n_features: int) -> LabelTexts:
+        """Of labels without texts."""
+        none, contexts = Csr.empty(n_labels, n_features), WordContexts.none(n_features)
+        return cls(none, np.zeros(0, np.int64), np.zeros(0, np.int32), contexts, None)
+
+    def text_counts(self) -> npt.NDArray[np.int64]:
+        """How many of each label's training rows are texts of its own."""
+        return np.bincount(self.labels, minlength=self.texts.shape[0]).astype(np.int64)
+
+    def unlearned(self, counts: npt.NDArray[np.int64]) -> _Ids:
+        """The labels that are known by their texts alone, by how many training rows each has; rising."""
+        described = np.diff(self.texts.indptr) > 0
+        return np.flatnonzero(described & (counts <= self.text_counts())).astype(np.int32)
+
+    def scorer(self, labels: _Ids) -> TextScorer:
+        """What scores some labels by their texts."""
+        return TextScorer(self.texts, labels, self.contexts)
+
+    def grown(self, n_labels: int, n_features: int) -> LabelTexts:
+        """With more labels, without texts, and more columns."""
+        more = np.full(n_labels - self.texts.shape[0], self.texts.indptr[-1])
+        texts = self.texts._replace(indptr=np.concatenate((self.texts.indptr, more)), shape=(n_labels, n_features))
+        return replace(self, texts=texts, contexts=self.contexts.widened(n_features))
+
+    def with_texts(self, texts: Csr, labels: _Ids, rows: npt.NDArray[np.int64]) -> LabelTexts:
+        """With other texts for some labels, one a row of ``texts``, and the ids of these rows."""
+        left = self._less(labels)
+        order = np.argsort(labels, kind="stable")
+        place = sp.csr_matrix(
+            (np.ones(len(labels), np.float32), (labels[order], order)), shape=(left.texts.shape[0], len(labels))
+        )
+        both = sp.csr_matrix(left.texts.to_scipy() + place @ texts.to_scipy())
+        both.sort_indices()
+        return replace(
+            left, texts=Csr.of(both), rows=np.concatenate((left.rows, rows)),
+            labels=np.concatenate((left.labels, labels)).astype(np.int32),
+        )  # fmt: skip
+
+    def merged(self, merges: Mapping[int, Iterable[int]]) -> LabelTexts:
+        """When labels become others: their texts are rows of these, whose own texts stay."""
+        becomes = np.arange(self.texts.shape[0], dtype=np.int32)
+        for into, labels in merges.items():
+            becomes[list(labels)] = into
+        return replace(self, labels=becomes[self.labels])
+
+    def without(self, labels: npt.NDArray[Any]) -> LabelTexts:
+        """Without the texts of some labels, and without what is known of their words."""
+        gone = np.isin(np.arange(self.texts.shape[0]), labels)
+        words = self.texts.indices[np.repeat(gone, np.diff(self.texts.indptr))]
+        left = self._less(labels)
+        return replace(left, contexts=left.contexts.without(np.unique(words)))
+
+    def _less(self, labels: npt.NDArray[Any]) -> LabelTexts:
+        """Without the texts of some labels, and their rows."""
+        kept = np.repeat(~np.isin(np.arange(self.texts.shape[0]), labels), np.diff(self.texts.indptr))
+        indptr = np.concatenate(([0], np.cumsum(kept)))[self.texts.indptr].astype(np.int64)
+        texts = Csr(indptr, self.texts.indices[kept], self.texts.data[kept], self.texts.shape)
+        stays = ~np.isin(self.labels, labels)
+        return replace(self, texts=texts, rows=self.rows[stays], labels=self.labels[stays])
+
+    def to_state(self) -> store.State:
+        """All of it as arrays."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            f"texts.{name}": getattr(self.texts, name) for name in ("indptr", "indices", "data")
+        }
+        arrays |= {"rows": self.rows, "labels": self.labels, **self.contexts.to_arrays()}
+        if self.curve is not None:
+            arrays["curve"] = self.curve
+        return store.State(KIND, 1, {}, {}, arrays)
+
+    @classmethod
+    def from_state(cls, state: store.State, n_labels: int, n_features: int) -> LabelTexts:
+        """From :meth:`to_state`'s result, verified.
+
+        Raises
+        ------
+        ModelError
+        """
+        store.need_kind(state, KIND)
+        labels = store.need_range(state, "labels", 0, n_labels - 1, np.int32, (None,))
+        rows = store.need_range(state, "rows", -1, 2**62, np.int64, (len(labels),))
+        curve = None
+        if "curve" in state.arrays:
+            curve = store.need_array(state, "curve", np.float64, (4,))
+            store.need_finite(state, "curve")
+        texts = store.need_csr(state, "texts", (n_labels, n_features))
+        return cls(texts, rows, labels, WordContexts.from_state(state, n_features), curve)
+
+
+def with_text_rows(
+    features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None, texts: Csr, of: _Ids
+) -> tuple[Csr, Csr, npt.NDArray[np.float32] | None]:
+    """Training rows and, below them, labels' texts as rows of their labels, of weight 1."""
+    own = Csr(
+        np.arange(len(of) + 1, dtype=np.int64), of.astype(np.int32), np.ones(len(of), np.float32),
+        (len(of), labels.shape[1]),
+    )  # fmt: skip
+    weights = None if weight is None else np.concatenate((weight, np.ones(len(of), np.float32)))
+    return stacked(features, texts), stacked(labels, own), weights
+
+
+def with_names_of(vocabulary: Vocabulary, texts: Mapping[str, str]) -> Vocabulary:
+    """The label names with those that have a text alone behind them, in alphabetical order."""
+    new = sorted(name for name in texts if name not in vocabulary)
+    return type(vocabulary)([*vocabulary, *new]) if new else vocabulary

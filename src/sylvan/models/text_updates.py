@@ -1,0 +1,247 @@
+"""A text model brought up to date: texts that come and go, labels that come with rows or with nothing but a text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import validate
+from sylvan.canonical import Csr, take_rows
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError
+from sylvan.models.base import Estimator
+from sylvan.models.label_names import encode_labels
+from sylvan.models.label_texts import LabelTexts, named_texts, with_names_of, with_text_rows
+from sylvan.models.text_answers import TextAnswers
+from sylvan.models.text_estimator import check_texts
+from sylvan.models.xr.update_plan import UpdatePlan
+from sylvan.ranking.text_evidence import WordContexts
+from sylvan.text import TfidfVectorizer
+
+__all__ = ["TextUpdates"]
+
+_Self = TypeVar("_Self", bound="TextUpdates")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What an update was asked for, in the model's own terms.
+
+    Attributes
+    ----------
+    vectorizer : TfidfVectorizer
+    vocabulary : Vocabulary
+    given : tuple
+        X, Y and sample_weight of the model's update; texts of labels are their last rows.
+    options : dict
+        Of the model's update.
+    texts : Csr of shape (m, d)
+        The features of labels' texts that come.
+    labels : ndarray of int32, shape (m,)
+        Whose they are.
+    """
+
+    vectorizer: TfidfVectorizer
+    vocabulary: Vocabulary
+    given: tuple[Any, Any, Any]
+    options: dict[str, Any]
+    texts: Csr
+    labels: npt.NDArray[np.int32]
+
+
+class TextUpdates(TextAnswers):
+    """Base of TextModel, for what comes after its training."""
+
+    vectorizer: TfidfVectorizer
+    model: Estimator
+
+    def update(
+        self: _Self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        label_texts: Any = None, **options: Any,
+    ) -> _Self:  # fmt: skip
+        """Learn new texts, with labels old and new; forget texts; make several labels one.
+
+        Words that are new get columns behind the others, by the rule of :meth:`TfidfVectorizer.with_terms_of`; the
+        weights of known words stay.
+
+        Parameters
+        ----------
+        X : iterable of str, optional
+            New texts.
+        Y : their labels, as in :meth:`fit`, optional
+            Names that aren't known are new labels.
+        sample_weight : array-like, optional
+        merge : mapping of str to list of str, optional
+            The texts of some labels become those of another.
+        label_texts : mapping of str to (str or list of str), optional
+            Texts of labels that are new, or have none yet, or have had another; as in :meth:`fit`. A label that isn't
+            known and has no rows either is answered from now on where its text fits, if the model was fitted with
+            ``label_texts``, or keeps its rows.
+        **options
+            Of the model's ``update``: ``forget``, ``precise``, or ``rows``, a pair (texts, labels).
+
+        Returns
+        -------
+        TextModel
+            This model, changed; where an error is raised, it is as it was.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        UnsupportedError
+            When the model keeps no rows and isn't given them, or can't be brought up to date.
+        DataError
+            When something is malformed or not known.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel, XRLinear
+        >>> tagger = TextModel(model=XRLinear(keep_rows=True))
+        >>> tagger = tagger.fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> tagger.update(["the steam engine"], [["Railways"]]).rank(["an old engine"], k=1).names
+        [['Railways']]
+        """
+        self._need_fit("update")
+        asked = self._asked(X, Y, sample_weight, merge, label_texts, options)
+        model = copy.copy(self.model).update(*asked.given, **asked.options)
+        gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
+        known = self._texts_then(asked, model, gone)
+        self.vectorizer, self.model, self.label_texts_ = asked.vectorizer, model, known
+        self._take_labels(asked.vocabulary)
+        self._free_names(gone)
+        return self
+
+    def plan_update(
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        label_texts: Any = None, **options: Any,
+    ) -> UpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
+        self._need_fit("plan_update")
+        asked = self._asked(X, Y, sample_weight, merge, label_texts, options)
+        plan: UpdatePlan = self.model.plan_update(*asked.given, **asked.options)
+        return plan
+
+    def _take_labels(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary_ = vocabulary
+        self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_
+
+    # ---------------------------------------- what is asked for
+
+    def _asked(
+        self, X: Iterable[str] | None, Y: Any, sample_weight: Any, merge: Any, label_texts: Any,
+        options: Mapping[str, Any],
+    ) -> _Asked:  # fmt: skip
+        """The arguments in the model's own terms, verified as far as they are texts and names."""
+        texts, matrix, options = None if X is None else check_texts(X, "TextModel"), Y, dict(options)
+        described = {} if label_texts is None else named_texts(label_texts, self.vocabulary_)
+        vectorizer, vocabulary = self.vectorizer, with_names_of(self.vocabulary_, described)
+        if texts is not None and Y is not None:
+            vocabulary, matrix = _with_new_labels(self.vocabulary_, Y, described)
+            if matrix.shape[0] != len(texts):
+                raise DataError(f"There are {len(texts)} texts, but the labels of {matrix.shape[0]}.")
+            own = 0 if self.label_texts_ is None else len(self.label_texts_.labels)
+            vectorizer = vectorizer.with_terms_of(texts, self.model.n_rows_ - own)
+            options["n_features"] = vectorizer.n_terms_
+        if options.get("rows") is not None:
+            options["rows"] = self._rows_again(options["rows"])
+        if merge is not None:
+            options["merge"] = {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
+        labels = np.array([vocabulary.id(name) for name in described], np.int32)
+        removed = np.intersect1d(labels, self.removed_labels_)
+        if len(removed):
+            raise DataError(f"label_texts has label {vocabulary[int(removed[0])]!r}, which was removed before.")
+        rows = vectorizer.transform_rows(list(described.values()))
+        kept = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= self.n_labels_))  # a new label needs a row
+        rows, labels = take_rows(rows, kept), labels[kept]
+        features = None if texts is None else vectorizer.transform_rows(texts)
+        given: tuple[Any, Any, Any] = features, matrix, sample_weight
+        if len(labels) and (features is None) == (matrix is None):
+            given = self._with_texts_below(features, matrix, sample_weight, rows, labels, len(vocabulary))
+            self._replaces(labels, options)
+        return _Asked(vectorizer, vocabulary, given, options, rows, labels)
+
+    def _with_texts_below(
+        self, features: Csr | None, matrix: Any, sample_weight: Any, texts: Csr, labels: npt.NDArray[np.int32],
+        n_labels: int,
+    ) -> tuple[Any, Any, Any]:  # fmt: skip
+        """The new rows, if there are any, and labels' texts as rows below them."""
+        if features is None:
+            features, matrix = Csr.empty(0, texts.shape[1]), Csr.empty(0, n_labels).to_scipy()
+        truth = validate.labels(matrix)
+        truth = truth._replace(shape=(truth.shape[0], n_labels))
+        weight = validate.sample_weight(sample_weight, features.shape[0])
+        rows, truth, weight = with_text_rows(features, truth, weight, texts, labels)
+        return rows, truth.to_scipy(), weight
+
+    def _replaces(self, labels: npt.NDArray[np.int32], options: dict[str, Any]) -> None:
+        """Have the model forget the texts that labels have had until now."""
+        known = self.label_texts_
+        if known is None:
+            return
+        old = known.rows[np.isin(known.labels, labels)]
+        if (old < 0).any():
+            name = self.vocabulary_[int(known.labels[np.isin(known.labels, labels)][0])]
+            raise DataError(
+                f"label_texts gives label {name!r} another text, but the model keeps no rows and can't forget the one "
+                "that it has."
+            )
+        if len(old):
+            options["forget"] = [*options.get("forget", ()), *old.tolist()]
+
+    def _rows_again(self, rows: Any) -> tuple[Any, Any]:
+        """All rows of a model that keeps none, as its own model takes them: the texts of labels are the last ones."""
+        if not (isinstance(rows, tuple | list) and len(rows) == 2):
+            raise DataError(f"rows must be a pair of texts and labels. Got {type(rows).__name__} instead.")
+        features, truth = self._text_features(check_texts(rows[0], "TextModel")), self._truth(rows[1])
+        known = self.label_texts_
+        if known is not None:
+            own = take_rows(known.texts, known.labels)
+            truth = truth._replace(shape=(truth.shape[0], self.n_labels_))
+            features, truth, _ = with_text_rows(features, truth, None, own, known.labels)
+        return features, truth
+
+    # ---------------------------------------- what becomes of labels' texts
+
+    def _texts_then(self, asked: _Asked, model: Any, gone: npt.NDArray[np.int32]) -> LabelTexts | None:
+        """The texts of labels after an update; learned from the rows again where some are forgotten, or texts come."""
+        known = self.label_texts_
+        if known is None and not len(asked.labels):
+            return None
+        n_labels, n_features = model.n_labels_, model.n_features_
+        kept = getattr(model, "training_rows_", None)
+        ids = np.full(len(asked.labels), -1) if kept is None else kept.ids[len(kept.ids) - len(asked.labels) :]
+        if known is None:
+            known = LabelTexts.empty(n_labels, n_features)
+        known = known.grown(n_labels, n_features)
+        if len(asked.labels):
+            known = known.with_texts(asked.texts, asked.labels, ids.astype(np.int64))
+        known = known.merged(asked.options.get("merge") or {})
+        if kept is not None:  # a text whose row was to be forgotten goes with it
+            gone = np.union1d(gone, known.labels[~np.isin(known.rows, kept.ids)])
+        if len(gone):
+            known = known.without(gone)
+        forgets = asked.options.get("forget") is not None
+        if kept is not None and (forgets or len(gone) or len(asked.labels)):
+            real = np.flatnonzero(~np.isin(kept.ids, known.rows))
+            features, labels, weight = kept.taken(real)
+            return LabelTexts.of(known.texts, known.rows, known.labels, features, labels, weight, model.n_jobs)
+        return replace(known, contexts=WordContexts.none(n_features)) if forgets else known
+
+
+def _with_new_labels(known: Vocabulary, Y: Any, described: Iterable[str]) -> tuple[Vocabulary, Any]:
+    """The label names with those that are new, in alphabetical order, and the labels by their ids."""
+    names, given = encode_labels(Y)
+    new = sorted(name for name in {*names, *described} if name not in known)
+    vocabulary = type(known)([*known, *new]) if new else known
+    place = np.array([vocabulary.id(name) for name in names], np.int64)
+    matrix = validate.labels(given)
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    moved = (matrix.data, (row, place[matrix.indices]))
+    return vocabulary, sp.csr_matrix(moved, shape=(matrix.shape[0], len(vocabulary)))
