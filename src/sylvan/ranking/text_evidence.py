@@ -61,7 +61,7 @@ class WordContexts:
         >>> from sylvan.ranking.text_evidence import WordContexts
         >>> rows, texts = sp.csr_matrix([[0.0, 3, 4], [5, 0, 0]]), sp.csr_matrix([[0.0, 1, 0], [0, 0, 1]])
         >>> contexts = WordContexts.of(rows, texts)
-        >>> contexts.words.tolist(), contexts.means.to_scipy().toarray().round(1).tolist()
+        >>> contexts.words.tolist(), contexts.means.to_scipy().toarray().astype(float).round(1).tolist()
         ([1, 2], [[0.0, 0.6, 0.8], [1.0, 0.0, 0.0]])
         """
         by_word = texts.T.tocsr()
@@ -69,7 +69,8 @@ class WordContexts:
         by_word = by_word[words]
         of_entry = np.diff(label_rows.indptr)[by_word.indices]
         work = np.concatenate(([0], np.cumsum(of_entry)))[by_word.indptr]
-        edges = np.unique(np.searchsorted(work, np.arange(0, int(work[-1]) + BLOCK_PRODUCTS, BLOCK_PRODUCTS)))
+        cuts = np.searchsorted(work, np.arange(BLOCK_PRODUCTS, int(work[-1]), BLOCK_PRODUCTS))
+        edges = np.unique(np.concatenate(([0], cuts, [len(words)])))
         parts = [Csr.empty(0, texts.shape[1]).to_scipy()]
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             parts.append(_largest(_unit(by_word[first:last] @ label_rows), PER_WORD))
