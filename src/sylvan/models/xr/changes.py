@@ -14,6 +14,7 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.models.label_changes import merged_labels
+from sylvan.models.xr.room import Room
 from sylvan.models.xr.training_rows import TrainingRows
 from sylvan.ranking.changed_layer import RowsNow
 from sylvan.ranking.linear import squared_norms
@@ -37,8 +38,8 @@ class Changes(NamedTuple):
     n_labels: int
 
 
-def rows_now(changes: Changes, kept: TrainingRows) -> tuple[RowsNow, npt.NDArray[np.int64]]:
-    """All rows as they are to be, and their ids."""
+def rows_now(changes: Changes, kept: TrainingRows) -> tuple[RowsNow, npt.NDArray[np.int64], Room]:
+    """All rows as they are to be, their ids, and where their features lie."""
     n_before, n_new = len(kept.ids), changes.features.shape[0]
     stays = np.ones(n_before, bool)
     stays[changes.forgotten] = False
@@ -60,14 +61,15 @@ def rows_now(changes: Changes, kept: TrainingRows) -> tuple[RowsNow, npt.NDArray
     if len(relabelled) and ((merged.data != 1).any() or (new_labels.data != 1).any()):
         was[relabelled] = -1  # their costs change in all layers: as if they were others
         relabelled = relabelled[:0]
+    features, room = kept.room.stacked(old_features, changes.features)
     rows = RowsNow(
-        stacked(old_features, changes.features), stacked(merged, new_labels), norms, weight, was, n_before,
+        features, stacked(merged, new_labels), norms, weight, was, n_before,
         relabelled.astype(np.int32), take_rows(old_labels, relabelled),
     )  # fmt: skip
     ids = np.concatenate((kept.ids[left], kept.next_id + np.arange(n_new)))
     if not rows.labels.nnz:
         raise DataError("No row with a label would be left: there is nothing to learn.")
-    return rows, ids
+    return rows, ids, room
 
 
 def clusters_for(

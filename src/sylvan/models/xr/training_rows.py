@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sylvan.errors import DataError, ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
 from sylvan.models.holdout import MOST_ROWS
+from sylvan.models.xr.room import Room
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.tree_ranker import TreeRanker
@@ -98,6 +99,8 @@ class TrainingRows:
     held_out : HeldOut, optional
     norms : ndarray of float32, shape (n,), or None
         The squared length of each row, where an update has asked for it.
+    room : Room
+        Where features lie, once an update has put others behind them.
     unread : str
         The folder that arrays were loaded from which :meth:`verify` hasn't read yet.
     """
@@ -111,6 +114,7 @@ class TrainingRows:
     solutions: list[list[LayerSolution]]
     held_out: HeldOut | None = None
     norms: npt.NDArray[np.float32] | None = None
+    room: Room = field(default_factory=Room)
     unread: str = ""
 
     def without_labels(
@@ -209,8 +213,8 @@ class TrainingRows:
             held_out = HeldOut(own, scores, right.astype(bool), weights)
         return cls(
             features, labels, weight, ids, store.need_int(state, "next_id", 0, 2**62),
-            store.need_float(state, "length", 0), solutions, held_out, None,
-            state.where or "The model",
+            store.need_float(state, "length", 0), solutions, held_out,
+            unread=state.where or "The model",
         )  # fmt: skip
 
     def verify(self) -> None:

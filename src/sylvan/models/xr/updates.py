@@ -159,7 +159,7 @@ class XRUpdates(XRAnswers):
         made, kept, changes, _ = self._asked(X, Y, sample_weight, forget, merge, rows, n_features)
         run, now = Runner(made.n_jobs), resident_bytes()
         with timed(run.n_jobs) as clock:
-            everything, _ = rows_now(changes, kept)
+            everything, _, _ = rows_now(changes, kept)
             options = made._options(precise, everything, kept)
             nodes: list[list[int]] = []
             jobs: list[Job[Any]] = []
@@ -282,7 +282,7 @@ class XRUpdates(XRAnswers):
     def _apply(self, changes: Changes, kept: TrainingRows, precise: bool | None, keeps: bool) -> None:
         """Bring the trees, and all that was counted, up to date; called of a fresh, shallow copy."""
         held_out = self._held_out(changes, kept)
-        rows, ids = rows_now(changes, kept)
+        rows, ids, room = rows_now(changes, kept)
         options, run = self._options(precise, rows, kept), Runner(self.n_jobs)
         rankers, solutions = [], []
         for at, ranker in enumerate(self.rankers_):
@@ -302,8 +302,8 @@ class XRUpdates(XRAnswers):
             next_id = kept.next_id + changes.features.shape[0]
             self.training_rows_ = TrainingRows(
                 rows.features, rows.labels, rows.weight, ids, next_id, kept.length, solutions, held_out,
-                rows.norms,
-            )
+                rows.norms, room,
+            )  # fmt: skip
 
     def _held_out(self, changes: Changes, kept: TrainingRows) -> HeldOut | None:
         """The answers that calibrate the model from now on: to new rows by what it knows as yet, behind the others."""
