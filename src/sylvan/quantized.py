@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "BOOK", "CODE_BITS", "ENTRY_PADDING", "LONGEST", "CodedRows", "child_bits", "coded", "pack_bits", "pack_lengths",
-    "stream_bytes", "unpack_bits", "unpack_lengths",
+    "BOOK", "CODE_BITS", "ENTRY_PADDING", "LONGEST", "CodedRows", "child_bits", "coded", "joined_codes", "pack_bits",
+    "pack_lengths", "stream_bytes", "unpack_bits", "unpack_lengths",
 ]  # fmt: skip
 
 CODE_BITS = 4
@@ -51,9 +51,10 @@ def coded(
     lengths: npt.NDArray[np.int32],
     children: npt.NDArray[np.int32],
     weights: npt.NDArray[np.float32],
+    book: npt.NDArray[np.float32] | None = None,
 ) -> CodedRows:
-    """Rows of a cluster with every weight rounded to the codebook that k-means makes of them."""
-    book = _fit(weights)
+    """Rows of a cluster with every weight rounded to a codebook: the one given, or what k-means makes of them."""
+    book = _fit(weights) if book is None else book
     middles = (book[1:] + book[:-1]) / 2
     rows = np.repeat(np.arange(len(features)), lengths)
     places, codes = [np.arange(len(weights))], [np.searchsorted(middles, weights)]
@@ -69,12 +70,29 @@ def coded(
     order = np.argsort(np.concatenate(places), kind="stable")  # the entries of one weight side by side
     place = np.concatenate(places)[order]
     of_row = np.bincount(rows[place], minlength=len(features))
-    pieces = -(-of_row // LONGEST)
-    split = np.full(int(pieces.sum()), LONGEST, np.int64)
-    split[np.cumsum(pieces) - 1] = of_row - (pieces - 1) * LONGEST
+    pieces, split = _in_pieces(of_row)
     return CodedRows(
         np.repeat(features, pieces), split, children[place], np.concatenate(codes)[order].astype(np.uint8), book
     )
+
+
+def joined_codes(first: CodedRows, second: CodedRows) -> CodedRows:
+    """The rows of two clusters of one codebook as one: of each feature the entries of the first, then the second's."""
+    of_entry = np.concatenate([np.repeat(each.features, each.lengths) for each in (first, second)])
+    order = np.argsort(of_entry, kind="stable")
+    features, counts = np.unique(of_entry, return_counts=True)
+    pieces, split = _in_pieces(counts)
+    children = np.concatenate((first.children, second.children))[order]
+    codes = np.concatenate((first.codes, second.codes))[order]
+    return CodedRows(np.repeat(features, pieces), split, children, codes, first.codebook)
+
+
+def _in_pieces(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """In how many rows entries of each feature are stored, and the lengths of these rows."""
+    pieces = -(-counts // LONGEST)
+    split = np.full(int(pieces.sum()), LONGEST, np.int64)
+    split[np.cumsum(pieces) - 1] = counts - (pieces - 1) * LONGEST
+    return pieces, split
 
 
 def _fit(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -56,8 +56,11 @@ def test_rows_are_learned_and_forgotten(call: Any, trained: str, tmp_path: Path)
 def test_rows_are_given_again(call: Any, trained: str, tmp_path: Path) -> None:
     new, rows, folder = write(tmp_path / "new.jsonl", ["Railways"], 3), str(tmp_path / "train.jsonl"), tmp_path / "n"
     assert call("train", "xr-linear", rows, "--model", str(folder), "-q").code == 0
-    refused = call("update", str(folder), new)
+    refused = call("update", str(folder), write(tmp_path / "known.jsonl", ["Whaling"], 3))
     assert refused.code == 2 and "keeps no rows" in refused.err
+    learned = call("update", str(folder), new)
+    assert learned.code == 0 and learned.err.startswith("Note: This XRLinear keeps no rows: known labels (3) learn")
+    assert call("update", str(folder), "--undo", "-q").code == 0
     assert call("update", str(folder), new, "--rows", rows, "-q").code == 0
     assert sylvan.load(folder).model.n_rows_ == 39
 

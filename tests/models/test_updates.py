@@ -131,11 +131,11 @@ class TestTexts:
     def test_its_rows_may_be_given_again(self) -> None:
         tagger = TextModel().fit(TEXTS, LABELS)
         with pytest.raises(UnsupportedError, match=r"keeps no rows.*keep_rows=True"):
-            tagger.update(["steam"], [["Railways"]])
+            tagger.update(["steam"], [["Baking"]])
         tagger.update(["steam engines"], [["Railways"]], rows=(TEXTS, LABELS))
         assert tagger.rank(["steam"], k=1).names == [["Railways"]]
         with pytest.raises(UnsupportedError):  # they weren't kept
-            tagger.update(["steam"], [["Railways"]])
+            tagger.update(["steam"], [["Railways"]])  # which is known by now
 
     def test_a_plan_says_what_would_be_solved_and_changes_nothing(self) -> None:
         tagger = TextModel(model=XRLinear(keep_rows=True)).fit(TEXTS, LABELS)
@@ -165,7 +165,7 @@ class TestEnsembles:
     def test_no_member_changes_where_one_can_not(self) -> None:
         both = Ensemble([TextModel(model=XRLinear(keep_rows=True)), TextModel()]).fit(TEXTS, LABELS)
         with pytest.raises(UnsupportedError, match="keeps no rows"):
-            both.update(["the steam engine"], [["Railways"]])
+            both.update(["the steam engine"], [["Baking"]])
         assert both.members[0].model.row_ids_.tolist() == list(range(5)) and both.n_labels_ == 3
 
 

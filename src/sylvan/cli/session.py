@@ -17,7 +17,10 @@ __all__ = [
 COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 # Sylvan's own warnings, by name, as their modules are heavy to load.
-_SPOKEN = {"TextsWarning": "Note", "HarmfulOptimizerWarning": "Warning", "StaleSamplerWarning": "Warning"}
+_SPOKEN = {
+    "TextsWarning": "Note", "RowsUnknownWarning": "Note", "HarmfulOptimizerWarning": "Warning",
+    "StaleSamplerWarning": "Warning",
+}  # fmt: skip
 
 
 @dataclass

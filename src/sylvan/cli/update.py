@@ -27,7 +27,7 @@ _ASKED = ("new", "renames", "remove", "merges", "forget")
 @click.option("--forget", metavar="FILE", help="Ids of rows that the model is to know nothing of any more, one per "
               "line; the first row of its training is 0.")  # fmt: skip
 @click.option("--rows", metavar="TRAIN", help="What the model was trained on, where it keeps no rows itself "
-              "(--set keep_rows=true).")  # fmt: skip
+              "(--set keep_rows=true). Without them, it learns new labels alone.")  # fmt: skip
 @click.option("--precise/--quick", default=None, help="Solve every node again that is off its optimum, or let those "
               "wait that changed rows hardly matter to; by default, precise where the solver is.")  # fmt: skip
 @click.option("--keep", type=click.IntRange(0, 1000), default=1, show_default=True, metavar="N",
@@ -53,6 +53,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **g
       sylvan update runs/m --undo
     """
     from sylvan import store
+    from sylvan.cli.session import spoken_warnings
     from sylvan.parallel import quiet as silent
 
     asked = any(given[name] not in (None, ()) for name in _ASKED)
@@ -61,7 +62,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **g
     if not (undo or asked):
         raise click.UsageError("there is nothing to do: give NEW, --forget, --merge, --rename, --remove or --undo.")
     store.contents(model)  # says that there is no model, where there is none to lock
-    with store.updating(model), silent(quiet):
+    with store.updating(model), silent(quiet), spoken_warnings():
         if undo:
             n_left = store.undo(model, keep)
             said = f"Went back to the version before; {n_left} earlier {'is' if n_left == 1 else 'are'} left."

@@ -73,7 +73,7 @@ class SklearnMixin(Parameterized):
         UnsupportedError
         """
         name = type(self).__name__
-        raise UnsupportedError(f"{name} has no partial_fit: it can't learn from further rows. Call fit with all rows.")
+        raise UnsupportedError(f"{name} has no partial_fit: call fit with all rows, or update where a model has one.")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """P@1: the share of rows whose best label is correct.

@@ -18,7 +18,6 @@ from sylvan.models.xr.room import Room
 from sylvan.models.xr.training_rows import TrainingRows
 from sylvan.ranking.changed_layer import RowsNow
 from sylvan.ranking.linear import squared_norms
-from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Runner
@@ -73,29 +72,30 @@ def rows_now(changes: Changes, kept: TrainingRows) -> tuple[RowsNow, npt.NDArray
 
 
 def clusters_for(
-    ranker: TreeRanker, changes: Changes, training: TreeTraining, solution: LayerSolution, max_leaf: int, run: Runner
-) -> list[int]:
+    ranker: TreeRanker, features: Csr, labels: Csr, n_labels: int, training: TreeTraining,
+    n_rows: npt.NDArray[np.int64], max_leaf: int, run: Runner,
+) -> list[int]:  # fmt: skip
     """The cluster of each new label: one with room that the search sends its rows to; without any, the smallest.
 
-    A place near the top of a row's beam counts for more, and less in clusters that many rows come to anyway.
+    A place near the top of a row's beam counts for more, and less in clusters that many rows come to anyway: of those
+    that each was trained on, there are ``n_rows``.
     """
     tree = ranker.tree
-    n_new, sizes = changes.n_labels - tree.n_labels, tree.cluster_sizes.astype(np.int64)
+    n_new, sizes = n_labels - tree.n_labels, tree.cluster_sizes.astype(np.int64)
     if tree.depth == 1:
         return [0] * n_new
-    beam = root_beam(changes.features.shape[0])
-    features = within(changes.features, ranker.layers[0].n_features)
+    beam = root_beam(features.shape[0])
+    features = within(features, ranker.layers[0].n_features)
     for t in range(tree.depth - 1):
         job = beam_job(t, features, ranker.layers[t], beam, training.beam, training.combines[t], run.n_jobs)
         beam = run.one(job)
     nodes = beam[0]
-    n_rows = np.diff(solution.row_offsets)
     worth = np.log1p(n_rows.max(initial=1) / np.maximum(n_rows, 1))
     places = 1 / (1 + np.arange(nodes.shape[1]))
-    labels = changes.labels.to_scipy().tocsc()
+    columns = labels.to_scipy().tocsc()
     clusters = []
-    for label in range(tree.n_labels, changes.n_labels):
-        found = nodes[labels.indices[labels.indptr[label] : labels.indptr[label + 1]]]
+    for label in range(tree.n_labels, n_labels):
+        found = nodes[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]]
         there = found >= 0
         votes = np.zeros(len(sizes))
         np.add.at(votes, found[there], np.broadcast_to(places, found.shape)[there])

@@ -17,8 +17,8 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.growth import Grown, saved_by_rebuilding
 from sylvan.metrics.rows import hits
 from sylvan.models.holdout import DEPTH
-from sylvan.models.xr.answers import XRAnswers
 from sylvan.models.xr.changes import Changes, clusters_for, halves, rows_now
+from sylvan.models.xr.new_labels import XRNewLabels
 from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.update_plan import UpdatePlan
@@ -44,7 +44,7 @@ PRECISE = 0.01  # a tolerance below it asks for every child that is off its opti
 ROOM = 1.5  # a cluster of more than this many times max_leaf labels is split, unless its parent is as crowded
 
 
-class XRUpdates(XRAnswers):
+class XRUpdates(XRNewLabels):
     """Base of XRLinear, for what comes after its training."""
 
     def update(  # type: ignore[override]  # the options that it takes are named
@@ -82,7 +82,7 @@ class XRUpdates(XRAnswers):
             The rows of some labels become those of one of them, or of any other label; the others are removed.
         rows : pair (X, Y), optional
             All rows of a model that keeps none, as they were given to :meth:`fit`, of equal weights. Nodes are then
-            solved from nothing.
+            solved from nothing. Without them, such a model can learn new labels alone; see the notes.
         precise : bool, optional
             Whether every node is solved again that a changed row puts off its optimum by more than ``tolerance``, and
             all rows are searched for anew. Otherwise nodes wait while the losses of the new rows are at most a
@@ -102,12 +102,21 @@ class XRUpdates(XRAnswers):
         NotFittedError
             Before ``fit``.
         UnsupportedError
-            When the model keeps no rows (see ``keep_rows``) and isn't given them.
+            When the model keeps no rows (see ``keep_rows``) and isn't given them, and a new row has no new label, or
+            something is to be forgotten or merged.
         DataError
             When an array is malformed, an id isn't known, or labels can't be merged.
 
         Notes
         -----
+        A model that keeps no rows, and isn't given them, learns new labels from their rows, and nothing else: other
+        labels and the inner nodes keep their weights, to the bit, and no cluster is split. A new label's negatives are
+        the other new rows that come to its cluster, and stand-ins for the rows of known labels: of those in the cluster
+        and the 30 that each new row is answered with, the positive part of their weights, weighing as much as all the
+        label's rows. New labels are answered more often than with the rows, which a ``RowsUnknownWarning`` says
+        (docs/results.md has the figures). ``precise`` changes nothing then, and a later update with ``rows`` doesn't
+        make up for what known labels haven't learned: train anew.
+
         Every minimum of Eq. 10 only grows when rows come, so that the objective is above its minimum by no more than
         the losses of the rows that a node waits for. New rows are ranked before they are learned, and these answers
         calibrate the model from then on, together with those of the rows held out before.
@@ -122,6 +131,10 @@ class XRUpdates(XRAnswers):
         [[3]]
         """
         self._need_fit("update")
+        if rows is None and self.training_rows_ is None:
+            self._need_precise(precise)
+            made = self._with_new_labels(X, Y, sample_weight, {"forget": forget, "merge": merge}, n_features)
+            return self._become(made)
         made, kept, changes, vocabulary = self._asked(X, Y, sample_weight, forget, merge, rows, n_features)
         made._apply(changes, kept, precise, keeps=self.training_rows_ is not None)
         if vocabulary is not None:
@@ -132,6 +145,9 @@ class XRUpdates(XRAnswers):
             made = made.without_labels(np.array(sorted(set(gone)), np.int32))
             if made.training_rows_ is not None and n_clusters != [each.tree.layer_sizes[:-1] for each in made.rankers_]:
                 made._apply(made._no_new_rows(), made.training_rows_, precise, keeps=True)  # rows were sent to them
+        return self._become(made)
+
+    def _become(self: _Self, made: _Self) -> _Self:
         self.__dict__.clear()
         self.__dict__.update(made.__dict__)
         return self
@@ -156,6 +172,9 @@ class XRUpdates(XRAnswers):
         (4,)
         """
         self._need_fit("plan_update")
+        if rows is None and self.training_rows_ is None:
+            self._need_precise(precise)
+            return self._plan_of_new_labels(X, Y, sample_weight, {"forget": forget, "merge": merge}, n_features)
         made, kept, changes, _ = self._asked(X, Y, sample_weight, forget, merge, rows, n_features)
         run, now = Runner(made.n_jobs), resident_bytes()
         with timed(run.n_jobs) as clock:
@@ -206,13 +225,8 @@ class XRUpdates(XRAnswers):
 
     def _widened(self, kept: TrainingRows, n_features: Any) -> TrainingRows:
         """With more columns, which no row that is kept has; called of a copy."""
-        n_features = self._more_features(n_features)
-        if self.feature_factors_ is not None:
-            ones = np.ones(n_features - self.n_features_, np.float32)
-            self.feature_factors_ = np.concatenate((self.feature_factors_, ones))
-        self.n_features_ = n_features
-        self.__dict__.pop("feature_names_in_", None)
-        features = kept.features._replace(shape=(kept.features.shape[0], n_features))
+        self._widen(n_features)
+        features = kept.features._replace(shape=(kept.features.shape[0], self.n_features_))
         return dataclasses.replace(kept, features=features)
 
     def _rows_to_update(self, rows: tuple[Any, Any] | None) -> TrainingRows:
@@ -222,11 +236,6 @@ class XRUpdates(XRAnswers):
                 raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
             self.training_rows_.verify()
             return self.training_rows_
-        if rows is None:
-            raise UnsupportedError(
-                f"This {type(self).__name__} keeps no rows, and what it has learned of a label can't be brought up to "
-                "date without them: fit it with keep_rows=True, or give them again, as rows=(X, Y)."
-            )
         if not (isinstance(rows, (tuple, list)) and len(rows) == 2):
             raise DataError(f"rows must be a pair (X, Y). Got {type(rows).__name__} instead.")
         X, Y = rows
@@ -260,17 +269,8 @@ class XRUpdates(XRAnswers):
             if forget is None and not merged:
                 raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
             return self._no_new_rows()._replace(forgotten=forgotten, merged=merged), self.vocabulary_
-        vocabulary, numbers = self._with_new_names(Y)
-        own = validate.labels(numbers)
-        n_labels = max(self.n_labels_, own.shape[1])
-        every = own._replace(shape=(own.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
-        features, labels = validate.pair(self._features(X), every, owner=type(self).__name__)
-        removed = np.intersect1d(labels.indices, self._removed)
-        if len(removed):
-            raise DataError(f"Y has label {removed[0]}, which was removed before.")
-        weight = validate.sample_weight(sample_weight, features.shape[0])
-        seen = self._scaled(features, self.feature_factors_)
-        return Changes(seen, labels, weight, forgotten, merged, n_labels), vocabulary
+        given, vocabulary = self._given_rows(X, Y, sample_weight)
+        return Changes(given.features, given.labels, given.weight, forgotten, merged, given.n_labels), vocabulary
 
     def _no_new_rows(self) -> Changes:
         features, labels = (np.zeros((0, width), np.float32) for width in (self.n_features_, self.n_labels_))
@@ -323,19 +323,15 @@ class XRUpdates(XRAnswers):
         return self._rank_changed(features, [[None] * ranker.tree.depth for ranker in self.rankers_], k)
 
     def _options(self, precise: bool | None, rows: RowsNow, kept: TrainingRows) -> UpdateOptions:
-        if precise not in (None, True, False):
-            raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
+        self._need_precise(precise)
         if precise is None:
             training = self._training_as_before(self.rankers_[0].tree, 0, rows.features, kept.length)
             precise = training.linear.tolerance < PRECISE
         return UpdateOptions(0.0 if precise else WAITING, precise)
 
-    def _training_as_before(self, tree: LabelTree, at: int, features: Csr, length: float) -> TreeTraining:
-        """How a tree was trained: what was "auto" is what the first rows made of it."""
-        training = self.tree_training(tree.depth, self.seeds()[at], features, 1.0)
-        chosen: dict[str, Any] = {name: self.chosen_[name] for name in self.chosen_ if getattr(self, name) == "auto"}
-        linear = dataclasses.replace(training.linear, **chosen).for_rows_of(length)
-        return dataclasses.replace(training, linear=linear)
+    def _need_precise(self, precise: Any) -> None:
+        if precise not in (None, True, False):
+            raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
 
     def _grown(
         self, ranker: TreeRanker, solution: LayerSolution, changes: Changes, rows: RowsNow, training: TreeTraining,
@@ -344,7 +340,8 @@ class XRUpdates(XRAnswers):
         """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
         grown = Grown.same(ranker.tree)
         if changes.n_labels > ranker.tree.n_labels:
-            grown = grown.with_labels(clusters_for(ranker, changes, training, solution, self.max_leaf, run))
+            n_rows, added = np.diff(solution.row_offsets), (changes.features, changes.labels, changes.n_labels)
+            grown = grown.with_labels(clusters_for(ranker, *added, training, n_rows, self.max_leaf, run))
         if ranker.tree.depth == 1 or not splits:
             return grown
         c = 0
