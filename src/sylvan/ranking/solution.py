@@ -214,6 +214,11 @@ def widened(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
 
 
 def column_sums(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
-    """The sums of the columns of a matrix of multipliers."""
-    sums: npt.NDArray[np.float32] = widened(multipliers).sum(axis=0) * WIDENED
-    return sums
+    """The sums of the columns of a matrix of multipliers, each added row by row, whatever stands beside it."""
+    floats = widened(multipliers)
+    if floats.shape[1] == 1:  # a sum of one column would be by halves
+        sums = np.cumsum(floats, dtype=np.float32)[-1:] if len(floats) else np.zeros(1, np.float32)
+    else:
+        sums = floats.sum(axis=0)
+    result: npt.NDArray[np.float32] = sums * WIDENED
+    return result
