@@ -1,0 +1,272 @@
+"""Labels known by their texts, beside the slow and obvious reference of what the documentation says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import text_evidence_reference as reference
+from reference.test_label_filter import draw_labels
+from sylvan import TextModel, TopK, XRLinear
+from sylvan.canonical import Csr
+from sylvan.label_filter import LabelFilter
+from sylvan.models.label_texts import LabelTexts
+from sylvan.ranking.text_evidence import TextScorer, WordContexts, fitted_curve, joined, row_means
+
+CURVE = np.array([-3.0, 1.5, -0.5, 2.0])
+
+
+def csr(dense: npt.NDArray[Any]) -> Csr:
+    return Csr.of(sp.csr_matrix(dense.astype(np.float32)))
+
+
+def unit_rows(dense: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    lengths = np.linalg.norm(dense, axis=1, keepdims=True)
+    return (dense / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+@dataclass
+class Case:
+    """Rows, labels' texts and labels, dense; and the reference's view of them."""
+
+    X: npt.NDArray[np.float32]
+    T: npt.NDArray[np.float32]
+    Y: npt.NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        self.texts = {label: text.astype(float) for label, text in enumerate(self.T)}
+        self.rows = [row.astype(float) for row in self.X]
+        self.truth = [set(np.flatnonzero(row).tolist()) for row in self.Y]
+        by_label = {label: np.flatnonzero(self.Y[:, label]).tolist() for label in range(self.T.shape[0])}
+        self.means = {label: reference.mean_row([self.rows[r] for r in its]) for label, its in by_label.items() if its}
+        self.words = reference.word_vectors(self.means, self.texts)
+        means = row_means(sp.csr_matrix(self.X), sp.csr_matrix(self.Y))
+        self.found_means = means
+        self.contexts = WordContexts.of(means, sp.csr_matrix(self.T))
+
+    def scorer(self, labels: npt.NDArray[Any]) -> TextScorer:
+        return TextScorer(csr(self.T), labels.astype(np.int32), self.contexts)
+
+
+def made(
+    seed: int, n: int = 12, d: int = 20, n_labels: int = 14, row_share: float = 0.2, text_share: float = 0.1
+) -> Case:
+    """Some rows and some texts have no word, and some labels no row; values are never equal, nor nearly."""
+    random = np.random.default_rng(seed)
+
+    def drawn(n: int, share: float) -> npt.NDArray[np.float32]:
+        dense = np.where(random.random((n, d)) < share, 0.2 + random.random((n, d)), 0)
+        dense[random.random(n) < 0.1] = 0
+        return unit_rows(dense)
+
+    Y = random.random((n, n_labels)) < 2 / n_labels
+    Y[:, random.random(n_labels) < 0.3] = False
+    return Case(drawn(n, row_share), drawn(n_labels, text_share), Y.astype(np.float32))
+
+
+cases = st.builds(
+    made, st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 20), st.integers(1, 16),
+    st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([0.0, 0.1, 0.4]),
+)  # fmt: skip
+many_words = pytest.mark.parametrize("case", [made(3, 30, 500, 20, 0.5, 0.3), made(5, 30, 500, 20, 0.5, 0.004)])
+
+
+def check_words(case: Case) -> None:
+    for label in range(case.T.shape[0]):
+        mean = case.means.get(label, np.zeros(case.X.shape[1]))
+        np.testing.assert_allclose(case.found_means[[label]].toarray()[0], mean, atol=1e-6)
+    found = dict(zip(case.contexts.words.tolist(), case.contexts.means.to_scipy().toarray(), strict=True))
+    assert set(case.words) <= set(found) <= set(np.flatnonzero(case.T.any(axis=0)).tolist())
+    for word, vector in found.items():
+        np.testing.assert_allclose(vector, case.words.get(word, np.zeros(case.X.shape[1])), atol=1e-6)
+    predicted = case.contexts.predicted(sp.csr_matrix(case.T)).toarray()
+    for label, text in case.texts.items():
+        np.testing.assert_allclose(predicted[label], reference.predicted(text, case.words), atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases)
+def test_words_and_predicted_rows(case: Case) -> None:
+    check_words(case)
+
+
+@many_words
+def test_only_the_largest_values_of_many_stay(case: Case) -> None:
+    check_words(case)
+    assert max(np.count_nonzero(mean) for mean in case.means.values()) == 256
+    assert case.contexts.means.to_scipy().getnnz(axis=1).max() == 32
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.integers(1, 8), st.data())
+def test_evidence(case: Case, n_candidates: int, data: st.DataObject) -> None:
+    n, n_labels = len(case.X), len(case.T)
+    labels = np.array(sorted(data.draw(st.sets(st.integers(0, n_labels - 1), min_size=1))))
+    given_labels, sets = draw_labels(data.draw, n, n_labels)
+    allowed = LabelFilter.of(given_labels, None, n_rows=n, n_labels=n_labels)
+    row, label, evidence = case.scorer(labels).evidence(csr(case.X), n_candidates, allowed)
+    assert (np.diff(row) >= 0).all() and evidence.shape == (len(row), 3)
+    for number, x in enumerate(case.rows):
+        open_labels = [each for each in labels.tolist() if sets is None or each in sets[number]]
+        expected = reference.candidates(x, open_labels, case.texts, case.words, n_candidates)
+        found = label[row == number].tolist()
+        assert sorted(found) == sorted(expected)
+        for each, values in zip(found, evidence[row == number], strict=True):
+            seen = reference.evidence(x, each, case.texts, case.words)
+            np.testing.assert_allclose(values, seen, atol=1e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.integers(1, 30), st.data())
+def test_the_ranking_of_labels_without_rows(case: Case, k: int, data: st.DataObject) -> None:
+    n, n_labels = len(case.X), len(case.T)
+    labels = np.union1d(np.flatnonzero(~case.Y.any(axis=0)), [0])
+    denied, sets = draw_labels(data.draw, n, n_labels)
+    chosen = LabelFilter.of(None, denied, n_rows=n, n_labels=n_labels)
+    top = case.scorer(labels).rank(csr(case.X), k, CURVE, chosen)
+    assert top.labels.shape == (n, k)
+    for number, x in enumerate(case.rows):
+        left = [label for label in labels.tolist() if sets is None or label not in sets[number]]
+        expected = reference.rank(x, left, case.texts, case.words, CURVE, k)
+        same_answers(top, number, expected)
+
+
+def same_answers(top: TopK, row: int, expected: list[tuple[int, float]], atol: float = 1e-5) -> None:
+    """Of answers as good as equal, either may be first."""
+    found = [int(label) for label in top.labels[row] if label >= 0]
+    scores = dict(expected)
+    assert len(found) == len(expected) == len(set(found))
+    np.testing.assert_allclose(top.scores[row, : len(found)], [score for _, score in expected], atol=atol)
+    assert np.isneginf(top.scores[row, len(found) :]).all() and (top.labels[row, len(found) :] == -1).all()
+    for place, label in enumerate(found):
+        if label in scores:
+            assert scores[label] == pytest.approx(float(top.scores[row, place]), abs=atol)
+
+
+def test_more_candidates_than_are_asked_for_are_judged() -> None:
+    """The most similar label needn't be the most probable: four times k, and 50 at least, are candidates."""
+    case = made(11, 20, 40, 160, 0.4, 0.3)
+    labels, curve = np.arange(160), np.array([-3.0, -2.0, 0.0, 0.5])  # the less similar, the better
+    for k in (2, 20):
+        top = case.scorer(labels).rank(csr(case.X), k, curve)
+        for number, x in enumerate(case.rows):
+            same_answers(top, number, reference.rank(x, labels.tolist(), case.texts, case.words, curve, k))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 5), st.integers(0, 5), st.integers(1, 12))
+def test_joined_rankings(seed: int, first: int, second: int, k: int) -> None:
+    random = np.random.default_rng(seed)
+    labels = random.permutation(10).astype(np.int32)[None]
+    scores = (random.integers(0, 4, (1, 10)) / 4).astype(np.float32)  # with ties
+    parts, listed = [], []
+    for begin, end in ((0, first), (5, 5 + second)):
+        part = sorted(zip(labels[0, begin:end].tolist(), scores[0, begin:end].tolist(), strict=True),
+                      key=lambda answer: (-answer[1], answer[0]))  # fmt: skip
+        listed.append(part)
+        wide = part + [(-1, -np.inf)] * (5 - len(part))
+        parts.append(TopK(np.array([[a for a, _ in wide]], np.int32), np.array([[b for _, b in wide]], np.float32)))
+    top = joined(*parts, k)
+    found = [(int(a), float(b)) for a, b in zip(top.labels[0], top.scores[0], strict=True) if a >= 0]
+    assert found == reference.joined(*listed, k)
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool) -> None:
+    random = np.random.default_rng(0)
+    n, d, n_labels = 120, 60, 30
+    T = np.where(random.random((n_labels, d)) < 0.08, random.random((n_labels, d)) + 0.2, 0)
+    T[4] = 0
+    Y = (random.random((n, n_labels)) < 0.08).astype(np.float32)
+    Y[:, 7] = 0
+    X = unit_rows(Y @ T * 0.5 + np.where(random.random((n, d)) < 0.1, random.random((n, d)), 0))
+    case, held_out = Case(X, unit_rows(T), Y), np.sort(random.permutation(n)[:40]).astype(np.int32)
+    weight = random.uniform(0, 3, n).astype(np.float32) if weighed else None
+    curve = fitted_curve(csr(case.X), csr(Y), csr(case.T), held_out, weight)
+    assert curve is not None
+
+    described = [label for label in range(n_labels) if case.texts[label].any() and Y[:, label].any()]
+    folds = dict(zip(described, np.random.default_rng(0).integers(0, 5, len(described)).tolist(), strict=True))
+    points = reference.judged(case.rows, case.truth, case.texts, held_out.tolist(), folds)
+    slopes, curvature, sums = np.zeros(4), np.zeros((4, 4)), 0.0
+    for seen, right, row in points:
+        x, w = np.array([1.0, *seen]), 1.0 if weight is None else float(weight[row])
+        p = reference.probability(seen, curve)
+        slopes += w * (right - p) * x
+        curvature += w * p * (1 - p) * np.outer(x, x)
+        sums += w
+    assert sum(right for _, right, _ in points) > 50
+    assert np.abs(slopes / sums).max() < 2e-5  # but for a ridge of a millionth
+    assert np.linalg.eigvalsh(curvature / sums).min() > 1e-6  # there is one such place
+
+
+def test_no_curve_from_fewer_than_twenty_right_answers() -> None:
+    n_labels = 30
+    X = np.eye(n_labels, dtype=np.float32).repeat(3, axis=0)  # a row is the label's text
+    held_out = np.arange(0, 3 * n_labels, 3, dtype=np.int32)
+    for n, found in ((19, False), (20, True)):
+        Y = np.eye(n_labels, dtype=np.float32).repeat(3, axis=0)
+        Y[held_out[n:]] = np.roll(Y[held_out[n:]], 1, axis=1)  # wrong, so that no similar label is right
+        curve = fitted_curve(csr(X), csr(Y), csr(np.eye(n_labels)), held_out)
+        assert (curve is not None) == found
+    for few in (0, 1, 4, 5, 6):
+        assert fitted_curve(csr(X), csr(Y[:, :few]), csr(np.eye(n_labels)[:few]), held_out) is None
+
+
+WORDS = [f"w{number:02d}" for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def tagger() -> tuple[TextModel, list[str]]:
+    """A model of 40 labels with texts, 8 of which no row has, one of these without a known word; and texts to rank."""
+    random = np.random.default_rng(2)
+    described = {f"L{label:02d}": " ".join(random.permutation(WORDS)[:3]) for label in range(40)}
+    described["L35"] = "unheard of"
+    texts, labels = [], []
+    for number in range(400):
+        own = [f"L{label:02d}" for label in random.permutation(32)[:2]]
+        words = [word for name in own for word in described[name].split()[: 2 + number % 2]]
+        texts.append(" ".join([*words, *random.permutation(WORDS)[:3]]))
+        labels.append(own)
+    model = TextModel(model=XRLinear(max_leaf=8)).fit(texts[:360], labels[:360], label_texts=described)
+    asked = [*texts[360:372], *(described[f"L{label}"] for label in range(32, 40)), "", "unheard of"]
+    return model, asked
+
+
+def words_of(known: LabelTexts) -> dict[int, reference.Vector]:
+    means = known.contexts.means.to_scipy().toarray().astype(float)
+    return dict(zip(known.contexts.words.tolist(), means, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 60), st.data())
+def test_one_ranking_of_labels_with_and_without_rows(
+    tagger: tuple[TextModel, list[str]], k: int, data: st.DataObject
+) -> None:
+    model, asked = tagger
+    n, n_labels, known = len(asked), 40, model.label_texts_
+    assert model.unlearned_labels_.tolist() == [32, 33, 34, 36, 37, 38, 39] and known is not None
+    allowed, yes = draw_labels(data.draw, n, n_labels)
+    denied, no = draw_labels(data.draw, n, n_labels)
+    everything = set(range(n_labels))
+    may = [(yes[row] if yes else everything) - (no[row] if no else set()) for row in range(n)]
+    top = model.rank(asked, k, allowed=allowed, denied=denied)
+
+    X = model.vectorizer.transform(asked)
+    texts = {label: text.astype(float) for label, text in enumerate(known.texts.to_scipy().toarray())}
+    without = set(model.unlearned_labels_.tolist())
+    mask = np.array([[label in row and label not in without for label in range(n_labels)] for row in may])
+    first = model.model.probabilities(model.model.rank(X, min(k, n_labels), allowed=mask))
+    assert top.labels.shape[1] <= k
+    for row, x in enumerate(X.toarray().astype(float)):
+        learned = [(int(a), float(b)) for a, b in zip(first.labels[row], first.scores[row], strict=True) if a >= 0]
+        unlearned = reference.rank(x, sorted(without & may[row]), texts, words_of(known), known.curve, k)
+        same_answers(top, row, reference.joined(learned, unlearned, k))
+        assert {int(label) for label in top.labels[row]} - {-1} <= may[row]
