@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.beam_tree.contenders import CONTENDERS, PEERS, RATES
 from benchmarks.beam_tree.defaults_table import defaults_section
 from benchmarks.beam_tree.plan import ENTRANTS, PARTS, RULES, chosen
+from benchmarks.beam_tree.updates_table import updates_section
 from benchmarks.common import markdown
 
 __all__ = ["TREES", "Runs", "beam_tree_section", "by_rule", "main_figure", "section"]
@@ -54,7 +55,7 @@ def beam_tree_section(folder: Path) -> list[str]:
     for part in ("accuracy", "speed"):
         if runs[part]:
             lines += [*section(part, runs), "", markdown.taken(books[part])]
-    lines += defaults_section(folder)
+    lines += [*defaults_section(folder), *updates_section(folder)]
     return ["", "## Candidates against noises over a tree", "", INTRO, *lines] if lines else []
 
 

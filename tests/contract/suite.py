@@ -24,6 +24,7 @@ import sylvan
 from contract.data import Known, known, questions
 from contract.filters import FilterContract
 from contract.label_changes import LabelChangesContract
+from contract.updates import UpdateContract
 from sylvan.errors import DataError, NotFittedError, ParameterError
 
 
@@ -89,7 +90,7 @@ def same_model(a: Any, b: Any) -> None:
 _fitted: dict[type, Any] = {}
 
 
-class RankingContract(FilterContract, LabelChangesContract):
+class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
     """What holds for every model that ranks."""
 
     has_beam = True

@@ -15,6 +15,8 @@ pytest.importorskip("torch")
 class TestIRLIClassifier(MatrixContract):
     """Few buckets and many steps, for little data."""
 
+    learns_later = False
+
     has_beam = False
 
     def make(self, **params: Any) -> IRLIClassifier:

@@ -169,6 +169,28 @@ class ClassWeights:
         """The weights without what training needs beside."""
         return ClassWeights(self.tree, self.weights, scores=self.scores)
 
+    def regrown(self, tree: LabelTree, was: npt.NDArray[np.int64], n_features: int) -> ClassWeights:
+        """Copies for a tree that has grown and for more features.
+
+        Parameters
+        ----------
+        tree : LabelTree
+        was : ndarray of int64, shape (n_edges,)
+            The edge here that each of the tree's edges takes over; -1 for one that begins with weights of 0.
+        n_features : int
+            At least as many as there are; those behind have weights of 0.
+        """
+
+        def grown(array: Float32) -> Float32:
+            made = np.zeros((len(was), n_features + 1), np.float32, order="F" if self.by_feature else "C")
+            known = np.flatnonzero(was >= 0)
+            made[known, : self.n_features] = array[was[known], :-1]
+            made[known, -1] = array[was[known], -1]
+            return made
+
+        squares, delays = (None if array is None else grown(array) for array in (self.squares, self.delays))
+        return ClassWeights(tree, grown(self.weights), squares, delays, self.scores)
+
     @property
     def by_feature(self) -> bool:
         """Whether the weights of a feature lie side by side (Fortran order), not those of an edge."""

@@ -268,7 +268,7 @@ def test_classes_that_grow_are_refused() -> None:
         first = y if word == "6" else [WOODS[i] for i in y]
         model.partial_fit(X, first, classes=list(classes))
         before = model.weights_.weights.copy()
-        with pytest.raises(DataError, match=f"y holds class {word} in row .* only the 6 classes .* fit learns anew"):
+        with pytest.raises(DataError, match=f"y holds class {word} in row .* only the 6 classes .* update adds"):
             model.partial_fit(X, grown)
         assert model.weights_.weights.tobytes() == before.tobytes()
         with pytest.raises(DataError, match=r"The classes given, 7 of them, are not those of the first call, 6"):
@@ -441,8 +441,8 @@ def test_a_plan() -> None:
 
 def test_damaged_names_of_classes_are_refused() -> None:
     state = make().fit(X, np.array([-7, -1, 0, 4, 5, 1000])[y]).to_state()
-    state.arrays["class_values"] = state.arrays["class_values"][::-1].copy()
-    with pytest.raises(ModelError, match=r"'class_values' .* must rise"):
+    state.arrays["class_values"] = np.full_like(state.arrays["class_values"], -3)
+    with pytest.raises(ModelError, match=r"'class_values' has a number twice"):
         BeamTreeClassifier.from_state(state)
 
 

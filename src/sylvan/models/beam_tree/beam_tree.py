@@ -20,13 +20,14 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
-from sylvan.models.beam_tree.params import BeamTreeParameters, Bound, saved_tree
+from sylvan.models.beam_tree.params import Bound, saved_tree
 from sylvan.models.beam_tree.plan import plan_training
 from sylvan.models.beam_tree.search import coverage_of, rank_by_beam, rank_exactly, within_bounds
 from sylvan.models.beam_tree.trainers import going_on, ranked_by, state_arrays, weights_from
 from sylvan.models.beam_tree.training import learn, learn_on
+from sylvan.models.beam_tree.updates import BeamTreeUpdates
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Flag, attribute, check_value, parameterized
+from sylvan.params import Flag, check_value, parameterized
 from sylvan.ranking.class_training import OPTIMIZERS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.plan import Plan
@@ -36,7 +37,7 @@ __all__ = ["BeamTreeClassifier"]
 
 
 @parameterized
-class BeamTreeClassifier(BeamTreeParameters):
+class BeamTreeClassifier(BeamTreeUpdates):
     """One class a row, out of hundreds to millions, at a cost a step that hardly grows with their number.
 
     Classes are the leaves of a tree whose edges have linear models. For each row shown, a beam search finds the
@@ -131,16 +132,6 @@ class BeamTreeClassifier(BeamTreeParameters):
 
     gives_probabilities: ClassVar[bool] = True
     takes_class_names: ClassVar[bool] = True
-    weights_: ClassWeights = attribute()
-    optimizer_: str = attribute()
-    learning_rate_: float = attribute()
-    history_: npt.NDArray[np.float64] = attribute()
-    _classes: Classes = attribute()
-    _dense: bool = attribute()
-    _bound: Bound = attribute()
-    _trained: ClassWeights = attribute()  # what training goes on from: the weights of the last step
-    _step: int = attribute()  # examples shown so far
-    _n_averaged: int = attribute()  # of these, the last ones that are in the averages
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None,
@@ -192,7 +183,8 @@ class BeamTreeClassifier(BeamTreeParameters):
         by the rows that it has: let it see enough of every class) and noises are uniform (others are drawn by all rows
         so far). Shuffle rows that are sorted by class.
 
-        The first call must be given all classes; later calls, also of a model that was saved and loaded, add none.
+        The first call must be given all classes; later calls, also of a model that was saved and loaded, add none
+        (:meth:`update` does).
         Weights change where they are: a call that is interrupted leaves what it had learned by then, one that goes out
         of bounds no model. Parameters set since the call before count, ``learning_rate`` and ``optimizer`` too ("auto"
         goes on with the last ones), but for those that weights are bound to. Another optimiser begins without state.

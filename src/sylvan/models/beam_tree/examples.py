@@ -15,10 +15,10 @@ import scipy.sparse as sp
 from sylvan import store, validate
 from sylvan.canonical import Csr, shape_text, take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.label_names import numbers_far_apart, rows_of_names
 
-__all__ = ["Classes", "Examples", "classes_of", "first_classes"]
+__all__ = ["Classes", "Examples", "classes_of", "first_classes", "refuse_balanced"]
 
 Ids = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
@@ -37,7 +37,7 @@ class Classes:
     vocabulary : Vocabulary or None
         Their names, where they are strings.
     values : ndarray of int64 or None
-        The numbers that they are, rising, where some are negative.
+        The numbers that they are, where some are negative: rising, but for those that came later.
     """
 
     n: int
@@ -75,9 +75,33 @@ class Classes:
             row = int(np.argmax(missing))
             raise DataError(
                 f"y holds class {given.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
-                f"{self.n} classes that it was given first: partial_fit adds none. fit learns anew with all of them."
+                f"{self.n} classes that it was given first: partial_fit adds none. update adds classes, "
+                "of the same kind as these."
             )
         return np.where(missing, -1, numbers_).astype(np.int32)
+
+    def with_those_of(self, y: Any) -> Classes:
+        """These classes and behind them those of ``y`` that aren't among them: the next ids, or strings or numbers in
+        sorted order.
+
+        What is no class beside these, such as a string beside numbers, is left for :meth:`find` to refuse.
+
+        Raises
+        ------
+        DataError
+            For anything but one class a row.
+        """
+        given, ids = classes_of(y)
+        if self.vocabulary is not None:
+            names = [name for name in given.vocabulary or () if name not in self.vocabulary]
+            vocabulary = type(self.vocabulary)([*self.vocabulary, *names]) if names else self.vocabulary
+            return Classes(len(vocabulary), vocabulary)
+        if given.vocabulary is not None:
+            return self
+        if self.values is not None:
+            new = np.setdiff1d(given.array[np.unique(ids)], self.values)
+            return Classes(self.n + len(new), None, np.concatenate((self.values, new)))
+        return self if given.values is not None else Classes(max(self.n, given.n))
 
     def _among(self, others: Classes) -> npt.NDArray[np.int64]:
         """The id here of each of the other classes, -1 where it isn't one of these."""
@@ -86,8 +110,9 @@ class Classes:
         if self.vocabulary is not None:
             ids = [self.vocabulary.get(word) for word in others.array.tolist()]
             return np.array([-1 if i is None else i for i in ids], np.int64)
-        at = np.searchsorted(self.array, others.array)
-        at[at == self.n] = 0
+        order = np.argsort(self.array, kind="stable")  # those that came later are behind
+        at = np.searchsorted(self.array, others.array, sorter=order)
+        at = order[np.where(at == self.n, 0, at)]
         return np.where(self.array[at] == others.array, at, -1)
 
     def id_of(self, label: Any) -> int | None:
@@ -108,9 +133,10 @@ class Classes:
         """
         if "class_values" not in state.arrays:
             return self
-        low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-        store.need_array(state, "class_values", np.int64, (self.n,))
-        return Classes(self.n, None, store.need_rising(state, "class_values", int(low), int(high), np.int64))
+        values = store.need_array(state, "class_values", np.int64, (self.n,))
+        if len(np.unique(values)) < self.n:
+            raise ModelError(f"{state.where!r} is damaged: 'class_values' has a number twice.")
+        return Classes(self.n, None, values)
 
 
 def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
@@ -173,11 +199,7 @@ def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None
     ------
     DataError, ParameterError
     """
-    if class_weight == "balanced":
-        raise ParameterError(
-            "class_weight='balanced' is not for partial_fit, which doesn't see all rows at once: give a dict of "
-            "weights, or sample_weight."
-        )
+    refuse_balanced(class_weight)
     given = None if classes is None else classes_of(classes, name="classes")[0]
     if given is not None and not given.n:
         raise DataError("classes is empty: partial_fit must be given all classes that will ever come.")
@@ -186,9 +208,23 @@ def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None
     if given is not None and known is not None and not given.same(known):
         raise DataError(
             f"The classes given, {given.n} of them, are not those of the first call, {known.n}: "
-            "partial_fit adds no classes. fit learns anew with all of them."
+            "partial_fit adds no classes, update does; fit learns anew with all of them."
         )
     return given
+
+
+def refuse_balanced(class_weight: Any) -> None:
+    """Refuse weights of classes that depend on all rows, of those who learn some alone.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if class_weight == "balanced":
+        raise ParameterError(
+            "class_weight='balanced' is not for partial_fit or update, which don't see all rows at once: give a dict "
+            "of weights, or sample_weight."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,64 @@
+"""The part of the contract about models that learn a label that comes later."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import sylvan
+from contract.data import Known
+from sylvan.errors import DataError, NotFittedError, UnsupportedError
+
+
+def answer(model: Any, X: Any) -> tuple[bytes, bytes]:
+    top = model.rank(X, k=12)
+    return top.labels.tobytes(), top.scores.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:This XRLinear keeps no rows")
+class UpdateContract:
+    """A model learns a label that it didn't know, or says that it can't; mixed into everything that ranks."""
+
+    learns_later: ClassVar[bool] = True
+
+    def later(self, data: Known) -> Known:
+        """Rows of a thirteenth label, the last word of which is theirs alone."""
+        X = data.X[:6].copy()
+        X[:, -6:] = 0
+        X[:, -1] = 2
+        return Known(X, [[12]] * 6, 13)
+
+    def test_a_label_that_comes_later_is_learned(self, fitted: Any, data: Known, tmp_path: Path) -> None:
+        X, new = self.inputs(data.X), self.later(data)  # type: ignore[attr-defined]
+        given = self.inputs(new.X), self.targets(new)  # type: ignore[attr-defined]
+        before = answer(fitted, X)
+        if not self.learns_later:
+            with pytest.raises(UnsupportedError, match="can't be brought up to date: train it anew"):
+                fitted.update(*given)
+            assert answer(fitted, X) == before
+            return
+        made = []
+        for n_jobs in (1, 3):
+            model = copy.copy(fitted)
+            model.set_params(**self.jobs(n_jobs)).update(*given)  # type: ignore[attr-defined]
+            made.append(answer(model, X))
+        fitted.set_params(**self.jobs(1))  # type: ignore[attr-defined]
+        assert made[0] == made[1] and answer(fitted, X) == before, "a copy is updated, whatever the threads"
+        assert model.n_labels_ == 13 and model.predict(X).shape[-1] in (13, len(data.X))
+        top = model.rank(given[0], k=3)
+        assert np.mean([12 in row for row in self.answers(model, top)]) > 0.5  # type: ignore[attr-defined]
+        model.save(tmp_path / "model")
+        assert answer(sylvan.load(tmp_path / "model"), X) == made[1]
+
+    def test_a_failed_update_changes_nothing(self, fitted: Any, data: Known) -> None:
+        X, new = self.inputs(data.X), self.later(data)  # type: ignore[attr-defined]
+        before = answer(fitted, X)
+        with pytest.raises((DataError, UnsupportedError)):
+            fitted.update(self.inputs(new.X[:4]), self.targets(new))  # type: ignore[attr-defined]
+        with pytest.raises((NotFittedError, UnsupportedError)):
+            self.make().update(self.inputs(new.X), self.targets(new))  # type: ignore[attr-defined]
+        assert answer(fitted, X) == before
