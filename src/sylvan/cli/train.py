@@ -172,6 +172,9 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--device", metavar="NAME", help="The same as --set device=NAME: auto, cpu or cuda, for encoders.")
     @click.option("--label-features", metavar="Z.npz",
                   help="Features of the labels, one row each, for clustering (embedding=pifa_lf).")  # fmt: skip
+    @click.option("--label-texts", metavar="FILE",
+                  help="Texts of labels, which find labels that no row has: lines of label, tab and text, or JSON "
+                       "lines with label and text; or the word names, where labels' names are words.")
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
     @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
     @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")
@@ -331,7 +334,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
 
     source = open_input(given["train"], given, part="trn")
     start = time.perf_counter()
-    options = _label_features(given["label_features"])
+    options = {**_label_features(given["label_features"]), **_label_texts(given["label_texts"])}
     checkpoint = None
     if not given["plan"]:
         check_target(given["folder"])
@@ -347,6 +350,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         raise DataError(f"{type(model).__name__} learns from texts, but {given['train']} is {source.words}.")
     else:
         _refuse_text_options(given)
+    if options.get("label_texts") is not None and not isinstance(model, TextModel):
+        raise DataError(f"--label-texts is not for {type(model).__name__} over {source.words}.")
     if given["plan"]:
         for option in ("memory_limit", "checkpoint", "resume"):
             if given.get(option):
@@ -358,6 +363,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         return
     test = open_test(model, given)
     if isinstance(source, TextInput) and "memory_limit" in options:
+        if "label_texts" in options:
+            raise ParameterError("--label-texts and --memory-limit don't go together: leave one of them out.")
         read = start
         model.fit_blocks(source.training_blocks(), **options)
     else:
@@ -406,6 +413,14 @@ def _label_features(path: str | None) -> dict[str, Any]:
     from sylvan import data
 
     return {"label_features": data.load_npz(path)}
+
+
+def _label_texts(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    from sylvan import data
+
+    return {"label_texts": path if path == "names" else data.read_label_texts(path)}
 
 
 def _refuse_text_options(given: dict[str, Any]) -> None:

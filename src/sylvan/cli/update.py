@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_ASKED = ("new", "renames", "remove", "merges", "forget")
+_ASKED = ("new", "renames", "remove", "merges", "forget", "label_texts")
 
 
 @click.command("update", short_help="Teach a saved model new rows and labels, or take some from it.")
@@ -26,6 +26,8 @@ _ASKED = ("new", "renames", "remove", "merges", "forget")
               "label C.")  # fmt: skip
 @click.option("--forget", metavar="FILE", help="Ids of rows that the model is to know nothing of any more, one per "
               "line; the first row of its training is 0.")  # fmt: skip
+@click.option("--label-texts", metavar="FILE", help="Texts of labels that are new, or have none yet, or have had "
+              "others: lines of label, tab and text, or JSON lines with label and text.")  # fmt: skip
 @click.option("--rows", metavar="TRAIN", help="What the model was trained on, where it keeps no rows itself "
               "(--set keep_rows=true). Without them, it learns new labels alone.")  # fmt: skip
 @click.option("--precise/--quick", default=None, help="Solve every node again that is off its optimum, or let those "
@@ -50,6 +52,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **g
       sylvan update runs/m --rename "Whaling=Whale hunting" --remove retired.txt
       sylvan update runs/m new.jsonl --merge "Ships,Boats=Ships" --plan
       sylvan update runs/m --forget ids.txt --keep 0
+      sylvan update runs/m --label-texts new-labels.tsv
       sylvan update runs/m --undo
     """
     from sylvan import store
@@ -60,7 +63,9 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **g
     if undo and (asked or only_plan):
         raise click.UsageError("--undo goes alone: it changes nothing but the version.")
     if not (undo or asked):
-        raise click.UsageError("there is nothing to do: give NEW, --forget, --merge, --rename, --remove or --undo.")
+        raise click.UsageError(
+            "there is nothing to do: give NEW, --forget, --merge, --label-texts, --rename, --remove or --undo."
+        )
     store.contents(model)  # says that there is no model, where there is none to lock
     with store.updating(model), silent(quiet), spoken_warnings():
         if undo:
@@ -116,7 +121,7 @@ class _Rows(NamedTuple):
 
     @property
     def asked(self) -> bool:
-        return self.given[0] is not None or "forget" in self.options or "merge" in self.options
+        return self.given[0] is not None or bool({"forget", "merge", "label_texts"} & set(self.options))
 
 
 def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
@@ -135,6 +140,9 @@ def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
     if given["merges"]:
         options["merge"] = _read_merges(given["merges"], model)
         counts["merged"] = sum(len(set(labels) - {into}) for into, labels in options["merge"].items())
+    if given["label_texts"] is not None:
+        options["label_texts"] = _read_label_texts(given["label_texts"], model)
+        counts["described"] = len(options["label_texts"])
     if given["rows"] is not None:
         options["rows"] = input_for(model, folder, given["rows"], {**given, "labels": None}, "trn").read()
     if given["precise"] is not None:
@@ -163,6 +171,17 @@ def _read_ids(path: str) -> list[int]:
     if not ids:
         raise DataError(f"{source} names no row.")
     return ids
+
+
+def _read_label_texts(path: str, model: Estimator) -> dict[str, list[str]]:
+    """Texts of labels, for a model that has use for them."""
+    from sylvan.data import read_label_texts
+    from sylvan.errors import DataError
+    from sylvan.models.text import TextModel
+
+    if not isinstance(model, TextModel):
+        raise DataError(f"--label-texts is for a TextModel. Got a {type(model).__name__} instead.")
+    return read_label_texts(path)
 
 
 def _read_merges(words: tuple[str, ...], model: Estimator) -> dict[Any, list[Any]]:

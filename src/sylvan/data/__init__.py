@@ -23,6 +23,7 @@ from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_data
 from sylvan.data.formats.fasttext import read_fasttext, stream_fasttext, write_fasttext
 from sylvan.data.formats.filters import load_filter_labels, save_filter_labels
 from sylvan.data.formats.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
+from sylvan.data.formats.label_texts import read_label_texts
 from sylvan.data.formats.pecos_text import read_pecos, stream_pecos, write_pecos
 from sylvan.data.formats.sequence_files import read_sequences, write_sequences
 from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write_subjects
@@ -38,9 +39,9 @@ __all__ = [
     "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary", "build_sequences", "load_filter_labels",
     "load_npy", "load_npz", "load_npz_pair", "load_numbers", "load_sample", "load_svmlight", "load_vectors",
     "load_xmc", "open_csr", "read_annif_folder", "read_annif_tsv", "read_dataset", "read_fasttext", "read_jsonl",
-    "read_parquet", "read_pecos", "read_records", "read_sequences", "read_subjects", "read_table", "save_csr",
-    "save_filter_labels", "save_npy", "save_npz", "save_npz_pair", "save_svmlight", "save_xmc", "stream_annif_folder",
-    "stream_annif_tsv", "stream_dataset", "stream_fasttext", "stream_jsonl", "stream_parquet", "stream_pecos",
-    "stream_table", "write_annif_folder", "write_annif_jsonl", "write_annif_tsv", "write_fasttext", "write_jsonl",
-    "write_parquet", "write_pecos", "write_records", "write_sequences", "write_subjects", "write_table",
+    "read_label_texts", "read_parquet", "read_pecos", "read_records", "read_sequences", "read_subjects", "read_table",
+    "save_csr", "save_filter_labels", "save_npy", "save_npz", "save_npz_pair", "save_svmlight", "save_xmc",
+    "stream_annif_folder", "stream_annif_tsv", "stream_dataset", "stream_fasttext", "stream_jsonl", "stream_parquet",
+    "stream_pecos", "stream_table", "write_annif_folder", "write_annif_jsonl", "write_annif_tsv", "write_fasttext",
+    "write_jsonl", "write_parquet", "write_pecos", "write_records", "write_sequences", "write_subjects", "write_table",
 ]  # fmt: skip

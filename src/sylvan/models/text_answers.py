@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import validate
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import place_of
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS
 from sylvan.models.label_names import NamedTopK, ids_of_names
@@ -22,6 +25,10 @@ from sylvan.validate import Csr
 __all__ = ["TextAnswers"]
 
 _Ids = npt.NDArray[np.int32]
+
+
+def _untailed(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "tail"}
 
 
 class TextAnswers(TextEstimator):
@@ -93,6 +100,28 @@ class TextAnswers(TextEstimator):
         gains = label_gains(tail, self.inner().label_counts_, self.inner().n_rows_)
         top = reweigh(self._joined(scorer, rows, max(k, CANDIDATES), labels, options), gains, k)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
+
+    def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
+        """Why the model gives ``label`` to a text, or why it doesn't; see :meth:`TextEstimator.explain`.
+
+        Place and score are those of :meth:`rank`. For a label that is known by its text alone there are no trees' votes
+        but a note with the words that its text and ``x`` share.
+        """
+        result = super().explain(x, label, top, **options)
+        scorer = self._scorer()
+        if scorer is None:
+            return result
+        asked = {name: value for name, value in options.items() if name in self.rank_options()}
+        texts = [x] if isinstance(x, str) else x
+        place, score = place_of(self.rank(texts, self.n_labels_, **asked), result.label)
+        probability = place_of(self.rank_plainly(texts, self.n_labels_, **_untailed(asked)), result.label)[1]
+        result = replace(result, place=place, score=score, probability=probability)
+        if result.label not in scorer.labels:
+            return result
+        shared = scorer.shared_features(self._text_features(check_texts(texts)), result.label)
+        words = ", ".join(repr(self._feature_name(column)) for column in shared[:top].tolist())
+        note = "No training row has this label yet: it is ranked by its own text"
+        return replace(result, trees=(), notes=(f"{note}, which shares {words or 'no word'} with this one.",))
 
     def _joined(
         self, scorer: TextScorer, rows: Csr, k: int, labels: LabelFilter | None, options: dict[str, Any]

@@ -195,6 +195,13 @@ class TextScorer:
         result: _Floats = np.bincount(pair, shared, minlength=len(row)).astype(np.float64)
         return result
 
+    def shared_features(self, row: Csr, label: int) -> _Ids:
+        """The features that a label's text and one row have in common, those that count most in the text first."""
+        at = int(np.searchsorted(self.labels, label))
+        text = take_rows(self._own, np.array([at]))
+        both = np.isin(text.indices, row.indices)
+        return text.indices[both][np.argsort(-text.data[both], kind="stable")]
+
     def rank(self, rows: Csr, k: int, curve: _Floats, allowed: LabelFilter | None = None) -> TopK:
         """The ``k`` labels of highest probability for each row; fewer where fewer share anything with it."""
         row, label, evidence = self.evidence(rows, max(CANDIDATES * k, FEWEST_CANDIDATES), allowed)

@@ -248,6 +248,10 @@ def _facts(model: Any) -> dict[str, int]:
         value = getattr(_inner(model) if attribute == "n_rows_" else model, attribute, None)
         if isinstance(value, (int, np.integer)):
             results.setdefault(name, int(value))
+    known = getattr(model, "label_texts_", None)
+    if known is not None:
+        results["rows that are texts of labels"] = len(known.labels)
+        results["labels known by their texts alone"] = len(model.unlearned_labels_)
     if isinstance(model, Vocabulary):
         results["names"] = len(model)
     if isinstance(model, LabelTree):

@@ -1,0 +1,76 @@
+"""Texts of labels: what they are called in words, synonyms, definitions; a line a label."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from sylvan.data.formats.jsonl import read_records
+from sylvan.data.formats.subjects import bare_uri
+from sylvan.data.streams import PathLike, open_read, shown
+from sylvan.data.text_rows import complete_rows, quoted, text_lines
+from sylvan.errors import DataError
+
+__all__ = ["read_label_texts"]
+
+
+def read_label_texts(path: PathLike) -> dict[str, list[str]]:
+    """The texts of labels, as :meth:`sylvan.TextModel.fit` takes them as ``label_texts``.
+
+    Parameters
+    ----------
+    path : path-like
+        Lines of a label, a tab and its text, and further texts after further tabs; angle brackets around a label are
+        dropped, as in Annif's vocabularies. Or JSON lines (``.jsonl``) of objects with "label" and "text", a string or
+        a list of strings. Packed when it ends in .gz or .xz; "-" reads tabs from stdin.
+
+    Returns
+    -------
+    dict of str to list of str
+        The texts of a label that has several lines are joined.
+
+    Raises
+    ------
+    DataError
+        For the first line at fault, with file and line; when the file is missing, damaged or empty.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "labels.tsv"
+    >>> _ = path.write_text("Whaling\\twhale hunting\\tcatching of whales\\n")
+    >>> data.read_label_texts(path)
+    {'Whaling': ['whale hunting', 'catching of whales']}
+    """
+    name = os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz")
+    result: dict[str, list[str]] = {}
+    for label, texts in complete_rows(_of_objects(path) if name.endswith(".jsonl") else _of_lines(path), shown(path)):
+        result.setdefault(label, []).extend(texts)
+    return result
+
+
+def _of_lines(path: PathLike) -> Iterator[tuple[str, list[str]]]:
+    with open_read(path) as stream:
+        for place, line in text_lines(stream):
+            if not line.strip():
+                continue
+            first, *texts = (cell.strip() for cell in line.split("\t"))
+            label = bare_uri(first)
+            if not label or not any(texts):
+                raise DataError(f"{place}: a line must be a label, a tab and its text. Got {quoted(line)} instead.")
+            yield label, [text for text in texts if text]
+
+
+def _of_objects(path: PathLike) -> Iterator[tuple[str, list[str]]]:
+    for number, record in enumerate(read_records(path), 1):
+        label, text = record.get("label"), record.get("text")
+        texts: Any = [text] if isinstance(text, str) else text
+        fine = isinstance(texts, list) and all(isinstance(one, str) for one in texts)
+        if isinstance(label, bool) or not isinstance(label, str | int) or not fine:
+            raise DataError(
+                f"{shown(path)}, object {number}: must have a label, and a text that is a string or a list of strings. "
+                f"Got {quoted(record)} instead."
+            )
+        yield str(label), texts

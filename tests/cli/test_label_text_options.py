@@ -1,0 +1,68 @@
+"""``--label-texts`` of ``train`` and ``update``: labels without rows are found; wrong uses are sentences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sylvan
+from sylvan import data
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of the sample without one heading, and texts of headings."""
+    folder = tmp_path_factory.mktemp("files")
+    train, _ = data.load_sample()
+    rows = [(text, [name for name in labels if name != "Whaling"]) for text, labels in zip(*train[:2], strict=True)]
+    rows = [row for row in rows if row[1]][:3000]
+    data.write_jsonl(folder / "train.jsonl", [text for text, _ in rows], [labels for _, labels in rows])
+    (folder / "whaling.tsv").write_text("Whaling\twhale hunting\twhales and whalers\n")
+    return folder
+
+
+def found(folder: Path, name: str) -> bool:
+    model = sylvan.load(str(folder))
+    return name in model.rank(["The whales and the whalers of the north, a book of whale hunting"], k=5).names[0]
+
+
+def test_labels_without_rows_come_by_train_and_update(call: Any, files: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    arguments = ("--model", str(folder), "--label-texts", "names", "--set", "keep_rows=true", "-q")
+    assert call("train", "xr-linear", str(files / "train.jsonl"), *arguments).code == 0
+    assert not found(folder, "Whaling")
+    planned = call("update", str(folder), "--label-texts", str(files / "whaling.tsv"), "--plan")
+    assert planned.code == 0 and planned.out.startswith(f"Would update {folder}: 1 label described.")
+    outcome = call("update", str(folder), "--label-texts", str(files / "whaling.tsv"))
+    assert (outcome.code, outcome.err) == (0, f"Updated {folder}: 1 label added, 1 described.\n")
+    assert found(folder, "Whaling")
+    assert json.loads(call("inspect", str(folder), "--json", "-").out)["facts"]["labels known by their texts alone"] == 1
+    asked = ("--text", "A book of hunting", "--label", "Whaling", "--json", "-")
+    (explained,) = json.loads(call("explain", str(folder), *asked).out)
+    words = "No training row has this label yet: it is ranked by its own text, which shares 'hunting' with this one."
+    assert explained["notes"] == [words] and explained["score"] == explained["probability"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("--label-texts", "nowhere.tsv"), "nowhere.tsv"),
+        (("--label-texts", "names", "--memory-limit", "4GB"), "--label-texts and --memory-limit don't go together"),
+    ],
+)
+def test_wrong_uses_of_train_are_sentences(
+    call: Any, files: Path, tmp_path: Path, arguments: tuple[str, ...], fault: str
+) -> None:
+    outcome = call("train", "xr-linear", str(files / "train.jsonl"), "--model", str(tmp_path / "m"), *arguments)
+    assert outcome.code != 0 and fault in outcome.err and "Traceback" not in outcome.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_model_over_matrices_takes_no_texts(call: Any, files: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    sylvan.XRLinear().fit([[1.0, 0], [0, 1]], [0, 1]).save(str(folder))
+    outcome = call("update", str(folder), "--label-texts", str(files / "whaling.tsv"))
+    assert outcome.code != 0 and "--label-texts is for a TextModel. Got a XRLinear instead." in outcome.err
