@@ -69,6 +69,13 @@ UPDATES = (
     "of the labels are hidden from, then twenty updates of 2%. Every fifth time, two models are trained anew on the "
     "same rows, one with the updated model's tree. PSP by the propensities of all rows that come."
 )
+LABEL_TEXTS = (
+    "By `python -m benchmarks.linear.label_texts`: a tenth of the labels have a text (the names of concepts in "
+    "eurlex57k, the headings themselves in gutenberg) and no training row. Recall@10 of labels with rows (seen) and "
+    "without (unseen), in rankings of all labels, and of the unseen ones among themselves; P@5 counts answers that are "
+    "right among labels with rows, or among all. In percent, means of draws of the labels; the others' rankings order "
+    "all labels by that one thing, but for the nearest seen labels, whose scores are added to those of the tree."
+)
 CALIBRATION = (
     "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE with 15 bins of equal width. The "
     "factor is the CPU time of training with calibration, divided by that without; the two were trained alternately."
@@ -327,6 +334,25 @@ def updates_tables(record: Record) -> list[str]:
     return [*markdown.table(head, rows), "", " ".join(about)]
 
 
+def label_texts_table(record: Record) -> list[str]:
+    """What ``label_texts.py`` measured."""
+    draws, rows = record["seeds"], []
+    for at, ranking in enumerate(draws[0]["rankings"]):
+        each = [draw["rankings"][at] for draw in draws]
+        cells = ["seen_recall", "unseen_recall", "recall_among_unseen", "seen_P5", "P5"]
+        means = [f"{fmean(one[cell] for one in each):.2f}" if cell in each[0] else "–" for cell in cells]
+        rows.append([ranking["what"], *means])
+    head = "| labels are found by | recall@10, seen | unseen | unseen among themselves | P@5, seen | P@5 |"
+    spent = [fmean(draw["fit_cpu_s"][at] for draw in draws) for at in (0, 1)]
+    asked = [fmean(draw["query_ms"][what] for draw in draws) for what in ("without texts", "texts (default)")]
+    unseen = fmean(draw["unseen"] for draw in draws)
+    about = (
+        f"{len(draws)} draws, with {unseen:.0f} of {draws[0]['labels']:,} labels unseen. Training took {spent[0]:.1f} "
+        f"CPU-s without texts and {spent[1]:.1f} with them, a query of one text {asked[0]:.2f} and {asked[1]:.2f} ms."
+    )
+    return [*markdown.table(head, rows), "", about]
+
+
 BY_SET = {  # the sections with tables for each set: title, words, tables
     "defaults": ("Which defaults", "On one thread; all other parameters have their defaults.", defaults_table),
     "compression": ("Smaller models", COMPRESSION, compression_table),
@@ -339,6 +365,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "tuned": ("Tuning to a budget", TUNED, tuned_table),
     "calibration": ("Probabilities and stopping rules", CALIBRATION, calibration_tables),
     "updates": ("Updates", UPDATES, updates_tables),
+    "label-texts": ("Label texts", LABEL_TEXTS, label_texts_table),
     "new-labels": ("New labels without rows", NEW_LABELS, new_labels_table),
 }
 

@@ -39,7 +39,8 @@ def test_labels_without_rows_come_by_train_and_update(call: Any, files: Path, tm
     outcome = call("update", str(folder), "--label-texts", str(files / "whaling.tsv"))
     assert (outcome.code, outcome.err) == (0, f"Updated {folder}: 1 label added, 1 described.\n")
     assert found(folder, "Whaling")
-    assert json.loads(call("inspect", str(folder), "--json", "-").out)["facts"]["labels known by their texts alone"] == 1
+    facts = json.loads(call("inspect", str(folder), "--json", "-").out)["facts"]
+    assert facts["labels known by their texts alone"] == 1
     asked = ("--text", "A book of hunting", "--label", "Whaling", "--json", "-")
     (explained,) = json.loads(call("explain", str(folder), *asked).out)
     words = "No training row has this label yet: it is ranked by its own text, which shares 'hunting' with this one."

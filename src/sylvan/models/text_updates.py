@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from sylvan.models.label_names import encode_labels
 from sylvan.models.label_texts import LabelTexts, named_texts, with_names_of, with_text_rows
 from sylvan.models.text_answers import TextAnswers
 from sylvan.models.text_estimator import check_texts
+from sylvan.models.xr.new_labels import RowsUnknownWarning
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.ranking.text_evidence import WordContexts
 from sylvan.text import TfidfVectorizer
@@ -110,7 +112,10 @@ class TextUpdates(TextAnswers):
         """
         self._need_fit("update")
         asked = self._asked(X, Y, sample_weight, merge, label_texts, options)
-        model = copy.copy(self.model).update(*asked.given, **asked.options)
+        with warnings.catch_warnings():
+            if X is None:  # what is said of rows isn't true of labels' texts: these labels are ranked by them
+                warnings.simplefilter("ignore", RowsUnknownWarning)
+            model = copy.copy(self.model).update(*asked.given, **asked.options)
         gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
         known = self._texts_then(asked, model, gone)
         self.vectorizer, self.model, self.label_texts_ = asked.vectorizer, model, known

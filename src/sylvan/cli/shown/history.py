@@ -13,7 +13,10 @@ __all__ = ["HISTORY", "history_of", "noted", "words_of"]
 
 HISTORY = "updates"  # what the manifest calls it: a model may have a "history" of its training
 _MOST = 1000  # notes; older ones are dropped
-_KINDS = {"row": ("learned", "forgotten"), "label": ("added", "described", "merged", "renamed", "removed")}  # and how many
+_KINDS = {  # and how many
+    "row": ("learned", "forgotten"),
+    "label": ("added", "described", "merged", "renamed", "removed"),
+}
 
 
 def history_of(state: store.State) -> list[dict[str, Any]]:
