@@ -70,7 +70,7 @@ def evidence(row: Vector, label: int, texts: Mapping[int, Vector], words: Mappin
     return [
         math.log(max(LEAST, similarity(row, texts[label], words) / SCALE)),
         math.log(max(LEAST, likeness(row, texts.values()))),
-        float(held),
+        math.log(max(LEAST, held)),
     ]
 
 

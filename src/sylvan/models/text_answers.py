@@ -91,7 +91,7 @@ class TextAnswers(TextEstimator):
             ids_of_names(each, self.vocabulary_, name) for each, name in ((allowed, "allowed"), (denied, "denied"))
         )
         labels = LabelFilter.of(allowed, denied, n_rows=rows.shape[0], n_labels=self.n_labels_)
-        if "tail" not in self.inner().rank_options():
+        if not hasattr(self.inner(), "tail"):
             return self._joined(scorer, rows, k, labels, options)
         tail = tail_of(getattr(self.inner(), "tail", None), options.pop("tail", None))
         options["tail"] = "none"

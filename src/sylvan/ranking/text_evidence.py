@@ -157,15 +157,16 @@ class TextScorer:
             Rising; labels that share nothing with a row aren't candidates.
         label : ndarray of int32, shape (m,)
         evidence : ndarray of float64, shape (m, 3)
-            The logarithms of the label's similarity and of the row's similarity to texts of labels at all, and the sum
+            The logarithms of the label's similarity, of the row's similarity to texts of labels at all, and of the sum
             of the label's features that the row has.
         """
         places, similar = self._candidates(rows, min(n_candidates, len(self.labels)), allowed)
         row, at = np.nonzero(places >= 0)
-        place, logs = places[row, at], np.log(np.maximum(similar[row, at], LEAST, dtype=np.float64))
+        place = places[row, at]
         _, nearest = self._every.nearest(rows, NEAREST)
-        usual = np.log(np.maximum(np.maximum(nearest, 0).mean(axis=1, dtype=np.float64), LEAST))
-        return row, self.labels[place], np.stack((logs, usual[row], self._shared(rows, row, place)), axis=1)
+        usual = np.maximum(nearest, 0).mean(axis=1, dtype=np.float64)
+        evidence = np.stack((similar[row, at], usual[row], self._shared(rows, row, place)), axis=1)
+        return row, self.labels[place], np.log(np.maximum(evidence, LEAST))
 
     def _candidates(
         self, rows: Csr, n: int, allowed: LabelFilter | None
@@ -281,8 +282,8 @@ def joined(first: TopK, second: TopK, k: int) -> TopK:
 def _logistic(evidence: _Floats, right: npt.NDArray[np.bool_], weight: npt.NDArray[Any]) -> _Floats:
     """Logistic regression by Newton's method, with a ridge that keeps it finite where classes can be divided."""
     X = np.concatenate((np.ones((len(evidence), 1)), evidence), axis=1)
-    ridge = np.diag([0, 1e-3, 1e-3, 1e-3]) * weight.sum() / 1000
     beta = np.zeros(X.shape[1])
+    ridge = np.diag(np.append(0, np.full(len(beta) - 1, 1e-6))) * weight.sum()
     share = np.clip((weight * right).sum() / weight.sum(), 1e-6, 1 - 1e-6)
     beta[0] = np.log(share / (1 - share))
     for _ in range(50):
