@@ -15,8 +15,6 @@ pytest.importorskip("torch")
 class _Encoded(TextContract):
     """A bag of hashed words as encoder."""
 
-    learns_later = False
-
     machine: ClassVar[dict[str, Any]] = {"device": "cpu"}
 
     def settings(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
 from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble
-from sylvan.models.text_estimator import TextEstimator, check_texts
+from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.features import Lengths, dense_features, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of
 from sylvan.models.transformer.presets import PARTS, PRESETS, ensemble_of, preset_part
@@ -39,6 +39,7 @@ from sylvan.models.transformer.state import (
 )
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.transformer.updates import TransformerUpdates
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Constraint, Range, Seed, Threads, attribute, check_value, parameterized
@@ -104,7 +105,7 @@ class _Device(Constraint):
 
 
 @parameterized
-class TransformerEstimator(TextEstimator):
+class TransformerEstimator(TransformerUpdates):
     """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
 
     encoder: Annotated[Any | None, _Encoder()] = None

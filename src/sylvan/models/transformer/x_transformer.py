@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.errors import ParameterError
+from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing import LabelTree
 from sylvan.models.transformer.estimator import TransformerEstimator
 from sylvan.models.transformer.training import TransformerTraining
@@ -149,6 +149,13 @@ class XTransformer(TransformerEstimator):
 
     kind = "x-transformer"
     training: ClassVar[type[TransformerTraining]] = XTransformerTraining
+
+    def _need_own_layers(self) -> None:
+        if self.history_ and self.tree_.depth > 1:
+            raise UnsupportedError(
+                "The encoder of this XTransformer has learned the clusters, which can't be brought up to date with "
+                "rows: it can learn new labels alone, from texts that have one each. For more, train it anew."
+            )
 
     def part(self, name: str) -> Any:
         """As :meth:`TransformerEstimator.part`; the preset's ranker has one tree."""

@@ -1,0 +1,101 @@
+"""Models with an encoder that learn more texts and labels: the encoder stays, and the rankers are updated."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from contract.suite import all_arrays
+from encoded_texts import LABELS, TEXTS, small
+
+import sylvan
+from sylvan import XRLinear
+from sylvan.errors import DataError, NotFittedError, UnsupportedError
+
+pytest.importorskip("torch")
+
+NEW = ["engine of common steam", "steam engine whale"]
+NEW_LABELS = [["railways"], ["railways", "whale"]]
+LABELS_SORTED = sorted({name for row in LABELS for name in row})
+EXACT: dict[str, Any] = {
+    "weight_dtype": "float32", "threshold": 0.0, "tolerance": 1e-4, "max_iterations": 20_000, "negatives": "tfn",
+    "negative_cost": 1.0, "calibration": None, "scaling": "none",
+}  # fmt: skip
+
+
+def kept(**params: Any) -> Any:
+    return small(ranker=XRLinear(keep_rows=True, **EXACT), **params).fit(TEXTS, LABELS)
+
+
+def bits(model: Any) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in all_arrays(model.to_state()).items()}
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_it_comes_to_rankers_of_all_texts(frozen: bool, tmp_path: Path) -> None:
+    model = kept(frozen=frozen)
+    vectors, n_terms = model.embed(TEXTS), model.vectorizer_.n_terms_
+    old, before = copy.copy(model), bits(model)
+    model.update(NEW, NEW_LABELS)
+    assert list(model.vocabulary_)[-1] == "railways" and model.n_labels_ == 9 and model.n_rows_ == 50
+    assert model.label_counts_[8] == 2 and model.vectorizer_.n_terms_ == n_terms
+    np.testing.assert_array_equal(model.embed(TEXTS), vectors)
+    X = model._text_features(TEXTS + NEW)
+    Y = model.vocabulary_.encode(LABELS + NEW_LABELS)
+    anew = XRLinear(tree=model.tree_, n_jobs=1, **EXACT).fit(X, Y)
+    a, b = model.ranker_.rank(X, 9, beam=100), anew.rank(X, 9, beam=100)
+    np.testing.assert_allclose(np.sort(a.scores), np.sort(b.scores), atol=2e-3)
+    assert bits(old) == before
+    model.save(tmp_path / "m")
+    for each in (model, sylvan.load(tmp_path / "m").set_params(device="cpu", n_jobs=1)):
+        assert each.rank(NEW[:1], k=1).names == [["railways"]]
+        each.update(forget=[0, 49], merge={"sea": ["moon"]})
+        assert each.ranker_.row_ids_.tolist() == list(range(1, 49)) and "moon" not in each.vocabulary_
+        assert each.removed_labels_.tolist() == [LABELS_SORTED.index("moon")]
+
+
+@pytest.mark.filterwarnings("ignore:This XRLinear keeps no rows")
+@pytest.mark.parametrize("kind", ["xr", "x"])
+def test_new_labels_without_rows(kind: str, tuned: Any, matched: Any) -> None:
+    model = copy.copy(tuned if kind == "xr" else matched)
+    before = bits(model)
+    with pytest.raises(UnsupportedError, match="each new row must have a new label, but row 1 has none"):
+        model.update(["engine", "whale"], [["railways"], ["whale"]])
+    plan = model.plan_update(NEW, NEW_LABELS)
+    assert plan.nodes[-1] == 1 and bits(model) == before
+    model.update(NEW, NEW_LABELS)
+    assert "railways" in model.rank(NEW[:1], k=3).names[0] and model.n_labels_ == 9
+
+
+def test_rows_are_given_again(tuned: Any, matched: Any) -> None:
+    model = copy.copy(tuned).update(["whale at sea"], [["whale"]], rows=(TEXTS, LABELS))
+    assert model.n_rows_ == 49 and tuned.n_rows_ == 48
+    with pytest.raises(UnsupportedError, match="encoder of this XTransformer has learned the clusters"):
+        copy.copy(matched).update(["whale at sea"], [["whale"]], rows=(TEXTS, LABELS))
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({}, "nothing to do"),
+    "no labels": ({"X": NEW}, "X and Y together"),
+    "too few labels": ({"X": NEW, "Y": [["whale"]]}, "There are 2 texts, but the labels of 1"),
+    "no texts": ({"X": [3], "Y": [["whale"]]}, "text"),
+    "unknown row": ({"forget": [48]}, "48"),
+    "unknown label": ({"merge": {"sea": ["nothing"]}}, "none of the model's"),
+    "rows": ({"X": NEW, "Y": NEW_LABELS, "rows": 3}, "rows must be a pair of texts and labels"),
+    "rows beside rows": ({"X": NEW, "Y": NEW_LABELS, "rows": (TEXTS, LABELS)}, "keeps its rows"),
+}  # fmt: skip
+
+
+def test_errors_change_nothing() -> None:
+    model = kept(frozen=True)
+    before = bits(model)
+    for given, words in WRONG.values():
+        for method in (model.update, model.plan_update):
+            with pytest.raises(DataError, match=words):
+                method(**given)
+    assert bits(model) == before
+    with pytest.raises(NotFittedError):
+        small().update(NEW, NEW_LABELS)
