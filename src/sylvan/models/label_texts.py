@@ -71,7 +71,7 @@ class LabelTexts:
     rows : ndarray of int64, shape (m,)
         The ids of the training rows that are labels' texts; -1 in a model that keeps no rows.
     labels : ndarray of int32, shape (m,)
-        The labels of these rows.
+        The labels of these rows; of several rows of a label, which is then merged, the first is its own text.
     contexts : WordContexts
         What rows look like whose labels have a word in their texts.
     curve : ndarray of float64, shape (4,), or None
@@ -149,7 +149,15 @@ class LabelTexts:
         becomes = np.arange(self.texts.shape[0], dtype=np.int32)
         for into, labels in merges.items():
             becomes[list(labels)] = into
-        return replace(self, labels=becomes[self.labels])
+        order = np.argsort(becomes[self.labels] != self.labels, kind="stable")  # a label's own text comes first
+        return replace(self, rows=self.rows[order], labels=becomes[self.labels][order])
+
+    def left_with(self, ids: npt.NDArray[np.int64]) -> LabelTexts:
+        """When other training rows are forgotten: a text goes with its row, and what is known of its words."""
+        there = np.isin(self.rows, ids)
+        labels, first = np.unique(self.labels, return_index=True)
+        left = self.without(labels[~there[first]])
+        return replace(left, rows=self.rows[there], labels=self.labels[there])
 
     def without(self, labels: npt.NDArray[Any]) -> LabelTexts:
         """Without the texts of some labels, and without what is known of their words."""

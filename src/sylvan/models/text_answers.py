@@ -13,7 +13,7 @@ from sylvan import validate
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.label_filter import LabelFilter
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.label_names import NamedTopK, ids_of_names
 from sylvan.models.label_texts import LabelTexts
 from sylvan.models.text_estimator import TextEstimator, check_texts
@@ -49,7 +49,7 @@ class TextAnswers(TextEstimator):
         known = self.label_texts_
         if known is None or known.curve is None:
             return np.zeros(0, np.int32)
-        found = known.unlearned(self.inner().label_counts_)
+        found = known.unlearned(self._label_counts())
         return np.setdiff1d(found, self.removed_labels_).astype(np.int32)
 
     def rank(
@@ -91,9 +91,10 @@ class TextAnswers(TextEstimator):
             ids_of_names(each, self.vocabulary_, name) for each, name in ((allowed, "allowed"), (denied, "denied"))
         )
         labels = LabelFilter.of(allowed, denied, n_rows=rows.shape[0], n_labels=self.n_labels_)
-        if not hasattr(self.inner(), "tail"):
+        own: Any = self.inner()
+        if not hasattr(own, "tail"):
             return self._joined(scorer, rows, k, labels, options)
-        tail = tail_of(getattr(self.inner(), "tail", None), options.pop("tail", None))
+        tail = tail_of(own.tail, options.pop("tail", None))
         options["tail"] = "none"
         if tail is None:
             return self._joined(scorer, rows, k, labels, options)
@@ -136,14 +137,20 @@ class TextAnswers(TextEstimator):
         top = joined(first, second, k)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
 
+    def _label_counts(self) -> npt.NDArray[np.int64]:
+        """How many training rows each label has; the members of an ensemble have the same ones."""
+        models: list[Estimator] = list(getattr(self.inner(), "members", ())) or [self.inner()]
+        counts: npt.NDArray[np.int64] = np.maximum.reduce([model.label_counts_ for model in models])
+        return counts
+
     def _scorer(self) -> TextScorer | None:
         """What scores labels by their texts; None where the model has learned all of them."""
         known = self.label_texts_
         if known is None:
             return None
-        counts = self.inner().label_counts_
+        counts = self._label_counts()
         cached = self.__dict__.get("_text_scorer")
-        if cached is None or cached[0] is not known or cached[1] is not counts:
+        if cached is None or cached[0] is not known or not np.array_equal(cached[1], counts):
             labels = self.unlearned_labels_
             cached = (known, counts, known.scorer(labels) if len(labels) else None)
             self.__dict__["_text_scorer"] = cached

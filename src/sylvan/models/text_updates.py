@@ -145,7 +145,7 @@ class TextUpdates(TextAnswers):
     ) -> _Asked:  # fmt: skip
         """The arguments in the model's own terms, verified as far as they are texts and names."""
         texts, matrix, options = None if X is None else check_texts(X, "TextModel"), Y, dict(options)
-        described = {} if label_texts is None else named_texts(label_texts, self.vocabulary_)
+        described = {} if label_texts is None else named_texts(label_texts, self._names_in_use())
         vectorizer, vocabulary = self.vectorizer, with_names_of(self.vocabulary_, described)
         if texts is not None and Y is not None:
             vocabulary, matrix = _with_new_labels(self.vocabulary_, Y, described)
@@ -172,6 +172,10 @@ class TextUpdates(TextAnswers):
             self._replaces(labels, options)
         return _Asked(vectorizer, vocabulary, given, options, rows, labels)
 
+    def _names_in_use(self) -> list[str]:
+        gone = set(self.removed_labels_.tolist())
+        return [name for label, name in enumerate(self.vocabulary_) if label not in gone]
+
     def _with_texts_below(
         self, features: Csr | None, matrix: Any, sample_weight: Any, texts: Csr, labels: npt.NDArray[np.int32],
         n_labels: int,
@@ -191,14 +195,16 @@ class TextUpdates(TextAnswers):
         if known is None:
             return
         old = known.rows[np.isin(known.labels, labels)]
-        if (old < 0).any():
+        kept: Any = getattr(self.model, "training_rows_", None)
+        if len(old) and (kept is None or (old < 0).any()):
             name = self.vocabulary_[int(known.labels[np.isin(known.labels, labels)][0])]
             raise DataError(
                 f"label_texts gives label {name!r} another text, but the model keeps no rows and can't forget the one "
                 "that it has."
             )
         if len(old):
-            options["forget"] = [*options.get("forget", ()), *old.tolist()]
+            forget = options.get("forget")
+            options["forget"] = old if forget is None else np.union1d(kept.ids[kept.rows_of(forget)], old)
 
     def _rows_again(self, rows: Any) -> tuple[Any, Any]:
         """All rows of a model that keeps none, as its own model takes them: the texts of labels are the last ones."""
@@ -228,8 +234,8 @@ class TextUpdates(TextAnswers):
         if len(asked.labels):
             known = known.with_texts(asked.texts, asked.labels, ids.astype(np.int64))
         known = known.merged(asked.options.get("merge") or {})
-        if kept is not None:  # a text whose row was to be forgotten goes with it
-            gone = np.union1d(gone, known.labels[~np.isin(known.rows, kept.ids)])
+        if kept is not None:
+            known = known.left_with(kept.ids)
         if len(gone):
             known = known.without(gone)
         forgets = asked.options.get("forget") is not None
