@@ -144,6 +144,22 @@ class NapkinXC(Contender):
         return self._model.predict_proba(row, top_k=TOP)
 
 
+class NapkinXCOnline(NapkinXC):
+    """napkinXC's online PLT: one pass over the rows, a tree that grows with the labels, AdaGrad at its own rate."""
+
+    def load_imports(self) -> None:
+        from napkinxc.models import LabelTreeModel
+
+        self._PLT = LabelTreeModel  # which has no class of its own for it
+
+    def _make(self, folder: Path, threads: int) -> Any:
+        return self._PLT(
+            model="oplt", output=str(folder), tree_structure=None, tree_type="onlineBestScore", arity=BRANCHING,
+            max_leaves=MAX_LEAF, loss="log", optimizer="adagrad", eta=1.0, epochs=1, norm=True, bias=1.0,
+            seed=self.seed, threads=threads, tree_search_type="beam", beam_search_width=BEAM, load_as="map",
+        )  # fmt: skip
+
+
 class FastText(Contender):
     """fastText: another family (averaged word vectors, hierarchical softmax); raw text, settings of its tutorial."""
 
@@ -179,5 +195,6 @@ CONTENDERS = {
     "libpecos-matched": LibpecosMatched,
     "omikuji": Omikuji,
     "napkinxc": NapkinXC,
+    "napkinxc-online": NapkinXCOnline,
     "fasttext": FastText,
 }

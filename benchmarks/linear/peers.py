@@ -41,7 +41,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2", help="thread counts, separated by commas")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--python", action="append", default=[], help="interpreter with peers; may be repeated")
-    parser.add_argument("--contenders", default=",".join(CONTENDERS))
+    parser.add_argument("--contenders", default=",".join(name for name in CONTENDERS if "online" not in name))
     parser.add_argument("--steps", default="train,rank,text")
     parser.add_argument("--single", type=int, default=1000, help="queries ranked one at a time")
     parser.add_argument("--timeout", type=float, default=7200.0, help="seconds that one measurement may take")

@@ -3,13 +3,17 @@
 ``python -m benchmarks.linear.updates --data DIR --sets eurlex57k,gutenberg,cpv-tenders``. The rows come in a fixed
 shuffle: a model is trained on the first 60%, which a tenth of the labels are hidden from, and updated by 2% twenty
 times. Beside it, at every fifth update, two models are trained anew on the same rows: one with the updated model's tree
-and one with a new tree. At the end a label comes with ten rows, and a row is forgotten.
+and one with a new tree. At the end a label comes with ten rows, and a row is forgotten. With ``--python PEER_PYTHON``,
+napkinXC's online PLT goes through all rows once, and fastText is trained on them.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import itertools
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from benchmarks.common import datasets, measure, records
+from benchmarks.common import datasets, measure, process, records
 from sylvan import XRLinear, metrics
 from sylvan.runtime.plan import state_bytes
 
 AT = (1, 3, 5)
+PEERS = {"napkinxc-online": ("train", "rank"), "fasttext": ("text",)}
 FIRST, PARTS, HIDDEN, EVERY = 0.6, 20, 0.1, 5
 
 
@@ -54,6 +59,7 @@ class Arrivals:
         for number in reversed(range(len(self.ends))):
             came[np.unique(Y[: self.ends[number]].indices)] = number
         by_arrival = np.argsort(came, kind="stable")
+        self.order = order
         self.X, self.Y, self.Y_test = X[order], Y[:, by_arrival], Y_test[:, by_arrival]
         self.n_labels = [int((came <= number).sum()) for number in range(len(self.ends))]
 
@@ -92,7 +98,34 @@ def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             step["same_tree"] = judged(same)
         steps.append(step)
         print(step, flush=True)
-    return {"seed": options.seed, "steps": steps, "drift": model.drift_, **_ends(model, came)}
+    beside = {} if options.python is None else {"peers": peers(came, folder, options)}
+    return {"seed": options.seed, "steps": steps, "drift": model.drift_, **_ends(model, came), **beside}
+
+
+def peers(came: Arrivals, folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Others trained on all rows with labels, in the order in which they come, in processes of their own."""
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = Path(scratch)
+        X, Y = came.until(PARTS)
+        labelled = np.flatnonzero(np.diff(Y.indptr))
+        X, Y = X[labelled], Y[labelled]
+        datasets.save(rows, {"X.trn": X, "Y.trn": Y, "X.tst": came.X_test, "Y.tst": came.Y_test[:, : Y.shape[1]]})
+        texts = (folder / "train.txt").read_text(encoding="utf-8").split("\n")
+        lines = [texts[row] for row in came.order[labelled].tolist()]
+        (rows / "train.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        names = (",".join(map(str, Y.indices[a:b].tolist())) for a, b in itertools.pairwise(Y.indptr.tolist()))
+        (rows / "labels.txt").write_text("".join(line + "\n" for line in names), encoding="ascii")
+        shutil.copy(folder / "test.txt", rows)
+        job = {"set": scratch, "threads": options.threads, "seed": options.seed, "model": f"{scratch}/model"}
+        for name, steps in PEERS.items():
+            figures: dict[str, Any] = {"contender": name}
+            for step in steps:
+                own = {**job, "contender": name, "step": step}
+                figures = process.run(options.python, "benchmarks.linear.worker", own, timeout=7200) | figures
+            found.append(figures)
+            print(figures, flush=True)
+    return found
 
 
 def _ends(model: Any, came: Arrivals) -> dict[str, Any]:
@@ -116,6 +149,7 @@ def main() -> None:
     """Runs what the command line asks for."""
     parser = records.command_line(__doc__, "eurlex57k,gutenberg,cpv-tenders")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--python", help="interpreter with napkinXC and fastText")
     options = parser.parse_args()
     for name, folder in records.prepared(options):
         records.write("updates", name, options, **measured(folder, options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -331,7 +332,21 @@ def updates_tables(record: Record) -> list[str]:
         f"The model has {record['model_mb']:.1f} MB, the rows that it keeps {record['rows_mb']:.0f} MB.",
         f"A new tree would save {100 * record['drift']:.0f}% of a search, by its shape.",
     ]
-    return [*markdown.table(head, rows), "", " ".join(about)]
+    return [*markdown.table(head, rows), "", " ".join([*about, *_peers_of_updates(record)])]
+
+
+def _peers_of_updates(record: Record) -> Iterator[str]:
+    """What others give with all rows."""
+    names = {
+        "napkinxc-online": "napkinXC's online PLT, in one pass over all rows",
+        "fasttext": "fastText, trained anew on all texts",
+    }
+    for peer in record.get("peers", ()):
+        if "error" in peer:
+            yield f"{names[peer['contender']]}, failed ({peer['error']})."
+        else:
+            points = "/".join(f"{peer[f'P@{k}']:.2f}" for k in (1, 3, 5))
+            yield f"{names[peer['contender']]}: P@1/3/5 {points} in {peer['cpu_s']:.0f} CPU-s."
 
 
 def label_texts_table(record: Record) -> list[str]:
