@@ -205,6 +205,21 @@ def text_model(folder: Path) -> None:
     TextModel(TfidfVectorizer(), XRLinear(branching=3, max_leaf=2)).fit(SENTENCES, HEADINGS).save(folder)
 
 
+def label_texts(folder: Path) -> None:
+    """Of labels that have texts, one of which no row has; with a curve, which so few rows don't give."""
+    from dataclasses import replace
+
+    from sylvan import TextModel, TfidfVectorizer, XRLinear
+
+    texts = {"whaling": "whale hunting", "poetry": "poems", "sea": "seas", "ships": "white whale sea"}
+    model = TextModel(TfidfVectorizer(), XRLinear(branching=8)).fit(SENTENCES, HEADINGS, label_texts=texts)
+    known = model.label_texts_
+    assert known is not None
+    model.label_texts_ = replace(known, curve=np.array([-1.0, 0.5, 0.25, 0.5]))
+    assert len(model.unlearned_labels_) == 1
+    model.save(folder)
+
+
 def ensemble(folder: Path) -> None:
     from sylvan import Ensemble, NeighborRanker, XRLinear
 
@@ -329,6 +344,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "ensemble": (ensemble, "sylvan", "Ensemble.save"),
     "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),
+    "text-model-label-texts": (label_texts, "sylvan", "TextModel.unlearned_labels_"),
     "xr-transformer": (xr_transformer, "sylvan.neural", "BagTextEncoder"),
 }
 
