@@ -232,6 +232,9 @@ class TestAnswers:
             np.testing.assert_allclose(top.scores[0], expected, rtol=1e-5)
             assert top.names[0].index("L33") <= plain.names[0].index("L33")
         assert kept.rank([asked], k=3, tail="none").names == kept.rank([asked], k=3).names
+        always = copy.deepcopy(kept).set_params(model__tail="psp")
+        for own, given in (({}, {"tail": "psp"}), ({"tail": "none"}, {})):
+            np.testing.assert_array_equal(always.rank(TEXTS, 5, **own).scores, kept.rank(TEXTS, 5, **given).scores)
 
     def test_more_answers_than_labels_and_nothing_to_go_by(self, kept: TextModel) -> None:
         top = kept.rank([DESCRIBED["L33"], "", "unheard"], k=60)
