@@ -166,6 +166,27 @@ class TestFit:
         assert texts_of(few).curve is None and len(few.unlearned_labels_) == 0
         assert len(few.rank(TEXTS[:1], k=40).names[0]) == N_LABELS
 
+    def test_the_order_of_the_mapping_changes_nothing(self) -> None:
+        texts, labels = [f"{word} {n}" for n in range(40) for word in ("whale", "bread", "iron")], [0, 1, 2] * 40
+        given = {"0": "whale hunting", "1": "bread and cakes", "2": "iron ships", "9": "whale bread"}
+        models = [
+            TextModel().fit(texts, labels, label_texts=dict(order)) for order in (given.items(), [*given.items()][::-1])
+        ]
+        tops = [model.rank(["whale bread", "iron"], k=4) for model in models]
+        assert (tops[0].labels == tops[1].labels).all() and (tops[0].scores == tops[1].scores).all()
+
+    def test_rows_alone_calibrate(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[Any] = []
+        fit = XRLinear.fit_holding_out
+        monkeypatch.setattr(
+            XRLinear, "fit_holding_out", lambda *given, **options: asked.append(given[3]) or fit(*given, **options)
+        )
+        texts, labels = [f"{word} {n}" for n in range(100) for word in ("whale", "bread")], [0, 1] * 100
+        names = {str(label): "whale" for label in range(400)}
+        model = TextModel().fit(texts, labels, label_texts=names)
+        assert model.calibrator_ is None and model.model.calibrator_ is not None  # the texts' rows are more than half
+        assert len(asked) == 1 and len(asked[0]) > 0 and max(asked[0]) < len(texts)
+
     def test_any_number_of_threads_gives_the_same_bits(self, kept: TextModel) -> None:
         same_texts(texts_of(fitted(n_jobs=3)), texts_of(kept))
         assert answers(fitted(n_jobs=3)) == answers(kept)

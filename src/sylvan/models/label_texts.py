@@ -57,7 +57,7 @@ def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
                 f"Got {text!r:.60} for label {name!r:.60} instead."
             )
         result[str(name)] = " ".join(parts)
-    return result
+    return dict(sorted(result.items()))  # rows are in this order, whatever the mapping's
 
 
 @dataclass(frozen=True, eq=False)

@@ -232,6 +232,8 @@ class TextModel(TextUpdates, Compressible):
         [['Whaling']]
         """
         self.check_params()
+        if "label_texts" in options:
+            raise DataError("fit_blocks takes no label_texts: give all texts to fit at once.")
         labels = LabelNumbers()
         texts = _texts_of(blocks, labels.take)
         scratch = _scratch_for(options)
