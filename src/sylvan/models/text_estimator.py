@@ -214,6 +214,16 @@ class TextEstimator(Estimator):
         rows: list[Any] = [[row] if isinstance(row, str | int | np.integer) else row for row in Y]
         return validate.labels(self.vocabulary_.encode(rows, unknown="ignore"))
 
+    def _merges(self, merge: Mapping[str, Any]) -> dict[int, list[int]]:
+        """Which labels become which, by ids."""
+        return {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
+
+    def _all_rows(self, rows: Any) -> tuple[Csr, Csr]:
+        """Features and labels of texts that are given again."""
+        if not (isinstance(rows, tuple | list) and len(rows) == 2):
+            raise DataError(f"rows must be a pair of texts and labels. Got {type(rows).__name__} instead.")
+        return self._text_features(check_texts(rows[0], type(self).__name__)), self._truth(rows[1])
+
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         fields = {"text_fields": list(self.text_fields_), "labels_field": self.labels_field_}
         return fields, {}, {"vocabulary": self.vocabulary_.to_state()}

@@ -157,7 +157,7 @@ class TextUpdates(TextAnswers):
         if options.get("rows") is not None:
             options["rows"] = self._rows_again(options["rows"])
         if merge is not None:
-            options["merge"] = {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
+            options["merge"] = self._merges(merge)
         labels = np.array([vocabulary.id(name) for name in described], np.int32)
         removed = np.intersect1d(labels, self.removed_labels_)
         if len(removed):
@@ -208,9 +208,7 @@ class TextUpdates(TextAnswers):
 
     def _rows_again(self, rows: Any) -> tuple[Any, Any]:
         """All rows of a model that keeps none, as its own model takes them: the texts of labels are the last ones."""
-        if not (isinstance(rows, tuple | list) and len(rows) == 2):
-            raise DataError(f"rows must be a pair of texts and labels. Got {type(rows).__name__} instead.")
-        features, truth = self._text_features(check_texts(rows[0], "TextModel")), self._truth(rows[1])
+        features, truth = self._all_rows(rows)
         known = self.label_texts_
         if known is not None:
             own = take_rows(known.texts, known.labels)

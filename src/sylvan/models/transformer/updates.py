@@ -107,12 +107,9 @@ class TransformerUpdates(TextEstimator):
             features = self._text_features(texts)
         if options.get("rows") is not None:
             self._need_own_layers()
-            rows = options["rows"]
-            if not (isinstance(rows, tuple | list) and len(rows) == 2):
-                raise DataError(f"rows must be a pair of texts and labels. Got {type(rows).__name__} instead.")
-            options["rows"] = self._text_features(check_texts(rows[0], owner)), self._truth(rows[1])
+            options["rows"] = self._all_rows(options["rows"])
         if merge is not None:
-            options["merge"] = {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
+            options["merge"] = self._merges(merge)
         return vocabulary, (features, matrix), options
 
     def _need_own_layers(self) -> None:
