@@ -2,10 +2,12 @@
 
 ``python -m benchmarks.linear.label_texts --data DIR --sets eurlex57k,gutenberg``. A tenth of the training labels are
 taken from all training rows. Test rows have them, and others; labels that never were in the training set are dropped.
+With ``--encoder``, a folder or "installed", a sentence encoder's similarity is added to what was measured before.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import lzma
 from collections.abc import Iterator
@@ -17,13 +19,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from benchmarks.common import datasets, measure, records
-from sylvan import TextModel, TopK, XRLinear
+from benchmarks.transformers.__main__ import encoder_folder
+from sylvan import TextModel, TopK, XRLinear, validate
 from sylvan.canonical import Csr, take_rows
+from sylvan.data import Vocabulary
 from sylvan.matching.neighbors import NeighborIndex
 from sylvan.metrics.rows import hits
 from sylvan.models.label_texts import with_text_rows
 
 HIDDEN, DEEP, NEIGHBORS = 0.1, 100, 20
+ENCODER, TOKENS = "similarity by all-MiniLM-L6-v2", 256
 
 
 class Case:
@@ -40,10 +45,10 @@ class Case:
         self.truth, known = truth, {label for row in self.labels for label in row}
         self.unseen = [name for name in names if name not in known]
 
-    def judged(self, model: TextModel, top: TopK, among: TopK | None) -> dict[str, float]:
-        """Figures of a ranking of all labels, and of one of the unseen labels alone."""
-        truth = model._truth(self.truth)
-        unseen = np.isin(np.arange(model.n_labels_), [model.vocabulary_.get(name) for name in self.unseen])
+    def judged(self, names: Vocabulary, top: TopK, among: TopK | None) -> dict[str, float]:
+        """Figures of a ranking of all labels, by their places in ``names``, and of one of the unseen labels alone."""
+        truth = validate.labels(names.encode(self.truth, unknown="ignore"))
+        unseen = np.isin(np.arange(len(names)), [names.id(name) for name in self.unseen])
         parts = {what: _some(truth, mask) for what, mask in (("seen", ~unseen), ("unseen", unseen))}
         figures = {f"{what}_recall": _recall(top, part) for what, part in parts.items()}
         five = TopK(top.labels[:, :5], top.scores[:, :5])
@@ -150,7 +155,7 @@ def measured(name: str, data: Path, seed: int) -> dict[str, Any]:
         model = TextModel().fit(case.texts, case.labels, label_texts=case.label_texts)
     runs = []
     for what, top, among in rankings(case, model, plain):
-        runs.append({"what": what, **case.judged(model, top, among)})
+        runs.append({"what": what, **case.judged(model.vocabulary_, top, among)})
         print(name, seed, runs[-1], flush=True)
     alone = case.test[:500]
     speed = {}
@@ -165,12 +170,53 @@ def measured(name: str, data: Path, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+class Encoder:
+    """Labels ranked by a sentence encoder's cosines, whose vectors are the same for all draws of labels."""
+
+    def __init__(self, folder: str, case: Case) -> None:
+        from sylvan.neural import embed, open_encoder
+
+        encoder = open_encoder(folder, max_length=TOKENS)
+        self.names = Vocabulary(sorted(case.label_texts))
+        texts = [", ".join(case.label_texts[name]) for name in self.names]
+        self._labels, self._rows = (embed(encoder, some, normalize=True) for some in (texts, case.test))
+
+    def ranked(self, only: npt.NDArray[np.int64] | None = None) -> TopK:
+        """The ten best labels, of all or of some."""
+        ids = np.arange(len(self.names)) if only is None else only
+        labels, parts = self._labels[ids], []
+        for first in range(0, len(self._rows), 500):
+            cosines = self._rows[first : first + 500] @ labels.T
+            best = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
+            parts.append((ids[best].astype(np.int32), np.take_along_axis(cosines, best, axis=1)))
+        return TopK(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def add_encoder(name: str, options: argparse.Namespace) -> None:
+    """Adds the row of an encoder to each draw that was measured."""
+    path, encoder = Path(options.results) / f"label-texts-{name}.json", None
+    record = json.loads(path.read_text())
+    for draw in record["seeds"]:
+        case = Case(name, Path(options.data), draw["seed"])
+        encoder = encoder or Encoder(encoder_folder(None if options.encoder == "installed" else options.encoder), case)
+        unseen = np.sort(np.array([encoder.names.id(label) for label in case.unseen]))
+        figures = case.judged(encoder.names, encoder.ranked(), encoder.ranked(unseen))
+        others = [ranking for ranking in draw["rankings"] if ranking["what"] != ENCODER]
+        draw["rankings"] = [*others, {"what": ENCODER, **figures}]
+        print(name, draw["seed"], figures, flush=True)
+    records.save(path, record)
+
+
 def main() -> None:
     """Runs what the command line asks for."""
     parser = records.command_line(__doc__, "eurlex57k,gutenberg", threads=None)
     parser.add_argument("--seeds", default="0,1,2", help="of the labels that are taken away")
+    parser.add_argument("--encoder", help='folder of a sentence encoder, or "installed": add its row to the records')
     options = parser.parse_args()
     for name in options.sets.split(","):
+        if options.encoder is not None:
+            add_encoder(name, options)
+            continue
         runs = [measured(name, Path(options.data), int(seed)) for seed in options.seeds.split(",")]
         records.write("label-texts", name, options, seeds=runs)
 

@@ -3,8 +3,9 @@
 ``python -m benchmarks.linear.updates --data DIR --sets eurlex57k,gutenberg,cpv-tenders``. The rows come in a fixed
 shuffle: a model is trained on the first 60%, which a tenth of the labels are hidden from, and updated by 2% twenty
 times. Beside it, at every fifth update, two models are trained anew on the same rows: one with the updated model's tree
-and one with a new tree. At the end a label comes with ten rows, and a row is forgotten. With ``--python PEER_PYTHON``,
-napkinXC's online PLT goes through all rows once, and fastText is trained on them.
+and one with a new tree. At the end a label comes with ten rows, and a row is forgotten. With ``--peers PEER_PYTHON``,
+what others do is added to what was measured before: napkinXC's online PLT goes through all rows once, and fastText is
+trained on them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -27,6 +29,7 @@ from sylvan.runtime.plan import state_bytes
 
 AT = (1, 3, 5)
 PEERS = {"napkinxc-online": ("train", "rank"), "fasttext": ("text",)}
+MOST_SECONDS = 900  # that one of them may take
 FIRST, PARTS, HIDDEN, EVERY = 0.6, 20, 0.1, 5
 
 
@@ -98,8 +101,7 @@ def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             step["same_tree"] = judged(same)
         steps.append(step)
         print(step, flush=True)
-    beside = {} if options.python is None else {"peers": peers(came, folder, options)}
-    return {"seed": options.seed, "steps": steps, "drift": model.drift_, **_ends(model, came), **beside}
+    return {"seed": options.seed, "steps": steps, "drift": model.drift_, **_ends(model, came)}
 
 
 def peers(came: Arrivals, folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -121,8 +123,10 @@ def peers(came: Arrivals, folder: Path, options: argparse.Namespace) -> list[dic
         for name, steps in PEERS.items():
             figures: dict[str, Any] = {"contender": name}
             for step in steps:
-                own = {**job, "contender": name, "step": step}
-                figures = process.run(options.python, "benchmarks.linear.worker", own, timeout=7200) | figures
+                if "error" not in figures:
+                    own = {**job, "contender": name, "step": step}
+                    found_now = process.run(options.peers, "benchmarks.linear.worker", own, timeout=MOST_SECONDS)
+                    figures = found_now | figures
             found.append(figures)
             print(figures, flush=True)
     return found
@@ -149,9 +153,15 @@ def main() -> None:
     """Runs what the command line asks for."""
     parser = records.command_line(__doc__, "eurlex57k,gutenberg,cpv-tenders")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--python", help="interpreter with napkinXC and fastText")
+    parser.add_argument("--peers", help="interpreter with napkinXC and fastText: add their rows to the records")
     options = parser.parse_args()
     for name, folder in records.prepared(options):
+        if options.peers is not None:
+            path = Path(options.results) / f"updates-{name}.json"
+            record = json.loads(path.read_text())
+            options.seed = record["seed"]
+            records.save(path, {**record, "peers": peers(Arrivals(folder, options.seed), folder, options)})
+            continue
         records.write("updates", name, options, **measured(folder, options))
 
 
