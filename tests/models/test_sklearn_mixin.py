@@ -135,7 +135,8 @@ def test_the_score_of_a_model_of_text() -> None:
 @ids
 def test_no_partial_fit(model: Any) -> None:
     assert not hasattr(model, "partial_fit")
-    with pytest.raises(UnsupportedError, match=r"has no partial_fit: call fit with all rows, or update where a model has one\."):
+    said = r"has no partial_fit: call fit with all rows, or update where a model has one\."
+    with pytest.raises(UnsupportedError, match=said):
         model.partial_fit(X, NAMES)
 
 
