@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels, validate
-from sylvan.canonical import Csr, matrix, shape_text
+from sylvan.canonical import Csr, matrix, shape_text, take_rows
 from sylvan.errors import DataError
 
 __all__ = ["LabelFilter"]
@@ -105,14 +105,10 @@ class LabelFilter:
             return {"allowed": None, "denied": self.shared}
         return {"allowed": _others(self.shared, self.n_labels), "denied": self.rows}
 
-    def allows_pairs(self, rows: npt.NDArray[Any], labels: _Ids) -> npt.NDArray[np.bool_]:
-        """Whether each row may be answered with the label beside it."""
-        shared = np.zeros(self.n_labels, bool)
-        shared[self.shared] = True
-        listed = shared[labels]
-        if self.rows is not None:
-            listed |= np.isin(rows.astype(np.int64) * self.n_labels + labels, _keys(self.rows))
-        return listed if self.allows else ~listed
+    def of_rows(self, rows: npt.NDArray[np.integer[Any]]) -> LabelFilter:
+        """The filter for some of the rows."""
+        listed = None if self.rows is None else take_rows(self.rows, rows)
+        return LabelFilter(self.allows, self.shared, listed, self.n_labels)
 
     def mask(self, row: int) -> npt.NDArray[np.bool_]:
         """The labels that a row may be answered with, as a mask of shape (n_labels,)."""

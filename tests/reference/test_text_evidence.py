@@ -270,3 +270,18 @@ def test_one_ranking_of_labels_with_and_without_rows(
         unlearned = reference.rank(x, sorted(without & may[row]), texts, words_of(known), known.curve, k)
         same_answers(top, row, reference.joined(learned, unlearned, k))
         assert {int(label) for label in top.labels[row]} - {-1} <= may[row]
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    texts, rows = (sp.random(n, 40, 0.2, "csr", np.float32, random) for n in (30, 23))
+    labels, curve = np.arange(0, 30, 2, dtype=np.int32), np.array([-1.0, 2.0, -0.5, 0.3])
+    scorer = TextScorer(Csr.of(texts), labels, WordContexts.none(40))
+    each = [sorted(random.choice(30, 12, replace=False).tolist()) for _ in range(23)]
+    for allowed in (None, LabelFilter.of(each, None, n_rows=23, n_labels=30)):
+        whole = scorer.rank(Csr.of(rows), 5, curve, allowed)
+        monkeypatch.setattr("sylvan.ranking.text_evidence.BLOCK_ROWS", 4)
+        parts = scorer.rank(Csr.of(rows), 5, curve, allowed)
+        monkeypatch.undo()
+        assert (whole.labels == parts.labels).all() and (whole.scores == parts.scores).all()
+        assert (whole.labels >= 0).any()

@@ -33,7 +33,7 @@ NEAREST = 10  # texts of labels that say how similar a row is to such texts at a
 FEWEST_CANDIDATES, CANDIDATES = 50, 4  # labels of a row that the curve is asked for: so many, or times k
 LEAST = 1e-3  # similarities below it are all alike
 FOLDS, FEWEST_RIGHT = 5, 20
-BLOCK_PRODUCTS = 1 << 24
+BLOCK_ROWS, BLOCK_PRODUCTS = 4_096, 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class TextScorer:
     """
 
     def __init__(self, texts: Csr, labels: _Ids, contexts: WordContexts, index: NeighborIndex | None = None) -> None:
-        self.labels, self._n_labels = labels, texts.shape[0]
+        self.labels = labels
         self._every = NeighborIndex.build(texts) if index is None else index
         self._own = take_rows(texts, labels).unit_rows()
         own = self._own.to_scipy()
@@ -205,6 +205,14 @@ class TextScorer:
 
     def rank(self, rows: Csr, k: int, curve: _Floats, allowed: LabelFilter | None = None) -> TopK:
         """The ``k`` labels of highest probability for each row; fewer where fewer share anything with it."""
+        n_rows = rows.shape[0]
+        if n_rows > BLOCK_ROWS:  # the features of all candidates of all rows would be more than anybody has room for
+            spans = [np.arange(first, min(first + BLOCK_ROWS, n_rows)) for first in range(0, n_rows, BLOCK_ROWS)]
+            tops = [
+                self.rank(take_rows(rows, span), k, curve, None if allowed is None else allowed.of_rows(span))
+                for span in spans
+            ]
+            return TopK(*(np.concatenate([getattr(top, name) for top in tops]) for name in ("labels", "scores")))
         row, label, evidence = self.evidence(rows, max(CANDIDATES * k, FEWEST_CANDIDATES), allowed)
         scores = probabilities(curve, evidence)
         order = np.lexsort((label, -scores, row))
