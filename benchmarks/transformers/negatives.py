@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks import CACHE, RESULTS
 from benchmarks.common import datasets, measure, records, resuming
+from benchmarks.common.encoders import encoder_folder
 from benchmarks.transformers import sets
-from benchmarks.transformers.__main__ import encoder_folder
 from benchmarks.transformers.ours import shares
 
 __all__ = ["PARTS", "WAYS"]
