@@ -16,6 +16,8 @@ from benchmarks.common import datasets, measure
 
 __all__ = ["Book", "about", "command_line", "prepared", "save", "write"]
 
+BETWEEN = " and "  # the processors of rows that were measured on several
+
 
 def command_line(what: str | None, sets: str, *, threads: int | None = 1) -> argparse.ArgumentParser:
     """A parser with the options for sets, folders and threads (None: without that); ``sets`` are the default ones."""
@@ -69,9 +71,16 @@ class Book:
         return next((record for record in self.runs if all(record.get(name) == run[name] for name in run)), None)
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take a record in, and write everything; what another process wrote meanwhile stays."""
+        """Take a record in, and write everything; what another process wrote meanwhile stays.
+
+        The record says on what processor it was measured, as times of another one can't be compared with its own.
+        """
         with self.lock:
+            here, cpus = about(), []
             if self.path.exists():
-                self.runs = json.loads(self.path.read_text())["runs"]
-            self.runs.append(record)
-            save(self.path, {**about(), "runs": self.runs})
+                earlier = json.loads(self.path.read_text())
+                self.runs, cpus = earlier["runs"], earlier["machine"]["cpu"].split(BETWEEN)
+            own = here["machine"]["cpu"]
+            self.runs.append({**record, "cpu": own})
+            here["machine"]["cpu"] = BETWEEN.join(dict.fromkeys([*cpus, own]))
+            save(self.path, {**here, "runs": self.runs})
