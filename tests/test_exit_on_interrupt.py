@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -25,17 +27,26 @@ with exit_on_interrupt(lambda: "Interrupted here.", 130):
 """
 
 
+@contextmanager
+def running(program: str) -> Iterator[subprocess.Popen[str]]:
+    """A child process, which ends with its test."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_a_busy_main_thread_is_ended_within_a_second() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    start = time.monotonic()
-    _, errors = process.communicate(timeout=60)
-    assert time.monotonic() - start < 2.0
+    with running(_BUSY) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        _, errors = process.communicate(timeout=60)
+        assert time.monotonic() - start < 2.0
     assert process.returncode == 130
     assert "Interrupted here." in errors
 
@@ -79,13 +90,29 @@ with exit_on_interrupt(lambda: "Interrupted here.", 130, answers=lambda: next(as
 
 
 def test_a_block_may_answer_the_first_interrupt_itself() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _ANSWERED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    assert process.stdout.readline() == "answered\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    with running(_ANSWERED) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "answered\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Interrupted here." in errors
+
+
+_TOGETHER = """
+import hashlib, itertools, os, signal
+from sylvan.parallel import exit_on_interrupt
+asked = itertools.count()
+with exit_on_interrupt(lambda: "Interrupted here.", 130, answers=lambda: next(asked) == 0):
+    told = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(told)
+    os.write(told, bytes([signal.SIGINT, signal.SIGINT]))
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+"""
+
+
+def test_interrupts_that_are_heard_together_are_each_asked_about() -> None:
+    with running(_TOGETHER) as process:
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Interrupted here." in errors

@@ -238,10 +238,11 @@ def exit_on_interrupt(
     left = threading.Event()
 
     def watch() -> None:
-        while signals := hear.recv(64):
-            if signal.SIGINT in signals and not answers() and not left.wait(patience):
-                os.write(2, f"\n{sentence()}\n".encode())
-                os._exit(exit_code)
+        while signals := hear.recv(64):  # several where they came faster than they were heard
+            for _ in range(signals.count(signal.SIGINT)):
+                if not answers() and not left.wait(patience):
+                    os.write(2, f"\n{sentence()}\n".encode())
+                    os._exit(exit_code)
 
     watcher = threading.Thread(target=watch, daemon=True, name="sylvan-interrupt")
     before = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
