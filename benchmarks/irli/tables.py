@@ -142,10 +142,11 @@ def _parts(runs: list[Record]) -> list[str]:
 
 
 def _days(runs: list[Record]) -> list[str]:
-    """Which rows were measured on which day, if not all on one."""
+    """Which rows were measured on which day, and where it is known on what processor, if not all on one."""
     days: dict[str, list[str]] = {}
     for run in runs:
-        names = days.setdefault(run.get("date", ""), [])
+        day = run.get("date", "") + (f" ({run['cpu']})" if "cpu" in run else "")
+        names = days.setdefault(day, [])
         name = NAMES[run["contender"]]
         if run["contender"] == "ivf":
             name += f" of {run['n_buckets']:,}"
@@ -154,7 +155,8 @@ def _days(runs: list[Record]) -> list[str]:
     if len(days) < 2:
         return []
     parts = (f"{day}: {', '.join(names)}" for day, names in sorted(days.items()))
-    return ["", f"Measured on {'; '.join(parts)}. Milliseconds of different days shouldn't be compared closely."]
+    of_which = "days or processors" if any("cpu" in run for run in runs) else "days"
+    return ["", f"Measured on {'; '.join(parts)}. Milliseconds of different {of_which} shouldn't be compared closely."]
 
 
 def _best_ivf(runs: list[Record]) -> list[str]:
