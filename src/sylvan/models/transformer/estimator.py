@@ -21,22 +21,21 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
 from sylvan.models.base import Estimator
-from sylvan.models.ensembles.ensemble import Ensemble
-from sylvan.models.text_estimator import check_texts
-from sylvan.models.transformer.features import Lengths, dense_features, joined, unit_terms
-from sylvan.models.transformer.plan import plan_of
-from sylvan.models.transformer.presets import PARTS, PRESETS, ensemble_of, preset_part
-from sylvan.models.transformer.state import (
-    SavedEncoder,
+from sylvan.models.encoders.dense_features import dense_features
+from sylvan.models.encoders.described import (
+    EncoderSource,
     described_encoder,
     described_part,
-    encoder_files,
     made_encoder,
     made_part,
-    need_dense_scale,
-    need_history,
-    need_term_scale,
 )
+from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
+from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.text_estimator import check_texts
+from sylvan.models.transformer.features import Lengths, joined, unit_terms
+from sylvan.models.transformer.plan import plan_of
+from sylvan.models.transformer.presets import PARTS, PRESETS, ensemble_of, preset_part
+from sylvan.models.transformer.state import need_dense_scale, need_history, need_term_scale
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.transformer.updates import TransformerUpdates
@@ -60,24 +59,6 @@ _DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
 _OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
 _Self = TypeVar("_Self", bound="TransformerEstimator")
 _opening = threading.RLock()  # not a model's own: locks can't be copied
-
-
-@dataclass(frozen=True)
-class _Encoder(Constraint):
-    """A folder, a name, or a TextEncoder, which is known by its methods lest PyTorch be loaded to ask."""
-
-    def accepts(self, value: Any) -> bool:
-        if isinstance(value, (str, os.PathLike)):
-            return bool(os.fspath(value))
-        return not isinstance(value, type) and all(
-            hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained")
-        )
-
-    def _words(self) -> str:
-        return "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder"
-
-    def _parse(self, text: str) -> Any:
-        return text
 
 
 @dataclass(frozen=True)
@@ -108,7 +89,7 @@ class _Device(Constraint):
 class TransformerEstimator(TransformerUpdates):
     """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
 
-    encoder: Annotated[Any | None, _Encoder()] = None
+    encoder: Annotated[Any | None, EncoderSource()] = None
     preset: Annotated[str, Choice(tuple(PRESETS))] = "base"
     vectorizer: TfidfVectorizer | None = None
     matcher: TransformerMatcher | None = None

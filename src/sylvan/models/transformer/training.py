@@ -17,17 +17,11 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan
+from sylvan.models.encoders.dense_features import dense_features, torch_threads
 from sylvan.models.label_names import encode_labels
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer import presets
-from sylvan.models.transformer.features import (
-    Lengths,
-    dense_features,
-    engine_of,
-    joined,
-    torch_threads,
-    unit_terms,
-)
+from sylvan.models.transformer.features import Lengths, engine_of, joined, unit_terms
 from sylvan.models.transformer.memory import (
     EncoderSizes,
     estimated_terms,

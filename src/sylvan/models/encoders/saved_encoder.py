@@ -1,0 +1,128 @@
+"""The files of an encoder in a saved model."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import tempfile
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from sylvan import store
+from sylvan.errors import ModelError
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
+
+__all__ = ["SavedEncoder", "encoder_files"]
+
+_FOLDER = "encoder"  # what the folder of an encoder's files is called
+_NEEDED = f"{_FOLDER}/config.json"
+
+
+class _TemporaryFile:
+    """The path of a file that lies in a temporary folder, which is there as long as this object."""
+
+    def __init__(self, path: str, folder: _TemporaryFolder) -> None:
+        self.path, self._folder = path, folder
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+class _TemporaryFolder:
+    """A folder that goes with its last reference."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="sylvan-encoder-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def files(self) -> dict[str, Any]:
+        """The files in it by what a model calls them."""
+        files = {}
+        for place, folders, names in os.walk(self.path):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(place, name)
+                relative = os.path.relpath(path, self.path).replace(os.sep, "/")
+                files[f"{_FOLDER}/{relative}"] = _TemporaryFile(path, self)
+        return files
+
+
+def encoder_files(encoder: TextEncoder) -> dict[str, Any]:
+    """An encoder as the files of a State."""
+    folder = _TemporaryFolder()
+    encoder.save_pretrained(folder.path)
+    return folder.files()
+
+
+class SavedEncoder:
+    """The files of a loaded model's encoder.
+
+    They are mapped at once, which takes no time and preserves their contents although a save replaces them, and read
+    when the encoder is first asked for: only that loads PyTorch.
+
+    Parameters
+    ----------
+    state : State
+        Of the model, loaded.
+
+    Raises
+    ------
+    ModelError
+        When the model has no encoder.
+    """
+
+    def __init__(self, state: store.State) -> None:
+        if _NEEDED not in state.files:
+            raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED!r}.")
+        self._state = store.State(
+            state.kind, state.version, where=state.where, files=dict(state.files), file_entries=state.file_entries
+        )
+        self._maps = {name: _mapped(os.fspath(path)) for name, path in state.files.items()}  # type: ignore[arg-type]
+
+    def __deepcopy__(self, memo: Any) -> SavedEncoder:
+        return self  # nothing in it changes
+
+    def open(self) -> TextEncoder:
+        """The encoder with its weights.
+
+        Raises
+        ------
+        ModelError
+            When a file was altered or holds no encoder.
+        ImportError
+            When PyTorch or transformers isn't installed.
+        """
+        from sylvan.neural import open_encoder
+
+        if self._there():
+            return open_encoder(store.need_files(self._state, _FOLDER))
+        copy = self._copied()
+        return open_encoder(copy.path)
+
+    def files(self) -> dict[str, Any]:
+        """The same files, for a State."""
+        return dict(self._state.files) if self._there() else self._copied().files()
+
+    def _there(self) -> bool:
+        return all(os.path.isfile(path) for path in self._state.files.values())
+
+    def _copied(self) -> _TemporaryFolder:
+        """The contents in files of their own, when a save has taken the others away."""
+        folder = _TemporaryFolder()
+        for name, content in self._maps.items():
+            path = os.path.join(folder.path, name.partition("/")[2])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+        return folder
+
+
+def _mapped(path: str) -> Any:
+    """The bytes of a file, which stay although it is removed."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
