@@ -47,11 +47,28 @@ def test_labels_without_rows_come_by_train_and_update(call: Any, files: Path, tm
     assert explained["notes"] == [words] and explained["score"] == explained["probability"]
 
 
+def test_an_encoder_of_labels_goes_into_the_model(call: Any, files: Path, tmp_path: Path) -> None:
+    neural = pytest.importorskip("sylvan.neural")
+    neural.BagTextEncoder(dim=8, n_buckets=500).save_pretrained(tmp_path / "encoder")
+    arguments = ("--label-texts", "names", "--label-encoder", str(tmp_path / "encoder"), "--quiet")
+    outcome = call("train", "xr-linear", str(files / "train.jsonl"), "--model", str(tmp_path / "m"), *arguments)
+    assert (outcome.code, outcome.err) == (0, "")
+    known = sylvan.load(str(tmp_path / "m")).label_texts_
+    assert known.vectors.labels.shape[1] == 8 and known.curve.shape == (6,)
+    (tmp_path / "encoder" / "config.json").unlink()
+    assert call("update", str(tmp_path / "m"), "--label-texts", str(files / "whaling.tsv")).code == 0
+    asked = ("--text", "A book of hunting", "--label", "Whaling", "--json", "-")
+    (explained,) = json.loads(call("explain", str(tmp_path / "m"), *asked).out)
+    assert "The cosine of their vectors is" in explained["notes"][0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
         (("--label-texts", "nowhere.tsv"), "nowhere.tsv"),
         (("--label-texts", "names", "--memory-limit", "4GB"), "--label-texts and --memory-limit don't go together"),
+        (("--label-encoder", "anything"), "--label-encoder encodes texts of labels: give them by --label-texts."),
+        (("--label-texts", "names", "--label-encoder", "nowhere"), "nowhere"),
     ],
 )
 def test_wrong_uses_of_train_are_sentences(

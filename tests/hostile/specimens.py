@@ -220,6 +220,24 @@ def label_texts(folder: Path) -> None:
     model.save(folder)
 
 
+def label_encoder(folder: Path) -> None:
+    """As label_texts, with an encoder of the labels' texts."""
+    from dataclasses import replace
+
+    from sylvan import TextModel, TfidfVectorizer, XRLinear
+    from sylvan.neural import BagTextEncoder
+
+    texts = {"whaling": "whale hunting", "poetry": "poems", "sea": "seas", "ships": "white whale sea"}
+    model = TextModel(TfidfVectorizer(), XRLinear(branching=8, keep_rows=True), BagTextEncoder(dim=4, n_buckets=50))
+    model.fit(SENTENCES, HEADINGS, label_texts=texts)
+    known = model.label_texts_
+    assert known is not None and known.vectors is not None
+    vectors = replace(known.vectors, judged=np.array([0, 1]), rows=np.ones((2, 4), np.float16) / 2)
+    model.label_texts_ = replace(known, curve=np.array([-1.0, 0.5, 0.25, 0.5, 0.5, -0.5]), vectors=vectors)
+    assert len(model.unlearned_labels_) == 1
+    model.save(folder)
+
+
 def ensemble(folder: Path) -> None:
     from sylvan import Ensemble, NeighborRanker, XRLinear
 
@@ -345,6 +363,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),
     "text-model-label-texts": (label_texts, "sylvan", "TextModel.unlearned_labels_"),
+    "text-model-label-encoder": (label_encoder, "sylvan.neural", "BagTextEncoder"),
     "xr-transformer": (xr_transformer, "sylvan.neural", "BagTextEncoder"),
 }
 

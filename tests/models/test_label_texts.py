@@ -14,7 +14,7 @@ import pytest
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear, data
 from sylvan.errors import DataError
-from sylvan.models.label_texts import LabelTexts
+from sylvan.models.label_texts import LabelTexts, judged_rows
 from sylvan.ranking.tail import label_gains
 
 WORDS = [f"word{number:02d}" for number in range(40)]
@@ -98,7 +98,7 @@ def learned_from(model: TextModel, texts: list[str], labels: list[list[str]]) ->
     known, Y = texts_of(model), model.vocabulary_.encode(labels)
     features = model.vectorizer.transform_rows(texts)
     truth = sylvan.validate.labels(Y)._replace(shape=(len(texts), model.n_labels_))
-    return LabelTexts.of(known.texts, known.rows, known.labels, features, truth, None, 1)
+    return known.learned_from(features, truth, None, judged_rows(len(texts), None), None, 1)
 
 
 def same_texts(one: LabelTexts, other: LabelTexts) -> None:

@@ -18,7 +18,9 @@ from sylvan import TextModel, TopK, XRLinear
 from sylvan.canonical import Csr
 from sylvan.label_filter import LabelFilter
 from sylvan.models.label_texts import LabelTexts
-from sylvan.ranking.text_evidence import TextScorer, WordContexts, fitted_curve, joined, row_means
+from sylvan.ranking.text_curve import fitted_curve
+from sylvan.ranking.text_evidence import TextScorer, joined
+from sylvan.ranking.word_contexts import WordContexts, row_means
 
 CURVE = np.array([-3.0, 1.5, -0.5, 2.0])
 

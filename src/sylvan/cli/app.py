@@ -29,7 +29,7 @@ VERBS = {
     "search": "Find the nearest vectors in a saved index.",
     "inspect": "Show what a saved model contains.",
     "compress": "Make a saved model smaller.",
-    "update": "Rename or remove labels of a saved model.",
+    "update": "Teach a saved model new rows and labels, or have it forget some.",
     "explain": "Explain why a saved model gives a label to a row, or doesn't.",
     "convert": "Convert a file of texts or a matrix to another format.",
     "import": "Import a model of libpecos, omikuji or napkinXC.",

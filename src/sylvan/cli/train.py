@@ -175,6 +175,9 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--label-texts", metavar="FILE",
                   help="Texts of labels, which find labels that no row has: lines of label, tab and text, or JSON "
                        "lines with label and text; or the word names, where labels' names are words.")
+    @click.option("--label-encoder", metavar="DIR",
+                  help="A sentence encoder, by whose vectors labels of --label-texts are found besides: a folder, or "
+                       "a name on the Hugging Face hub.")
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
     @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
     @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")
@@ -342,7 +345,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         options |= work
     if isinstance(source, TextInput):
         if not model.takes_texts:
-            model = TextModel(vectorizer, model)
+            model = TextModel(vectorizer, model, given["label_encoder"])
         elif not given["quiet"]:
             options["report"] = click.echo
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
@@ -352,6 +355,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         _refuse_text_options(given)
     if options.get("label_texts") is not None and not isinstance(model, TextModel):
         raise DataError(f"--label-texts is not for {type(model).__name__} over {source.words}.")
+    if given["label_encoder"] is not None and "label_texts" not in options:
+        raise ParameterError("--label-encoder encodes texts of labels: give them by --label-texts.")
     if given["plan"]:
         for option in ("memory_limit", "checkpoint", "resume"):
             if given.get(option):

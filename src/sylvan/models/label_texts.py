@@ -15,9 +15,12 @@ from sylvan.canonical import Csr, stacked
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.models.holdout import holdout_folds
-from sylvan.ranking.text_evidence import TextScorer, WordContexts, fitted_curve, row_means
+from sylvan.models.label_vectors import LabelVectors
+from sylvan.ranking.text_curve import fitted_curve
+from sylvan.ranking.text_evidence import TextScorer, has_text, n_evidence
+from sylvan.ranking.word_contexts import WordContexts, row_means
 
-__all__ = ["LabelTexts", "NamedTexts", "named_texts", "with_names_of", "with_text_rows"]
+__all__ = ["Described", "LabelTexts", "NamedTexts", "judged_rows", "named_texts", "with_names_of", "with_text_rows"]
 
 KIND = "label-texts"
 MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four numbers
@@ -25,6 +28,21 @@ MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four 
 _Ids = npt.NDArray[np.int32]
 
 NamedTexts = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Described:
+    """What fit was told of labels' texts.
+
+    Attributes
+    ----------
+    labels : dict of str to str
+    judged : list of str
+        The texts of the rows that the curve is fitted to, where they have to be encoded.
+    """
+
+    labels: NamedTexts
+    judged: list[str]
 
 
 def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
@@ -74,9 +92,11 @@ class LabelTexts:
         The labels of these rows; of several rows of a label, which is then merged, the first is its own text.
     contexts : WordContexts
         What rows look like whose labels have a word in their texts.
-    curve : ndarray of float64, shape (4,), or None
+    curve : ndarray of float64, shape (4,) or with vectors (6,), or None
         What makes probabilities of :class:`~sylvan.ranking.text_evidence.TextScorer`'s evidence; None where there were
         too few rows to learn it from.
+    vectors : LabelVectors, optional
+        Of a model with a text encoder for its labels.
     """
 
     texts: Csr
@@ -84,26 +104,28 @@ class LabelTexts:
     labels: _Ids
     contexts: WordContexts
     curve: npt.NDArray[np.float64] | None
+    vectors: LabelVectors | None = None
 
-    @classmethod
-    def of(
-        cls, texts: Csr, rows: npt.NDArray[np.int64], labels: _Ids, features: Csr, truth: Csr,
-        weight: npt.NDArray[np.float32] | None, n_jobs: int | None,
+    def learned_from(
+        self, features: Csr, truth: Csr, weight: npt.NDArray[np.float32] | None, judged: _Ids,
+        vectors: npt.NDArray[np.float16] | None, n_jobs: int | None,
     ) -> LabelTexts:  # fmt: skip
-        """Learned from training rows, of which none is a label's text.
+        """With contexts and curve of training rows, of which none is a label's text.
 
         Parameters
         ----------
-        texts, rows, labels
-            As the attributes.
         features, truth : Csr of shape (n, d) and (n, n_labels)
         weight : ndarray of float32, shape (n,), or None
+        judged : ndarray of int32, shape (m,)
+            The rows that the curve is fitted to, rising.
+        vectors : ndarray of float16, shape (m, dim), or None
+            The encoder's of these rows, where the labels' texts have such.
         n_jobs : int or None
         """
-        folds = holdout_folds(features.shape[0], 1, weight, MOST_JUDGED)
-        curve = fitted_curve(features, truth, texts, folds[0], weight, n_jobs) if folds else None
+        both = None if self.vectors is None or vectors is None else (self.vectors.labels, vectors)
+        curve = fitted_curve(features, truth, self.texts, judged, weight, n_jobs, both)
         means = row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
-        return cls(texts, rows, labels, WordContexts.of(means, texts.to_scipy()), curve)
+        return replace(self, contexts=WordContexts.of(means, self.texts.to_scipy()), curve=curve)
 
     @classmethod
     def empty(cls, n_labels: int, n_features: int) -> LabelTexts:
@@ -117,18 +139,20 @@ class LabelTexts:
 
     def unlearned(self, counts: npt.NDArray[np.int64]) -> _Ids:
         """The labels that are known by their texts alone, by how many training rows each has; rising."""
-        described = np.diff(self.texts.indptr) > 0
+        described = has_text(self.texts, None if self.vectors is None else self.vectors.labels)
         return np.flatnonzero(described & (counts <= self.text_counts())).astype(np.int32)
 
     def scorer(self, labels: _Ids) -> TextScorer:
         """What scores some labels by their texts."""
-        return TextScorer(self.texts, labels, self.contexts)
+        vectors = None if self.vectors is None else self.vectors.labels
+        return TextScorer(self.texts, labels, self.contexts, vectors=vectors)
 
     def grown(self, n_labels: int, n_features: int) -> LabelTexts:
         """With more labels, without texts, and more columns."""
         more = np.full(n_labels - self.texts.shape[0], self.texts.indptr[-1])
         texts = self.texts._replace(indptr=np.concatenate((self.texts.indptr, more)), shape=(n_labels, n_features))
-        return replace(self, texts=texts, contexts=self.contexts.widened(n_features))
+        vectors = None if self.vectors is None else self.vectors.grown(n_labels)
+        return replace(self, texts=texts, contexts=self.contexts.widened(n_features), vectors=vectors)
 
     def with_texts(self, texts: Csr, labels: _Ids, rows: npt.NDArray[np.int64]) -> LabelTexts:
         """With other texts for some labels, one a row of ``texts``, and the ids of these rows."""
@@ -157,6 +181,8 @@ class LabelTexts:
         there = np.isin(self.rows, ids)
         labels, first = np.unique(self.labels, return_index=True)
         left = self.without(labels[~there[first]])
+        if left.vectors is not None:
+            left = replace(left, vectors=left.vectors.left_with(ids))
         return replace(left, rows=self.rows[there], labels=self.labels[there])
 
     def without(self, labels: npt.NDArray[Any]) -> LabelTexts:
@@ -172,7 +198,8 @@ class LabelTexts:
         indptr = np.concatenate(([0], np.cumsum(kept)))[self.texts.indptr].astype(np.int64)
         texts = Csr(indptr, self.texts.indices[kept], self.texts.data[kept], self.texts.shape)
         stays = ~np.isin(self.labels, labels)
-        return replace(self, texts=texts, rows=self.rows[stays], labels=self.labels[stays])
+        vectors = None if self.vectors is None else self.vectors.with_labels(labels, None)
+        return replace(self, texts=texts, rows=self.rows[stays], labels=self.labels[stays], vectors=vectors)
 
     def to_state(self) -> store.State:
         """All of it as arrays."""
@@ -182,6 +209,8 @@ class LabelTexts:
         arrays |= {"rows": self.rows, "labels": self.labels, **self.contexts.to_arrays()}
         if self.curve is not None:
             arrays["curve"] = self.curve
+        if self.vectors is not None:
+            arrays |= self.vectors.to_arrays()
         return store.State(KIND, 1, {}, {}, arrays)
 
     @classmethod
@@ -195,12 +224,18 @@ class LabelTexts:
         store.need_kind(state, KIND)
         labels = store.need_range(state, "labels", 0, n_labels - 1, np.int32, (None,))
         rows = store.need_range(state, "rows", -1, 2**62, np.int64, (len(labels),))
-        curve = None
+        curve, vectors = None, LabelVectors.from_state(state, n_labels)
         if "curve" in state.arrays:
-            curve = store.need_array(state, "curve", np.float64, (4,))
+            curve = store.need_array(state, "curve", np.float64, (1 + n_evidence(vectors is not None),))
             store.need_finite(state, "curve")
         texts = store.need_csr(state, "texts", (n_labels, n_features))
-        return cls(texts, rows, labels, WordContexts.from_state(state, n_features), curve)
+        return cls(texts, rows, labels, WordContexts.from_state(state, n_features), curve, vectors)
+
+
+def judged_rows(n: int, weight: npt.NDArray[np.float32] | None) -> _Ids:
+    """Which of n training rows the curve is fitted to, rising; none where there are too few rows."""
+    folds = holdout_folds(n, 1, weight, MOST_JUDGED)
+    return folds[0].astype(np.int32) if folds else np.zeros(0, np.int32)
 
 
 def with_text_rows(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,20 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible
+from sylvan.models.encoders.dense_features import encoded
+from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
+from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, named_rows, names_for
-from sylvan.models.label_texts import LabelTexts, NamedTexts, named_texts, with_names_of, with_text_rows
+from sylvan.models.label_texts import (
+    Described,
+    LabelTexts,
+    judged_rows,
+    named_texts,
+    with_names_of,
+    with_text_rows,
+)
+from sylvan.models.label_vectors import LabelVectors
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_plan import text_plan
 from sylvan.models.text_updates import TextUpdates
@@ -30,6 +43,9 @@ from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
 
 __all__ = ["NamedTopK", "TextModel", "usual_vectorizer"]
 
@@ -50,6 +66,10 @@ class TextModel(TextUpdates, Compressible):
         pairs of words where texts are short.
     model : Estimator, optional
         Any model of matrices; an ``XRLinear()`` by default.
+    label_encoder : str, path or TextEncoder, optional
+        A sentence encoder, by whose cosines labels that are known by their texts alone are found besides: a folder, a
+        name on the Hugging Face hub, or an encoder. It is used where ``fit`` is given ``label_texts``, goes into the
+        model's folder, and needs the extra ``neural``. Texts to rank are encoded then as long as there are such labels.
 
     Attributes
     ----------
@@ -81,9 +101,11 @@ class TextModel(TextUpdates, Compressible):
 
     kind = "text-model"
     not_saved = ("vectorizer", "model")
+    added = MappingProxyType({"label_encoder": None})
 
     vectorizer: TfidfVectorizer = fresh(usual_vectorizer)
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(XRLinear)
+    label_encoder: Annotated[Any | None, EncoderSource()] = None
 
     def inner(self) -> Estimator:
         """The model over matrices that ranks the features of texts: ``model``."""
@@ -164,7 +186,7 @@ class TextModel(TextUpdates, Compressible):
         if label_texts is not None:
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
-            described = named_texts(label_texts, vocabulary)
+            described = Described(named_texts(label_texts, vocabulary), self._judged_texts(listed[0], sample_weight))
         return self._fit(
             lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, labels), sample_weight, options,
             rows, described,
@@ -249,16 +271,17 @@ class TextModel(TextUpdates, Compressible):
         sample_weight: Any,
         options: dict[str, Any],
         rows: npt.NDArray[np.int32] | None = None,
-        described: NamedTexts | None = None,
+        described: Described | None = None,
     ) -> TopK | None:
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
-        before, known = dict(self.vectorizer.__dict__), None
+        before, known, encoder = dict(self.vectorizer.__dict__), None, None
         try:
             X = features()
             vocabulary, Y = labels()
             if described is not None:
-                vocabulary = with_names_of(vocabulary, described)
-                X, Y, sample_weight, known = self._with_label_texts(X, Y, sample_weight, vocabulary, described)
+                vocabulary = with_names_of(vocabulary, described.labels)
+                encoder = self._opened_encoder()
+                X, Y, sample_weight, known = self._with_label_texts(X, Y, sample_weight, vocabulary, described, encoder)
                 if rows is None and getattr(self.model, "calibration", None) is not None:
                     folds = holdout_folds(X.shape[0] - len(known.labels), 1)
                     rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
@@ -273,27 +296,52 @@ class TextModel(TextUpdates, Compressible):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise
-        self.label_texts_ = known
+        self.label_texts_, self._label_encoder = known, encoder
         self._take_labels(vocabulary)
         return top
 
+    def _judged_texts(self, texts: list[str], sample_weight: Any) -> list[str]:
+        """Those that an encoder is to be judged by, where there is one."""
+        if self.label_encoder is None:
+            return []
+        weight = validate.sample_weight(sample_weight, len(texts))
+        return [texts[row] for row in judged_rows(len(texts), weight).tolist()]
+
+    def _opened_encoder(self) -> TextEncoder | None:
+        """An encoder of the model's own, whatever becomes of the one that was given."""
+        if self.label_encoder is None:
+            return None
+        from sylvan.neural import open_encoder
+
+        encoder = open_encoder(self.label_encoder)
+        return encoder.copy() if encoder is self.label_encoder else encoder
+
     def _with_label_texts(
-        self, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary, described: NamedTexts
-    ) -> tuple[Any, Any, Any, LabelTexts]:
+        self, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary, described: Described,
+        encoder: TextEncoder | None,
+    ) -> tuple[Any, Any, Any, LabelTexts]:  # fmt: skip
         """The training rows with labels' texts below them, and what is kept of these texts."""
         features, truth = validate.pair(X, Y, owner="TextModel")
         weight = validate.sample_weight(sample_weight, features.shape[0])
         truth = truth._replace(shape=(truth.shape[0], len(vocabulary)))
-        texts = self.vectorizer.transform_rows(list(described.values()))
-        labels = np.array([vocabulary.id(name) for name in described], np.int32)
+        texts = self.vectorizer.transform_rows(list(described.labels.values()))
+        labels = np.array([vocabulary.id(name) for name in described.labels], np.int32)
         seen = np.bincount(truth.indices, minlength=len(vocabulary)) > 0
         kept = np.flatnonzero((np.diff(texts.indptr) > 0) | ~seen[labels])  # a label needs a row
-        texts, labels = take_rows(texts, kept), labels[kept]
-        n = features.shape[0]
-        ids = np.arange(n, n + len(labels)) if getattr(self.model, "keep_rows", False) else np.full(len(labels), -1)
-        every = LabelTexts.empty(len(vocabulary), features.shape[1]).with_texts(texts, labels, ids.astype(np.int64))
-        known = LabelTexts.of(every.texts, every.rows, every.labels, features, truth, weight, self.vectorizer.n_jobs)
-        rows, truth, weight = with_text_rows(features, truth, weight, texts, labels)
+        n, n_jobs, judged = features.shape[0], self.vectorizer.n_jobs, judged_rows(features.shape[0], weight)
+        keeps_rows = getattr(self.model, "keep_rows", False)
+        rows_of_texts = take_rows(texts, kept)
+        ids = np.arange(n, n + len(kept)) if keeps_rows else np.full(len(kept), -1)
+        known = LabelTexts.empty(len(vocabulary), features.shape[1])
+        known, of_rows = known.with_texts(rows_of_texts, labels[kept], ids.astype(np.int64)), None
+        if encoder is not None:
+            of_rows = encoded(encoder, described.judged, n_jobs, "Encoding texts of rows").astype(np.float16)
+            again = slice(None if keeps_rows else 0)  # a curve is fitted again where rows are kept
+            vectors = LabelVectors.empty(len(vocabulary), judged[again].astype(np.int64), of_rows[again])
+            of_texts = encoded(encoder, list(described.labels.values()), n_jobs, "Encoding texts of labels")
+            known = replace(known, vectors=vectors.with_labels(labels, of_texts))
+        known = known.learned_from(features, truth, weight, judged, of_rows, n_jobs)
+        rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[kept])
         return rows.to_scipy(), truth.to_scipy(), weight, known
 
     @classmethod
@@ -301,7 +349,17 @@ class TextModel(TextUpdates, Compressible):
         params = super()._params_from(state)
         params["vectorizer"] = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
         params["model"] = _over_matrices(rebuild(store.need_part(state, "model")))
-        return params
+        return {**params, "label_encoder": made_encoder(state, params["label_encoder"])}
+
+    def _plain_params(self) -> dict[str, Any]:
+        return {**super()._plain_params(), "label_encoder": described_encoder(self.label_encoder)}
+
+    def to_state(self) -> State:
+        """The parts of the model, and the files of the encoder of its labels, for :func:`sylvan.store.save`."""
+        state, encoder = super().to_state(), self._label_encoder
+        if encoder is not None:
+            state.files.update(encoder.files() if isinstance(encoder, SavedEncoder) else encoder_files(encoder))
+        return state
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         self.model = self.model.without_labels(ids)
@@ -329,6 +387,8 @@ class TextModel(TextUpdates, Compressible):
         if "label_texts" in state.parts:
             part = store.need_part(state, "label_texts", "label-texts")
             self.label_texts_ = LabelTexts.from_state(part, self.n_labels_, self.n_features_)
+            if self.label_texts_.vectors is not None:
+                self._label_encoder = SavedEncoder(state)
 
     @classmethod
     def from_parts(cls, vectorizer: TfidfVectorizer, model: Estimator, vocabulary: Vocabulary) -> TextModel:

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import validate
+from sylvan.errors import ModelError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
-from sylvan.models.label_names import NamedTopK, ids_of_names
+from sylvan.models.encoders.dense_features import encoded
+from sylvan.models.encoders.saved_encoder import SavedEncoder
+from sylvan.models.label_names import NamedTopK
 from sylvan.models.label_texts import LabelTexts
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.ranking.text_evidence import TextScorer, joined
+from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
 
 __all__ = ["TextAnswers"]
 
 _Ids = npt.NDArray[np.int32]
+
+_opening = threading.RLock()  # not a model's own: locks can't be copied
+
+
+class _Asked(NamedTuple):
+    """Texts that are asked for: their features, and the label encoder's vectors where labels are scored by such."""
+
+    rows: Csr
+    vectors: npt.NDArray[np.float32] | None
 
 
 def _untailed(options: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +56,9 @@ class TextAnswers(TextEstimator):
         Of a model whose labels have texts.
     """
 
+    vectorizer: TfidfVectorizer
     label_texts_: LabelTexts | None = None
+    _label_encoder: TextEncoder | SavedEncoder | None = None  # opened when it is first needed
 
     @property
     def unlearned_labels_(self) -> _Ids:
@@ -52,55 +70,23 @@ class TextAnswers(TextEstimator):
         found = known.unlearned(self._label_counts())
         return np.setdiff1d(found, self.removed_labels_).astype(np.int32)
 
-    def rank(
-        self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any
-    ) -> NamedTopK:
-        """The best labels of each text, best first.
-
-        Parameters
-        ----------
-        X : iterable of str, length n
-        k : int
-            Number of labels per text; there may be fewer.
-        allowed, denied : list of str or int, list of such lists, or mask of shape (n, n_labels_), optional
-            The only labels that may be answered, and labels that may not, for all texts or for each text. Strings are
-            names, ints label ids.
-        **options
-            Passed to the model's ``rank``, such as ``beam=20``.
-
-        Returns
-        -------
-        NamedTopK
-            ``labels`` and ``scores`` of shape (n, k), and ``names``. Scores are the model's own; where some labels are
-            known by their texts alone (``unlearned_labels_``), they are probabilities.
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        DataError
-            When ``X`` is anything but strings, or a label's name isn't known.
-        """
-        self._need_fit("rank")
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
         scorer = self._scorer()
         if scorer is None:
-            return super().rank(X, k, allowed=allowed, denied=denied, **options)
+            return super()._rank_texts(texts, k, options)
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        rows = self._text_features(check_texts(X, type(self).__name__))
-        allowed, denied = (
-            ids_of_names(each, self.vocabulary_, name) for each, name in ((allowed, "allowed"), (denied, "denied"))
-        )
-        labels = LabelFilter.of(allowed, denied, n_rows=rows.shape[0], n_labels=self.n_labels_)
+        asked = _Asked(self._text_features(texts), self._encoded(scorer, texts))
+        allowed, denied = options.pop("allowed", None), options.pop("denied", None)
+        labels = LabelFilter.of(allowed, denied, n_rows=len(texts), n_labels=self.n_labels_)
         own: Any = self.inner()
         if not hasattr(own, "tail"):
-            return self._joined(scorer, rows, k, labels, options)
+            return self._joined(scorer, asked, k, labels, options)
         tail = tail_of(own.tail, options.pop("tail", None))
         options["tail"] = "none"
         if tail is None:
-            return self._joined(scorer, rows, k, labels, options)
+            return self._joined(scorer, asked, k, labels, options)
         gains = label_gains(tail, self.inner().label_counts_, self.inner().n_rows_)
-        top = reweigh(self._joined(scorer, rows, max(k, CANDIDATES), labels, options), gains, k)
-        return NamedTopK(top.labels, top.scores, self.vocabulary_)
+        return reweigh(self._joined(scorer, asked, max(k, CANDIDATES), labels, options), gains, k)
 
     def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
         """Why the model gives ``label`` to a text, or why it doesn't; see :meth:`TextEstimator.explain`.
@@ -119,23 +105,54 @@ class TextAnswers(TextEstimator):
         result = replace(result, place=place, score=score, probability=probability)
         if result.label not in scorer.labels:
             return result
-        shared = scorer.shared_features(self._text_features(check_texts(texts)), result.label)
+        texts = check_texts(texts)
+        shared = scorer.shared_features(self._text_features(texts), result.label)
         words = ", ".join(repr(self._feature_name(column)) for column in shared[:top].tolist())
         note = "No training row has this label yet: it is ranked by its own text"
-        return replace(result, trees=(), notes=(f"{note}, which shares {words or 'no word'} with this one.",))
+        note += f", which shares {words or 'no word'} with this one."
+        vectors = self._encoded(scorer, texts)
+        if vectors is not None:
+            note += f" The cosine of their vectors is {scorer.cosine(vectors[0], result.label):.2f}."
+        return replace(result, trees=(), notes=(note,))
 
     def _joined(
-        self, scorer: TextScorer, rows: Csr, k: int, labels: LabelFilter | None, options: dict[str, Any]
-    ) -> NamedTopK:
+        self, scorer: TextScorer, asked: _Asked, k: int, labels: LabelFilter | None, options: dict[str, Any]
+    ) -> TopK:
         """Probabilities of the model's labels and of those that are known by their texts."""
         assert self.label_texts_ is not None and self.label_texts_.curve is not None
         everything = LabelFilter(False, np.zeros(0, np.int32), None, self.n_labels_)
         learned = (everything if labels is None else labels).denying(scorer.labels)
         own = self.inner()
-        first = own.probabilities(own.rank(rows, min(k, self.n_labels_), **learned.as_given(), **options))
-        second = scorer.rank(rows, k, self.label_texts_.curve, labels)
-        top = joined(first, second, k)
-        return NamedTopK(top.labels, top.scores, self.vocabulary_)
+        first = own.probabilities(own.rank(asked.rows, min(k, self.n_labels_), **learned.as_given(), **options))
+        second = scorer.rank(asked.rows, k, self.label_texts_.curve, labels, asked.vectors)
+        return joined(first, second, k)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self._label_encoder, SavedEncoder):
+            self._opened()
+        return dict(self.__dict__)
+
+    def _encoded(self, scorer: TextScorer, texts: list[str]) -> npt.NDArray[np.float32] | None:
+        """The label encoder's vectors of texts, where labels are scored by such."""
+        return self._encode(texts) if scorer.takes_vectors else None
+
+    def _encode(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        return encoded(self._opened(), texts, self.vectorizer.n_jobs)
+
+    def _opened(self) -> TextEncoder:
+        """The encoder of the labels, read from its files where it hasn't been used yet."""
+        known = self.label_texts_
+        assert self._label_encoder is not None and known is not None and known.vectors is not None
+        with _opening:
+            if isinstance(self._label_encoder, SavedEncoder):
+                encoder, dim = self._label_encoder.open(), known.vectors.labels.shape[1]
+                if encoder.dim_out != dim:
+                    raise ModelError(
+                        f"The {self.kind} is damaged: its encoder's vectors have {encoder.dim_out} dimensions, but "
+                        f"those of its labels' texts {dim}."
+                    )
+                self._label_encoder = encoder
+            return self._label_encoder
 
     def _label_counts(self) -> npt.NDArray[np.int64]:
         """How many training rows each label has; the members of an ensemble have the same ones."""

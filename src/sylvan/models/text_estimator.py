@@ -92,8 +92,12 @@ class TextEstimator(Estimator):
         for name, labels in (("allowed", allowed), ("denied", denied)):
             if labels is not None:
                 options[name] = ids_of_names(labels, self.vocabulary_, name)
-        top = self.inner().rank(self._text_features(check_texts(X, type(self).__name__)), k, **options)
+        top = self._rank_texts(check_texts(X, type(self).__name__), k, options)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
+
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
+        """The ranking of checked texts; ``allowed`` and ``denied`` are among the options, by ids."""
+        return self.inner().rank(self._text_features(texts), k, **options)
 
     def explain(
         self,

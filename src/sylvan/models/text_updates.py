@@ -18,12 +18,12 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import encode_labels
-from sylvan.models.label_texts import LabelTexts, named_texts, with_names_of, with_text_rows
+from sylvan.models.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
 from sylvan.models.text_answers import TextAnswers
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.xr.new_labels import RowsUnknownWarning
 from sylvan.models.xr.update_plan import UpdatePlan
-from sylvan.ranking.text_evidence import WordContexts
+from sylvan.ranking.word_contexts import WordContexts
 from sylvan.text import TfidfVectorizer
 
 __all__ = ["TextUpdates"]
@@ -47,6 +47,8 @@ class _Asked:
         The features of labels' texts that come.
     labels : ndarray of int32, shape (m,)
         Whose they are.
+    vectors : pair of ndarrays, or None
+        Labels that are given texts, and the label encoder's vectors of these, in a model whose labels have such.
     """
 
     vectorizer: TfidfVectorizer
@@ -55,6 +57,7 @@ class _Asked:
     options: dict[str, Any]
     texts: Csr
     labels: npt.NDArray[np.int32]
+    vectors: tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]] | None
 
 
 class TextUpdates(TextAnswers):
@@ -164,13 +167,16 @@ class TextUpdates(TextAnswers):
             raise DataError(f"label_texts has label {vocabulary[int(removed[0])]!r}, which was removed before.")
         rows = vectorizer.transform_rows(list(described.values()))
         kept = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= self.n_labels_))  # a new label needs a row
+        vectors = None
+        if len(labels) and self.label_texts_ is not None and self.label_texts_.vectors is not None:
+            vectors = labels, self._encode(list(described.values()))
         rows, labels = take_rows(rows, kept), labels[kept]
         features = None if texts is None else vectorizer.transform_rows(texts)
         given: tuple[Any, Any, Any] = features, matrix, sample_weight
         if len(labels) and (features is None) == (matrix is None):
             given = self._with_texts_below(features, matrix, sample_weight, rows, labels, len(vocabulary))
             self._replaces(labels, options)
-        return _Asked(vectorizer, vocabulary, given, options, rows, labels)
+        return _Asked(vectorizer, vocabulary, given, options, rows, labels, vectors)
 
     def _names_in_use(self) -> list[str]:
         gone = set(self.removed_labels_.tolist())
@@ -231,6 +237,8 @@ class TextUpdates(TextAnswers):
         known = known.grown(n_labels, n_features)
         if len(asked.labels):
             known = known.with_texts(asked.texts, asked.labels, ids.astype(np.int64))
+        if asked.vectors is not None and known.vectors is not None:
+            known = replace(known, vectors=known.vectors.with_labels(*asked.vectors))
         known = known.merged(asked.options.get("merge") or {})
         if kept is not None:
             known = known.left_with(kept.ids)
@@ -240,7 +248,11 @@ class TextUpdates(TextAnswers):
         if kept is not None and (forgets or len(gone) or len(asked.labels)):
             real = np.flatnonzero(~np.isin(kept.ids, known.rows))
             features, labels, weight = kept.taken(real)
-            return LabelTexts.of(known.texts, known.rows, known.labels, features, labels, weight, model.n_jobs)
+            judged, vectors = judged_rows(features.shape[0], weight), None
+            if known.vectors is not None:  # of other rows there are no texts any more
+                judged = np.flatnonzero(np.isin(kept.ids[real], known.vectors.judged)).astype(np.int32)
+                vectors = known.vectors.rows[np.searchsorted(known.vectors.judged, kept.ids[real][judged])]
+            return known.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
         return replace(known, contexts=WordContexts.none(n_features)) if forgets else known
 
 

@@ -16,7 +16,7 @@ from sylvan.parallel import resolve_jobs
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["dense_features", "place", "torch_threads"]
+__all__ = ["dense_features", "encoded", "place", "torch_threads"]
 
 _REMEDY = "Lower max_length, or take a smaller encoder."
 _started_in = os.getpid()
@@ -25,6 +25,7 @@ _started_in = os.getpid()
 def dense_features(
     encoder: TextEncoder, texts: Any, *, device: str, n_jobs: int | None,
     cache: str | os.PathLike[str] | None = None, engine: Any = None, normalize: bool = True,
+    description: str = "Encoding texts",
 ) -> npt.NDArray[np.float32]:  # fmt: skip
     """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are.
 
@@ -38,7 +39,16 @@ def dense_features(
             place(encoder, device)
         else:
             engine = engine.without_rounding()
-        return embed(encoder, texts, engine=engine, normalize=normalize, cache=cache)
+        return embed(encoder, texts, engine=engine, normalize=normalize, cache=cache, description=description)
+
+
+def encoded(
+    encoder: TextEncoder, texts: list[str], n_jobs: int | None, description: str = "Encoding texts"
+) -> npt.NDArray[np.float32]:
+    """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one."""
+    vectors = dense_features(encoder, texts, device="auto", n_jobs=n_jobs, description=description)
+    vectors[[not text.strip() for text in texts]] = 0
+    return vectors
 
 
 def place(encoder: TextEncoder, device: str) -> None:
