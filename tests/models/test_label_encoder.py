@@ -201,6 +201,16 @@ def test_without_labels_texts_the_encoder_is_not_used(tmp_path: Path) -> None:
     assert model.label_texts_ is None and len(model.rank(["word01"], k=2).names[0]) == 2
 
 
+def test_the_plan_counts_the_encoder() -> None:
+    model = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), encoder())
+    plain, more = model.plan(TEXTS, LABELS), model.plan(TEXTS, LABELS, label_texts=DESCRIBED)
+    assert "encoding" not in [phase.name for phase in plain.phases]
+    (phase,) = [phase for phase in more.phases if phase.name == "encoding"]
+    weights = sum(weight.nbytes for weight in encoder().parameters())
+    assert phase.seconds > 0 and phase.peak_bytes > weights and more.peak_bytes > weights + plain.peak_bytes - 10**7
+    assert more.model_bytes > plain.model_bytes + weights
+
+
 def test_faults_are_sentences(bare: TextModel, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"'label_encoder' parameter of TextModel must be .*folder.*Got 3"):
         TextModel(label_encoder=3).fit(TEXTS, LABELS)

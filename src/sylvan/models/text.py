@@ -33,7 +33,7 @@ from sylvan.models.label_texts import (
 )
 from sylvan.models.label_vectors import LabelVectors
 from sylvan.models.text_estimator import check_texts
-from sylvan.models.text_plan import text_plan
+from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.text_updates import TextUpdates
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params import Instance, fresh, parameterized
@@ -217,17 +217,20 @@ class TextModel(TextUpdates, Compressible):
         True
         """
         self.check_params()
-        texts = check_texts(X, "TextModel")
+        texts, described, judged = check_texts(X, "TextModel"), {}, []
         if label_texts is not None:  # as many rows more
             names, labels = encode_labels(Y)
-            described = named_texts(label_texts, names)
+            described, judged = named_texts(label_texts, names), self._judged_texts(texts, sample_weight)
             Y = [*named_rows(names, labels), *([name] for name in described)]
             texts = [*texts, *described.values()]
             if sample_weight is not None:
                 sample_weight = np.append(sample_weight, np.ones(len(described)))
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
-        return text_plan(self.vectorizer, self.model, texts, Y, options)
+        plan = text_plan(self.vectorizer, self.model, texts, Y, options)
+        if self.label_encoder is None or not described:
+            return plan
+        return with_encoding(plan, self.label_encoder, list(described.values()), judged, self.vectorizer.n_jobs)
 
     def fit_blocks(self, blocks: Iterable[Any], sample_weight: Any = None, **options: Any) -> TextModel:
         """As :meth:`fit`, from texts that come in blocks and are never all in memory: the same model, to the bit.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sylvan import validate
 from sylvan.canonical import take_rows
 from sylvan.errors import DataError, ParameterError
+from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.label_names import encode_labels, names_for
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
@@ -21,7 +22,9 @@ from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.text.estimate import estimate_texts
 
-__all__ = ["need_plan", "text_plan"]
+__all__ = ["need_plan", "text_plan", "with_encoding"]
+
+_TIMED_TEXTS = 64  # of each kind that go through an encoder to see how long it takes
 
 
 def need_plan(model: Any) -> None:
@@ -49,6 +52,26 @@ def text_plan(vectorizer: Any, model: Any, texts: list[str], label_lists: Any, o
     phase = Phase("features", clock.seconds, max(0, resident_bytes() - before))
     plan: Plan = model.plan(X, Y, **options, **names_for(model, vocabulary))
     return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))
+
+
+def with_encoding(plan: Plan, source: Any, labels: list[str], rows: list[str], n_jobs: int | None) -> Plan:
+    """A plan with an encoder of labels, by which the texts of ``labels`` and of ``rows`` are encoded."""
+    from sylvan.neural import open_encoder
+
+    seconds, dim = 0.0, 0
+    with timed(1) as opening:
+        encoder = open_encoder(source)
+        dim = encoded(encoder, labels[:1], n_jobs).shape[1]  # what happens once
+    for texts in (labels, rows):
+        some = texts[:: max(1, len(texts) // _TIMED_TEXTS)]
+        with timed(1) as clock:
+            encoded(encoder, some, n_jobs)
+        seconds += clock.seconds * len(texts) / max(1, len(some))
+    weights = sum(weight.numel() * weight.element_size() for weight in encoder.parameters())
+    vectors = 2 * dim * len(labels)
+    phase = Phase("encoding", opening.seconds + seconds, weights + 4 * vectors)
+    plan = replace(plan, peak_bytes=plan.peak_bytes + phase.peak_bytes)  # the encoder stays
+    return plan.after(phase, weights + vectors)
 
 
 def _sampled_plan(
