@@ -22,6 +22,7 @@ from benchmarks.irli.points import (
     title,
     ways,
 )
+from benchmarks.irli.updates_table import updates_section
 
 __all__ = ["irli_section", "main_figure", "section"]
 
@@ -52,6 +53,7 @@ def irli_section(folder: Path) -> list[str]:
         book = markdown.book(folder / f"irli_{part}.json")
         if book is not None:
             lines += [*section(part, book["runs"]), "", markdown.taken(book)]
+    lines += updates_section(folder)
     if not lines:
         return []
     intro = (

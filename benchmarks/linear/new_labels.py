@@ -28,8 +28,14 @@ HIDDEN, ROWS, ALONE, DEPTH = 0.1, 10, 100, 10
 class Hidden:
     """The rows to train on first, those of the hidden labels, and labels numbered with the hidden ones last."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, rows: int | None = None) -> None:
         X, Y, self.X_test, Y_test = datasets.load(folder, *datasets.NAMES)
+        if rows is not None:  # the first of these, a quarter as many to test, and the labels that they have
+            X, Y = X[:rows], Y[:rows]
+            there = np.flatnonzero(np.diff(Y.tocsc().indptr))
+            Y, Y_test = Y[:, there].tocsr(), Y_test[:, there].tocsr()
+            tested = np.flatnonzero(np.diff(Y_test.indptr))[: rows // 4]
+            self.X_test, Y_test = self.X_test[tested], Y_test[tested]
         random = np.random.default_rng(seed)
         used = np.flatnonzero(np.diff(Y.tocsc().indptr))
         hidden = np.zeros(Y.shape[1], bool)

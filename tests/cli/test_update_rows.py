@@ -89,3 +89,25 @@ def test_what_can_not_be_done_changes_nothing(
     outcome = call("update", trained, *(word.format(folder=tmp_path) for word in words))
     assert outcome.code == 2 and why in outcome.err and "Traceback" not in outcome.err
     assert content(trained) == before
+
+
+def test_buckets_learn_with_known_rows_beside(call: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    rows, folder = write(tmp_path / "train.jsonl", list(WORDS)), str(tmp_path / "m")
+    new = write(tmp_path / "new.jsonl", ["Railways"], 6)
+    small = ("n_buckets=4", "n_repetitions=4", "hidden=16", "rounds=0", "batch_size=4", "learning_rate=0.01")
+    options = [word for value in small for word in ("--set", value)]
+    assert call("train", "irli", rows, "--model", folder, *options, "-q").code == 0
+    before = content(folder)
+    for words, why in ((["--plan"], "it has no plan"), (["--precise"], "takes no 'precise'")):
+        refused = call("update", folder, new, "--rows", rows, *words)
+        assert refused.code == 2 and why in refused.err and content(folder) == before
+    learned = call("update", folder, new, "--rows", rows)
+    assert (learned.code, learned.err) == (0, f"Updated {folder}: 6 rows learned, 1 label added.\n")
+    assert sylvan.load(folder).rank(["railways", "bread"], k=1).names == [["Railways"], ["Baking"]]
+    assert ": 6 rows learned, 1 label added.\n" in call("inspect", folder).out
+    assert call("update", folder, "--undo", "-q").code == 0
+    alone = call("update", folder, new)
+    assert alone.code == 0 and "Note: This IRLIClassifier has learned new labels (1) from rows (6)" in alone.err
+    (tmp_path / "ids").write_text("0\n")
+    assert "can't forget rows" in call("update", folder, "--forget", str(tmp_path / "ids")).err

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from contract.data import Known
 from contract.matrices import MatrixContract
 from sylvan import IRLIClassifier
 
@@ -15,13 +16,14 @@ pytest.importorskip("torch")
 class TestIRLIClassifier(MatrixContract):
     """Few buckets and many steps, for little data."""
 
-    learns_later = False
-
     has_beam = False
 
     def make(self, **params: Any) -> IRLIClassifier:
         small = {"n_buckets": 8, "n_repetitions": 6, "hidden": 24, "choices": 4, "rounds": 1, "batch_size": 8}
         return IRLIClassifier(**{**small, "learning_rate": 0.01, **params})
+
+    def beside(self, data: Known) -> dict[str, Any]:
+        return {"rows": (self.inputs(data.X), self.targets(data))}
 
 
 def test_scikit_learns_checks() -> None:

@@ -290,7 +290,7 @@ def irli(folder: Path) -> None:
     model.buckets_ = Buckets.from_assignment(hash_partition(23, 5, 3), 5)
     model.network_ = BucketNetwork(*(rng.standard_normal(shape, np.float32) for shape in shapes)).rounded()
     one = Round(0, (0.0, 0.0, 0.0), 0.1, 0.4, tuple(model.buckets_.load_deviation().tolist()), 2.0, 0.5, {"score": 0.5})
-    model._rounds, model._dense = Rounds((one,), 0), False
+    model._rounds, model._dense, model._row_sums = Rounds((one,), 0), False, rng.random((40, 3), np.float32)
     model.label_counts_ = np.arange(23)
     model.n_features_, model.n_labels_, model.n_rows_ = 40, 23, 60
     model.save(folder)

@@ -13,13 +13,14 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import (
     Ensemble,
-    IRLIClassifier,
     NeighborRanker,
     TextModel,
     TfidfVectorizer,
     XRLinear,
 )
 from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
+from sylvan.models.base import Estimator
+from sylvan.params import parameterized
 
 TEXTS = ["whales at sea", "a whale of the south sea", "bread and cakes", "the baking of bread", "cakes of bread"]
 LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Baking"]]
@@ -194,6 +195,11 @@ class TestVectorizer:
             TfidfVectorizer().with_terms_of(["tea"], 0)
 
 
+@parameterized
+class Unchanging(Estimator):
+    """A model of somebody's own."""
+
+
 def test_models_that_have_to_be_trained_anew_say_so() -> None:
     with pytest.raises(UnsupportedError, match="can't be brought up to date: train it anew"):
-        IRLIClassifier().update(*some_rows(20))
+        Unchanging().update(*some_rows(20))

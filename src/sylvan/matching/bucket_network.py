@@ -110,6 +110,23 @@ class BucketNetwork:
         first, scales = rounded(self.first, self.n_repetitions)
         return BucketNetwork(first, self.first_bias, self.second, self.second_bias, self.projection, scales)
 
+    def rounded_again(self, known: BucketNetwork, features: npt.NDArray[np.integer[Any]]) -> BucketNetwork:
+        """The same networks, rounded as those of ``known`` are; only the weights of some features differ from these."""
+        if known.scales is None:
+            return self
+        first, scales = known.first.copy(), known.scales.copy()
+        first[features], scales[features] = rounded(self.first[features], self.n_repetitions)
+        return BucketNetwork(first, self.first_bias, self.second, self.second_bias, self.projection, scales)
+
+    def widened(self, n_features: int) -> BucketNetwork:
+        """The same networks with more features, whose weights are 0."""
+        new = n_features - self.n_features
+        first = np.concatenate((self.first, np.zeros((new, self.first.shape[1]), np.float32)))
+        scales = self.scales
+        if scales is not None:
+            scales = np.concatenate((scales, np.ones((new, self.n_repetitions), np.float32)))
+        return BucketNetwork(first, self.first_bias, self.second, self.second_bias, None, scales)
+
     def only(self, repetition: int) -> BucketNetwork:
         """The network of one repetition, sharing the weights."""
         part = slice(repetition * self.hidden, (repetition + 1) * self.hidden)

@@ -13,7 +13,7 @@ from sylvan.canonical import take_rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.irli.judge import PrecisionJudge
 from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.report import BucketReport
@@ -31,6 +31,7 @@ from sylvan.models.irli.settings import (
     Rate,
     Repetitions,
 )  # fmt: skip
+from sylvan.models.irli.updates import IRLIUpdates
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
@@ -45,7 +46,7 @@ _FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000
 
 
 @parameterized
-class IRLIClassifier(Estimator):
+class IRLIClassifier(IRLIUpdates):
     """Ranks labels by the buckets they are in: several partitions, each with a network, learned in turns.
 
     Labels are hashed into ``n_buckets`` buckets, ``n_repetitions`` times over. Networks of one hidden layer learn which
@@ -145,6 +146,7 @@ class IRLIClassifier(Estimator):
     network_: BucketNetwork = attribute()
     _rounds: Rounds = attribute()
     _dense: bool = attribute()
+    _row_sums: npt.NDArray[np.float32] | None = attribute()
 
     def fit(
         self,
@@ -213,6 +215,7 @@ class IRLIClassifier(Estimator):
         )
         self.buckets_, self.network_ = learned.buckets, learned.network if dense else learned.network.rounded()
         self._rounds, self._dense = Rounds(learned.rounds, learned.best_round), bool(dense)
+        self._row_sums = learned.row_sums
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
         self._keep_names(X, vocabulary)
@@ -340,6 +343,8 @@ class IRLIClassifier(Estimator):
         meta, arrays, parts = super()._fitted_state()
         meta |= {"n_buckets_used": self.buckets_.n_buckets, "n_repetitions_used": self.buckets_.n_repetitions}
         meta |= {"dense": self._dense, **self._rounds.as_json()}
+        if self._row_sums is not None:
+            arrays["row_sums"] = self._row_sums
         return meta, arrays | self.buckets_.arrays() | self.network_.arrays(), parts
 
     def _restore(self, state: store.State) -> None:
@@ -350,6 +355,9 @@ class IRLIClassifier(Estimator):
         self._rounds = Rounds.from_state(state)
         self.buckets_ = Buckets.from_arrays(state, n_buckets, n_repetitions, self.n_labels_)
         self.network_ = BucketNetwork.from_arrays(state, self.n_features_, n_repetitions, n_buckets)
+        self._row_sums = None
+        if "row_sums" in state.arrays:
+            self._row_sums = store.need_array(state, "row_sums", np.float32, (self.n_features_, n_repetitions))
 
 
 def buckets_for(n_labels: int) -> int:

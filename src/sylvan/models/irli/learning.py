@@ -50,12 +50,15 @@ class LearnedPartitions:
         All that were tried.
     best_round : int
         The number of the one whose partitions these are.
+    row_sums : ndarray of float32, shape (n_features, n_repetitions), or None
+        Adagrad's sums of squares of sparse features, by which training can go on.
     """
 
     buckets: Buckets
     network: BucketNetwork
     rounds: tuple[Round, ...]
     best_round: int
+    row_sums: Float32 | None = None
 
 
 def learn_partitions(
@@ -263,13 +266,14 @@ class _Learning:
 
     def finish(self, progress: Progress) -> LearnedPartitions:
         """The best round's partitions, whose networks learn on at a falling rate, from holdout rows too."""
-        from sylvan.models.irli.training import network_of
+        from sylvan.models.irli.training import network_of, row_sums_of
 
         best = progress.best
         if self.settings.final_epochs:
             best, _ = self._train("final", best, self.settings.final_epochs)
         network = network_of(best.states, self.scale)
-        return LearnedPartitions(best.buckets, network, progress.rounds, progress.best_round)
+        sums = row_sums_of(best.states)
+        return LearnedPartitions(best.buckets, network, progress.rounds, progress.best_round, sums)
 
     # ---------------------------------------- its steps, as jobs
 

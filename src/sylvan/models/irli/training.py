@@ -25,7 +25,10 @@ from sylvan.parallel import advance
 from sylvan.runtime import Packing
 from sylvan.runtime.jobs import Arrays
 
-__all__ = ["STATE", "GroupTrainer", "InputScale", "State", "begin_group", "network_of", "one_thread", "train_group"]
+__all__ = [
+    "STATE", "GroupTrainer", "InputScale", "State", "begin_group", "network_of", "one_thread", "row_sums_of",
+    "states_of", "train_group",
+]  # fmt: skip
 
 State = Mapping[str, npt.NDArray[Any]]  # everything that the training of a group goes on from, and its loss
 
@@ -176,8 +179,8 @@ class GroupTrainer:
         ----------
         assignment : ndarray of int32, shape (G, n_labels)
         epochs : int
-        rows : ndarray of int64, optional
-            On which rows; all by default.
+        rows : ndarray of int64, shape (m,) or (epochs, m), optional
+            On which rows, in all epochs or in each; all by default.
         fade : bool
             Let the learning rate fall to nothing, step by step.
 
@@ -186,9 +189,10 @@ class GroupTrainer:
         float
             The mean loss of a row and a repetition over the last epoch, on one batch of ten.
         """
-        shown = np.arange(self.X.shape[0]) if rows is None else rows
-        total, losses, done = epochs * -(-len(shown) // self.settings.batch_size), [0.0], 0
-        for _ in range(epochs):
+        rows = np.arange(self.X.shape[0]) if rows is None else rows
+        every = np.broadcast_to(rows, (epochs, rows.shape[-1]))
+        total, losses, done = epochs * -(-every.shape[1] // self.settings.batch_size), [0.0], 0
+        for shown in every:
             self.random = [self._generator(repetition) for repetition in self.repetitions]
             order = np.random.default_rng([self.settings.seed, 2, self.epoch]).permutation(shown)
             losses, starts = [], range(0, len(order), self.settings.batch_size)
@@ -334,3 +338,30 @@ def network_of(states: Sequence[State], scale: InputScale) -> BucketNetwork:
     return BucketNetwork(
         np.concatenate(first, axis=1), np.concatenate(first_bias), np.concatenate(second), np.concatenate(second_bias)
     )
+
+
+def row_sums_of(states: Sequence[State]) -> Float32 | None:
+    """Adagrad's sums of squares of all groups, (n_features, n_repetitions), copied; None of dense inputs."""
+    return np.concatenate([state["sums"] for state in states], axis=1) if "sums" in states[0] else None
+
+
+def states_of(
+    network: BucketNetwork, groups: Sequence[range], scale: InputScale, row_sums: Float32 | None
+) -> list[State]:
+    """What training goes on from once it is over, of each group: :func:`network_of` undone; Adam begins anew."""
+    states: list[State] = []
+    for group in groups:
+        part = network.first[:, group.start * network.hidden : group.stop * network.hidden]
+        bias = network.first_bias[group.start * network.hidden : group.stop * network.hidden]
+        state = {
+            "first": part / np.float32(scale.factor),
+            "first_bias": bias if scale.mean is None else bias + scale.mean @ part,
+            "second": network.second[group.start : group.stop],
+            "second_bias": network.second_bias[group.start : group.stop],
+            "epoch": np.array(0),
+        }
+        if scale.mean is None:
+            sums = np.zeros((network.n_features, network.n_repetitions), np.float32) if row_sums is None else row_sums
+            state["sums"] = sums[:, group.start : group.stop]
+        states.append(state)
+    return states

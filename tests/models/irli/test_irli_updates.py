@@ -1,0 +1,349 @@
+"""IRLIClassifier brought up to date: where new labels go, what the networks learn, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("torch")
+
+import sylvan
+from sylvan import IRLIClassifier, TextModel, metrics
+from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
+from sylvan.models.irli import training
+from sylvan.models.irli.updates import WIDER
+from sylvan.models.xr.new_labels import RowsUnknownWarning
+
+N, FIRST = 40, 34
+SMALL: dict[str, Any] = {"n_buckets": 12, "n_repetitions": 6, "hidden": 32, "choices": 2, "learning_rate": 0.01}
+
+
+def topics(n: int = 800, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Sparse rows of words: each label has words of its own, and two labels make a row."""
+    random = np.random.default_rng(seed)
+    labels = np.sort(np.argsort(random.random((n, N)), axis=1)[:, :2], axis=1)
+    words = np.concatenate([labels * 3 + random.integers(0, 3, labels.shape), 120 + random.integers(0, 30, (n, 2))], 1)
+    X = sp.csr_matrix((np.ones(words.size), words.ravel(), np.arange(0, words.size + 1, 4)), shape=(n, 150))
+    Y = sp.csr_matrix((np.ones(2 * n), labels.ravel(), np.arange(0, 2 * n + 1, 2)), shape=(n, N))
+    X.sort_indices()
+    return X, Y
+
+
+X, Y = topics()
+LATER = np.flatnonzero(np.diff(Y[:, FIRST:].tocsr().indptr))
+KNOWN = np.setdiff1d(np.arange(X.shape[0]), LATER)
+BEFORE = X[KNOWN], Y[KNOWN, :FIRST]
+NEW = X[LATER], Y[LATER]
+
+
+def train(**params: Any) -> IRLIClassifier:
+    return IRLIClassifier(**{**SMALL, "batch_size": 64, **params}).fit(*BEFORE)
+
+
+@pytest.fixture(scope="module")
+def first() -> IRLIClassifier:
+    return train()
+
+
+@pytest.fixture
+def model(first: IRLIClassifier) -> Iterator[IRLIClassifier]:
+    before = bits(first)
+    yield copy.copy(first)
+    assert bits(first) == before, "a copy is updated"
+
+
+@pytest.fixture(scope="module")
+def updated(first: IRLIClassifier) -> IRLIClassifier:
+    return copy.copy(first).update(*NEW, rows=BEFORE)
+
+
+def bits(model: Any) -> dict[str, Any]:
+    state = model.to_state()
+    meta = {name: value for name, value in state.meta.items() if name != "rounds"}  # they have seconds
+    return {**{name: value.tobytes() for name, value in state.arrays.items()}, "meta": repr(meta)}
+
+
+# ---------------------------------------- where new labels go
+
+
+def placed_by_hand(model: IRLIClassifier, X: sp.csr_matrix, Y: sp.csr_matrix) -> np.ndarray:
+    """The rule as it is written: one label after the other, one repetition after the other."""
+    network, known = model.network_, model.n_labels_
+    placed = np.zeros((network.n_repetitions, Y.shape[1] - known), int)
+    inputs, truths = X.toarray(), Y.toarray()
+    for r in range(network.n_repetitions):
+        loads = [int((model.buckets_.assignment[r] == b).sum()) for b in range(network.n_buckets)]
+        part = slice(r * network.hidden, (r + 1) * network.hidden)
+        hidden = np.maximum(inputs @ network.first[:, part] + network.first_bias[part], 0)
+        probability = 1 / (1 + np.exp(-(hidden @ network.second[r] + network.second_bias[r])))
+        for label in np.random.default_rng((model.seed, 7, known, r)).permutation(placed.shape[1]):
+            sums = probability[truths[:, known + label] > 0].sum(axis=0)
+            best = np.argsort(-sums, kind="stable")[: WIDER * model.choices]
+            placed[r, label] = min(best, key=lambda bucket: (loads[bucket], list(best).index(bucket)))
+            loads[placed[r, label]] += 1
+    return placed
+
+
+def test_new_labels_go_to_the_least_loaded_of_the_buckets_that_their_rows_prefer(
+    first: IRLIClassifier, updated: IRLIClassifier
+) -> None:
+    np.testing.assert_array_equal(updated.buckets_.assignment[:, FIRST:], placed_by_hand(first, *NEW))
+    np.testing.assert_array_equal(updated.buckets_.assignment[:, :FIRST], first.buckets_.assignment)
+
+
+def test_labels_without_a_row_are_spread_by_hashing(model: IRLIClassifier) -> None:
+    few = sp.csr_matrix(([1.0], ([0], [599])), shape=(1, 600))  # 565 labels that no row has
+    model.update(NEW[0][:1], few, rows=BEFORE)
+    assert model.n_labels_ == 600
+    assert (model.buckets_.loads().min(axis=1) > 20).all(), "and not put into the few that are least loaded now"
+
+
+# ---------------------------------------- what is learned
+
+
+def precision(model: IRLIClassifier, labels: slice) -> float:
+    """P@1 of unseen rows that have one of these labels."""
+    X_test, Y_test = topics(400, seed=1)
+    rows = np.flatnonzero(np.diff(Y_test[:, labels].tocsr().indptr))
+    top = model.rank(X_test[rows], 1, allowed=np.arange(N)[labels])
+    return metrics.precision(Y_test[rows][:, : model.n_labels_], top, at=(1,))[1]
+
+
+def test_new_labels_are_answered_and_known_ones_still_are(first: IRLIClassifier, updated: IRLIClassifier) -> None:
+    X_test, Y_test = topics(400, seed=1)
+    assert metrics.precision(Y_test, updated.rank(X_test, k=2), at=(2,))[2] > 0.85
+    assert precision(updated, slice(FIRST, N)) > 0.85
+    assert precision(updated, slice(0, FIRST)) > precision(first, slice(0, FIRST)) - 0.03
+    assert (updated.n_labels_, updated.n_rows_) == (N, X.shape[0])
+    np.testing.assert_array_equal(updated.label_counts_, np.bincount(Y.indices, minlength=N))
+
+
+def test_places_alone_are_not_enough(model: IRLIClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(IRLIClassifier, "_learn_on", lambda *_: None)
+    model.update(*NEW, rows=BEFORE)
+    top = model.rank(NEW[0], k=1).labels
+    assert (top >= FIRST).mean() < 0.2, "or the networks need not learn on"
+
+
+def test_features_that_no_row_has_keep_their_weights(first: IRLIClassifier, model: IRLIClassifier) -> None:
+    row, label = NEW[0][:1], np.array([FIRST])
+    with pytest.warns(RowsUnknownWarning):
+        model.update(row, label)
+    others = np.setdiff1d(np.arange(X.shape[1]), row.indices)
+    np.testing.assert_array_equal(model.network_.first[others], first.network_.first[others])
+    assert (model.network_.first[row.indices] != first.network_.first[row.indices]).any(axis=1).all()
+    assert model.network_.scales is not None and (model._row_sums >= first._row_sums).all()
+
+
+def test_what_training_goes_on_from_is_what_it_came_to(first: IRLIClassifier) -> None:
+    dense = IRLIClassifier(**{**SMALL, "rounds": 0}).fit(BEFORE[0].toarray() + 3, BEFORE[1])
+    for fitted, inputs in ((first, X), (dense, X.toarray().astype(np.float32) + 3)):
+        scale = training.InputScale.of(inputs)
+        groups = [range(2), range(2, 6)]
+        states = training.states_of(fitted.network_, groups, scale, fitted._row_sums)
+        again = training.network_of(states, scale)
+        np.testing.assert_allclose(again.logits(inputs[:50]), fitted.network_.logits(inputs[:50]), atol=1e-3)
+        if fitted is first:
+            np.testing.assert_array_equal(training.row_sums_of(states), first._row_sums)
+            assert first._row_sums.max() > 0
+
+
+def test_each_epoch_has_its_own_rows() -> None:
+    settings = training.LearningSettings(4, n_repetitions=1, hidden=8, batch_size=2)
+    seen: list[list[int]] = []
+
+    class Watched(training.GroupTrainer):
+        def _step(self, rows: Any, *others: Any, **options: Any) -> float:
+            seen.append(sorted(rows.tolist()))
+            return 0.0
+
+    trainer = Watched(np.eye(6, dtype=np.float32), sp.csr_matrix(np.eye(6)), range(1), settings,
+                      training.InputScale(None, 1.0))  # fmt: skip
+    trainer.train(np.zeros((1, 6), np.int32), 2, rows=np.array([[0, 1], [4, 5]]))
+    assert seen == [[0, 1], [4, 5]]
+
+
+def test_rows_of_known_labels_are_learned_too(model: IRLIClassifier) -> None:
+    wrong = np.full(60, 3)  # these rows have another label from now on
+    inputs = sp.csr_matrix((np.ones(60), np.full(60, 20 * 3), np.arange(61)), shape=(60, 150))
+    assert model.rank(inputs[:1], k=1).labels[0, 0] == 20
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no new label comes
+        model.update(inputs, wrong, epochs=40)
+    assert model.rank(inputs[:1], k=1).labels[0, 0] == 3 and model.n_labels_ == FIRST
+
+
+def test_rows_of_no_weight_teach_nothing(model: IRLIClassifier, updated: IRLIClassifier) -> None:
+    given = sp.vstack([NEW[0], NEW[0][:5]]).tocsr(), sp.vstack([NEW[1], NEW[1][5:10]]).tocsr()
+    weight = np.ones(given[0].shape[0], np.float32)
+    weight[-5:] = 0
+    model.update(*given, weight, rows=BEFORE)
+    assert model.n_rows_ == updated.n_rows_ + 5
+    np.testing.assert_array_equal(model.buckets_.assignment, updated.buckets_.assignment)
+    heavy = train(rounds=0).update(NEW[0], NEW[1], np.full(len(LATER), 1e6), rows=BEFORE)
+    light = train(rounds=0).update(NEW[0], NEW[1], np.full(len(LATER), 1e-6), rows=BEFORE)
+    assert precision(heavy, slice(FIRST, N)) > precision(light, slice(FIRST, N)) + 0.2
+
+
+def test_without_known_rows_a_warning_says_what_is_lost(model: IRLIClassifier, first: IRLIClassifier) -> None:
+    with pytest.warns(RowsUnknownWarning, match=r"new labels \(6\).*known labels are answered less.*With rows="):
+        model.update(*NEW, epochs=20)
+    assert precision(model, slice(FIRST, N)) > 0.85
+    mixed = sp.vstack([NEW[0], BEFORE[0]]).tocsr(), sp.vstack([NEW[1], Y[KNOWN]]).tocsr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the caller's own mixture
+        made = copy.copy(first).update(*mixed)
+    assert precision(made, slice(0, FIRST)) > 0.9
+
+
+# ---------------------------------------- the same bits
+
+
+def test_the_same_bits_with_any_number_of_threads(updated: IRLIClassifier) -> None:
+    made = train(n_jobs=3).update(*NEW, rows=BEFORE)
+    assert bits(made) == bits(updated)
+    other = train().set_params(seed=1).update(*NEW, rows=BEFORE)
+    assert bits(other) != bits(updated)
+
+
+def test_saved_and_updated_is_updated_and_saved(first: IRLIClassifier, updated: IRLIClassifier, tmp_path: Path) -> None:
+    first.save(tmp_path / "first")
+    for mmap in (False, True):
+        again = sylvan.load(tmp_path / "first", mmap=mmap).update(*NEW, rows=BEFORE)
+        assert bits(again) == bits(updated)
+    updated.save(tmp_path / "updated")
+    assert bits(sylvan.load(tmp_path / "updated")) == bits(updated)
+
+
+def test_a_folder_without_sums_is_updated_as_well(first: IRLIClassifier) -> None:
+    state = first.to_state()
+    del state.arrays["row_sums"]
+    made = IRLIClassifier.from_state(state).update(*NEW, rows=BEFORE)
+    assert precision(made, slice(FIRST, N)) > 0.8 and precision(made, slice(0, FIRST)) > 0.9
+
+
+# ---------------------------------------- names, removed labels, new features
+
+
+def test_names_and_removed_labels() -> None:
+    words = np.array([f"topic {label:02}" for label in range(N)])
+
+    def names(labels: sp.csr_matrix) -> list[list[str]]:
+        return [words[row.indices].tolist() for row in labels]
+
+    model = IRLIClassifier(**SMALL).fit(BEFORE[0], names(BEFORE[1]))
+    smaller = model.without_labels("topic 03")
+    smaller.update(NEW[0], [[name for name in row if name != "topic 03"] for row in names(NEW[1])],
+                   rows=(BEFORE[0], names(BEFORE[1])))  # fmt: skip
+    assert smaller.classes_[FIRST:].tolist() == words[FIRST:].tolist()
+    assert smaller.removed_labels_.tolist() == [3] and (smaller.buckets_.assignment[:, 3] == -1).all()
+    assert "topic 39" in smaller.rank(NEW[0][NEW[1][:, 39].nonzero()[0]], k=3).names[0]
+    assert (smaller.rank(X, k=N).labels != 3).all()
+    smaller.update(NEW[0][:1], [["topic 03"]], rows=(BEFORE[0], names(BEFORE[1])))
+    assert smaller.n_labels_ == N + 1 and smaller.classes_[N] == "topic 03", "a label of its own: no id is used again"
+    ids = train(rounds=0).without_labels([3])
+    before = bits(ids)
+    with pytest.raises(DataError, match="Y has label 3, which was removed before"):
+        ids.update(NEW[0][:1], [[3, FIRST]], rows=BEFORE)
+    assert bits(ids) == before
+    kept = BEFORE[1].copy()
+    ids.update(NEW[0][:1], [[FIRST]], rows=BEFORE)
+    assert (BEFORE[1] != kept).nnz == 0 and ids.n_labels_ == FIRST + 1, "what is given isn't written to"
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_new_features(dense: bool, tmp_path: Path) -> None:
+    given: list[Any] = [BEFORE[0], X]
+    if dense:
+        given = [matrix.toarray() for matrix in given]
+    model = IRLIClassifier(**SMALL).fit(given[0], BEFORE[1])
+    known = model.rank(given[0][:50], k=5).scores
+    marks = np.zeros((X.shape[0], 2), np.float32)
+    marks[LATER, 0] = 2
+    wide = np.hstack([given[1], marks]) if dense else sp.hstack([X, marks]).tocsr()
+    model.update(wide[LATER], NEW[1], rows=(given[0], BEFORE[1]), n_features=152)
+    assert model.n_features_ == 152 and model.network_.first.shape[0] == 152
+    assert not model.network_.first[151].any() or dense
+    model.save(tmp_path / "m")
+    assert bits(sylvan.load(tmp_path / "m")) == bits(model)
+    mark = np.zeros((1, 152), np.float32)
+    mark[0, 150] = 2
+    assert model.rank(mark, k=1).labels[0, 0] >= FIRST
+    assert known.shape == (50, 5)
+
+
+def test_texts_with_new_words(tmp_path: Path) -> None:
+    texts, labels = ["a whale at sea", "bread and cakes"] * 12, [["Whaling"], ["Baking"]] * 12
+    small = IRLIClassifier(**{**SMALL, "n_buckets": 4, "rounds": 0, "batch_size": 4, "n_jobs": 1})
+    tagger = TextModel(model=small).fit(texts, labels)
+    tagger.update(["engines of steam"] * 6, [["Railways"]] * 6, rows=(texts, labels))
+    tagger.save(tmp_path / "m")
+    for each in (tagger, sylvan.load(tmp_path / "m")):
+        assert each.rank(["steam engines", "bread", "sea"], k=1).names == [["Railways"], ["Baking"], ["Whaling"]]
+
+
+# ---------------------------------------- errors
+
+GIVEN: dict[str, Any] = {"X": NEW[0], "Y": NEW[1]}
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "nothing": ({}, DataError, "X and Y together"),
+    "no labels": ({"X": NEW[0]}, DataError, "X and Y together"),
+    "forget": ({"forget": [1]}, UnsupportedError, "can't forget rows: .* Train it anew without them"),
+    "merge": ({"merge": {1: [2]}}, UnsupportedError, r"can't merge labels: .*or remove .*without_labels"),
+    "precise": ({**GIVEN, "precise": True}, UnsupportedError, "takes no 'precise', but rows, epochs and n_features"),
+    "epochs": ({**GIVEN, "epochs": 0}, ParameterError, r"'epochs' parameter of update must be an int in \[1"),
+    "fewer columns": ({**GIVEN, "n_features": 3}, ParameterError, "'n_features' parameter of update"),
+    "other features": ({"X": NEW[0][:, :5], "Y": NEW[1]}, DataError, "5 features"),
+    "other lengths": ({"X": NEW[0][:5], "Y": NEW[1]}, DataError, "same number of rows"),
+    "names": ({"X": NEW[0][:1], "Y": [["elm"]]}, DataError, "ids without names"),
+    "no label at all": ({"X": NEW[0][:2], "Y": [[], []]}, DataError, "there is nothing to learn"),
+    "weights": ({**GIVEN, "sample_weight": np.zeros(len(LATER))}, DataError, "zero in every row"),
+    "rows alone": ({**GIVEN, "rows": NEW[0]}, DataError, r"rows must be a pair \(X, Y\). Got csr_matrix"),
+    "rows of new labels": ({**GIVEN, "rows": NEW}, DataError, f"rows have {N} labels, but the model has {FIRST}"),
+    "rows without labels": ({**GIVEN, "rows": (X[:2], [[], []])}, DataError, "No row of rows has a label|no label"),
+    "rows of other width": ({**GIVEN, "rows": (X[:2, :5], [[1], [2]])}, DataError, "5 features"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "kind", "words"), WRONG.values(), ids=WRONG)
+def test_errors_change_nothing(
+    model: IRLIClassifier, given: dict[str, Any], kind: type[Exception], words: str
+) -> None:
+    before = bits(model)
+    with pytest.raises(kind, match=words):
+        model.update(**given)
+    assert bits(model) == before
+
+
+def test_an_interruption_changes_nothing(model: IRLIClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, train_on, calls = bits(model), training.GroupTrainer.train, [0]
+
+    def interrupted(self: Any, *args: Any, **options: Any) -> float:
+        calls[0] += 1
+        loss = train_on(self, *args, **options)
+        if self.repetitions.stop == 6:
+            raise KeyboardInterrupt
+        return loss
+
+    monkeypatch.setattr(training.GroupTrainer, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.update(*NEW, rows=BEFORE)
+    assert calls[0] and bits(model) == before
+
+
+def test_weights_that_leave_the_numbers_change_nothing(model: IRLIClassifier) -> None:
+    before = bits(model)
+    model.set_params(learning_rate=1e38)
+    with pytest.raises(DataError, match="learning rates are too high"):
+        model.update(*NEW, rows=BEFORE)
+    model.set_params(learning_rate=SMALL["learning_rate"])
+    assert bits(model) == before
+    with pytest.raises(NotFittedError):
+        IRLIClassifier().update(*NEW)
