@@ -47,7 +47,7 @@ def alternatives_sections(folder: Path) -> list[str]:
     if records := by_order(folder, "alternatives"):
         lines += ["", "## Choices of XR-Linear", "", ALTERNATIVES]
         for record in records:
-            lines += ["", f"### {record['set']}, choices", "", *choices_table(record)]
+            lines += ["", f"### {record['set']}, choices", "", *choices_table(record), "", markdown.taken(record)]
         lines += ["", *verdict(records), "", "### Features that PIFA keeps", "", FEATURES, "", *kept_table(records)]
     if records := by_order(folder, "unreached"):
         lines += ["", "## Clusters without rows", "", UNREACHED, "", *unreached_table(records)]
