@@ -133,13 +133,15 @@ def test_places_alone_are_not_enough(model: IRLIClassifier, monkeypatch: pytest.
 
 
 def test_features_that_no_row_has_keep_their_weights(first: IRLIClassifier, model: IRLIClassifier) -> None:
-    row, label = NEW[0][:1], np.array([FIRST])
+    row, label = NEW[0][:1] * 3.3, np.array([FIRST])
     with pytest.warns(RowsUnknownWarning):
         model.update(row, label)
     others = np.setdiff1d(np.arange(X.shape[1]), row.indices)
     np.testing.assert_array_equal(model.network_.first[others], first.network_.first[others])
     assert (model.network_.first[row.indices] != first.network_.first[row.indices]).any(axis=1).all()
-    assert model.network_.scales is not None and (model._row_sums >= first._row_sums).all()
+    assert model.network_.scales is not None
+    grown = model._row_sums > first._row_sums
+    assert grown[row.indices].any(axis=1).all() and not grown[others].any()
 
 
 def test_what_training_goes_on_from_is_what_it_came_to(first: IRLIClassifier) -> None:
@@ -168,6 +170,29 @@ def test_each_epoch_has_its_own_rows() -> None:
                       training.InputScale(None, 1.0))  # fmt: skip
     trainer.train(np.zeros((1, 6), np.int32), 2, rows=np.array([[0, 1], [4, 5]]))
     assert seen == [[0, 1], [4, 5]]
+
+
+def test_known_rows_are_drawn_anew_for_each_epoch_and_update(
+    model: IRLIClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[np.ndarray] = []
+    train_on = training.GroupTrainer.train
+
+    def watched(self: Any, *args: Any, rows: Any, fade: bool) -> float:
+        seen.append(rows)
+        assert fade and self.X.shape[0] == len(LATER) + len(KNOWN)
+        return train_on(self, *args, rows=rows, fade=fade)
+
+    monkeypatch.setattr(training.GroupTrainer, "train", watched)
+    model.update(*NEW, rows=BEFORE).update(*NEW, rows=BEFORE)
+    n, beside = len(LATER), max(2 * len(LATER), 500)
+    for rows in seen:
+        assert rows.shape == (8, n + beside)
+        for epoch in rows:
+            np.testing.assert_array_equal(epoch[:n], np.arange(n))
+            assert len(set(epoch[n:])) == beside and epoch[n:].min() >= n and epoch[n:].max() < n + len(KNOWN)
+        assert len({tuple(epoch) for epoch in rows.tolist()}) == 8
+    assert (seen[0] != seen[-1]).any(), "an update draws others than the one before"
 
 
 def test_rows_of_known_labels_are_learned_too(model: IRLIClassifier) -> None:
@@ -253,9 +278,12 @@ def test_names_and_removed_labels() -> None:
     with pytest.raises(DataError, match="Y has label 3, which was removed before"):
         ids.update(NEW[0][:1], [[3, FIRST]], rows=BEFORE)
     assert bits(ids) == before
-    kept = BEFORE[1].copy()
-    ids.update(NEW[0][:1], [[FIRST]], rows=BEFORE)
-    assert (BEFORE[1] != kept).nnz == 0 and ids.n_labels_ == FIRST + 1, "what is given isn't written to"
+    given = BEFORE[1].astype(np.float32)
+    left = given.copy()
+    left.data[left.indices == 3] = 0
+    other = copy.copy(ids).update(NEW[0][:1], [[FIRST]], rows=(BEFORE[0], left))
+    assert bits(ids.update(NEW[0][:1], [[FIRST]], rows=(BEFORE[0], given))) == bits(other)
+    assert (given != BEFORE[1]).nnz == 0 and ids.n_labels_ == FIRST + 1, "what is given isn't written to"
 
 
 @pytest.mark.parametrize("dense", [False, True])

@@ -232,7 +232,6 @@ class IRLIUpdates(Estimator):
         counts = np.bincount(labels.indices, minlength=n_labels).astype(np.int64)
         counts[: self.n_labels_] += self.label_counts_
         self.n_rows_, self.n_labels_, self.label_counts_ = self.n_rows_ + features.shape[0], n_labels, counts
-        self.__dict__.pop("_gains", None)
         inputs: Any = shown_rows.to_scipy()
         return _Rows(inputs.toarray() if self._dense else inputs, truths.to_scipy(), weights, len(left)), vocabulary
 
