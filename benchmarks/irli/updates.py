@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.irli.updates --data DATA``. A tenth of the labels are hidden. Of each, up to ten rows come later;
 other rows that have a hidden label are left out. The labels come all at once, and then ten of them one after the other.
+Then a fifth of the rows come later, in four updates, without new labels.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.common import measure, records
+from benchmarks.common import datasets, measure, records
 from benchmarks.linear.new_labels import Hidden
 from sylvan import IRLIClassifier, TopK, metrics
 from sylvan.models.irli import updates
@@ -88,6 +89,38 @@ def measured(name: str, folder: Path, n_jobs: int) -> dict[str, Any]:
     return {"set": name, **sizes, "one_by_one": ONE_BY_ONE, "first_cpu_s": first_s, "parts": figures}
 
 
+def rows_later(name: str, folder: Path, n_jobs: int) -> dict[str, Any]:
+    """P@k where a fifth of the rows come later, of labels that are known, a quarter of them at a time."""
+    X, Y, X_test, Y_test = datasets.load(folder, *datasets.NAMES)
+    order = np.random.default_rng(0).permutation(min(ROWS[name], X.shape[0]))
+    first, *later = np.split(order, [len(order) * share // 20 for share in (16, 17, 18, 19)])
+    known = np.flatnonzero(np.diff(Y[first].tocsc().indptr))
+    Y, Y_test = Y[:, known].tocsr(), Y_test[:, known].tocsr()
+    tested = np.flatnonzero(np.diff(Y_test.indptr))[: len(order) // 4]
+    model, spent = _timed(lambda: IRLIClassifier(n_jobs=n_jobs).fit(X[first], Y[first]))
+    made = {"before": (model, spent)}
+    for way, beside in (("update", True), ("update, without known rows", False)):
+        made[way] = _timed(lambda beside=beside: _with_parts(model, X, Y, first, later, beside))
+    made["trained anew"] = _timed(lambda: IRLIClassifier(n_jobs=n_jobs).fit(X[order], Y[order]))
+    figures: dict[str, Any] = {"first_rows": len(first), "new_rows": len(order) - len(first), "updates": len(later)}
+    for way, (each, seconds) in made.items():
+        found = metrics.precision(Y_test[tested], each.rank(X_test[tested], DEPTH), at=AT)
+        figures[way] = {"P": [100 * found[k] for k in AT], "cpu_s": seconds}
+        print(name, way, figures[way], flush=True)
+    return figures
+
+
+def _with_parts(
+    model: IRLIClassifier, X: Any, Y: Any, first: np.ndarray, parts: list[np.ndarray], beside: bool
+) -> IRLIClassifier:
+    """Updated with one part after the other, with all rows so far beside."""
+    made, seen = copy.copy(model), first
+    for part in parts:
+        made.update(X[part], Y[part], rows=(X[seen], Y[seen]) if beside else None)
+        seen = np.concatenate((seen, part))
+    return made
+
+
 def _updated(
     model: IRLIClassifier, came: Hidden, ranges: list[tuple[int, int]], constants: dict[str, Any],
     options: dict[str, Any], beside: bool, places_alone: bool,
@@ -120,7 +153,10 @@ def _timed(work: Callable[[], IRLIClassifier]) -> tuple[IRLIClassifier, float]:
 def main() -> None:
     """Runs what the command line asks for."""
     options = records.command_line(__doc__, ",".join(ROWS)).parse_args()
-    runs = [measured(name, folder, options.threads) for name, folder in records.prepared(options)]
+    runs = []
+    for name, folder in records.prepared(options):
+        found = measured(name, folder, options.threads)
+        runs.append({**found, "rows_later": rows_later(name, folder, options.threads)})
     records.save(Path(options.results) / "irli_updates.json", {**records.about(), "runs": runs})
 
 

@@ -19,6 +19,11 @@ INTRO = (
     "Below it, one of these is changed at a time. \"Places alone\": the networks don't learn on. One thread."
 )
 
+LATER = (
+    "Where a fifth of the rows come later, in four updates, with labels that are known and all rows before beside, or "
+    "none:"
+)
+
 
 def updates_section(folder: Path) -> list[str]:
     """What ``updates.py`` measured."""
@@ -32,6 +37,7 @@ def updates_section(folder: Path) -> list[str]:
             f"{run['new_rows']:,} rows."
         )
         lines += ["", sizes, "", *_table(run)]
+    lines += ["", LATER, "", *_later(book["runs"])]
     return [*lines, "", markdown.taken(book)]
 
 
@@ -46,4 +52,15 @@ def _table(run: Record) -> list[str]:
             cells.append("–" if known else "/".join(f"{value:.1f}" for value in found["R_new"]))
             cells += ["–" if known else f"{found['new_in_top']:.1f}%", "–" if known else f"{found['cpu_s']:.1f}"]
             rows.append([part, way, *cells])
+    return markdown.table(heads, rows)
+
+
+def _later(runs: list[Record]) -> list[str]:
+    heads = ["set", "model", "P@1/3/5", "CPU-s"]
+    rows = []
+    for run in runs:
+        found = run["rows_later"]
+        for way in ("before", "update", "update, without known rows", "trained anew"):
+            precision = "/".join(f"{value:.2f}" for value in found[way]["P"])
+            rows.append([run["set"], way, precision, f"{found[way]['cpu_s']:.1f}"])
     return markdown.table(heads, rows)
