@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 Vector = npt.NDArray[np.float64]
 
 LEAST = 0.001  # of what a logarithm is taken
+LEAST_COSINE = 0.05  # of an encoder's vectors, for the same
 NEAREST = 10  # texts of labels, for how much a row looks like such texts
 SCALE = 1.5  # of a similarity
 KEPT_OF_MEANS, KEPT_OF_WORDS, KEPT_OF_LABELS = 256, 32, 300
@@ -89,6 +91,56 @@ def candidates(
     return {label: found[label] for label in ordered[:n]}
 
 
+def cosine(row: Vector, label: Vector) -> float:
+    """Of an encoder's vectors, which are of length 1 or zeros."""
+    return math.fsum(a * b for a, b in zip(row.tolist(), label.tolist(), strict=True))
+
+
+def nearness(row: Vector, vectors: Mapping[int, Vector]) -> float:
+    """How near a row is to labels' texts at all, by an encoder's vectors."""
+    highest = sorted((max(0.0, cosine(row, vector)) for vector in vectors.values()), reverse=True)[:NEAREST]
+    return sum(highest) / NEAREST
+
+
+def nearest(row: Vector, labels: Iterable[int], vectors: Mapping[int, Vector], n: int) -> set[int]:
+    """The ``n`` labels of the highest cosines above 0, and those as near as the last of these."""
+    found = {label: cosine(row, vectors[label]) for label in labels}
+    highest = sorted((value for value in found.values() if value > 0), reverse=True)[:n]
+    return {label for label, value in found.items() if highest and value >= highest[-1]}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of labels: their texts, what these texts' words say of rows, and an encoder's vectors, if any."""
+
+    texts: Mapping[int, Vector]
+    words: Mapping[int, Vector]
+    vectors: Mapping[int, Vector] | None = None
+
+    def evidence(self, row: Vector, vector: Vector | None, label: int) -> list[float]:
+        seen = evidence(row, label, self.texts, self.words)
+        if self.vectors is None or vector is None:
+            return seen
+        near = [cosine(vector, self.vectors[label]), nearness(vector, self.vectors)]
+        return [*seen, *(math.log(max(LEAST_COSINE, value)) for value in near)]
+
+    def candidates(self, row: Vector, vector: Vector | None, labels: list[int], n: int) -> set[int]:
+        found = set(candidates(row, labels, self.texts, self.words, n))
+        if self.vectors is None or vector is None:
+            return found
+        return found | nearest(vector, labels, self.vectors, n)
+
+    def rank(
+        self, row: Vector, vector: Vector | None, labels: list[int], curve: npt.ArrayLike, k: int
+    ) -> list[tuple[int, float]]:
+        """The labels of highest probability for a row, lower labels first among equals."""
+        found = [
+            (label, probability(self.evidence(row, vector, label), curve))
+            for label in self.candidates(row, vector, labels, max(50, 4 * k))
+        ]
+        return sorted(found, key=lambda answer: (-np.float32(answer[1]), answer[0]))[:k]
+
+
 def rank(
     row: Vector,
     labels: Iterable[int],
@@ -97,12 +149,8 @@ def rank(
     curve: npt.ArrayLike,
     k: int,
 ) -> list[tuple[int, float]]:
-    """The labels of highest probability for a row, lower labels first among equals."""
-    found = [
-        (label, probability(evidence(row, label, texts, words), curve))
-        for label in candidates(row, labels, texts, words, max(50, 4 * k))
-    ]
-    return sorted(found, key=lambda answer: (-np.float32(answer[1]), answer[0]))[:k]
+    """Without an encoder."""
+    return Known(texts, words).rank(row, None, list(labels), curve, k)
 
 
 def joined(first: Iterable[tuple[int, float]], second: Iterable[tuple[int, float]], k: int) -> list[tuple[int, float]]:
@@ -116,8 +164,12 @@ def judged(
     texts: Mapping[int, Vector],
     held_out: list[int],
     fold_of: Mapping[int, int],
+    vectors: tuple[Mapping[int, Vector], Mapping[int, Vector]] | None = None,
 ) -> list[tuple[list[float], bool, int]]:
-    """What a curve is fitted to: evidence, whether it is right, and the row; folds are those of labels with a text."""
+    """What a curve is fitted to: evidence, whether it is right, and the row; folds are those of labels with a text.
+
+    ``vectors`` are an encoder's of labels, and of the rows that are held out.
+    """
     found: list[tuple[list[float], bool, int]] = []
     rest = [row for row in range(len(rows)) if row not in held_out]
     for fold in sorted(set(fold_of.values())):
@@ -126,9 +178,10 @@ def judged(
             its = [rows[row] for row in rest if label in truth[row]]
             if fold_of[label] != fold and its:
                 means[label] = mean_row(its)
-        words = word_vectors(means, texts)
+        known = Known(texts, word_vectors(means, texts), vectors[0] if vectors else None)
         own = [label for label in fold_of if fold_of[label] == fold]
         for row in held_out:
-            for label in candidates(rows[row], own, texts, words, 20):
-                found.append((evidence(rows[row], label, texts, words), label in truth[row], row))
+            vector = vectors[1][row] if vectors else None
+            for label in sorted(known.candidates(rows[row], vector, own, 20)):
+                found.append((known.evidence(rows[row], vector, label), label in truth[row], row))
     return found

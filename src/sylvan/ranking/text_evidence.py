@@ -187,9 +187,10 @@ class TextScorer:
 
 def probabilities(curve: _Floats, evidence: _Floats) -> npt.NDArray[np.float32]:
     """What a curve makes of evidence."""
-    result: npt.NDArray[np.float32] = (1 / (1 + np.exp(-np.clip(curve[0] + evidence @ curve[1:], -80, 80)))).astype(
-        np.float32
-    )
+    total = np.full(len(evidence), curve[0])
+    for slope, values in zip(curve[1:], evidence.T, strict=True):  # a product's last bits depend on its rows' number
+        total += slope * values
+    result: npt.NDArray[np.float32] = (1 / (1 + np.exp(-np.clip(total, -80, 80)))).astype(np.float32)
     return result
 
 

@@ -1,0 +1,324 @@
+"""Labels found by a text encoder's vectors too, beside the reference of what the documentation says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import text_evidence_reference as reference
+from reference.test_label_filter import draw_labels
+from reference.test_text_evidence import Case, csr, made, same_answers, unit_rows, words_of
+from sylvan import TextModel, TfidfVectorizer, XRLinear
+from sylvan.label_filter import LabelFilter
+from sylvan.ranking.text_curve import fitted_curve
+from sylvan.ranking.text_evidence import TextScorer
+
+CURVE = np.array([0.5, 0.7, -0.3, 0.4, 1.5, -0.8])
+KINDS = ["any", "half", "corners", "alike"]
+
+
+def plain(vectors: npt.NDArray[Any]) -> dict[int, reference.Vector]:
+    return {number: vector.astype(float) for number, vector in enumerate(vectors)}
+
+
+def drawn_vectors(random: np.random.Generator, n: int, dim: int, kind: str) -> npt.NDArray[Any]:
+    """Vectors of length 1, some of them zeros.
+
+    Corners are of ±½, so that cosines are exact in any precision, often equal and often 0; of those that are alike
+    several have the very same vector, whose cosines with a row are equal, too.
+    """
+    if kind == "corners":
+        vectors = np.zeros((n, dim))
+        for vector in vectors:
+            vector[random.permutation(dim)[:4]] = random.choice([-0.5, 0.5], 4)
+    else:
+        vectors = random.normal(size=(n, dim))
+        if kind == "alike":
+            vectors = vectors[random.integers(0, max(1, n // 3), n)]
+    vectors[random.random(n) < 0.15] = 0
+    return unit_rows(vectors).astype(np.float32 if kind == "any" else np.float16)
+
+
+@dataclass
+class Near:
+    """A case with vectors of rows and labels, which have nothing to do with their words."""
+
+    case: Case
+    rows: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
+
+    def __post_init__(self) -> None:
+        self.known = reference.Known(self.case.texts, self.case.words, plain(self.labels))
+        self.asked = plain(self.rows)
+
+    def scorer(self, labels: npt.NDArray[Any]) -> TextScorer:
+        return TextScorer(csr(self.case.T), labels.astype(np.int32), self.case.contexts, vectors=self.labels)
+
+
+def near(seed: int, n: int, d: int, n_labels: int, shares: tuple[float, float], dim: int, kind: str) -> Near:
+    random = np.random.default_rng(seed)
+    case = made(seed, n, d, n_labels, *shares)
+    return Near(case, drawn_vectors(random, n, dim, kind), drawn_vectors(random, n_labels, dim, kind))
+
+
+cases = st.builds(
+    near, st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 20), st.integers(1, 30),
+    st.tuples(st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([0.0, 0.1, 0.4])), st.integers(4, 9),
+    st.sampled_from(KINDS),
+)  # fmt: skip
+blocks = st.tuples(st.sampled_from([1, 13, 60, 2**23]), st.sampled_from([1, 5, 4096]))
+
+
+class Blocks(pytest.MonkeyPatch):
+    """Few cosines and few rows at a time."""
+
+    def __init__(self, sizes: tuple[int, int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def __enter__(self) -> None:
+        self.setattr("sylvan.ranking.label_cosines.BLOCK_COSINES", self.sizes[0])
+        self.setattr("sylvan.ranking.text_evidence.BLOCK_ROWS", self.sizes[1])
+
+    def __exit__(self, *_: object) -> None:
+        self.undo()
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases, st.integers(1, 8), blocks, st.data())
+def test_evidence(near: Near, n_candidates: int, sizes: tuple[int, int], data: st.DataObject) -> None:
+    case, n, n_labels = near.case, len(near.case.X), len(near.case.T)
+    labels = np.array(sorted(data.draw(st.sets(st.integers(0, n_labels - 1), min_size=1))))
+    yes, may = draw_labels(data.draw, n, n_labels)
+    no, may_not = draw_labels(data.draw, n, n_labels)
+    chosen = LabelFilter.of(yes, no, n_rows=n, n_labels=n_labels)
+    with Blocks(sizes):
+        row, label, evidence = near.scorer(labels).evidence(csr(case.X), n_candidates, chosen, near.rows)
+    assert (np.diff(row) >= 0).all() and evidence.shape == (len(row), 5)
+    for number, x in enumerate(case.rows):
+        named = set(labels.tolist()) & (may[number] if may else set(labels.tolist()))
+        named -= may_not[number] if may_not else set()
+        found = label[row == number].tolist()
+        expected = near.known.candidates(x, near.asked[number], sorted(named), n_candidates)
+        assert sorted(found) == sorted(expected)
+        for each, values in zip(found, evidence[row == number], strict=True):
+            seen = near.known.evidence(x, near.asked[number], each)
+            np.testing.assert_allclose(values, seen, atol=1e-4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases, st.integers(1, 30), blocks, st.data())
+def test_the_ranking(near: Near, k: int, sizes: tuple[int, int], data: st.DataObject) -> None:
+    case, n, n_labels = near.case, len(near.case.X), len(near.case.T)
+    labels = np.union1d(np.flatnonzero(~case.Y.any(axis=0)), [0])
+    denied, sets = draw_labels(data.draw, n, n_labels)
+    chosen = LabelFilter.of(None, denied, n_rows=n, n_labels=n_labels)
+    with Blocks(sizes):
+        top = near.scorer(labels).rank(csr(case.X), k, CURVE, chosen, near.rows)
+    assert top.labels.shape == (n, k)
+    for number, x in enumerate(case.rows):
+        left = [label for label in labels.tolist() if sets is None or label not in sets[number]]
+        same_answers(top, number, near.known.rank(x, near.asked[number], left, CURVE, k))
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.integers(1, 8), blocks, st.booleans())
+def test_a_row_has_the_same_answers_alone_and_in_blocks(
+    near: Near, k: int, sizes: tuple[int, int], encoded: bool
+) -> None:
+    """To the last bit without vectors; a cosine's last bits vary, and may change who is first of two."""
+    X, Q, everything = near.case.X, near.rows if encoded else None, np.arange(len(near.case.T))
+    plainly = TextScorer(csr(near.case.T), everything.astype(np.int32), near.case.contexts)
+    scorer, curve = (near.scorer(everything), CURVE) if encoded else (plainly, CURVE[:4])
+    together = scorer.rank(csr(X), k, curve, None, Q)
+    with Blocks(sizes):
+        parts = scorer.rank(csr(X), k, curve, None, Q)
+    for row in range(len(X)):
+        alone = scorer.rank(csr(X[[row]]), k, curve, None, None if Q is None else Q[[row]])
+        for top, at in ((parts, row), (alone, 0)):
+            if encoded:
+                np.testing.assert_allclose(top.scores[at], together.scores[row], atol=1e-5)
+            else:
+                assert (top.labels[at] == together.labels[row]).all()
+                assert (top.scores[at] == together.scores[row]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_candidates_than_are_asked_for_are_judged(kind: str) -> None:
+    """The nearest label needn't be the most probable: four times k, and 50 at least, are candidates of either kind."""
+    both = near(11, 20, 40, 260, (0.4, 0.1), 6, kind)
+    labels, curve = np.arange(260), np.array([-3.0, -0.6, 0.0, -0.5, -1.4, 0.0])  # what has less of all is better
+    for k in (2, 20):
+        top = both.scorer(labels).rank(csr(both.case.X), k, curve, None, both.rows)
+        for number, x in enumerate(both.case.rows):
+            same_answers(top, number, both.known.rank(x, both.asked[number], labels.tolist(), curve, k))
+
+
+def folds_of(described: list[int]) -> Mapping[int, int]:
+    return dict(zip(described, np.random.default_rng(0).integers(0, 5, len(described)).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("kind", ["any", "half", "corners"])
+def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool, kind: str) -> None:
+    random = np.random.default_rng(0)
+    n, d, n_labels, dim = 300, 60, 260, 12  # more than 20 of each fifth share a word with a row, or are near it
+    T = np.where(random.random((n_labels, d)) < 0.1, random.random((n_labels, d)) + 0.2, 0)
+    T[random.random(n_labels) < 0.2] = 0  # known by their vectors alone
+    Y = (random.random((n, n_labels)) < 0.015).astype(np.float32)
+    Y[:, random.random(n_labels) < 0.05] = 0
+    X = unit_rows(Y @ T * 0.5 + np.where(random.random((n, d)) < 0.1, random.random((n, d)), 0))
+    case, held_out = Case(X, unit_rows(T), Y), np.sort(random.permutation(n)[:25]).astype(np.int32)
+    of_labels = drawn_vectors(random, n_labels, dim, kind)
+    of_rows = unit_rows(Y[held_out] @ of_labels.astype(float) + 0.2 * random.normal(size=(25, dim)))
+    if kind == "corners":
+        of_rows = drawn_vectors(random, 25, dim, kind)
+    of_rows[3] = 0
+    of_rows = of_rows.astype(of_labels.dtype)
+    weight = random.uniform(0, 3, n).astype(np.float32) if weighed else None
+    curve = fitted_curve(csr(case.X), csr(Y), csr(case.T), held_out, weight, vectors=(of_labels, of_rows))
+    assert curve is not None and curve.shape == (6,)
+
+    known = case.T.any(axis=1) | of_labels.any(axis=1)
+    described = np.flatnonzero(known & Y.any(axis=0)).tolist()
+    asked = dict(zip(held_out.tolist(), of_rows.astype(float), strict=True))
+    points = reference.judged(
+        case.rows, case.truth, case.texts, held_out.tolist(), folds_of(described), (plain(of_labels), asked)
+    )
+    check_highest(points, curve, weight)
+
+
+def check_highest(
+    points: list[tuple[list[float], bool, int]], curve: npt.NDArray[np.float64], weight: npt.NDArray[Any] | None = None
+) -> None:
+    """The likelihood's slopes at a curve are those of the ridge, and there is one such place."""
+    slopes, curvature, sums = np.zeros(6), np.zeros((6, 6)), 0.0
+    for seen, right, row in points:
+        x, w = np.array([1.0, *seen]), 1.0 if weight is None else float(weight[row])
+        p = reference.probability(seen, curve)
+        slopes += w * (right - p) * x
+        curvature += w * p * (1 - p) * np.outer(x, x)
+        sums += w
+    assert sum(right for _, right, _ in points) > 40
+    np.testing.assert_allclose(slopes / sums, 1e-6 * curve * [0, 1, 1, 1, 1, 1], atol=1e-7)
+    assert np.linalg.eigvalsh(curvature / sums).min() > 1e-6
+
+
+def test_right_answers_that_vectors_alone_find_count() -> None:
+    """No curve from fewer than twenty of them."""
+    n_labels = 30
+    X = np.ones((3 * n_labels, 1), np.float32)  # a word that no label's text has
+    T = np.zeros((n_labels, 1), np.float32)
+    held_out = np.arange(0, 3 * n_labels, 3, dtype=np.int32)
+    for n, found in ((19, False), (20, True)):
+        Y = np.eye(n_labels, dtype=np.float32).repeat(3, axis=0)
+        Y[held_out[n:]] = np.roll(Y[held_out[n:]], 1, axis=1)  # wrong, so that no near label is right
+        vectors = np.eye(n_labels, dtype=np.float16)
+        curve = fitted_curve(csr(X), csr(Y), csr(T), held_out, vectors=(vectors, vectors))
+        assert (curve is not None) == found
+
+
+N_WORDS, N_LABELS, LEARNED = 60, 60, 45
+
+
+def described() -> dict[str, str]:
+    """Labels' texts in the rows' words, in words of another language, in words that the encoder lacks, or in none.
+
+    Every kind is among those that rows have and among those that they haven't; of the last, two have the same text.
+    """
+    random = np.random.default_rng(4)
+    texts = {}
+    for label in range(N_LABELS):
+        words, kind = random.permutation(N_WORDS)[:2], label % 5
+        first, second = (("wort", "wort"), ("wort", "wort"), ("word", "wort"), ("word", "only"), ("only", "only"))[kind]
+        texts[f"L{label:02d}"] = f"{first}{words[0]:02d} {second}{words[1]:02d}"
+    return texts | {"L46": texts["L45"], "L51": "unheard of", "L56": ""}
+
+
+@pytest.fixture(scope="module")
+def tagger() -> dict[str, Any]:
+    """A model with an encoder for labels' texts, what it was fitted to, and the encoder."""
+    pytest.importorskip("torch")
+    import torch
+
+    from sylvan.neural import BagTextEncoder
+
+    random, of = np.random.default_rng(1), described()
+    both = [f"{kind}{number:02d}" for kind in ("word", "wort") for number in range(N_WORDS)]
+    encoder = BagTextEncoder(dim=16, vectorizer=TfidfVectorizer(min_df=1).fit(both)).load()
+    vectors = random.normal(size=(N_WORDS, 16))
+    with torch.no_grad():  # a word has the vector of its translation
+        encoder.bag.constant.zero_()
+        for column in range(encoder.vectorizer.n_terms_):
+            encoder.bag.features[column] = torch.from_numpy(vectors[int(encoder.vectorizer.term(column)[-2:])])
+    texts, labels = [], []
+    for number in range(500):
+        own = [f"L{label:02d}" for label in random.permutation(LEARNED)[:2]]
+        words = " ".join(of[name] for name in own).replace("wort", "word").split()[: 3 + number % 2]
+        texts.append(" ".join([*words, *(f"word{each:02d}" for each in random.integers(0, N_WORDS, 2))]))
+        labels.append(own)
+    model = TextModel(TfidfVectorizer(min_df=1), XRLinear(max_leaf=8, keep_rows=True), encoder)
+    model.fit(texts, labels, label_texts=of)
+    return {"model": model, "texts": texts, "labels": labels, "encoder": encoder, "of": of}
+
+
+def encoded(encoder: Any, texts: list[str]) -> npt.NDArray[np.float32]:
+    """Sums of words' vectors, at length 1."""
+    return unit_rows(encoder.vectorizer.transform(texts).toarray() @ encoder.bag.features.detach().numpy())
+
+
+def test_vectors_and_curve_of_a_model(tagger: dict[str, Any]) -> None:
+    model, texts, of = tagger["model"], tagger["texts"], tagger["of"]
+    known = model.label_texts_
+    names = [model.vocabulary_[label] for label in range(N_LABELS)]
+    np.testing.assert_array_equal(
+        known.vectors.labels, encoded(tagger["encoder"], [of[name] for name in names]).astype(np.float16)
+    )
+    judged = known.vectors.judged.tolist()
+    assert len(judged) == 500 // 4
+    of_rows = encoded(tagger["encoder"], [texts[row] for row in judged]).astype(np.float16)
+    np.testing.assert_array_equal(known.vectors.rows, of_rows)
+    X, T = (model.vectorizer.transform(each).toarray().astype(float) for each in (texts, [of[name] for name in names]))
+    truth = [{model.vocabulary_.id(name) for name in row} for row in tagger["labels"]]
+    seen = set().union(*truth)
+    described = [label for label in sorted(seen) if T[label].any() or known.vectors.labels[label].any()]
+    points = reference.judged(
+        list(X), truth, plain(T), judged, folds_of(described),
+        (plain(known.vectors.labels), dict(zip(judged, of_rows.astype(float), strict=True))),
+    )  # fmt: skip
+    check_highest(points, known.curve)
+
+
+@settings(max_examples=40, deadline=None)
+@given(k=st.integers(1, 70), data=st.data())
+def test_one_ranking_of_labels_with_and_without_rows(tagger: dict[str, Any], k: int, data: st.DataObject) -> None:
+    model, of = tagger["model"], tagger["of"]
+    known, names = model.label_texts_, [model.vocabulary_[label] for label in range(N_LABELS)]
+    without = {model.vocabulary_.id(f"L{label}") for label in range(LEARNED, N_LABELS) if label not in (51, 56)}
+    assert set(model.unlearned_labels_.tolist()) == without
+    asked = [*tagger["texts"][:6], *(f"L{label}" for label in (45, 52)), *(of[f"L{label}"] for label in range(45, 60))]
+    n, everything = len(asked), set(range(N_LABELS))
+    allowed, yes = draw_labels(data.draw, n, N_LABELS)
+    denied, no = draw_labels(data.draw, n, N_LABELS)
+    may = [(yes[row] if yes else everything) - (no[row] if no else set()) for row in range(n)]
+    top = model.rank(asked, k, allowed=allowed, denied=denied)
+
+    X, T = (model.vectorizer.transform(each).toarray().astype(float) for each in (asked, [of[name] for name in names]))
+    Q, V = (plain(encoded(tagger["encoder"], each)) for each in (asked, [of[name] for name in names]))
+    half = {label: vector.astype(np.float16).astype(float) for label, vector in V.items()}
+    view = reference.Known(plain(T), words_of(known), half)
+    mask = np.array([[label in row and label not in without for label in range(N_LABELS)] for row in may])
+    plainly = model.model.rank(model.vectorizer.transform(asked), min(k, N_LABELS), allowed=mask)
+    first = model.model.probabilities(plainly)
+    for row, x in enumerate(X):
+        learned = [(int(a), float(b)) for a, b in zip(first.labels[row], first.scores[row], strict=True) if a >= 0]
+        unlearned = view.rank(x, Q[row], sorted(without & may[row]), known.curve, k)
+        same_answers(top, row, reference.joined(learned, unlearned, k))
+        assert {int(label) for label in top.labels[row]} - {-1} <= may[row]
