@@ -317,6 +317,23 @@ def test_texts_with_new_words(tmp_path: Path) -> None:
         assert each.rank(["steam engines", "bread", "sea"], k=1).names == [["Railways"], ["Baking"], ["Whaling"]]
 
 
+# ---------------------------------------- plans
+
+
+def test_a_plan_says_what_an_update_would_do_and_changes_nothing(model: IRLIClassifier) -> None:
+    before = bits(model)
+    for options, expected in (({"rows": BEFORE}, (8, len(LATER), 500)), ({"epochs": 3}, (3, len(LATER), 0))):
+        plan = model.plan_update(*NEW, **options)
+        assert (plan.epochs, plan.new_rows, plan.known_rows) == expected
+        assert plan.seconds > 0 and plan.peak_bytes > model.network_.first.nbytes
+        assert f"{expected[0]} times: {len(LATER)} new ones and {expected[2]} known ones" in plan.text()
+    assert bits(model) == before
+    with pytest.raises(UnsupportedError, match="can't forget rows"):
+        model.plan_update(forget=[1])
+    with pytest.raises(NotFittedError, match="plan_update"):
+        IRLIClassifier().plan_update(*NEW)
+
+
 # ---------------------------------------- errors
 
 GIVEN: dict[str, Any] = {"X": NEW[0], "Y": NEW[1]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,14 @@ from sylvan.matching.bucket_network import BucketNetwork, best_buckets
 from sylvan.models.base import Estimator
 from sylvan.models.irli.learning import grouped
 from sylvan.models.irli.settings import LearningSettings
+from sylvan.models.irli.update_plan import IRLIUpdatePlan
 from sylvan.models.xr.new_labels import RowsUnknownWarning
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.runtime import Job, Runner
+from sylvan.runtime.plan import timed
+
+if TYPE_CHECKING:
+    from sylvan.models.irli.training import InputScale
 
 __all__ = ["IRLIUpdates"]
 
@@ -32,6 +37,7 @@ _Self = TypeVar("_Self", bound="IRLIUpdates")
 EPOCHS, EPOCHS_ALONE = 8, 4  # over new rows with known rows beside, and without
 BESIDE, LEAST_BESIDE = 2, 500  # known rows that are shown beside each new one, and at least; others in each epoch
 WIDER = 3  # times ``choices``: labels that share most buckets with the one that they are like are answered in its place
+_BATCHES = 4  # that are tried for a plan
 _PLACES, _SHOWN = 7, 8  # what seeds are for
 
 
@@ -138,21 +144,10 @@ class IRLIUpdates(Estimator):
         [[5]]
         """
         self._need_fit("update")
-        self.check_params()
-        self._refuse(options)
-        need_torch("Bringing an IRLIClassifier up to date")
-        made, known = self._shallow(), None
-        if rows is not None:
-            known = self._known_rows(rows)
-        if n_features is not None:
-            made._widen(n_features)
-        if epochs is not None:
-            epochs = validate.count(epochs, "epochs", owner="update")
         n_before = self.n_labels_
-        given, vocabulary = made._given(X, Y, sample_weight, known)
+        made, given, epochs = self._asked(X, Y, sample_weight, rows, epochs, n_features, options)
         made._place(given)
-        made._learn_on(given, (EPOCHS_ALONE if rows is None else EPOCHS) if epochs is None else epochs)
-        made.vocabulary_ = vocabulary
+        made._learn_on(given, epochs)
         self.__dict__.clear()
         self.__dict__.update(made.__dict__)
         fresh = np.diff(given.truths[:, n_before:].tocsr().indptr) > 0
@@ -164,6 +159,48 @@ class IRLIUpdates(Estimator):
                 RowsUnknownWarning, stacklevel=2,
             )  # fmt: skip
         return self
+
+    def plan_update(
+        self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, rows: tuple[Any, Any] | None = None,
+        epochs: int | None = None, n_features: int | None = None, **options: Any,
+    ) -> IRLIUpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes.
+
+        Some of the networks are trained on a few batches, to see how long that takes. Parameters and errors as in
+        :meth:`update`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import IRLIClassifier
+        >>> X, y = np.eye(6, dtype=np.float32).repeat(10, axis=0), np.arange(60) // 10
+        >>> model = IRLIClassifier(n_buckets=4, n_repetitions=4, hidden=16, n_jobs=1).fit(X[:50], y[:50])
+        >>> plan = model.plan_update(X[50:], y[50:], rows=(X[:50], y[:50]))
+        >>> plan.epochs, plan.new_rows, plan.known_rows, model.n_labels_
+        (8, 10, 50, 5)
+        """
+        self._need_fit("plan_update")
+        made, given, epochs = self._asked(X, Y, sample_weight, rows, epochs, n_features, options)
+        return made._planned(given, epochs)
+
+    def _asked(
+        self: _Self, X: Any, Y: Any, sample_weight: Any, rows: Any, epochs: Any, n_features: Any,
+        options: Mapping[str, Any],
+    ) -> tuple[_Self, _Rows, int]:  # fmt: skip
+        """A shallow copy to work on, whose counts and names are those of then; its rows, and the passes over them."""
+        self.check_params()
+        self._refuse(options)
+        need_torch("Bringing an IRLIClassifier up to date")
+        made, known = self._shallow(), None
+        if rows is not None:
+            known = self._known_rows(rows)
+        if n_features is not None:
+            made._widen(n_features)
+        passes = EPOCHS_ALONE if rows is None else EPOCHS
+        if epochs is not None:
+            passes = validate.count(epochs, "epochs", owner="update")
+        given, made.vocabulary_ = made._given(X, Y, sample_weight, known)
+        return made, given, passes
 
     def _refuse(self, options: Mapping[str, Any]) -> None:
         """Say of options of other models what one can do instead."""
@@ -271,17 +308,9 @@ class IRLIUpdates(Estimator):
             placed = map_parallel(work, range(before.n_repetitions), resolve_jobs(self.n_jobs), description="Placing")
         self.buckets_ = Buckets.from_assignment(np.hstack((before.assignment, np.stack(placed))), before.n_buckets)
 
-    def _learn_on(self, given: _Rows, epochs: int) -> None:
-        """Train the networks on the rows, from what they are."""
-        from sylvan.models.irli.training import (
-            STATE,
-            InputScale,
-            network_of,
-            one_thread,
-            row_sums_of,
-            states_of,
-            train_group,
-        )
+    def _jobs(self, given: _Rows, epochs: int) -> tuple[list[Job[Any]], InputScale]:
+        """The training of each group of networks on the rows, from what they are."""
+        from sylvan.models.irli.training import STATE, InputScale, states_of, train_group
 
         network, weights = self.network_, given.weights
         sizes = {"n_buckets": network.n_buckets, "n_repetitions": network.n_repetitions, "hidden": network.hidden}
@@ -290,7 +319,7 @@ class IRLIUpdates(Estimator):
         groups, rows, scale = grouped(settings), _shown(given, epochs, settings.seed), InputScale.of(given.X)
         if weights is not None:
             weights = weights / weights[np.unique(rows)].mean(dtype=np.float64).astype(np.float32)
-        jobs = []
+        jobs: list[Job[Any]] = []
         for i, state in enumerate(states_of(network, groups, scale, self._row_sums)):
             inputs = {
                 "X": given.X, "truths": given.truths, "repetitions": groups[i], "settings": settings, "scale": scale,
@@ -299,14 +328,42 @@ class IRLIUpdates(Estimator):
             }  # fmt: skip
             size = 2 * sum(array.nbytes for array in state.values())
             jobs.append(Job(f"update.group{i}", train_group, inputs, rows.size, size, STATE))
+        return jobs, scale
+
+    def _learn_on(self, given: _Rows, epochs: int) -> None:
+        """Train the networks on the rows."""
+        from sylvan.models.irli.training import network_of, one_thread, row_sums_of
+
+        jobs, scale = self._jobs(given, epochs)
         with one_thread():
             states = list(Runner(resolve_jobs(self.n_jobs)).run(jobs, "Learning on"))
+        network = self.network_
         touched = np.arange(network.n_features) if self._dense else np.unique(given.X.indices)
         learned = network_of(states, scale)
         layers = learned.first[touched], learned.first_bias, learned.second, learned.second_bias
         if not all(np.isfinite(layer).all() for layer in layers):
             raise DataError("The networks' weights have left the range of numbers: the learning rates are too high.")
         self.network_, self._row_sums = learned.rounded_again(network, touched), row_sums_of(states)
+
+    def _planned(self, given: _Rows, epochs: int) -> IRLIUpdatePlan:
+        """What placing the labels takes, and learning, by a few batches of one group."""
+        from sylvan.models.irli.training import one_thread
+
+        with timed() as around:
+            self._place(given)
+            jobs, _ = self._jobs(given, epochs)
+        rows, inputs = jobs[0].inputs["rows"], dict(jobs[0].inputs)
+        tried, spent = rows[:1, : _BATCHES * inputs["settings"].batch_size], []
+        for some in (tried[:, :1], tried[:, :1], tried):  # the first also takes what takes time once
+            with one_thread(), timed() as clock:
+                jobs[0].work(**{**inputs, "epochs": 1, "rows": some})
+            spent.append(clock.seconds)
+        each = max(spent[2] - spent[1], 0) * rows.size / tried.size + spent[1]
+        seconds = each * len(jobs) / min(resolve_jobs(self.n_jobs), len(jobs))
+        size = sum(array.nbytes for job in jobs for array in job.inputs["state"].values())
+        learned = self.network_.first.nbytes + self.network_.second.nbytes
+        beside = rows.shape[1] - given.n_new
+        return IRLIUpdatePlan(epochs, given.n_new, beside, 2 * around.seconds + seconds, 2 * size + learned)
 
 
 def _shown(given: _Rows, epochs: int, seed: int) -> npt.NDArray[np.int64]:
