@@ -17,6 +17,7 @@ import torch
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import ModelError, ParameterError
+from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.label_texts import LabelTexts
 from sylvan.models.label_vectors import LabelVectors
 from sylvan.neural import BagTextEncoder
@@ -122,6 +123,13 @@ def test_saved_loaded_copied_and_pickled(bare: TextModel, tmp_path: Path) -> Non
 
 def test_the_number_of_threads_changes_no_bit(bare: TextModel) -> None:
     assert answers(fitted(n_jobs=3)) == answers(bare)
+
+
+def test_a_few_texts_are_encoded_on_one_thread() -> None:
+    given, seen = encoder(), []
+    given.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+    assert encoded(given, TEXTS[:7], 3).shape == (7, 24) and encoded(given, TEXTS[:8], 3).shape == (8, 24)
+    assert seen == [1, 3]
 
 
 def test_the_model_has_an_encoder_of_its_own() -> None:

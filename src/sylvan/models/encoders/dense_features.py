@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dense_features", "encoded", "place", "torch_threads"]
 
+FEW_TEXTS = 8
 _REMEDY = "Lower max_length, or take a smaller encoder."
 _started_in = os.getpid()
 
@@ -45,7 +46,11 @@ def dense_features(
 def encoded(
     encoder: TextEncoder, texts: list[str], n_jobs: int | None, description: str = "Encoding texts"
 ) -> npt.NDArray[np.float32]:
-    """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one."""
+    """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one.
+
+    A few texts are encoded on one thread: on a busy machine, threads that wait for one another take ten times as long.
+    """
+    n_jobs = 1 if len(texts) < FEW_TEXTS else n_jobs
     vectors = dense_features(encoder, texts, device="auto", n_jobs=n_jobs, description=description)
     vectors[[not text.strip() for text in texts]] = 0
     return vectors
