@@ -83,7 +83,7 @@ class TextModel(TextUpdates, Compressible):
     label_texts_ : LabelTexts or None
         Of a model whose labels have texts.
     unlearned_labels_ : ndarray of int32
-        The labels that are known by their texts alone.
+        The labels that are known by their texts alone. As long as there are any, scores are probabilities.
 
     Notes
     -----
