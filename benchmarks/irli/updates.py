@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.common import datasets, measure, records
-from benchmarks.linear.new_labels import Hidden
+from benchmarks.common.hidden_labels import Hidden
 from sylvan import IRLIClassifier, TopK, metrics
 from sylvan.models.irli import updates
 from sylvan.models.irli.updates import IRLIUpdates
