@@ -8,6 +8,7 @@ __all__ = [
     "ModelError",
     "NotFittedError",
     "ParameterError",
+    "RowsUnknownWarning",
     "SylvanError",
     "TuningError",
     "UnsupportedError",
@@ -44,3 +45,7 @@ class TuningError(SylvanError, ValueError):
 
 class UnsupportedError(SylvanError, AttributeError):
     """A method was asked for that the estimator hasn't got; ``hasattr`` says False."""
+
+
+class RowsUnknownWarning(UserWarning):
+    """A model has learned new labels without the rows of those that it knows, and answers the new ones too often."""

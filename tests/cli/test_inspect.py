@@ -65,7 +65,7 @@ def test_parameters_that_differ_are_marked(call: Any, files: Any, tmp_path: Path
     outcome = call("inspect", str(tmp_path / "m"))
     assert "* max_leaf = 2" in outcome.out and "  beam = 10" in outcome.out and "* ngrams = (1, 2)" in outcome.out
     found = card(call, str(tmp_path / "m"), "--levels", "1")
-    assert found["changed"] == {"vectorizer": ["ngrams"], "model": ["max_leaf", "n_trees"]}
+    assert found["changed"] == {"TextModel": [], "vectorizer": ["ngrams"], "model": ["max_leaf", "n_trees"]}
     assert [tree["path"] for tree in found["trees"]] == ["model.tree0", "model.tree1"]
 
 

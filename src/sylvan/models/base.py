@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store, validate
+from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import Question
@@ -24,12 +25,21 @@ from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator"]
+__all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator", "GivenRows"]
 
 CANDIDATES = 100  # labels put forward, at least, for a ranking that is then weighed or joined with others
 MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 
 _Self = TypeVar("_Self", bound="Estimator")
+
+
+class GivenRows(NamedTuple):
+    """New rows, their labels by ids, and the number of labels with those that are new."""
+
+    features: Csr
+    labels: Csr
+    weight: npt.NDArray[np.float32] | None
+    n_labels: int
 
 
 class Estimator(SklearnMixin, LabelChanges):
@@ -96,6 +106,19 @@ class Estimator(SklearnMixin, LabelChanges):
                 f"Got {wanted} instead."
             )
         return wanted
+
+    def _given_rows(self, X: Any, Y: Any, sample_weight: Any) -> tuple[GivenRows, Vocabulary | None]:
+        """New rows, verified, and the names of labels with those that are new, where they have any."""
+        vocabulary, numbers = self._with_new_names(Y)
+        own = validate.labels(numbers)
+        n_labels = max(self.n_labels_, own.shape[1])
+        every = own._replace(shape=(own.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
+        features, labels = validate.pair(self._features(X), every, owner=type(self).__name__)
+        removed = np.intersect1d(labels.indices, self._removed)
+        if len(removed):
+            raise DataError(f"Y has label {removed[0]}, which was removed before.")
+        weight = validate.sample_weight(sample_weight, features.shape[0])
+        return GivenRows(features, labels, weight, n_labels), vocabulary
 
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best labels of each row of X, of those that are allowed (all by default) and not denied."""

@@ -15,13 +15,12 @@ import scipy.sparse as sp
 from sylvan import validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError
+from sylvan.errors import DataError, RowsUnknownWarning
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import encode_labels
 from sylvan.models.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
 from sylvan.models.text_answers import TextAnswers
 from sylvan.models.text_estimator import check_texts
-from sylvan.models.xr.new_labels import RowsUnknownWarning
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.ranking.word_contexts import WordContexts
 from sylvan.text import TfidfVectorizer

@@ -16,10 +16,9 @@ pytest.importorskip("torch")
 
 import sylvan
 from sylvan import IRLIClassifier, TextModel, metrics
-from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
+from sylvan.errors import DataError, NotFittedError, ParameterError, RowsUnknownWarning, UnsupportedError
 from sylvan.models.irli import training
 from sylvan.models.irli.updates import WIDER
-from sylvan.models.xr.new_labels import RowsUnknownWarning
 
 N, FIRST = 40, 34
 SMALL: dict[str, Any] = {"n_buckets": 12, "n_repetitions": 6, "hidden": 32, "choices": 2, "learning_rate": 0.01}

@@ -14,15 +14,14 @@ from contract.suite import all_arrays
 
 import sylvan
 from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear
-from sylvan.errors import DataError, ParameterError, UnsupportedError
-from sylvan.models.xr.new_labels import RowsUnknownWarning
+from sylvan.errors import DataError, ParameterError, RowsUnknownWarning, UnsupportedError
 from sylvan.ranking import added_labels
 
 N_LABELS, COMMON = 24, 24  # a label's rows have its column, and one that all rows share
 TEXTS = ["whales at sea", "a whale of the south sea", "bread and cakes", "the baking of bread", "cakes of bread"]
 LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Baking"]]
 
-pytestmark = pytest.mark.filterwarnings("ignore::sylvan.models.xr.new_labels.RowsUnknownWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sylvan.errors.RowsUnknownWarning")
 
 
 def rows_of(labels: list[int], each: int = 5, seed: int = 0, width: int = 40) -> tuple[sp.csr_matrix, np.ndarray]:

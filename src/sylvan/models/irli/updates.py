@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sylvan import validate
 from sylvan.canonical import Csr, stacked, take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, UnsupportedError
+from sylvan.errors import DataError, RowsUnknownWarning, UnsupportedError
 from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded_at_random
 from sylvan.lazy import need_torch
 from sylvan.matching.bucket_network import BucketNetwork, best_buckets
@@ -22,7 +22,6 @@ from sylvan.models.base import Estimator
 from sylvan.models.irli.learning import grouped
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.models.irli.update_plan import IRLIUpdatePlan
-from sylvan.models.xr.new_labels import RowsUnknownWarning
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.plan import timed
@@ -243,15 +242,7 @@ class IRLIUpdates(Estimator):
         """New rows that have a label and a weight, known ones behind them, and the names of labels then; counted."""
         if X is None or Y is None:
             raise DataError("update takes X and Y together: the new rows, and their labels.")
-        vocabulary, numbers = self._with_new_names(Y)
-        own = validate.labels(numbers)
-        n_labels = max(self.n_labels_, own.shape[1])
-        every = own._replace(shape=(own.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
-        features, labels = validate.pair(self._features(X), every, owner=type(self).__name__)
-        removed = np.intersect1d(labels.indices, self._removed)
-        if len(removed):
-            raise DataError(f"Y has label {removed[0]}, which was removed before.")
-        weight = validate.sample_weight(sample_weight, features.shape[0])
+        (features, labels, weight, n_labels), vocabulary = self._given_rows(X, Y, sample_weight)
         shown = np.diff(labels.indptr) > 0
         if weight is not None:
             shown &= weight > 0

@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from sylvan import validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, UnsupportedError
+from sylvan.errors import DataError, RowsUnknownWarning, UnsupportedError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.growth import Grown
+from sylvan.models.base import GivenRows
 from sylvan.models.xr.answers import XRAnswers
 from sylvan.models.xr.changes import clusters_for
 from sylvan.models.xr.scaling import Scale
@@ -27,22 +26,9 @@ from sylvan.runtime import Job, Runner
 from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import timed
 
-__all__ = ["RowsUnknownWarning", "XRNewLabels"]
+__all__ = ["XRNewLabels"]
 
 _Self = TypeVar("_Self", bound="XRNewLabels")
-
-
-class RowsUnknownWarning(UserWarning):
-    """A model that keeps no rows has learned new labels beside labels whose rows it doesn't know."""
-
-
-class GivenRows(NamedTuple):
-    """New rows as the rankers see them, their labels by ids, and the number of labels with those that are new."""
-
-    features: Csr
-    labels: Csr
-    weight: npt.NDArray[np.float32] | None
-    n_labels: int
 
 
 class XRNewLabels(XRAnswers):
@@ -102,7 +88,7 @@ class XRNewLabels(XRAnswers):
         made = self._shallow()
         if n_features is not None:
             made._widen(n_features)
-        given, vocabulary = made._given_rows(X, Y, sample_weight)
+        given, vocabulary = made._scaled_rows(X, Y, sample_weight)
         fresh = given.labels.indices >= self.n_labels_
         row = np.repeat(np.arange(given.labels.shape[0]), np.diff(given.labels.indptr))
         without = np.flatnonzero(np.bincount(row[fresh], minlength=given.labels.shape[0]) == 0)
@@ -129,18 +115,10 @@ class XRNewLabels(XRAnswers):
 
     # ---------------------------------------- what updates with rows have in common with these
 
-    def _given_rows(self, X: Any, Y: Any, sample_weight: Any) -> tuple[GivenRows, Vocabulary | None]:
-        """New rows, verified, and the names of labels with those that are new, where they have any."""
-        vocabulary, numbers = self._with_new_names(Y)
-        own = validate.labels(numbers)
-        n_labels = max(self.n_labels_, own.shape[1])
-        every = own._replace(shape=(own.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
-        features, labels = validate.pair(self._features(X), every, owner=type(self).__name__)
-        removed = np.intersect1d(labels.indices, self._removed)
-        if len(removed):
-            raise DataError(f"Y has label {removed[0]}, which was removed before.")
-        weight = validate.sample_weight(sample_weight, features.shape[0])
-        return GivenRows(self._scaled(features, self.feature_factors_), labels, weight, n_labels), vocabulary
+    def _scaled_rows(self, X: Any, Y: Any, sample_weight: Any) -> tuple[GivenRows, Vocabulary | None]:
+        """As :meth:`_given_rows`, with the rows as the rankers see them."""
+        given, vocabulary = self._given_rows(X, Y, sample_weight)
+        return given._replace(features=self._scaled(given.features, self.feature_factors_)), vocabulary
 
     def _widen(self, n_features: Any) -> None:
         """Have more columns from now on; called of a copy."""

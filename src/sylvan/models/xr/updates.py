@@ -269,7 +269,7 @@ class XRUpdates(XRNewLabels):
             if forget is None and not merged:
                 raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
             return self._no_new_rows()._replace(forgotten=forgotten, merged=merged), self.vocabulary_
-        given, vocabulary = self._given_rows(X, Y, sample_weight)
+        given, vocabulary = self._scaled_rows(X, Y, sample_weight)
         return Changes(given.features, given.labels, given.weight, forgotten, merged, given.n_labels), vocabulary
 
     def _no_new_rows(self) -> Changes:
