@@ -91,6 +91,20 @@ def candidates(
     return {label: found[label] for label in ordered[:n]}
 
 
+TIED = 1e-6  # similarities this near to one another are in any order: they were rounded
+
+
+def most_similar(found: Mapping[int, float], n: int) -> tuple[set[int], set[int]]:
+    """Which labels are surely among the ``n`` of the highest values above 0, and which may be, as near as the last."""
+    positive = sorted((value for value in found.values() if value > 0), reverse=True)
+    if len(positive) <= n:
+        everyone = {label for label, value in found.items() if value > 0}
+        return everyone, everyone
+    last = positive[n - 1]
+    may = {label for label, value in found.items() if value >= last - TIED}
+    return (may if len(may) == n else {label for label in may if found[label] > last + TIED}), may
+
+
 def cosine(row: Vector, label: Vector) -> float:
     """Of an encoder's vectors, which are of length 1 or zeros."""
     return math.fsum(a * b for a, b in zip(row.tolist(), label.tolist(), strict=True))
@@ -129,6 +143,16 @@ class Known:
         if self.vectors is None or vector is None:
             return found
         return found | nearest(vector, labels, self.vectors, n)
+
+    def certain(self, row: Vector, vector: Vector | None, labels: list[int], n: int) -> tuple[set[int], set[int]]:
+        """Which labels are surely candidates, and which may be; the same ones but where some are as good as equal."""
+        must, may = most_similar({label: similarity(row, self.texts[label], self.words) for label in labels}, n)
+        if self.vectors is None or vector is None:
+            return must, may
+        cosines = {label: cosine(vector, self.vectors[label]) for label in labels}
+        near = nearest(vector, labels, self.vectors, n)
+        last = min((cosines[label] for label in near), default=2.0)
+        return must | near, may | near | {label for label in labels if cosines[label] > max(0.0, last - 2 * TIED)}
 
     def rank(
         self, row: Vector, vector: Vector | None, labels: list[int], curve: npt.ArrayLike, k: int

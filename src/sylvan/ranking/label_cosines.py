@@ -13,6 +13,7 @@ _Ids = npt.NDArray[np.int32]
 _Vectors = npt.NDArray[np.floating[Any]]
 
 BLOCK_COSINES = 1 << 23  # computed at once
+TIED = 1e-6  # where a vector stands in a product decides on the last bits of its cosine: so near to another it is equal
 
 
 class Near(NamedTuple):
@@ -97,5 +98,6 @@ def _nearest(cosines: npt.NDArray[np.float32], n: int) -> npt.NDArray[np.bool_]:
     """Flags of the ``n`` highest of each row, and of those equal to the last of them; none at or below 0."""
     if n < cosines.shape[1]:
         least = np.partition(cosines, cosines.shape[1] - n, axis=1)[:, cosines.shape[1] - n, None]
-        return (cosines >= least) & (cosines > 0)
+        wanted: npt.NDArray[np.bool_] = (cosines >= least - np.float32(TIED)) & (cosines > 0)
+        return wanted
     return cosines > 0
