@@ -49,6 +49,7 @@ class Estimator(SklearnMixin, LabelChanges):
     label_counts_: npt.NDArray[np.int64]
     calibrator_: Calibrator | None = None  # unless rows were held out for one
     least_rows: ClassVar[int] = 1  # of training, in a folder
+    unlearns: ClassVar[bool] = False  # whether an update without known rows makes it answer known labels less
     gives_probabilities: ClassVar[bool] = False  # whether it learned them, so that they mean something uncalibrated
 
     def fit(self: _Self, X: Any, Y: Any) -> _Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from sylvan.models.label_vectors import LabelVectors
 from sylvan.ranking.text_curve import fitted_curve
 from sylvan.ranking.text_evidence import TextScorer, has_text, n_evidence
 from sylvan.ranking.word_contexts import WordContexts, row_means
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
 
 __all__ = ["Described", "LabelTexts", "NamedTexts", "judged_rows", "named_texts", "with_names_of", "with_text_rows"]
 
@@ -39,10 +42,13 @@ class Described:
     labels : dict of str to str
     judged : list of str
         The texts of the rows that the curve is fitted to, where they have to be encoded.
+    encoder : TextEncoder or None
+        What encodes these, and the labels' texts.
     """
 
     labels: NamedTexts
     judged: list[str]
+    encoder: TextEncoder | None
 
 
 def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:

@@ -186,7 +186,8 @@ class TextModel(TextUpdates, Compressible):
         if label_texts is not None:
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
-            described = Described(named_texts(label_texts, vocabulary), self._judged_texts(listed[0], sample_weight))
+            named, encoder = named_texts(label_texts, vocabulary), self._opened_encoder()  # before any work is done
+            described = Described(named, self._judged_texts(listed[0], sample_weight), encoder)
         return self._fit(
             lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, labels), sample_weight, options,
             rows, described,
@@ -277,14 +278,13 @@ class TextModel(TextUpdates, Compressible):
         described: Described | None = None,
     ) -> TopK | None:
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
-        before, known, encoder = dict(self.vectorizer.__dict__), None, None
+        before, known = dict(self.vectorizer.__dict__), None
         try:
             X = features()
             vocabulary, Y = labels()
             if described is not None:
                 vocabulary = with_names_of(vocabulary, described.labels)
-                encoder = self._opened_encoder()
-                X, Y, sample_weight, known = self._with_label_texts(X, Y, sample_weight, vocabulary, described, encoder)
+                X, Y, sample_weight, known = self._with_label_texts(X, Y, sample_weight, vocabulary, described)
                 if rows is None and getattr(self.model, "calibration", None) is not None:
                     folds = holdout_folds(X.shape[0] - len(known.labels), 1)
                     rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
@@ -299,7 +299,7 @@ class TextModel(TextUpdates, Compressible):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise
-        self.label_texts_, self._label_encoder = known, encoder
+        self.label_texts_, self._label_encoder = known, None if described is None else described.encoder
         self._take_labels(vocabulary)
         return top
 
@@ -320,9 +320,8 @@ class TextModel(TextUpdates, Compressible):
         return encoder.copy() if encoder is self.label_encoder else encoder
 
     def _with_label_texts(
-        self, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary, described: Described,
-        encoder: TextEncoder | None,
-    ) -> tuple[Any, Any, Any, LabelTexts]:  # fmt: skip
+        self, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary, described: Described
+    ) -> tuple[Any, Any, Any, LabelTexts]:
         """The training rows with labels' texts below them, and what is kept of these texts."""
         features, truth = validate.pair(X, Y, owner="TextModel")
         weight = validate.sample_weight(sample_weight, features.shape[0])
@@ -337,7 +336,7 @@ class TextModel(TextUpdates, Compressible):
         ids = np.arange(n, n + len(kept)) if keeps_rows else np.full(len(kept), -1)
         known = LabelTexts.empty(len(vocabulary), features.shape[1])
         known, of_rows = known.with_texts(rows_of_texts, labels[kept], ids.astype(np.int64)), None
-        if encoder is not None:
+        if (encoder := described.encoder) is not None:
             of_rows = encoded(encoder, described.judged, n_jobs, "Encoding texts of rows").astype(np.float16)
             again = slice(None if keeps_rows else 0)  # a curve is fitted again where rows are kept
             vectors = LabelVectors.empty(len(vocabulary), judged[again].astype(np.int64), of_rows[again])

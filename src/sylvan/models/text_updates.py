@@ -115,7 +115,7 @@ class TextUpdates(TextAnswers):
         self._need_fit("update")
         asked = self._asked(X, Y, sample_weight, merge, label_texts, options)
         with warnings.catch_warnings():
-            if X is None:  # what is said of rows isn't true of labels' texts: these labels are ranked by them
+            if X is None and not self.model.unlearns:  # what is said of new labels isn't true of those with texts alone
                 warnings.simplefilter("ignore", RowsUnknownWarning)
             model = copy.copy(self.model).update(*asked.given, **asked.options)
         gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)

@@ -391,3 +391,12 @@ def test_weights_that_leave_the_numbers_change_nothing(model: IRLIClassifier) ->
     assert bits(model) == before
     with pytest.raises(NotFittedError):
         IRLIClassifier().update(*NEW)
+
+
+def test_labels_that_come_with_a_text_alone_are_warned_of() -> None:
+    """Their texts are rows that the networks learn on from, without known ones beside."""
+    texts = [f"w{label} v{label} u{row % 5}" for row in range(120) for label in [row % 6]]
+    labels = [[f"L{row % 6}"] for row in range(120)]
+    tagger = TextModel(model=IRLIClassifier(**SMALL, batch_size=64)).fit(texts, labels)
+    with pytest.warns(RowsUnknownWarning, match=r"known labels are answered less"):
+        tagger.update(label_texts={"New": "w1 v2"})

@@ -48,7 +48,7 @@ def encoded(
 ) -> npt.NDArray[np.float32]:
     """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one.
 
-    A few texts are encoded on one thread: on a busy machine, threads that wait for one another take ten times as long.
+    A few texts are encoded on one thread: on a busy machine, threads that wait for one another take far longer.
     """
     n_jobs = 1 if len(texts) < FEW_TEXTS else n_jobs
     vectors = dense_features(encoder, texts, device="auto", n_jobs=n_jobs, description=description)

@@ -63,6 +63,7 @@ class _Rows:
 class IRLIUpdates(Estimator):
     """Base of IRLIClassifier, for what comes after its training."""
 
+    unlearns = True
     buckets_: Buckets
     network_: BucketNetwork
     choices: int
