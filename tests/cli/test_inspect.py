@@ -14,7 +14,7 @@ import pytest
 
 import sylvan
 from sylvan import LabelTree, TextModel, TfidfVectorizer, XRLinear, data, store
-from sylvan.cli.shown.tree_drawing import as_dot, as_lines, as_svg, outline
+from sylvan.models.cards.tree_drawing import as_dot, as_lines, as_svg, outline
 
 HOSTILE = ["<script>alert(1)</script>", 'a"b\\n];', "| x | `y` ~~~~", "two\nlines\x1b[31m", "# *bold* [a](http://b)"]
 

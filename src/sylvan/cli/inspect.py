@@ -39,9 +39,9 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
       sylvan inspect runs/m --dot - | dot -Tpdf -o tree.pdf
     """
     from sylvan.cli.io.label_lists import read_names
-    from sylvan.cli.shown.card import read_card
+    from sylvan.models.cards.card import read_card
     from sylvan.cli.shown.card_text import as_text, card_state, write_card
-    from sylvan.cli.shown.tree_drawing import as_dot, as_svg
+    from sylvan.models.cards.tree_drawing import as_dot, as_svg
     from sylvan.data import Vocabulary
     from sylvan.errors import DataError
 

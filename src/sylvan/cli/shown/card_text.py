@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sylvan.cli.shown.card import Card, Living, Parameters, Tree
-from sylvan.cli.shown.history import words_of
+from sylvan.models.cards.card import Card, Living, Parameters, Tree
+from sylvan.models.cards.history import words_of
 from sylvan.cli.shown.report import size_words
-from sylvan.cli.shown.tree_drawing import as_lines
+from sylvan.models.cards.tree_drawing import as_lines
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.explain.text import printable

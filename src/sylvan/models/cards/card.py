@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sylvan import store
-from sylvan.cli.shown.history import history_of
-from sylvan.cli.shown.tree_drawing import Branch, outline
+from sylvan.models.cards.history import history_of
+from sylvan.models.cards.tree_drawing import Branch, outline
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing import LabelTree
