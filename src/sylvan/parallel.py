@@ -8,7 +8,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from sylvan.errors import ParameterError
 
 __all__ = [
     "Progress",
+    "Worker",
     "advance",
     "exit_on_interrupt",
     "map_parallel",
@@ -31,6 +33,7 @@ __all__ = [
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _state = threading.local()
+_LAST = object()  # what a Worker is to end at
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
@@ -208,6 +211,60 @@ def map_parallel(
         else:
             _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
     return results
+
+
+class Worker:
+    """A thread that takes whatever was put before it, all at once, as soon as it is free.
+
+    Parameters
+    ----------
+    work : callable
+        Called in the thread with the list of what has come since the last call, at least one. What it raises is lost:
+        it has to hand its errors to whoever waits.
+    name : str
+        Of the thread.
+
+    Examples
+    --------
+    >>> from queue import SimpleQueue
+    >>> from sylvan.parallel import Worker
+    >>> done = SimpleQueue()
+    >>> worker = Worker(lambda items: done.put(sum(items)), "sum")
+    >>> worker.put(3)
+    >>> done.get()
+    3
+    >>> worker.close()
+    """
+
+    def __init__(self, work: Callable[[list[Any]], None], name: str) -> None:
+        self._work = work
+        self._todo: SimpleQueue[Any] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"sylvan-{name}")
+        self._thread.start()
+
+    def put(self, item: Any) -> None:
+        """Put one thing before it; never waits."""
+        self._todo.put(item)
+
+    def close(self) -> None:
+        """End the thread after what is there already, and wait for that."""
+        self._todo.put(_LAST)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            items = [self._todo.get()]
+            with suppress(Empty):
+                while items[-1] is not _LAST:
+                    items.append(self._todo.get_nowait())
+            last = items[-1] is _LAST
+            if last:
+                items.pop()
+            if items:
+                with suppress(Exception):
+                    self._work(items)
+            if last:
+                return
 
 
 @contextmanager

@@ -27,6 +27,7 @@ VERBS = {
     "evaluate": "Measure a saved model on a file with known labels.",
     "index": "Index vectors for nearest-neighbour search.",
     "search": "Find the nearest vectors in a saved index.",
+    "serve": "Answer over HTTP, with a page for people.",
     "inspect": "Show what a saved model contains.",
     "compress": "Make a saved model smaller.",
     "update": "Teach a saved model new rows and labels, or have it forget some.",

@@ -45,9 +45,9 @@ def command(
     from sylvan import store
     from sylvan.cli.measure import measure
     from sylvan.cli.saved import input_for, load_model
-    from sylvan.models.cards.card import COMPRESSED, MEASURED
     from sylvan.cli.shown.report import folder_size, size_words
     from sylvan.errors import ParameterError
+    from sylvan.models.cards.card import COMPRESSED, MEASURED
     from sylvan.models.compress import Compressible
     from sylvan.parallel import quiet
     from sylvan.runtime.memory import parse_bytes

@@ -39,11 +39,11 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
       sylvan inspect runs/m --dot - | dot -Tpdf -o tree.pdf
     """
     from sylvan.cli.io.label_lists import read_names
-    from sylvan.models.cards.card import read_card
     from sylvan.cli.shown.card_text import as_text, card_state, write_card
-    from sylvan.models.cards.tree_drawing import as_dot, as_svg
     from sylvan.data import Vocabulary
     from sylvan.errors import DataError
+    from sylvan.models.cards.card import read_card
+    from sylvan.models.cards.tree_drawing import as_dot, as_svg
 
     names = None if label_names is None else Vocabulary(read_names(label_names))
     card = read_card(model, levels=given["levels"], branches=given["branches"], n_labels=given["n_labels"], names=names)

@@ -20,7 +20,10 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["beam_that_reaches", "explain_paths", "node_place", "strongest_features", "tree_votes"]
+__all__ = [
+    "Candidates", "beam_that_reaches", "explain_paths", "node_place", "search_layers", "strongest_features",
+    "tree_votes",
+]  # fmt: skip
 
 Candidates = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
@@ -69,7 +72,7 @@ def explain_paths(
     ModelError
         When the weights of a loaded model are inconsistent.
     """
-    searched = _search(ranker, row, beam, combines)
+    searched = search_layers(ranker, row, beam, combines)
     results = [
         LeafPath(leaf, tuple(_steps(ranker, row, leaf, searched, beam, combines, top, names)))
         for leaf in np.flatnonzero(ranker.tree.leaf_labels == label).tolist()
@@ -80,12 +83,12 @@ def explain_paths(
 def beam_that_reaches(ranker: TreeRanker, row: Csr, path: LeafPath, combines: Sequence[str]) -> int:
     """A beam that is wide enough to reach the leaf: the path's worst place when every node of a layer competes."""
     inner = ranker.tree.depth - 1
-    everything = _search(ranker, row, max(ranker.tree.layer_sizes), combines, inner)
+    everything = search_layers(ranker, row, max(ranker.tree.layer_sizes), combines, inner)
     places = [node_place(candidates[0], step.node) for candidates, step in zip(everything, path.steps, strict=False)]
     return max((place for place in places if place is not None), default=1)
 
 
-def _search(
+def search_layers(
     ranker: TreeRanker, row: Csr, beam: int, combines: Sequence[str], n_layers: int | None = None
 ) -> list[Candidates]:
     """All nodes that a beam search scores in each layer, best first, with the paths' scores."""

@@ -14,6 +14,7 @@ from sylvan import store, validate
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
+from sylvan.explain.paths import Candidates
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
 from sylvan.models.holdout import MOST_ROWS
@@ -124,6 +125,29 @@ class Estimator(SklearnMixin, LabelChanges):
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best labels of each row of X, of those that are allowed (all by default) and not denied."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no rank.")
+
+    def searched(self, x: Any, tree: int = 0, beam: int | None = None) -> list[Candidates]:
+        """The nodes of a tree that the search for one row scores, layer by layer, best first.
+
+        Parameters
+        ----------
+        x : row of shape (1, n_features_), or a text
+        tree : int
+            Which of the model's trees, from 0.
+        beam : int, optional
+            Nodes followed per layer, the first of each; the model's own by default.
+
+        Returns
+        -------
+        list of (ndarray of int32, ndarray of float32)
+            Nodes of a layer and the scores of the paths to them.
+
+        Raises
+        ------
+        UnsupportedError
+            From models without a label tree.
+        """
+        raise UnsupportedError(f"{type(self).__name__} searches no label tree.")
 
     def _is_fitted(self) -> bool:
         return "n_labels_" in self.__dict__

@@ -15,6 +15,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
 from sylvan.explain.explanation import Explanation
+from sylvan.explain.paths import Candidates
 from sylvan.explain.question import check_count, find_label
 from sylvan.explain.records import Example, excerpt
 from sylvan.models.base import Estimator
@@ -161,6 +162,12 @@ class TextEstimator(Estimator):
         elif result.examples:  # of a model that keeps its rows
             nearest = result.examples
         return replace(result, excerpt=excerpt(texts[0]), examples=nearest)
+
+    def searched(self, x: str | list[str], tree: int = 0, beam: int | None = None) -> list[Candidates]:
+        """The nodes that the search for one text scores; see :meth:`Estimator.searched`."""
+        self._need_fit("searched")
+        texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
+        return self.inner().searched(self._text_features(texts), tree, beam)
 
     @property
     def removed_labels_(self) -> npt.NDArray[np.int32]:

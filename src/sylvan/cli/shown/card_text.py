@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sylvan.models.cards.card import Card, Living, Parameters, Tree
-from sylvan.models.cards.history import words_of
 from sylvan.cli.shown.report import size_words
-from sylvan.models.cards.tree_drawing import as_lines
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.explain.text import printable
+from sylvan.models.cards.card import Card, Living, Parameters, Tree
+from sylvan.models.cards.history import words_of
+from sylvan.models.cards.tree_drawing import as_lines
 
 __all__ = ["as_markdown", "as_text", "card_state", "write_card"]
 

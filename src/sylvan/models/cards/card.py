@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from sylvan import store
-from sylvan.models.cards.history import history_of
-from sylvan.models.cards.tree_drawing import Branch, outline
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
+from sylvan.models.cards.history import history_of
+from sylvan.models.cards.tree_drawing import Branch, outline
 from sylvan.params import Parameterized
 from sylvan.store import manifest
 from sylvan.store.registry import rebuild
 from sylvan.weights import WEIGHT_DTYPES
 
-__all__ = ["COMPRESSED", "MEASURED", "Card", "Layer", "Parameters", "Part", "Tree", "read_card"]
+__all__ = ["COMPRESSED", "MEASURED", "Card", "Layer", "Living", "Parameters", "Part", "Tree", "card_of", "read_card"]
 
 MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
 COMPRESSED = "compressed"  # and how the model was made from a larger one
@@ -188,7 +188,20 @@ def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: 
         When there are not as many ``names`` as labels.
     """
     state = store.load(folder)
-    model = rebuild(state)
+    return card_of(state, rebuild(state), folder, levels=levels, branches=branches, n_labels=n_labels, names=names)
+
+
+def card_of(
+    state: store.State,
+    model: Any,
+    folder: str,
+    *,
+    levels: int = 0,
+    branches: int = 0,
+    n_labels: int = 0,
+    names: Vocabulary | None = None,
+) -> Card:
+    """The card of a model that was read from ``folder`` already; parameters and errors as of :func:`read_card`."""
     known = vocabulary_of(model) or names
     has = getattr(model, "n_labels_", None) or getattr(model, "n_labels", None)
     if known is not None and has is not None and len(known) != has:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.errors import ModelError
-from sylvan.explain.paths import tree_votes
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.explain.paths import Candidates, search_layers, tree_votes
 from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
@@ -125,6 +125,18 @@ class XRAnswers(XRParameters):
         bound = self._bounded if len(self.rankers_) > 1 else None
         scaled = self._scaled(row, self.feature_factors_)
         return tree_votes(self.rankers_, combines, scaled, label, beam, top, names, bound)
+
+    def searched(self, x: Any, tree: int = 0, beam: int | None = None) -> list[Candidates]:
+        """The nodes that the search for one row scores; see :meth:`Estimator.searched`."""
+        self._need_fit("searched")
+        row = validate.features(x, n_features=self.n_features_, owner=type(self).__name__)
+        if row.shape[0] != 1:
+            raise DataError(f"searched takes one row. Got {row.shape[0]} instead.")
+        if not 0 <= tree < len(self.rankers_):
+            raise ParameterError(f"The 'tree' of searched must be an int in [0, {len(self.rankers_) - 1}]. Got {tree}.")
+        ranker, beam = self.rankers_[tree], validate.count(self.beam if beam is None else beam, "beam")
+        combines = self.per_layer("combine", ranker.tree.depth)
+        return search_layers(ranker, self._scaled(row, self.feature_factors_), beam, combines)
 
     def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
         if len(self.rankers_) > 1:

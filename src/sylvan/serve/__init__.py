@@ -1,0 +1,77 @@
+"""Models over HTTP: the application, and the server around it. Needs ``pip install "sylvan[serve]"``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sylvan.serve.settings import Limits, ServedFolder, Settings
+
+if TYPE_CHECKING:
+    from sylvan.serve.app import App
+
+__all__ = ["Limits", "ServedFolder", "Settings", "app"]
+
+
+def app(
+    models: Mapping[str, str | os.PathLike[str]] | Sequence[ServedFolder],
+    *,
+    limits: Limits | None = None,
+    log: bool = False,
+    **settings: Any,
+) -> App:
+    """An ASGI application that serves models, to be mounted in another one or given to an ASGI server.
+
+    Parameters
+    ----------
+    models : mapping of str to path, or sequence of ServedFolder
+        Folders by the names that they have in addresses.
+    limits : Limits, optional
+    log : bool, default False
+        Whether to write a JSON line for each request to stdout.
+    **settings
+        ``keys`` and ``watch`` of :class:`Settings`.
+
+    Raises
+    ------
+    ModelError, ParameterError
+        For a folder without a model, and for a name that makes no address.
+    ImportError
+        Without the packages of the extra ``serve``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sylvan import TextModel, serve
+    >>> folder = tempfile.mkdtemp()
+    >>> TextModel().fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]]).save(folder)
+    >>> application = serve.app({"books": folder})
+
+    Under Starlette: ``Mount("/tags", application)``. Where the outer application doesn't pass its lifespan on, models
+    are opened at the first request.
+    """
+    need_packages()
+    from sylvan.serve.app import App
+
+    if isinstance(models, Mapping):
+        folders = [ServedFolder(name, os.fspath(folder)) for name, folder in models.items()]
+    else:
+        folders = list(models)
+    return App(Settings(tuple(folders), limits=limits or Limits(), log=log, **settings))
+
+
+def need_packages() -> None:
+    """Load what the server is made of, or say how to get it.
+
+    Raises
+    ------
+    ImportError
+    """
+    try:
+        import msgspec  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f'Serving needs {error.name}. Install it with: pip install "sylvan[serve]"') from error

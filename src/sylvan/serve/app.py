@@ -1,0 +1,188 @@
+"""The application: from an ASGI request to a route's answer, its headers, its line in the log and its counts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+import traceback
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from sylvan.errors import MemoryLimitError, ModelError, SylvanError
+from sylvan.serve.calls import Call, ClientGone, Reply, send_reply
+from sylvan.serve.keys import ApiKey
+from sylvan.serve.openapi import document
+from sylvan.serve.operations import ADMIN, ANYONE, Operation
+from sylvan.serve.problems import Problem
+from sylvan.serve.routes import all_operations
+from sylvan.serve.service import Service
+from sylvan.serve.settings import Settings, checked
+
+__all__ = ["App"]
+
+_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_GONE = 499  # as nginx counts clients that left: nobody reads this status
+_SECURITY = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]  # fmt: skip
+_PROBLEM = "application/problem+json"
+
+
+class App:
+    """An ASGI application that serves models; see :func:`sylvan.serve.app`.
+
+    Attributes
+    ----------
+    service : Service
+    operations : list of Operation
+        All of its routes.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = checked(settings)
+        self.service = Service(self.settings)
+        self.operations: list[Operation] = all_operations(self.service)
+        self.service.openapi = msgspec.json.encode(document(self.operations, bool(self.settings.keys)))
+        routes = [
+            Route(one.path, _Endpoint(one, self.service), methods=[one.method], name=f"{one.method} {one.path}")
+            for one in self.operations
+        ]
+        self._router = Router(routes, redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI calls it."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            if not self.service.started:  # mounted in an application that passes no lifespan on
+                self.service.start()
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self.service.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.service.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        service = self.service
+        call = Call(scope, receive, service.limits, "")
+        given = call.header(b"x-request-id")
+        call.id = given if given and _ID.fullmatch(given) else service.new_id()
+        scope["app"], scope["sylvan.call"] = self, call
+        error: Exception | None = None
+        try:
+            await self._router(scope, receive, send)
+        except ClientGone:
+            call.status = _GONE
+        except asyncio.CancelledError:
+            call.status = _GONE
+            raise
+        except Exception as caught:
+            error = caught
+        try:
+            if error is not None:
+                await self._refuse(error, call, send)
+        finally:
+            self._note(call, time.perf_counter() - started, scope)
+
+    async def _refuse(self, error: Exception, call: Call, send: Send) -> None:
+        """Answer with what is wrong; where an answer has begun already, end the connection."""
+        problem = _problem_of(error)
+        if problem.status == 500:
+            print(f"Request {call.id}:", file=sys.stderr)
+            traceback.print_exception(type(error), error, error.__traceback__)
+        if call.status:
+            raise error
+        headers = [
+            (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()
+        ]
+        if problem.status in (408, 413):
+            call.close = True
+        await send_reply(send, Reply(problem.body(), problem.status, _PROBLEM, [*headers, *_SECURITY]), call)
+
+    def _note(self, call: Call, seconds: float, scope: Scope) -> None:
+        """Count the request, and write its line."""
+        service = self.service
+        service.metrics.request(call.route or "none", call.model, call.status, seconds)
+        if service.log is not None:
+            service.log.add(
+                id=call.id, method=scope["method"], route=call.route or "none", model=call.model, status=call.status,
+                milliseconds=round(seconds * 1e3, 3), rows=call.rows, key=call.key,
+                client=(scope.get("client") or ("",))[0], version=call.version,
+            )  # fmt: skip
+
+
+class _Endpoint:
+    """What Starlette's router calls for a route."""
+
+    def __init__(self, operation: Operation, service: Service) -> None:
+        self._operation, self._service = operation, service
+        self._route = f"{operation.method} {operation.path}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call: Call = scope["sylvan.call"]
+        call.route = self._route
+        if self._operation.who != ANYONE:
+            self._authorize(call)
+        reply = await self._operation.handle(call)
+        reply.headers.extend(_SECURITY)
+        await send_reply(send, reply, call)
+
+    def _authorize(self, call: Call) -> None:
+        """Refuse who has no key, the wrong one, or has asked too often."""
+        keyring, admin = self._service.keyring, self._operation.who == ADMIN
+        if not keyring:
+            if admin:
+                raise Problem(403, "Models are changed with an admin key only, and this server has no keys at all.")
+            return
+        key = self._shown(call)
+        call.key = key.name
+        if admin and not key.admin:
+            raise Problem(403, f"The API key {key.name!r} is no admin key.")
+        wait = keyring.wait(key)
+        if wait > 0:
+            raise Problem(
+                429, f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} seconds.",
+                {"Retry-After": str(max(1, round(wait)))},
+            )  # fmt: skip
+
+    def _shown(self, call: Call) -> ApiKey:
+        scheme, _, word = call.header(b"authorization").partition(" ")
+        word = word.strip() if scheme.lower() == "bearer" else call.header(b"x-api-key")
+        key = self._service.keyring.find(word) if word else None
+        if key is None:
+            what = "needs an API key, as 'Authorization: Bearer KEY'" if not word else "doesn't know this API key"
+            raise Problem(401, f"This server {what}.", {"WWW-Authenticate": "Bearer"})
+        return key
+
+
+def _problem_of(error: Exception) -> Problem:
+    """The answer to whatever was raised."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):  # of the router
+        sentence = {404: "There is nothing at this address.", 405: "This address takes another method."}
+        return Problem(error.status_code, sentence.get(error.status_code, error.detail), error.headers)
+    if isinstance(error, MemoryLimitError | MemoryError):
+        return Problem(503, "There is not enough memory for this request.")
+    if isinstance(error, ModelError):
+        return Problem(503, str(error))
+    if isinstance(error, SylvanError):
+        return Problem(422, str(error))
+    return Problem(500, "Something went wrong inside the server; its log says what, beside this request's id.")

@@ -1,0 +1,179 @@
+"""A ranking as it is asked for, and its answers: from texts or features to labels, scores and probabilities."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan.indexing import LabelTree
+from sylvan.models.label_names import ids_of_names
+from sylvan.ranking.stopping import StoppingRule
+from sylvan.serve.problems import Problem
+from sylvan.serve.versions import Version
+from sylvan.topk import TopK
+
+__all__ = ["Asked", "RankedRow", "answers", "check", "node_of"]
+
+_NODE = re.compile(r"(\d{1,9})/(?:root|(\d{1,9})\.(\d{1,9}))")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a ranking is to be like; requests that ask for the same are ranked together."""
+
+    k: int | None = 10
+    threshold: float | None = None
+    expected: str | None = None
+    precision: float | None = None
+    probabilities: bool = False
+    allowed: tuple[str | int, ...] | None = None
+    denied: tuple[str | int, ...] | None = None
+    branch: str | None = None
+    beam: int | None = None
+    tail: str | None = None
+
+    @property
+    def ruled(self) -> bool:
+        """Whether a stopping rule decides how many labels there are."""
+        return (self.threshold, self.expected, self.precision) != (None, None, None)
+
+
+class RankedRow(msgspec.Struct, omit_defaults=True):
+    """The labels of one text or row, best first.
+
+    ``labels`` are names, or ids where labels have none; ``names`` is there where a vocabulary says what people call
+    them. ``scores`` aren't given with a stopping rule, ``probabilities`` only with one or where they are asked for.
+    """
+
+    labels: list[str | int]
+    scores: list[float] | None = None
+    probabilities: list[float] | None = None
+    names: list[str] | None = None
+    explanations: list[dict[str, Any]] | None = None
+
+
+def node_of(version: Version, word: str, what: str = "branch") -> tuple[LabelTree, int, int, int]:
+    """The tree, its number, the layer and the node of an id such as "0/1.14"; the root is in layer -1.
+
+    Raises
+    ------
+    Problem
+        When there is no such node.
+    """
+    match, trees = _NODE.fullmatch(word), version.trees
+    if match is None:
+        raise Problem(
+            422, f"The {what!r} field must be a node, as '0/root' or '0/1.14' (tree, layer and node). Got {word!r:.60}."
+        )
+    number = int(match[1])
+    if number >= len(trees):
+        raise Problem(422, f"The {what!r} field names tree {number}, but the model has {len(trees)} trees.")
+    tree = trees[number]
+    if match[2] is None:
+        return tree, number, -1, 0
+    layer, node = int(match[2]), int(match[3])
+    if layer >= tree.depth or node >= tree.layer_sizes[layer]:
+        raise Problem(422, f"The {what!r} field names node {word}, which the tree hasn't got.")
+    return tree, number, layer, node
+
+
+def labels_below(tree: LabelTree, layer: int, node: int) -> npt.NDArray[np.int32]:
+    """The labels below a node, rising."""
+    if layer < 0:
+        return np.unique(tree.leaf_labels)
+    leaves = tree.leaves(layer, node)
+    return np.unique(tree.leaf_labels[leaves.start : leaves.stop])
+
+
+def check(version: Version, asked: Asked) -> None:
+    """Refuse what the model can't do, before it waits for its turn.
+
+    Raises
+    ------
+    Problem
+    SylvanError
+    """
+    for name in ("beam", "tail"):
+        if getattr(asked, name) is not None and name not in version.rank_options:
+            raise Problem(422, f"The {name!r} field is of no use: a {type(version.inner).__name__} has no {name}.")
+    if asked.ruled:
+        StoppingRule.of(asked.k, asked.threshold, asked.expected, asked.precision, version.n_labels)
+        if asked.tail is not None:
+            raise Problem(422, "The 'tail' field goes with no stopping rule: probabilities are the same with any tail.")
+    if asked.branch is not None:
+        node_of(version, asked.branch)
+
+
+def answers(version: Version, asked: Asked, rows: Sequence[Any]) -> list[RankedRow]:
+    """The ranking of texts, or of rows of features given as pairs of indices and values."""
+    given: Any = list(rows) if version.takes == "texts" else _matrix(version, rows)
+    options: dict[str, Any] = {
+        name: getattr(asked, name) for name in ("beam", "tail") if getattr(asked, name) is not None
+    }
+    options.update(_filters(version, asked))
+    k = None if asked.k is None else min(asked.k, version.n_labels)
+    if asked.ruled:
+        rule = {"threshold": asked.threshold, "expected": asked.expected, "precision": asked.precision}
+        return _rows(version, version.model.choose(given, k=k, **rule, **options), "probabilities")
+    if not asked.probabilities:
+        return _rows(version, version.model.rank(given, k, **options), "scores")
+    top = version.model.rank_plainly(given, k, **options)
+    results = _rows(version, top, "scores")
+    for one, probabilities in zip(results, version.model.probabilities(top).scores.tolist(), strict=True):
+        one.probabilities = probabilities[: len(one.labels)]
+    return results
+
+
+def _rows(version: Version, top: TopK, kind: str) -> list[RankedRow]:
+    label = version.label
+    results = []
+    for numbers, scores in zip(top.labels.tolist(), top.scores.tolist(), strict=True):
+        if numbers and numbers[-1] < 0:
+            n = numbers.index(-1)
+            numbers, scores = numbers[:n], scores[:n]
+        labels = [label(number) for number in numbers]
+        names = None if version.subjects is None else [version.title(one) for one in labels]
+        if kind == "scores":
+            results.append(RankedRow(labels, scores, names=names))
+        else:
+            results.append(RankedRow(labels, probabilities=scores, names=names))
+    return results
+
+
+def _matrix(version: Version, rows: Sequence[Any]) -> sp.csr_matrix:
+    """Rows of features as the model takes them; whatever is wrong with one is said by the model."""
+    width = version.model.n_features_
+    indptr = np.cumsum([0, *(len(indices) for indices, _ in rows)])
+    indices = np.fromiter((index for row, _ in rows for index in row), np.int64, int(indptr[-1]))
+    values = np.fromiter((value for _, row in rows for value in row), np.float64, int(indptr[-1]))
+    if len(indices) and int(indices.max()) >= width:
+        raise Problem(
+            422, f"The 'features' field has index {int(indices.max())}, but the model's are 0 to {width - 1}."
+        )
+    matrix = sp.csr_matrix((values.astype(np.float32), indices, indptr), shape=(len(rows), width))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _filters(version: Version, asked: Asked) -> dict[str, Any]:
+    """``allowed`` and ``denied`` by ids."""
+    given: dict[str, Any] = {}
+    for name in ("allowed", "denied"):
+        labels = getattr(asked, name)
+        if labels is not None:
+            known = version.vocabulary
+            given[name] = list(labels) if known is None else ids_of_names(list(labels), known, name)
+    if asked.branch is not None:
+        tree, _, layer, node = node_of(version, asked.branch)
+        below = labels_below(tree, layer, node)
+        given["allowed"] = (
+            below if asked.allowed is None else np.intersect1d(below, np.array(given["allowed"], np.int64))
+        )
+    return given

@@ -1,0 +1,212 @@
+"""A request and its answer, as routes see them: thin over ASGI, as most of a request's time would else go here."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from sylvan.serve.problems import Problem, problem_of_body
+from sylvan.serve.settings import Limits
+
+__all__ = ["JSON", "NDJSON", "Call", "ClientGone", "Handle", "Reply", "Stream", "decode", "send_reply"]
+
+_T = TypeVar("_T")
+JSON, NDJSON = "application/json", "application/x-ndjson"
+
+
+@dataclass
+class Reply:
+    """An answer whose body is there as a whole."""
+
+    body: bytes = b""
+    status: int = 200
+    type: str = JSON
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, value: Any, headers: list[tuple[bytes, bytes]] | None = None) -> Reply:
+        """The JSON of a value."""
+        return cls(msgspec.json.encode(value), headers=headers or [])
+
+
+@dataclass
+class Stream:
+    """An answer whose body comes piece by piece."""
+
+    pieces: AsyncIterator[bytes]
+    type: str = NDJSON
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+
+class ClientGone(Exception):
+    """The client has closed its connection, or was dropped as it sent too slowly."""
+
+
+class Call:
+    """A request: its headers, its query, its body within the limits of the server.
+
+    Attributes
+    ----------
+    scope : Scope
+        Of ASGI.
+    limits : Limits
+    id : str
+        The request's id.
+    route : str
+        The template of its path, once it is known; for the log and the metrics.
+    model : str
+        The model that it asks, or empty.
+    rows : int
+        Rows that it asks about, for the log.
+    key : str
+        The name of the API key that it came with, or empty.
+    version : str
+        The version that answered, or empty.
+    status : int
+        Of the answer, once it has begun; 0 before.
+    close : bool
+        Whether the connection ends with the answer.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, limits: Limits, id_: str) -> None:
+        self.scope, self._receive, self.limits, self.id = scope, receive, limits, id_
+        self.route = self.model = self.key = self.version = ""
+        self.rows = self.status = 0
+        self.close = False
+
+    def header(self, name: bytes) -> str:
+        """A header by its name in lower case; empty where there is none."""
+        for known, value in self.scope["headers"]:
+            if known == name:
+                return str(value.decode("latin-1"))
+        return ""
+
+    @property
+    def params(self) -> dict[str, str]:
+        """What the path's template names."""
+        result: dict[str, str] = self.scope.get("path_params", {})
+        return result
+
+    def query(self) -> dict[str, str]:
+        """The query's values.
+
+        Raises
+        ------
+        Problem
+            For a name that is given twice, and for what isn't UTF-8.
+        """
+        try:
+            pairs = urllib.parse.parse_qsl(
+                self.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100
+            )
+        except ValueError:
+            raise Problem(400, "The query must be UTF-8, percent-encoded, and of at most 100 fields.") from None
+        values: dict[str, str] = {}
+        for name, value in pairs:
+            if name in values:
+                raise Problem(422, f"The query gives {name!r} twice.")
+            values[name] = value
+        return values
+
+    def need_type(self, *allowed: str) -> str:
+        """The media type of the body, one of ``allowed``.
+
+        Raises
+        ------
+        Problem
+        """
+        given = self.header(b"content-type").partition(";")[0].strip().lower()
+        if given not in allowed:
+            words = " or ".join(allowed)
+            raise Problem(415, f"The Content-Type must be {words}. Got {given or 'none'!r:.100} instead.")
+        return given
+
+    async def body(self) -> bytes:
+        """The whole body.
+
+        Raises
+        ------
+        Problem
+            When it is larger than allowed.
+        ClientGone
+        """
+        self._check_length()
+        data, more = await self._next()
+        self._check_size(len(data))
+        if not more:
+            return data
+        parts, size = [data], len(data)
+        while more:
+            data, more = await self._next()
+            size += len(data)
+            self._check_size(size)
+            parts.append(data)
+        return b"".join(parts)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The lines of a body of any length, each within the limit."""
+        left, more = b"", True
+        while more:
+            data, more = await self._next()
+            *whole, left = (left + data).split(b"\n")
+            for line in whole:
+                self._check_size(len(line), "A line of the body")
+                yield line
+            self._check_size(len(left), "A line of the body")
+        yield left
+
+    async def _next(self) -> tuple[bytes, bool]:
+        """The next part of the body, and whether more follows."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        return message.get("body", b""), message.get("more_body", False)
+
+    def _check_length(self) -> None:
+        given = self.header(b"content-length")
+        if given.isdecimal():
+            self._check_size(int(given))
+
+    def _check_size(self, size: int, what: str = "The body") -> None:
+        if size > self.limits.body:
+            self.close = True  # the rest of it isn't read
+            raise Problem(413, f"{what} must have at most {self.limits.body:,} bytes. Got {size:,} or more instead.")
+
+
+def decode(data: bytes, kind: type[_T]) -> _T:
+    """A body as its type.
+
+    Raises
+    ------
+    Problem
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise problem_of_body(error, data) from None
+
+
+Handle = Callable[[Call], Awaitable["Reply | Stream"]]
+
+
+async def send_reply(send: Send, reply: Reply | Stream, call: Call) -> None:
+    """Send an answer."""
+    headers = [(b"content-type", reply.type.encode()), *reply.headers, (b"x-request-id", call.id.encode("latin-1"))]
+    if call.close:
+        headers.append((b"connection", b"close"))
+    if isinstance(reply, Stream):
+        call.status = 200
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for piece in reply.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    headers.append((b"content-length", str(len(reply.body)).encode()))
+    call.status = reply.status
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

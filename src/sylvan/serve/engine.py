@@ -1,0 +1,161 @@
+"""Batching without waiting: a request that finds the engine idle is ranked at once, the others together after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sylvan.parallel import Worker
+from sylvan.serve.problems import Problem
+
+__all__ = ["Engine", "Work"]
+
+MOST_ROWS = 256  # of a batch: more gain nothing, and those behind would wait longer
+
+
+@dataclass
+class Work:
+    """Rows that wait for an answer; those of the same ``key`` may be answered together."""
+
+    key: Hashable
+    rows: list[Any]
+    answer: Callable[[list[Any]], list[Any]]  # of all rows of a batch, one result a row
+    loop: asyncio.AbstractEventLoop
+    result: asyncio.Future[list[Any]]
+    deadline: float
+    outcome: list[Any] | Exception | None = field(default=None)
+
+
+class Engine:
+    """One thread that answers for one model.
+
+    The event loop hands it what comes in and goes on. Kernels release the GIL, so both run at once. There is no timer:
+    what arrives while the thread computes is taken as soon as it is done, together.
+
+    Parameters
+    ----------
+    name : str
+        Of the model.
+    queue : int
+        Requests that may wait; the next is refused with 429.
+    seconds : float
+        After which a request that waits is answered with 503.
+    batched : callable, optional
+        Told the number of rows of each batch, in the thread.
+    """
+
+    def __init__(
+        self, name: str, queue: int, seconds: float, batched: Callable[[int], None] = lambda n_rows: None
+    ) -> None:
+        self.name, self._most, self._seconds, self._batched = name, queue, seconds, batched
+        self._worker = Worker(self._work, f"engine-{name}")
+        self.waiting = 0  # requests that are not answered yet; the event loop's alone
+
+    def close(self) -> None:
+        """Answer what is there, and end."""
+        self._worker.close()
+
+    def check_room(self) -> None:
+        """Refuse a request that would have to wait too long, before its body is read.
+
+        Raises
+        ------
+        Problem
+        """
+        if self.waiting >= self._most:
+            raise Problem(
+                429, f"The model {self.name!r} is busy: {self.waiting:,} requests wait already. Ask again later.",
+                {"Retry-After": "1"},
+            )  # fmt: skip
+
+    async def ask(self, key: Hashable, rows: list[Any], answer: Callable[[list[Any]], list[Any]]) -> list[Any]:
+        """The results of ``answer(rows)``, computed with the rows of others that have the same ``key``.
+
+        Raises
+        ------
+        Problem
+            When the queue is full, or time is up.
+        """
+        self.check_room()
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[list[Any]] = loop.create_future()
+        self._worker.put(Work(key, rows, answer, loop, result, time.monotonic() + self._seconds))
+        self.waiting += 1
+        timer = loop.call_later(self._seconds, self._expire, result)
+        try:
+            return await result
+        finally:
+            timer.cancel()
+            self.waiting -= 1
+
+    def _expire(self, result: asyncio.Future[list[Any]]) -> None:
+        if not result.done():
+            result.set_exception(_late(self._seconds))
+
+    def _work(self, works: list[Work]) -> None:
+        """In the thread: answer all that has come, in batches of one key each, in the order in which they came."""
+        while works:
+            batch, works = _first_batch(works)
+            now = time.monotonic()
+            late = [one for one in batch if one.deadline < now or one.result.cancelled()]
+            for one in late:
+                one.outcome = _late(self._seconds)
+            asked = [one for one in batch if one.outcome is None]
+            if asked:
+                self._batched(sum(len(one.rows) for one in asked))
+                _answer(asked)
+            for loop in {one.loop for one in batch}:
+                mine = [one for one in batch if one.loop is loop]
+                try:
+                    loop.call_soon_threadsafe(_deliver, mine)
+                except RuntimeError:  # the loop has ended, and with it whoever waited
+                    continue
+
+
+def _first_batch(works: list[Work]) -> tuple[list[Work], list[Work]]:
+    """The first request and those of the same key, up to as many rows as a batch may have; and the others."""
+    batch: list[Work] = []
+    others: list[Work] = []
+    first, n_rows = works[0], 0
+    for one in works:
+        if one.key == first.key and (not batch or n_rows + len(one.rows) <= MOST_ROWS):
+            batch.append(one)
+            n_rows += len(one.rows)
+        else:
+            others.append(one)
+    return batch, others
+
+
+def _answer(batch: list[Work]) -> None:
+    """Answer a batch; where that fails, each request by itself, so that one at fault spoils no other's answer."""
+    try:
+        results = batch[0].answer([row for one in batch for row in one.rows])
+    except Exception as error:
+        if len(batch) == 1:
+            batch[0].outcome = error
+        else:
+            for one in batch:
+                _answer([one])
+        return
+    at = 0
+    for one in batch:
+        one.outcome = results[at : at + len(one.rows)]
+        at += len(one.rows)
+
+
+def _deliver(batch: list[Work]) -> None:
+    """In the event loop: the outcomes to those that wait for them."""
+    for one in batch:
+        if one.result.done():
+            continue
+        if isinstance(one.outcome, Exception):
+            one.result.set_exception(one.outcome)
+        else:
+            one.result.set_result(one.outcome or [])
+
+
+def _late(seconds: float) -> Problem:
+    return Problem(503, f"There was no answer within {seconds:g} seconds. Ask again later.", {"Retry-After": "1"})

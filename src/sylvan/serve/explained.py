@@ -1,0 +1,120 @@
+"""Why a label is given: explanations as plain values, and where the words that speak for it stand in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import scipy.sparse as sp
+
+from sylvan.errors import DataError
+from sylvan.explain.explanation import Explanation
+from sylvan.serve.asked import Asked
+from sylvan.serve.problems import Problem
+from sylvan.serve.versions import Version
+
+__all__ = ["Explained", "Span", "explained", "explanations"]
+
+_MOST_SPANS = 5_000
+
+
+class Span(msgspec.Struct):
+    """A place in the text, in code points, and what the words there add to the label's score along its path."""
+
+    start: int
+    end: int
+    weight: float
+
+
+class Explained(msgspec.Struct):
+    """Why a label has its place: the explanation, where its words stand, and the paths to it as ids of nodes."""
+
+    explanation: dict[str, Any]
+    spans: list[Span]
+    tree_paths: list[list[str]]
+
+
+def explanations(version: Version, asked: Asked, row: Any, labels: Sequence[str | int]) -> list[dict[str, Any]]:
+    """The explanations of some labels of one text or row."""
+    return [_explain(version, row, label, 10, 3, asked.beam).to_dict() for label in labels]
+
+
+def explained(version: Version, row: Any, label: str | int, top: int, n_examples: int, beam: int | None) -> Explained:
+    """The explanation of one label, with what a page draws.
+
+    Raises
+    ------
+    SylvanError
+        When there is no such label, or the model explains nothing.
+    """
+    result = _explain(version, row, label, top, n_examples, beam)
+    weights: dict[str, float] = {}
+    for tree in result.trees:
+        for step in tree.paths[0].steps if tree.paths else ():
+            for feature in (*step.positive, *step.negative):
+                weights[feature.name] = weights.get(feature.name, 0.0) + feature.contribution
+    spans = _spans(version, row, weights) if version.takes == "texts" else []
+    paths = [
+        [f"{tree.number}/{step.layer}.{step.node}" for step in path.steps]
+        for tree in result.trees
+        for path in tree.paths
+    ]
+    return Explained(result.to_dict(), spans, paths)
+
+
+def _explain(version: Version, row: Any, label: str | int, top: int, n_examples: int, beam: int | None) -> Explanation:
+    options: dict[str, Any] = {} if beam is None else {"beam": beam}
+    rows: list[int] = []
+    if version.examples is not None:
+        rows, pair = version.examples.of(str(label))
+        if rows:
+            options["examples"] = pair
+    if version.takes == "texts":
+        x: Any = row
+    else:
+        indices, values = row
+        x = sp.csr_matrix((values, indices, [0, len(indices)]), shape=(1, version.model.n_features_))
+    explain = getattr(version.model, "explain", None)
+    if explain is None:
+        raise Problem(422, f"A {type(version.inner).__name__} explains nothing.")
+    if isinstance(label, int) and version.vocabulary is not None:
+        if not 0 <= label < len(version.vocabulary):
+            raise DataError(f"The label must be an id in [0, {len(version.vocabulary)}). Got {label} instead.")
+        label = version.vocabulary[label]
+    result: Explanation = explain(x, label, top, n_examples=n_examples, **options)
+    if rows:
+        result = replace(result, examples=tuple(replace(one, row=rows[one.row]) for one in result.examples))
+    return result
+
+
+def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]:
+    """Where the terms stand in a text."""
+    vectorizer = getattr(version.model, "vectorizer", None) or getattr(version.model, "vectorizer_", None)
+    by_words = getattr(vectorizer, "analyzer", "word") == "word"
+    folded = _lowered(text) if getattr(vectorizer, "lowercase", True) else text
+    spans = []
+    for term, weight in weights.items():
+        for match in re.finditer(_pattern(term, by_words), folded):
+            spans.append(Span(match.start(), match.end(), weight))
+            if len(spans) >= _MOST_SPANS:
+                break
+    return sorted(spans, key=lambda span: (span.start, span.end))
+
+
+def _lowered(text: str) -> str:
+    """Lower case, character by character, so that places stay what they are."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(low if len(low := c.lower()) == 1 else c for c in text)
+
+
+def _pattern(term: str, by_words: bool) -> str:
+    """What finds a term: its words with anything between them that is no word, or its characters as they are."""
+    if not by_words:
+        return re.escape(term.strip()) or r"(?!)"
+    words = [re.escape(word) for word in term.split()]
+    # Words of scripts without spaces stand next to each other: their pairs are found anywhere.
+    ends = ("", "") if term and not term[0].isascii() and len(term) <= 2 else (r"(?<!\w)", r"(?!\w)")
+    return ends[0] + r"\W+".join(words) + ends[1] if words else r"(?!)"

@@ -1,0 +1,83 @@
+"""The OpenAPI 3.1 document, made of the routes and of the types that parse their bodies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from sylvan.serve.calls import NDJSON
+from sylvan.serve.operations import ADMIN, ANYONE, Operation
+from sylvan.serve.problems import ProblemBody
+from sylvan.version import __version__
+
+__all__ = ["document"]
+
+_TEMPLATE = "#/components/schemas/{name}"
+_PROBLEM = "application/problem+json"
+
+
+def document(operations: Sequence[Operation], keyed: bool) -> dict[str, Any]:
+    """The document of all routes; ``keyed`` where API keys are configured."""
+    types: list[Any] = [ProblemBody]
+    for one in operations:
+        types += [kind for kind in (one.answer, *one.bodies.values()) if kind is not None]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
+    schema_of = dict(zip(map(_key, types), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for one in operations:
+        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", one.path)
+        paths.setdefault(path, {})[one.method.lower()] = _operation(one, schema_of, keyed)
+    result: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Sylvan",
+            "version": __version__,
+            "description": "Ranks the right labels of texts, out of very many. Errors are problem+json (RFC 9457).",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+    if keyed:
+        result["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return result
+
+
+def _key(kind: Any) -> int:
+    return id(kind)
+
+
+def _operation(one: Operation, schema_of: dict[int, Any], keyed: bool) -> dict[str, Any]:
+    content = {one.answer_type: {} if one.answer is None else {"schema": schema_of[_key(one.answer)]}}
+    if NDJSON in one.bodies:
+        content[NDJSON] = {}
+    statuses = {*one.errors, *((401, 429) if keyed and one.who != ANYONE else ())}
+    if one.bodies:
+        statuses |= {400, 413, 415, 422}
+    if one.who == ADMIN:
+        statuses.add(403)
+    responses = {"200": {"description": "The answer.", "content": content}}
+    for status in sorted(statuses):
+        responses[str(status)] = {
+            "description": HTTPStatus(status).phrase,
+            "content": {_PROBLEM: {"schema": schema_of[_key(ProblemBody)]}},
+        }
+    named = [
+        {"name": each.name, "in": each.place, "required": each.place == "path", "description": each.words,
+         "schema": each.schema}
+        for each in one.parameters
+    ]  # fmt: skip
+    name = re.sub(r"\W+", "_", f"{one.method.lower()}{one.path}").strip("_")
+    result: dict[str, Any] = {
+        "summary": one.words, "operationId": name, "tags": [one.tag], "parameters": named, "responses": responses,
+    }  # fmt: skip
+    if one.bodies:
+        body = {kind: {"schema": schema_of[_key(type_)]} for kind, type_ in one.bodies.items()}
+        result["requestBody"] = {"required": True, "content": body}
+    if keyed and one.who != ANYONE:
+        result["security"] = [{"key": []}]
+    return result

@@ -1,0 +1,26 @@
+// One text ranked by one model, as the views need it.
+
+import { post, route } from "./api.js";
+
+/** What an explanation and a removal name a label by. */
+export function labelKey(label) {
+  return String(label);
+}
+
+/** The best labels of a text: [{label, name, value}], where value is the probability, or the score without one. */
+export async function rank(card, text, options, signal) {
+  const body = { text, ...options };
+  if (card.calibrated) body.probabilities = true;
+  const { results } = await post(route(card.name, "/rank"), body, signal);
+  const result = results[0];
+  const values = result.probabilities ?? result.scores;
+  return result.labels.map((label, i) => ({ label, name: String(result.names?.[i] ?? label), value: values[i] }));
+}
+
+/** How far the bar of each answer reaches; scores beyond [0, 1] count by the largest of them. */
+export function shares(answers) {
+  const values = answers.map(({ value }) => value);
+  const largest = Math.max(...values);
+  const bounded = largest <= 1 && Math.min(...values) >= 0;
+  return values.map((value) => (bounded ? value : Math.max(value, 0) / (largest || 1)));
+}

@@ -1,0 +1,112 @@
+"""Rankings of any number of rows: NDJSON in, NDJSON out, in blocks, so that memory stays as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from sylvan.errors import SylvanError
+from sylvan.serve.asked import Asked, RankedRow, answers, check
+from sylvan.serve.bodies import rows_of
+from sylvan.serve.calls import Call, Handle, Reply, Stream, decode
+from sylvan.serve.problems import Problem, problem_of_body
+from sylvan.serve.served import Served
+from sylvan.serve.service import Service
+from sylvan.serve.versions import Version
+
+__all__ = ["LineProblem", "streamed"]
+
+_BLOCK, _BLOCK_BYTES = 256, 1 << 20  # lines ranked together, and their bytes
+_RETRY = 0.02  # seconds until a block that found no room asks again
+
+
+class LineProblem(msgspec.Struct):
+    """What stands in place of a line's answer when the line is at fault."""
+
+    error: str
+
+
+def streamed(service: Service) -> Handle:
+    """What answers the lines of a body; options are in the query."""
+    bodies = service.bodies
+
+    async def rank_lines(call: Call) -> Reply | Stream:
+        served, version = service.version(call.model)
+        given = call.query()
+        try:
+            options = msgspec.convert(given, bodies.options, strict=False)
+        except msgspec.ValidationError as error:
+            raise problem_of_body(error, msgspec.json.encode(given)) from None
+        if options.explain:
+            raise Problem(422, "The 'explain' field goes with one text or row, not with lines.")
+        asked: Asked = options.asked()
+        check(version, asked)
+        headers = [
+            (b"etag", f'"{version.checksum}"'.encode()),
+            (b"sylvan-model", f"{version.served.name}@{version.checksum}".encode()),
+        ]
+        return Stream(_answered(call, served, version, asked, bodies.line), headers=headers)
+
+    return rank_lines
+
+
+async def _answered(
+    call: Call, served: Served, version: Version, asked: Asked, kind: type[Any]
+) -> AsyncIterator[bytes]:
+    """The answers, block by block."""
+    encode = msgspec.json.Encoder().encode
+    async for block in _blocks(call):
+        rows: list[Any] = []
+        results: list[RankedRow | LineProblem | None] = []
+        for number, line in block:
+            try:
+                body = decode(line, kind)
+                rows += rows_of(version.takes, body.text, None, None if body.features is None else [body.features])
+                results.append(None)
+            except Problem as problem:
+                results.append(LineProblem(f"Line {number}: {problem.detail}"))
+        ranked = iter(await _ranked(served, version, asked, rows))
+        call.rows += len(block)
+        yield b"\n".join(encode(next(ranked) if one is None else one) for one in results) + b"\n"
+
+
+async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes]]]:
+    """Numbered lines, some at a time; empty ones are passed over."""
+    block: list[tuple[int, bytes]] = []
+    size = number = 0
+    async for line in call.lines():
+        number += 1
+        if line.strip():
+            block.append((number, line))
+            size += len(line)
+        if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any]) -> list[Any]:
+    """One result a row; where a block fails, each row by itself."""
+    if not rows:
+        return []
+    try:
+        return await _patiently(served, version, asked, rows)
+    except (Problem, SylvanError) as error:
+        if len(rows) == 1:
+            return [LineProblem(error.detail if isinstance(error, Problem) else str(error))]
+    return [(await _ranked(served, version, asked, [row]))[0] for row in rows]
+
+
+async def _patiently(served: Served, version: Version, asked: Asked, rows: list[Any]) -> list[Any]:
+    """As the engine answers, once it has room: lines have all the time that they need."""
+    while True:
+        try:
+            return await served.engine.ask((version, asked), rows, lambda block: answers(version, asked, block))
+        except Problem as problem:
+            if problem.status not in (429, 503):
+                raise
+        await asyncio.sleep(_RETRY)

@@ -1,0 +1,136 @@
+"""``POST …/update`` and ``POST …/reload``, behind an admin key: a model learns, or its folder is read again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+from typing import Any
+
+import msgspec
+
+from sylvan.serve.calls import JSON, Call, Reply, decode
+from sylvan.serve.operations import ADMIN, Operation
+from sylvan.serve.problems import Problem
+from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.service import Service
+from sylvan.serve.versions import Version
+
+__all__ = ["operations"]
+
+_BAD_USAGE = 2  # exit code of the command line for what its user can mend
+
+
+class Updated(msgspec.Struct):
+    """The version that is served now, and what was done."""
+
+    version: str
+    message: str
+
+
+class Reloaded(msgspec.Struct):
+    """The version that is served now, whether it is a new one, and why the newest on disk isn't served, if so."""
+
+    version: str
+    changed: bool
+    message: str | None
+
+
+def operations(service: Service) -> list[Operation]:
+    """The routes."""
+    kind = service.bodies.update
+
+    async def update(call: Call) -> Reply:
+        call.model = call.params["model"]
+        served, version = service.version(call.model)
+        call.need_type(JSON)
+        body = decode(await call.body(), kind)
+        call.rows = len(body.texts)
+        _check_update(version, body)
+        message = await _run_update(served.folder.folder, version, body)
+        await served.reload()
+        current = served.version()
+        call.version = current.checksum
+        return Reply.of(Updated(current.checksum, message), version_headers(current))
+
+    async def reload(call: Call) -> Reply:
+        call.model = call.params["model"]
+        served = service.find(call.model)
+        changed = await served.reload(force=served.refused is not None)
+        current = served.version()
+        call.version = current.checksum
+        return Reply.of(Reloaded(current.checksum, changed, served.refused), version_headers(current))
+
+    return [
+        Operation(
+            "POST", "/v1/models/{model}/update", update,
+            "Teaches a model new texts and labels, has it forget rows or merge labels, and serves the new version.",
+            Updated, {JSON: kind}, parameters=(MODEL,), who=ADMIN, errors=(404, 503), tag="changes",
+        ),
+        Operation(
+            "POST", "/v1/models/{model}/reload", reload, "Reads the model's folder again.", Reloaded,
+            parameters=(MODEL,), who=ADMIN, errors=(403, 404, 503), tag="changes",
+        ),
+    ]  # fmt: skip
+
+
+def _check_update(version: Version, body: Any) -> None:
+    if version.takes != "texts":
+        raise Problem(422, f"The model takes {version.takes}: only models over texts are updated here.")
+    if len(body.texts) != len(body.labels):
+        raise Problem(
+            422, f"The 'labels' field must be a list for each text. Got {len(body.labels)} for {len(body.texts)} texts."
+        )
+    if not (body.texts or body.forget or body.merge):
+        raise Problem(422, "There is nothing to do: give 'texts' and 'labels', 'forget' or 'merge'.")
+    for labels in body.merge.values():
+        if not labels:
+            raise Problem(422, "The 'merge' field must name labels for each that they become. Got none.")
+
+
+async def _run_update(folder: str, version: Version, body: Any) -> str:
+    """Have ``sylvan update`` do it, in a process of its own: whatever memory it takes is gone with it.
+
+    Raises
+    ------
+    Problem
+        With the command's own sentence.
+    """
+    with tempfile.TemporaryDirectory(prefix="sylvan-update-") as scratch:
+        words = [sys.executable, "-m", "sylvan", "update", folder]
+        if body.texts:
+            field, labels_field = version.model.text_fields_[0], version.model.labels_field_
+            rows = os.path.join(scratch, "rows.jsonl")
+            with open(rows, "wb") as stream:
+                for text, labels in zip(body.texts, body.labels, strict=True):
+                    row = {**dict.fromkeys(version.model.text_fields_, ""), field: text, labels_field: labels}
+                    stream.write(msgspec.json.encode(row) + b"\n")
+            words.append(rows)
+        if body.forget:
+            ids = os.path.join(scratch, "ids.txt")
+            with open(ids, "w", encoding="ascii") as text:
+                text.writelines(f"{number}\n" for number in body.forget)
+            words += ["--forget", ids]
+        for into, labels in body.merge.items():
+            words += [f"--merge={','.join(labels)}={into}"]
+        code, said = await _run(words)
+    if code:
+        sentence = said.removeprefix("Error: ").strip() or f"The update ended with exit code {code}."
+        raise Problem(422 if code == _BAD_USAGE else 503, sentence)
+    return said.strip()
+
+
+async def _run(words: list[str]) -> tuple[int, str]:
+    """The exit code of a command and what it said on stderr; the command ends with whoever waits for it."""
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        _, said = await process.communicate()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        raise
+    return process.returncode or 0, said.decode("utf-8", "replace")

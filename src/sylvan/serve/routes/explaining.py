@@ -1,0 +1,44 @@
+"""``POST /v1/models/{model}/explain``: why a label is, or isn't, among the answers."""
+
+from __future__ import annotations
+
+from sylvan.serve.bodies import rows_of
+from sylvan.serve.calls import JSON, Call, Reply, decode
+from sylvan.serve.explained import Explained, explained
+from sylvan.serve.operations import Operation
+from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.service import Service
+
+__all__ = ["operations"]
+
+
+def operations(service: Service) -> list[Operation]:
+    """The route."""
+    kind = service.bodies.explain
+
+    async def explain(call: Call) -> Reply:
+        call.model = call.params["model"]
+        served, version = service.version(call.model)
+        call.version = version.checksum
+        call.need_type(JSON)
+        served.engine.check_room()
+        body = decode(await call.body(), kind)
+        rows = rows_of(version.takes, body.text, None, None if body.row is None else [body.row])
+        call.rows = 1
+        label = int(body.label) if isinstance(body.label, int) else body.label
+
+        def answer(one: list[object]) -> list[Explained]:
+            return [explained(version, one[0], label, body.features, body.examples, body.beam)]
+
+        # A key of its own: explanations aren't computed together.
+        (result,) = await served.engine.ask(object(), rows, answer)
+        return Reply.of(result, version_headers(version))
+
+    return [
+        Operation(
+            "POST", "/v1/models/{model}/explain", explain,
+            "Explains why a label has its place for a text: its path in the tree, the words for and against it, the "
+            "nearest training rows.",
+            Explained, {JSON: kind}, parameters=(MODEL,), errors=(404, 429, 503), tag="ranking",
+        )
+    ]  # fmt: skip

@@ -1,0 +1,71 @@
+"""``POST /v1/models/{model}/rank``: the labels of texts or rows of features."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sylvan.serve.asked import RankedRow, answers, check
+from sylvan.serve.bodies import rows_of
+from sylvan.serve.calls import JSON, NDJSON, Call, Handle, Reply, Stream, decode
+from sylvan.serve.explained import explanations
+from sylvan.serve.operations import Operation, Parameter
+from sylvan.serve.problems import Problem
+from sylvan.serve.service import Service
+from sylvan.serve.versions import Version
+
+__all__ = ["MODEL", "Ranked", "operations", "version_headers"]
+
+MODEL = Parameter("model", "The model's name.", "path")
+
+
+class Ranked(msgspec.Struct):
+    """Rankings, one for each text or row, in their order."""
+
+    results: list[RankedRow]
+
+
+def version_headers(version: Version) -> list[tuple[bytes, bytes]]:
+    """Which model, and which version of it, has answered."""
+    return [
+        (b"etag", f'"{version.checksum}"'.encode()),
+        (b"sylvan-model", f"{version.served.name}@{version.checksum}".encode()),
+    ]
+
+
+def operations(service: Service, streamed: Handle) -> list[Operation]:
+    """The route; ``streamed`` answers NDJSON."""
+    bodies = service.bodies
+
+    async def rank(call: Call) -> Reply | Stream:
+        call.model = call.params["model"]
+        served, version = service.version(call.model)
+        call.version = version.checksum
+        if call.need_type(JSON, NDJSON) == NDJSON:
+            return await streamed(call)
+        served.engine.check_room()
+        body = decode(await call.body(), bodies.rank)
+        rows = rows_of(version.takes, body.text, body.texts, body.features)
+        call.rows = len(rows)
+        asked = body.asked()
+        check(version, asked)
+        if not rows:
+            return Reply.of(Ranked([]), version_headers(version))
+        if body.explain and len(rows) > 1:
+            raise Problem(422, f"The 'explain' field goes with one text or row. Got {len(rows)} instead.")
+        results = await served.engine.ask((version, asked), rows, lambda all_rows: answers(version, asked, all_rows))
+        if body.explain:
+            labels = results[0].labels[:10]
+            results[0].explanations = (
+                await served.engine.ask(object(), rows, lambda one: [explanations(version, asked, one[0], labels)])
+            )[0]
+        return Reply.of(Ranked(results), version_headers(version))
+
+    return [
+        Operation(
+            "POST", "/v1/models/{model}/rank", rank,
+            "Ranks the labels of a text, of texts or of rows of features; NDJSON is answered line by line, of any "
+            "length, with the options in the query.",
+            Ranked, {JSON: bodies.rank, NDJSON: bodies.line}, parameters=(MODEL,), errors=(404, 429, 503),
+            tag="ranking",
+        )
+    ]  # fmt: skip

@@ -1,0 +1,168 @@
+"""The label tree for people to look at: its nodes, and those that the search for a text goes through."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sylvan.indexing import LabelTree
+from sylvan.indexing.naming import node_title
+from sylvan.serve.asked import Asked, RankedRow, answers, node_of
+from sylvan.serve.calls import JSON, Call, Reply, decode
+from sylvan.serve.operations import Operation, Parameter
+from sylvan.serve.problems import Problem
+from sylvan.serve.routes.labels import number_in
+from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.service import Service
+from sylvan.serve.versions import Version
+
+__all__ = ["operations"]
+
+_MOST_NODES = 2_000  # of an answer
+_MOST_SCORED = 200  # nodes of a layer that are shown
+_BEST = 10  # labels whose paths are shown
+
+
+class TreeNode(msgspec.Struct, omit_defaults=True):
+    """A node: its most frequent labels, how many labels are below it, and its children as far as they are shown."""
+
+    id: str
+    title: str
+    labels: int
+    leaf: bool
+    children: list[TreeNode] = []
+    more: int = 0
+
+
+class TreePart(msgspec.Struct):
+    """A part of a tree of ``depth`` layers, from one node down."""
+
+    n_trees: int
+    depth: int
+    node: TreeNode
+
+
+class SearchedNode(msgspec.Struct):
+    """A node that the search scored; ``followed`` where it went on from it."""
+
+    id: str
+    score: float
+    followed: bool
+
+
+class Searched(msgspec.Struct):
+    """The search for a text: every layer's nodes, best first, the labels found, and the paths to them."""
+
+    layers: list[list[SearchedNode]]
+    labels: RankedRow
+    paths: dict[str, list[str]]
+
+
+def operations(service: Service) -> list[Operation]:
+    """The routes."""
+    kind = service.bodies.beam
+
+    async def tree(call: Call) -> Reply:
+        call.model = call.params["model"]
+        _, version = service.version(call.model)
+        call.version = version.checksum
+        query = call.query()
+        depth = number_in(query, "depth", 1, 1, 4)
+        _need_tree(version)
+        found = node_of(version, query.get("node", "0/root"), "node")
+        loop = asyncio.get_running_loop()
+        part = await loop.run_in_executor(None, _part, version, *found, depth)
+        return Reply.of(part, version_headers(version))
+
+    async def beam(call: Call) -> Reply:
+        call.model = call.params["model"]
+        served, version = service.version(call.model)
+        call.version = version.checksum
+        call.need_type(JSON)
+        served.engine.check_room()
+        body = decode(await call.body(), kind)
+        _need_tree(version)
+        if version.takes != "texts":
+            raise Problem(422, f"The model {call.model!r} takes {version.takes}, and this is for texts.")
+        if body.tree >= len(version.trees):
+            raise Problem(422, f"The 'tree' field must be an int in [0, {len(version.trees) - 1}]. Got {body.tree}.")
+        call.rows = 1
+        (result,) = await served.engine.ask(
+            object(), [body.text], lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
+        )
+        return Reply.of(result, version_headers(version))
+
+    node = Parameter("node", "Where to begin, as 0/root or 0/1.14.", schema={"type": "string", "maxLength": 100})
+    depth = Parameter("depth", "Layers below it.", schema={"type": "integer", "minimum": 1, "maximum": 4, "default": 1})
+    return [
+        Operation(
+            "POST", "/v1/models/{model}/beam", beam, "Shows which nodes of the tree a text's search goes through.",
+            Searched, {JSON: kind}, parameters=(MODEL,), errors=(404, 429, 503), tag="ranking",
+        ),
+        Operation(
+            "GET", "/v1/models/{model}/tree", tree, "Shows a part of the tree over the labels.", TreePart,
+            parameters=(MODEL, node, depth), errors=(400, 404, 422, 503),
+        ),
+    ]  # fmt: skip
+
+
+def _need_tree(version: Version) -> None:
+    if not version.trees:
+        raise Problem(422, f"The model {version.served.name!r}, a {type(version.inner).__name__}, has no label tree.")
+
+
+def _part(version: Version, tree: LabelTree, number: int, layer: int, node: int, depth: int) -> TreePart:
+    """The nodes from one down, the most frequent children first, up to as many as an answer may have."""
+    counts = np.asarray(version.inner.label_counts_)
+    below = np.concatenate(([0], np.cumsum(counts[tree.leaf_labels])))
+    left = [_MOST_NODES]
+
+    def name(label: int) -> str:
+        return version.title(version.label(label))
+
+    def made(layer: int, node: int, depth: int) -> TreeNode:
+        leaf = layer == tree.depth - 1
+        n_labels = tree.n_placed if layer < 0 else len(np.unique(tree.leaf_labels[_slice(tree.leaves(layer, node))]))
+        title = "All labels" if layer < 0 else node_title(tree, layer, node, name, counts)
+        key = f"{number}/root" if layer < 0 else f"{number}/{layer}.{node}"
+        result = TreeNode(key, title, n_labels, leaf)
+        if leaf or depth == 0:
+            return result
+        first, last = (int(end) for end in tree.child_offsets[layer + 1][node : node + 2])
+        ranges = [tree.leaves(layer + 1, child) for child in range(first, last)]
+        weight = np.array([below[leaves.stop] - below[leaves.start] for leaves in ranges])
+        shown = np.argsort(-weight, kind="stable")[: max(0, left[0])].tolist()
+        left[0] -= len(shown)
+        result.children = [made(layer + 1, first + child, depth - 1) for child in shown]
+        result.more = last - first - len(shown)
+        return result
+
+    return TreePart(len(version.trees), tree.depth, made(layer, node, depth))
+
+
+def _slice(leaves: range) -> slice:
+    return slice(leaves.start, leaves.stop)
+
+
+def _searched(version: Version, text: str, number: int, beam: int | None) -> Searched:
+    """What the search does, and the paths of the best labels in that tree."""
+    searched = version.model.searched(text, number, beam)
+    width = version.inner.beam if beam is None else beam
+    layers = [
+        [
+            SearchedNode(f"{number}/{layer}.{node}", score, place < width)
+            for place, (node, score) in enumerate(zip(nodes[:_MOST_SCORED].tolist(), scores.tolist(), strict=False))
+        ]
+        for layer, (nodes, scores) in enumerate(searched)
+    ]
+    (ranked,) = answers(version, Asked(_BEST, beam=beam, probabilities=True), [text])
+    tree, reached = version.trees[number], searched[-1][0]
+    paths: dict[str, list[str]] = {}
+    for leaf in reached.tolist():
+        label: Any = version.label(int(tree.leaf_labels[leaf]))
+        if label in ranked.labels and str(label) not in paths:
+            paths[str(label)] = [f"{number}/{layer}.{node}" for layer, node in enumerate(tree.path(leaf))]
+    return Searched(layers, ranked, paths)

@@ -1,0 +1,203 @@
+"""The server around the application: a socket, one process or several, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
+
+from sylvan.errors import ParameterError
+from sylvan.serve.app import App
+from sylvan.serve.log import say
+from sylvan.serve.metrics import SHARED_FOLDER
+from sylvan.serve.protocol import CarefulProtocol
+from sylvan.serve.settings import Settings, checked
+
+__all__ = ["bound_socket", "serve"]
+
+_LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "loggers": {"uvicorn.error": {"handlers": ["stderr"], "level": "ERROR", "propagate": False}},
+}
+_SWITCH = 0.0005  # seconds after which a thread in Python gives way to the event loop; Python's own 5 ms would be felt
+
+
+@dataclass(frozen=True)
+class _Factory:
+    """Makes the application in a worker; unlike a function within one, it can be sent to another process."""
+
+    settings: Settings
+
+    def __call__(self) -> App:
+        return App(self.settings)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server that drains at the first signal, ends at the second, and looks at its models at SIGHUP."""
+
+    _told: float | None = None  # when it was told to end
+
+    @property
+    def _app(self) -> App:
+        app = self.config.loaded_app
+        assert isinstance(app, App)
+        return app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """As Python calls it between two instructions."""
+        if self.config.workers > 1 and sig == signal.SIGINT:
+            return  # Ctrl-C reaches every process of the terminal; the parent says what follows
+        if self._told is None:
+            self._told = time.monotonic()
+        else:
+            self.should_exit = self.force_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and hear SIGHUP."""
+        sys.setswitchinterval(_SWITCH)
+        await super().startup(sockets)
+        if hasattr(signal, "SIGHUP"):
+            loop = asyncio.get_running_loop()
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self._app.service.reload_all()))
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        if self._told is not None and not self.should_exit:
+            self._app.service.draining = True
+            self.should_exit = time.monotonic() - self._told >= self._app.settings.drain
+        return await super().on_tick(counter)
+
+
+class _Workers(Multiprocess):
+    """uvicorn's parent of several workers: it restarts those that die, hands SIGHUP on, and ends them all at last."""
+
+    def init_processes(self) -> None:
+        """Start the workers."""
+        for _ in range(self.processes_num):
+            self.processes.append(self._started())
+
+    def _started(self) -> Any:
+        process = _Process(self.config, self.sockets)
+        process.start()
+        return process
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace the workers that have died."""
+        for at, process in enumerate(self.processes):
+            if self.should_exit.is_set() or process.is_alive(self.config.timeout_worker_healthcheck):
+                continue
+            process.kill()
+            process.join()
+            say(f"Worker {process.pid} has ended (exit code {process.exitcode}); another one takes its place.")
+            mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
+            self.processes[at] = self._started()
+
+    def handle_hup(self) -> None:
+        """Have the workers look at their models."""
+        for process in self.processes:
+            if process.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGHUP)
+
+    def join_all(self) -> None:
+        """Wait until the workers have drained; a second signal ends them."""
+        self.signal_queue.clear()
+        while any(process.process.is_alive() for process in self.processes):
+            if {signal.SIGINT, signal.SIGTERM} & set(self.signal_queue):
+                for process in self.processes:
+                    process.process.kill()
+            time.sleep(0.05)
+        super().join_all()
+
+
+class _Process(Process):
+    """A worker, whose server is ours."""
+
+    @property
+    def server(self) -> uvicorn.Server:
+        """Made in the worker, when it is first asked for."""
+        if self._server is None:
+            self._server = _Server(config=self.config)
+        return self._server
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket at an address.
+
+    Raises
+    ------
+    ParameterError
+        When the address is in use, isn't this machine's, or may not be taken.
+    """
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, number)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ParameterError(f"The host {host!r} is no address of this machine: {reason}.") from error
+    try:
+        if os.name != "nt":  # there it would let a second server take the same port
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.set_inheritable(True)
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ParameterError(f"Port {port} of {host} is in use already: give another --port.") from error
+        raise ParameterError(f"{host}:{port} can't be listened at: {error.strerror or error}.") from error
+    return bound
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal ends it: SIGTERM or Ctrl-C drain, a second one ends at once.
+
+    Parameters
+    ----------
+    settings : Settings
+
+    Raises
+    ------
+    SylvanError
+        Before anything is served, when a model, a name or the address is wrong.
+    """
+    settings = checked(settings)
+    bound = bound_socket(settings.host, settings.port)
+    port = bound.getsockname()[1]
+    with contextlib.ExitStack() as ends:
+        ends.callback(bound.close)
+        if settings.workers > 1:
+            os.environ[SHARED_FOLDER] = shared = tempfile.mkdtemp(prefix="sylvan-metrics-")
+            ends.callback(shutil.rmtree, shared, ignore_errors=True)
+            ends.callback(os.environ.pop, SHARED_FOLDER, None)
+        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+        say(f"Listening at http://{shown}:{port} with {settings.workers} worker{'s' * (settings.workers > 1)}.")
+        config = uvicorn.Config(
+            _Factory(settings), factory=True, host=settings.host, port=port, workers=settings.workers,
+            interface="asgi3", lifespan="on", ws="none", http=CarefulProtocol, access_log=False,
+            log_config=_LOGGING, server_header=False, proxy_headers=False, timeout_keep_alive=75,
+            timeout_graceful_shutdown=int(settings.limits.seconds) + 5,
+        )  # fmt: skip
+        if settings.workers > 1:
+            _Workers(config, [bound]).run()
+        else:
+            _Server(config).run([bound])

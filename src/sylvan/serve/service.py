@@ -1,0 +1,157 @@
+"""What an application serves with: its models, keys, metrics and log, from start to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from sylvan.serve.bodies import Bodies, make_bodies
+from sylvan.serve.keys import Keyring
+from sylvan.serve.log import Log, say
+from sylvan.serve.metrics import Metrics
+from sylvan.serve.problems import Problem
+from sylvan.serve.served import Served
+from sylvan.serve.settings import Limits, Settings
+from sylvan.serve.versions import Version
+
+__all__ = ["Service"]
+
+_HOUSEKEEPING = 0.1  # seconds between two times that the log is written and gauges are set
+
+
+class Service:
+    """The parts of a server that its routes use.
+
+    Attributes
+    ----------
+    settings : Settings
+    limits : Limits
+    bodies : Bodies
+    metrics : Metrics
+    keyring : Keyring
+    served : dict of str to Served
+        By name; empty until it is started.
+    draining : bool
+        Whether it was told to end, and answers what still comes.
+    openapi : bytes
+        The OpenAPI document.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.limits: Limits = settings.limits
+        self.bodies: Bodies = make_bodies(settings.limits)
+        self.metrics, self.keyring = Metrics(), Keyring(settings.keys)
+        self.served: dict[str, Served] = {}
+        self.draining = False
+        self.openapi = b"{}"
+        self.log: Log | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._versions: dict[str, tuple[str, str | None]] = {}  # of a model: what is current and what was refused
+        self._ids = itertools.count()
+        self._prefix = secrets.token_hex(4)
+
+    @property
+    def started(self) -> bool:
+        """Whether it is at work."""
+        return bool(self.served)
+
+    def new_id(self) -> str:
+        """An id for a request that came without one."""
+        return f"{self._prefix}-{next(self._ids):x}"
+
+    def start(self) -> None:
+        """Begin to open the models, in threads; called in the event loop."""
+        for folder in self.settings.models:
+            batched = self.metrics.batched(folder.name)
+            self.served[folder.name] = Served(folder, self.limits, batched, self._changed)
+        if self.settings.log:
+            self.log = Log(self.metrics.dropped)
+        for served in self.served.values():
+            self._begin(served.watch(self.settings.watch))
+        self._begin(self._keep_house())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def stop(self) -> None:
+        """End what was begun."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for served in self.served.values():
+            await asyncio.get_running_loop().run_in_executor(None, served.close)
+        if self.log is not None:
+            self.log.close()
+        self.served, self._tasks = {}, []
+
+    async def reload_all(self) -> None:
+        """Look at all manifests now."""
+        for served in self.served.values():
+            await served.reload()
+
+    def find(self, name: str) -> Served:
+        """The model of that name.
+
+        Raises
+        ------
+        Problem
+        """
+        result = self.served.get(name)
+        if result is None:
+            known = ", ".join(map(repr, self.served))
+            raise Problem(404, f"There is no model {name!r:.100} here. There is: {known}.")
+        return result
+
+    def version(self, name: str) -> tuple[Served, Version]:
+        """The model of that name, and its current version.
+
+        Raises
+        ------
+        Problem
+        """
+        served = self.find(name)
+        return served, served.version()
+
+    def readiness(self) -> dict[str, Any]:
+        """Whether every model can answer, and what is wrong where one can't, or where a newer version was refused."""
+        models = {
+            name: {
+                "ready": served.current is not None,
+                "version": None if served.current is None else served.current.checksum,
+                "message": served.refused,
+            }
+            for name, served in self.served.items()
+        }
+        ready = self.started and not self.draining and all(model["ready"] for model in models.values())
+        return {"ready": ready, "draining": self.draining, "models": models}
+
+    def _changed(self, served: Served) -> None:
+        """A model's folder was looked at: say what is new."""
+        old, refused = self._versions.get(served.name, ("", None))
+        now = "" if served.current is None else served.current.checksum
+        if served.refused and served.refused != refused:
+            stays = f" The version {now} is still served." if now else ""
+            say(f"The model {served.name!r} on disk can't be served: {served.refused}{stays}")
+            self.metrics.refused(served.name)
+        if now != old:
+            say(f"Serving {served.name!r} from {served.folder.folder}, version {now}.")
+            self.metrics.version(served.name, old or None, now, time.time())
+        self._versions[served.name] = (now, served.refused)
+
+    async def _keep_house(self) -> None:
+        """Write the log and set the gauges now and then."""
+        for turn in itertools.count():
+            if self.log is not None:
+                self.log.flush()
+            if turn % 10 == 0:
+                with contextlib.suppress(OSError):
+                    self.metrics.memory()
+                    for name, served in self.served.items():
+                        self.metrics.queue(name, served.engine.waiting)
+            await asyncio.sleep(_HOUSEKEEPING)

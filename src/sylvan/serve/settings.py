@@ -1,0 +1,240 @@
+"""What a server is told: its models, its limits and its keys, from Python, a command line or a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sylvan import store
+from sylvan.errors import DataError, ParameterError
+from sylvan.serve.keys import ApiKey
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Limits", "ServedFolder", "Settings", "checked", "named_folders", "read_settings"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME_WORDS = "letters, digits, dots, dashes and underscores, at most 64, the first a letter or digit"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for, and how long it may take.
+
+    Attributes
+    ----------
+    body : int
+        Bytes of a request's body; of NDJSON, of a line.
+    texts : int
+        Texts, rows of features or vectors of one request.
+    text_length : int
+        Characters of a text.
+    k : int
+        Answers for each of them.
+    labels : int
+        Entries of ``allowed`` and of ``denied``.
+    queue : int
+        Requests that may wait for a model; the next is refused.
+    seconds : float
+        Time from a request's arrival to its answer.
+    slow : float
+        Seconds within which a client must have sent its headers, and a body that fits.
+    """
+
+    body: int = 8 << 20
+    texts: int = 100
+    text_length: int = 1_000_000
+    k: int = 1000
+    labels: int = 100_000
+    queue: int = 256
+    seconds: float = 30.0
+    slow: float = 10.0
+
+
+@dataclass(frozen=True)
+class ServedFolder:
+    """A model that is served, and what belongs to it.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in addresses.
+    folder : str
+    title : str
+        What people read; the name by default.
+    examples : str, optional
+        A file of training texts, of which explanations show the nearest; JSONL, CSV, TSV or one of Annif's corpora.
+    vocabulary : str, optional
+        A file of subjects (TSV, CSV or SKOS), for labels that are URIs.
+    language : str, optional
+        Of the texts and of the vocabulary's labels, such as "en".
+    threads : int
+        For one batch of requests.
+    mmap : bool
+        Whether workers share the files' pages; otherwise each reads the model into its own memory.
+    """
+
+    name: str
+    folder: str
+    title: str = ""
+    examples: str | None = None
+    vocabulary: str | None = None
+    language: str | None = None
+    threads: int = 1
+    mmap: bool = True
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that a server is told."""
+
+    models: tuple[ServedFolder, ...]
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    limits: Limits = field(default_factory=Limits)
+    keys: tuple[ApiKey, ...] = ()
+    watch: float = 1.0  # seconds between two looks at a model's manifest
+    drain: float = 0.0  # seconds for which a server that was told to end goes on accepting requests
+    log: bool = True
+
+
+# What numbers may be: the least and the most.
+_RANGES: dict[str, tuple[float, float]] = {
+    "port": (0, 65535), "workers": (1, 256), "watch": (0.05, 86400), "drain": (0, 3600), "threads": (1, 1024),
+    "body": (1024, 1 << 30), "texts": (1, 100_000), "text_length": (1, 1 << 30), "k": (1, 1_000_000),
+    "labels": (1, 10_000_000), "queue": (1, 1_000_000), "seconds": (0.01, 86400), "slow": (0.01, 86400),
+}  # fmt: skip
+
+
+def named_folders(words: Iterable[str]) -> list[ServedFolder]:
+    """The models that a command line names, as FOLDER or NAME=FOLDER."""
+    results = []
+    for word in words:
+        name, equals, folder = word.partition("=")
+        if not equals or os.path.isdir(word):
+            name, folder = "", word
+        results.append(ServedFolder(name, folder))
+    return results
+
+
+def checked(settings: Settings) -> Settings:
+    """The settings with every model named.
+
+    Raises
+    ------
+    ParameterError
+        For no model at all, two of one name, a name that makes no address, and numbers out of range.
+    ModelError
+        When there is no model in a folder.
+    """
+    if not settings.models:
+        raise ParameterError("There is no model to serve: name a folder, or several.")
+    _check_numbers(settings, "")
+    _check_numbers(settings.limits, "limits.")
+    named: dict[str, ServedFolder] = {}
+    for model in settings.models:
+        _check_numbers(model, "")
+        name = model.name or os.path.basename(os.path.abspath(model.folder))
+        if not _NAME.fullmatch(name):
+            raise ParameterError(
+                f"A model's name must be made of {_NAME_WORDS}. Got {name!r} instead: serve NAME={model.folder}."
+            )
+        if name in named:
+            raise ParameterError(
+                f"Two models are called {name!r}, {named[name].folder!r} and {model.folder!r}: "
+                "serve one as NAME=FOLDER."
+            )
+        store.contents(model.folder)  # says so where there is none
+        named[name] = dataclasses.replace(model, name=name, title=model.title or name)
+    return dataclasses.replace(settings, models=tuple(named.values()))
+
+
+def _check_numbers(part: Any, prefix: str) -> None:
+    for entry in dataclasses.fields(part):
+        if entry.name in _RANGES:
+            low, high = _RANGES[entry.name]
+            value = getattr(part, entry.name)
+            whole = isinstance(entry.default, int)
+            right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+            if not right or not low <= value <= high:
+                raise ParameterError(
+                    f"The {prefix + entry.name!r} setting must be {'an int' if whole else 'a number'} in "
+                    f"[{low:g}, {high:g}]. Got {value!r} instead."
+                )
+
+
+def read_settings(path: str) -> Settings:
+    """The settings of a TOML file.
+
+    At its top stand ``host``, ``port``, ``workers``, ``watch``, ``drain`` and ``log``; ``[limits]`` holds those of
+    :class:`Limits`; ``[models.NAME]`` has ``folder`` and the rest of :class:`ServedFolder`; each ``[[keys]]`` is an API
+    key, with ``name``, one of ``key``, ``env`` and ``sha256``, and optionally ``rate`` and ``admin``.
+
+    Raises
+    ------
+    DataError
+        When the file can't be read, or holds something else.
+    """
+    try:
+        with open(path, "rb") as stream:
+            table = tomllib.load(stream)
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is no TOML: {error}.") from error
+    where = os.path.dirname(os.path.abspath(path))
+    models = [
+        _model(path, where, name, _table(path, f"[models.{name}]", one))
+        for name, one in _table(path, "[models]", table.pop("models", {})).items()
+    ]
+    limits = _made(Limits, path, "[limits]", table.pop("limits", {}))
+    keys = table.pop("keys", [])
+    if not isinstance(keys, list):
+        raise DataError(f"{path}: keys must be tables, each under [[keys]].")
+    known = [ApiKey.of(_table(path, "[[keys]]", one), path) for one in keys]
+    own = ("host", "port", "workers", "watch", "drain", "log")
+    if "host" in table and not isinstance(table["host"], str):
+        raise DataError(f"{path}: host must be a string. Got {table['host']!r} instead.")
+    made: Settings = _made(
+        Settings, path, "the file's top", table, own, models=tuple(models), limits=limits, keys=tuple(known)
+    )
+    return made
+
+
+def _model(path: str, where: str, name: str, table: dict[str, Any]) -> ServedFolder:
+    """One model; its files are looked for beside the settings."""
+    for entry in ("folder", "title", "examples", "vocabulary", "language"):
+        if entry in table and not isinstance(table[entry], str):
+            raise DataError(f"{path}, [models.{name}]: {entry} must be a string. Got {table[entry]!r} instead.")
+    if "folder" not in table:
+        raise DataError(f"{path}, [models.{name}]: the model's folder is missing.")
+    for entry in ("folder", "examples", "vocabulary"):
+        if entry in table:
+            table[entry] = os.path.join(where, table[entry])
+    made: ServedFolder = _made(ServedFolder, path, f"[models.{name}]", table, name=name)
+    return made
+
+
+def _table(path: str, place: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: {place} must be a table. Got {value!r:.60} instead.")
+    return dict(value)
+
+
+def _made(kind: Any, path: str, place: str, table: Mapping[str, Any], own: Iterable[str] = (), **more: Any) -> Any:
+    """An object of one of the classes above, of a table that holds nothing else than its fields."""
+    table = _table(path, place, table)
+    known = list(own) or [entry.name for entry in dataclasses.fields(kind) if entry.name not in more]
+    for name in table:
+        if name not in known:
+            raise DataError(f"{path}: {place} has no use for {name!r}. It takes {', '.join(known)}.")
+    return kind(**table, **more)

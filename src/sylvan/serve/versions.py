@@ -1,0 +1,257 @@
+"""One version of a served model: opened, checked and warmed, and then never changed."""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+import functools
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import data, store
+from sylvan.data import SubjectVocabulary, Vocabulary
+from sylvan.errors import DataError, ModelError, SylvanError
+from sylvan.indexing import LabelTree
+from sylvan.models import IRLIIndex, ShardedIRLIIndex, TextModel
+from sylvan.models.base import Estimator
+from sylvan.models.cards.card import Card, card_of
+from sylvan.models.text_estimator import TextEstimator
+from sylvan.serve.settings import ServedFolder
+from sylvan.store.registry import rebuild
+
+__all__ = ["Examples", "LabelMatch", "Version", "open_version", "stamp_of"]
+
+_WORD_STARTS = 300_000  # labels up to which the words within names complete too; beyond, it would take much memory
+_ATTEMPTS = 20
+_WARMING = "a text to warm the model with"
+
+
+@dataclass(frozen=True)
+class LabelMatch:
+    """A label that a prefix completes to."""
+
+    label: str | int
+    id: int
+    name: str
+    rows: int | None
+
+
+class Examples:
+    """Training texts by label, for explanations to show the nearest of."""
+
+    def __init__(self, texts: list[str], labels: list[list[Any]]) -> None:
+        self._texts = texts
+        self._rows_of: dict[str, list[int]] = {}
+        for row, names in enumerate(labels):
+            for name in names:
+                self._rows_of.setdefault(str(name), []).append(row)
+
+    def of(self, label: str) -> tuple[list[int], tuple[list[str], list[list[str]]]]:
+        """The rows that have a label, and their texts with that label alone, as ``explain`` takes them."""
+        rows = self._rows_of.get(label, [])
+        return rows, ([self._texts[row] for row in rows], [[label] for _ in rows])
+
+
+class Version:
+    """A model as it was in its folder at one time, with what is asked of it beside rankings.
+
+    Attributes
+    ----------
+    served : ServedFolder
+    model : Estimator, IRLIIndex or ShardedIRLIIndex
+    checksum : str
+        Of its manifest.
+    card : Card
+    loaded : str
+        When, in UTC (ISO 8601).
+    takes : {"texts", "features", "vectors"}
+    """
+
+    def __init__(self, served: ServedFolder, model: Any, card: Card, subjects: SubjectVocabulary | None,
+                 examples: Examples | None) -> None:  # fmt: skip
+        self.served, self.model, self.card, self.subjects, self.examples = served, model, card, subjects, examples
+        self.checksum = card.checksum
+        self.loaded = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
+        self._names: dict[int, str] = {}
+
+    @property
+    def n_labels(self) -> int:
+        """Labels, or vectors of an index."""
+        return int(self.model.n_vectors_ if self.takes == "vectors" else self.model.n_labels_)
+
+    @property
+    def inner(self) -> Any:
+        """The model over matrices inside one over texts, or the model itself."""
+        return self.model.inner() if isinstance(self.model, TextEstimator) else self.model
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether its probabilities mean something."""
+        inner = self.inner
+        return self.takes != "vectors" and (inner.calibrator_ is not None or inner.gives_probabilities)
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """The names of its labels, where it has them."""
+        known = getattr(self.model, "vocabulary_", None) if self.takes != "vectors" else None
+        return known if isinstance(known, Vocabulary) else None
+
+    @functools.cached_property
+    def trees(self) -> list[LabelTree]:
+        """The label trees of its rankers."""
+        return [ranker.tree for ranker in getattr(self.inner, "rankers_", ())]
+
+    @functools.cached_property
+    def rank_options(self) -> list[str]:
+        """What a request may set beside k, allowed and denied."""
+        taken = [] if self.takes == "vectors" else self.model.rank_options()
+        return [name for name in ("beam", "tail") if name in taken]
+
+    def label(self, number: int) -> str | int:
+        """A label as answers give it: its name, or its id where labels have none."""
+        name = self._names.get(number)
+        if name is None:
+            if self.vocabulary is None:
+                return number
+            name = self._names[number] = self.vocabulary[number]
+        return name
+
+    def title(self, label: str | int) -> str:
+        """What people read for a label: of a URI, its subject's label."""
+        if self.subjects is not None and isinstance(label, str):
+            return self.subjects.label(label, self.served.language) or label
+        return str(label) if self.vocabulary is not None else f"label {label}"
+
+    def complete(self, prefix: str, limit: int) -> list[LabelMatch]:
+        """Labels whose name, or a word of whose name, begins with a prefix; case doesn't matter.
+
+        Those whose whole name begins with it come first, each group in alphabetical order.
+        """
+        wanted = prefix.casefold()
+        found: dict[int, None] = {}
+        for positions in self._starts:
+            at = bisect.bisect_left(positions, wanted, key=self._start)
+            while at < len(positions) and len(found) < limit and self._start(positions[at]).startswith(wanted):
+                found.setdefault(int(positions[at][0]))
+                at += 1
+        counts = getattr(self.inner, "label_counts_", None)
+        results = []
+        for number in list(found)[:limit]:
+            label = self.label(number)
+            rows = None if counts is None else int(counts[number])
+            results.append(LabelMatch(label, number, self.title(label), rows))
+        return results
+
+    def _start(self, position: Any) -> str:
+        return self.title(self.label(int(position[0]))).casefold()[int(position[1]) :]
+
+    @functools.cached_property
+    def _starts(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """Label ids and places in their names, in the order of what begins there: whole names, then words within."""
+
+        def ordered(entries: Iterator[tuple[str, int, int]]) -> npt.NDArray[np.int32]:
+            return np.array([(label, at) for _, label, at in sorted(entries)], np.int32).reshape(-1, 2)
+
+        names = [self.title(self.label(label)).casefold() for label in range(self.n_labels)]
+        whole = ordered((name, label, 0) for label, name in enumerate(names))
+        if len(names) > _WORD_STARTS:
+            return (whole,)
+        words = ordered(
+            (name[match.start() :], label, match.start())
+            for label, name in enumerate(names)
+            for match in re.finditer(r"(?<!\w)\w", name)
+            if match.start()
+        )
+        return whole, words
+
+
+def stamp_of(folder: str) -> tuple[int, ...] | None:
+    """What changes when the manifest in a folder does; None where there is none that can be read."""
+    try:
+        found = os.stat(os.path.join(folder, "manifest.json"))
+    except (OSError, ValueError):
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def open_version(served: ServedFolder) -> Version:
+    """Open the model in a folder, verify all of it, and ask it once.
+
+    Raises
+    ------
+    SylvanError
+        When the folder, an array or a file beside it is missing or damaged, or can't be served.
+    """
+    try:
+        model, card = _opened(served)
+        _set_threads(model, served.threads)
+        subjects = None if served.vocabulary is None else data.read_subjects(served.vocabulary)
+        examples = None if served.examples is None else _read_examples(served.examples, model)
+        version = Version(served, model, card, subjects, examples)
+        _warm(version)
+    except SylvanError:
+        raise
+    except OSError as error:
+        raise ModelError(f"{served.folder!r} can't be read: {error.strerror or error}.") from error
+    return version
+
+
+def _opened(served: ServedFolder) -> tuple[Any, Card]:
+    """The model in a folder and its card, both of one version."""
+    for _ in range(_ATTEMPTS):
+        before = stamp_of(served.folder)
+        state = store.load(served.folder, mmap=served.mmap, verify=True)
+        model = rebuild(state)
+        if not isinstance(model, Estimator | IRLIIndex | ShardedIRLIIndex):
+            raise ModelError(f"{served.folder!r} holds a {type(model).__name__}, which ranks nothing to serve.")
+        card = card_of(state, model, served.folder)
+        if stamp_of(served.folder) == before:
+            return model, card
+    raise ModelError(f"The model in {served.folder!r} could not be opened: other processes keep replacing it.")
+
+
+def _set_threads(model: Any, threads: int) -> None:
+    """The number of threads of a model and of all that it is made of."""
+    if isinstance(model, ShardedIRLIIndex):
+        model.set_params(index__n_jobs=threads)
+        return
+    for part in (model, getattr(model, "vectorizer", None), getattr(model, "model", None)):
+        if part is not None and "n_jobs" in type(part).parameter_names():
+            part.set_params(n_jobs=threads)
+    if isinstance(model, TextModel):
+        _set_threads(model.model, threads)
+    for member in getattr(model, "members", ()):
+        _set_threads(member, threads)
+
+
+def _read_examples(path: str, model: Any) -> Examples:
+    """Training texts and their labels, in the fields that the model was trained on."""
+    if not isinstance(model, TextEstimator):
+        raise DataError(f"Examples are texts, as in {path}, but the model takes features.")
+    lower = path.lower().removesuffix(".gz").removesuffix(".xz")
+    if lower.endswith((".jsonl", ".ndjson", ".json")):
+        read = data.read_jsonl(path, text_fields=model.text_fields_, labels_field=model.labels_field_)
+    elif lower.endswith((".csv", ".tsv")):
+        read = data.read_table(path)
+    else:
+        read = data.read_annif_tsv(path)
+    return Examples(list(read.texts), [list(row) for row in read.labels])
+
+
+def _warm(version: Version) -> None:
+    """Ask once, so that tables which are made when they are first needed are there."""
+    if version.takes == "texts":
+        top = version.model.rank([_WARMING], 1)
+        version.model.probabilities(top)
+        if version.vocabulary is not None and len(version.vocabulary):
+            version.vocabulary.get(version.vocabulary[0])
+    elif version.takes == "vectors":
+        version.model.search(np.ones((1, version.model.n_dimensions_), np.float32), 1)
