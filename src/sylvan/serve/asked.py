@@ -13,13 +13,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.indexing import LabelTree
-from sylvan.models.label_names import ids_of_names
+from sylvan.models.label_names import Numbers
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
 from sylvan.topk import TopK
 
-__all__ = ["Asked", "RankedRow", "answers", "check", "node_of"]
+__all__ = ["Asked", "RankedRow", "answers", "check", "known_label", "node_of"]
 
 _NODE = re.compile(r"(\d{1,9})/(?:root|(\d{1,9})\.(\d{1,9}))")
 
@@ -109,6 +109,31 @@ def check(version: Version, asked: Asked) -> None:
             raise Problem(422, "The 'tail' field goes with no stopping rule: probabilities are the same with any tail.")
     if asked.branch is not None:
         node_of(version, asked.branch)
+    for name in ("allowed", "denied"):
+        for label in getattr(asked, name) or ():
+            known_label(version, label, name)
+
+
+def known_label(version: Version, label: str | int, field: str) -> int:
+    """The id of a label that is given by name or id; no similar names are looked for, which takes long among many.
+
+    Raises
+    ------
+    Problem
+    """
+    if isinstance(label, str):
+        number = None if version.vocabulary is None else version.vocabulary.get(label)
+        if number is None:
+            what = (
+                "none of the model's labels" if version.vocabulary is not None else "a name, but its labels have none"
+            )
+            raise Problem(422, f"The {field!r} field holds {label!r:.80}, {what}.")
+        return number
+    if isinstance(version.vocabulary, Numbers):
+        return known_label(version, str(label), field)
+    if not 0 <= label < version.n_labels:
+        raise Problem(422, f"The {field!r} field must hold ids in [0, {version.n_labels - 1}]. Got {label} instead.")
+    return int(label)
 
 
 def answers(version: Version, asked: Asked, rows: Sequence[Any]) -> list[RankedRow]:
@@ -168,8 +193,7 @@ def _filters(version: Version, asked: Asked) -> dict[str, Any]:
     for name in ("allowed", "denied"):
         labels = getattr(asked, name)
         if labels is not None:
-            known = version.vocabulary
-            given[name] = list(labels) if known is None else ids_of_names(list(labels), known, name)
+            given[name] = [known_label(version, label, name) for label in labels]
     if asked.branch is not None:
         tree, _, layer, node = node_of(version, asked.branch)
         below = labels_below(tree, layer, node)

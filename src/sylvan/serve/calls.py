@@ -188,7 +188,7 @@ def decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise problem_of_body(error, data) from None
+        raise problem_of_body(error, data, kind) from None
 
 
 Handle = Callable[[Call], Awaitable["Reply | Stream"]]

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import scipy.sparse as sp
 
-from sylvan.errors import DataError
 from sylvan.explain.explanation import Explanation
-from sylvan.serve.asked import Asked
+from sylvan.serve.asked import Asked, known_label
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
 
@@ -80,11 +79,9 @@ def _explain(version: Version, row: Any, label: str | int, top: int, n_examples:
     explain = getattr(version.model, "explain", None)
     if explain is None:
         raise Problem(422, f"A {type(version.inner).__name__} explains nothing.")
-    if isinstance(label, int) and version.vocabulary is not None:
-        if not 0 <= label < len(version.vocabulary):
-            raise DataError(f"The label must be an id in [0, {len(version.vocabulary)}). Got {label} instead.")
-        label = version.vocabulary[label]
-    result: Explanation = explain(x, label, top, n_examples=n_examples, **options)
+    result: Explanation = explain(
+        x, version.label(known_label(version, label, "label")), top, n_examples=n_examples, **options
+    )
     if rows:
         result = replace(result, examples=tuple(replace(one, row=rows[one.row]) for one in result.examples))
     return result

@@ -8,15 +8,13 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 __all__ = ["Problem", "ProblemBody", "problem_of_body"]
 
-_PATH = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>(?:key in )?\$.*)`)?", re.DOTALL)
+_PATH = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?(?P<path>\$.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-_KINDS = {
-    "int": "an int", "float": "a number", "str": "a string", "bool": "true or false", "array": "a list",
-    "object": "an object", "null": "null", "int | str": "a name or an id", "int | float": "a number",
-}  # fmt: skip
+_SHOWN = 60  # characters of a value that is shown
 
 
 class ProblemBody(msgspec.Struct):
@@ -40,10 +38,23 @@ class Problem(Exception):
         return msgspec.json.encode(ProblemBody(HTTPStatus(self.status).phrase, self.status, self.detail))
 
 
-def problem_of_body(error: Exception, data: bytes) -> Problem:
-    """The problem with a body that isn't what its type says: which field, what it may be, and what was received."""
+def problem_of_body(error: Exception, data: bytes, kind: Any) -> Problem:
+    """The problem with a body that isn't a ``kind``: which field, what it may be, and what was received.
+
+    Examples
+    --------
+    >>> from typing import Annotated
+    >>> import msgspec
+    >>> class Body(msgspec.Struct):
+    ...     k: Annotated[int, msgspec.Meta(ge=1, le=9)]
+    >>> try:
+    ...     msgspec.json.decode(b'{"k": 12}', type=Body)
+    ... except msgspec.ValidationError as error:
+    ...     print(problem_of_body(error, b'{"k": 12}', Body).detail)
+    The 'k' field must be an int in [1, 9]. Got 12 instead.
+    """
     if isinstance(error, msgspec.ValidationError):
-        return Problem(422, _sentence(str(error), data))
+        return Problem(422, _sentence(str(error), data, kind))
     if isinstance(error, UnicodeDecodeError):
         return Problem(400, f"The body must be UTF-8, but byte {error.start} of a string is not.")
     if isinstance(error, RecursionError):
@@ -52,50 +63,75 @@ def problem_of_body(error: Exception, data: bytes) -> Problem:
     return Problem(400, f"The body must be JSON, but it is malformed: {what}.")
 
 
-def _sentence(message: str, data: bytes) -> str:
+def _sentence(message: str, data: bytes, kind: Any) -> str:
     """A sentence of msgspec's words, such as "Expected `int` <= 1000 - at `$.k`", and the value that is there."""
     match = _PATH.fullmatch(message)
     assert match is not None
     what, path = match["what"], match["path"] or "$"
-    field = path.removeprefix("key in ").removeprefix("$").removeprefix(".")
-    place = f"The {field!r} field" if field else "The body"
+    steps = _STEP.findall(path)
+    place = f"The {path[2:]!r} field" if path.startswith("$.") else "The body"
     if what.startswith("Object contains unknown field"):
         return f"{place} has no field {what.split('`')[1]!r}."
     if what.startswith("Object missing required field"):
         return f"{place} lacks the field {what.split('`')[1]!r}."
-    expected = what.split(", got ")[0]
-    allowed = re.fullmatch(r"Expected `(?P<kind>[^`]+)`(?P<rest>.*)", expected, re.DOTALL)
-    if allowed is None:
-        return f"{place}: {what[:1].lower()}{what[1:]}."
-    kind = allowed["kind"]
-    words = _KINDS.get(kind, " or ".join(_KINDS.get(each, each) for each in kind.split(" | ")))
-    received = _received(path, data)
+    received = _received(steps, data)
     got = f" Got {received} instead." if received else ""
-    return f"{place} must be {words}{_bound(allowed['rest'])}.{got}"
+    return f"{place} must be {_allowed(inspect.type_info(kind), steps)}.{got}"
 
 
-def _bound(rest: str) -> str:
-    """The range in words."""
-    match = re.fullmatch(r" of length (<=|>=) (\d+)", rest)
-    if match:
-        return f" of at {'most' if match[1] == '<=' else 'least'} {int(match[2]):,} entries or characters"
-    match = re.fullmatch(r" (<=|>=|<|>) (\S+)", rest)
-    if match:
-        return {"<=": " of at most", ">=": " of at least", "<": " below", ">": " above"}[match[1]] + f" {match[2]}"
-    return rest
+def _allowed(info: Any, steps: list[tuple[str, str]]) -> str:
+    """What may stand at a path of a body, in words."""
+    for number, (name, _) in enumerate(steps):
+        for one in info.types if isinstance(info, inspect.UnionType) else (info,):
+            if name and isinstance(one, inspect.StructType):
+                info = next((each.type for each in one.fields if each.encode_name == name), None)
+            elif isinstance(one, inspect.ListType):
+                info = one.item_type
+            elif isinstance(one, inspect.DictType):
+                info = one.value_type
+            else:
+                continue
+            break
+        if info is None:
+            return f"something else at step {number + 1}"
+    return _words(info)
 
 
-def _received(path: str, data: bytes) -> str:
+def _words(info: Any) -> str:
+    if isinstance(info, inspect.UnionType):
+        return " or ".join(_words(one) for one in info.types if not isinstance(one, inspect.NoneType))
+    if isinstance(info, inspect.IntType | inspect.FloatType):
+        low = "-inf" if info.ge is None else f"{info.ge:g}" if isinstance(info, inspect.FloatType) else str(info.ge)
+        high = "inf" if info.le is None else f"{info.le:g}" if isinstance(info, inspect.FloatType) else str(info.le)
+        kind = "an int" if isinstance(info, inspect.IntType) else "a number"
+        return f"{kind} in {'(' if info.ge is None else '['}{low}, {high}{')' if info.le is None else ']'}"
+    if isinstance(info, inspect.StrType):
+        return "a string" + _length(info, "characters")
+    if isinstance(info, inspect.ListType):
+        return "a list" + _length(info, "entries")
+    if isinstance(info, inspect.BoolType):
+        return "true or false"
+    return "an object"
+
+
+def _length(info: Any, unit: str) -> str:
+    if info.min_length and info.max_length is not None:
+        return f" of {info.min_length:,} to {info.max_length:,} {unit}"
+    return "" if info.max_length is None else f" of at most {info.max_length:,} {unit}"
+
+
+def _received(steps: list[tuple[str, str]], data: bytes) -> str:
     """The value at a path of a body, shortened; empty where it can't be told."""
     try:
         value: Any = msgspec.json.decode(data)
-        for name, index in _STEP.findall(path):
+        for name, index in steps:
             if index == "...":
                 return ""
             value = value[name] if name else value[int(index)]
     except (msgspec.DecodeError, ValueError, LookupError, TypeError, RecursionError):
         return ""
-    if isinstance(value, str | list | dict) and len(value) > 40:
-        kind = {str: "characters", list: "entries", dict: "fields"}[type(value)]
-        return f"{len(value):,} {kind}"
-    return msgspec.json.encode(value).decode()
+    if isinstance(value, str | list | dict) and len(value) > _SHOWN:
+        unit = {str: "characters", list: "entries", dict: "fields"}[type(value)]
+        return f"{len(value):,} {unit}"
+    shown = msgspec.json.encode(value).decode()
+    return shown if len(shown) <= 2 * _SHOWN else f"{shown[: 2 * _SHOWN]}…"

@@ -81,6 +81,10 @@ class Version:
         self.loaded = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
         self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
         self._names: dict[int, str] = {}
+        self._headers = (
+            (b"etag", f'"{self.checksum}"'.encode()),
+            (b"sylvan-model", f"{served.name}@{self.checksum}".encode()),
+        )
 
     @property
     def n_labels(self) -> int:
@@ -114,6 +118,10 @@ class Version:
         """What a request may set beside k, allowed and denied."""
         taken = [] if self.takes == "vectors" else self.model.rank_options()
         return [name for name in ("beam", "tail") if name in taken]
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Of each answer: which model, and which version of it, has given it."""
+        return list(self._headers)
 
     def label(self, number: int) -> str | int:
         """A label as answers give it: its name, or its id where labels have none."""
@@ -160,8 +168,9 @@ class Version:
         def ordered(entries: Iterator[tuple[str, int, int]]) -> npt.NDArray[np.int32]:
             return np.array([(label, at) for _, label, at in sorted(entries)], np.int32).reshape(-1, 2)
 
-        names = [self.title(self.label(label)).casefold() for label in range(self.n_labels)]
-        whole = ordered((name, label, 0) for label, name in enumerate(names))
+        gone = set(self.model.removed_labels_.tolist())
+        names = ["" if label in gone else self.title(self.label(label)).casefold() for label in range(self.n_labels)]
+        whole = ordered((name, label, 0) for label, name in enumerate(names) if label not in gone)
         if len(names) > _WORD_STARTS:
             return (whole,)
         words = ordered(

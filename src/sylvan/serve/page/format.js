@@ -40,6 +40,11 @@ export function isAddress(label) {
   return /^https?:\/\/[^\s/]/i.test(String(label));
 }
 
+/** A branch's title without its number of labels, which stands beside it. */
+export function branchTitle(title) {
+  return String(title).replace(/ \([\d,]+ labels?\)$/, "");
+}
+
 export function shortened(text, length) {
   const line = String(text).replace(/\s+/gu, " ").trim();
   const letters = Array.from(line);

@@ -20,14 +20,17 @@ export function marked(text, spans) {
   return nodes;
 }
 
-/** Each word once, in lower case, with the sum of its weights: the strongest `most` for the label, and against it. */
+/**
+ * Each term once, in lower case: the strongest `most` for the label, and against it. A span holds the weight of its term
+ * in the whole text, so that a second one of the same term adds nothing.
+ */
 export function words(text, spans, most) {
-  const sums = new Map();
-  for (const { start, end, weight } of inUnits(text, spans)) {
-    const word = text.slice(start, end).toLowerCase();
-    sums.set(word, (sums.get(word) ?? 0) + weight);
+  const units = unitOffsets(text);
+  const weights = new Map();
+  for (const { start, end, weight } of spans) {
+    weights.set(text.slice(units(start), units(end)).toLowerCase().replace(/\s+/gu, " "), weight);
   }
-  const sorted = [...sums].map(([word, weight]) => ({ word, weight })).sort((a, b) => b.weight - a.weight);
+  const sorted = [...weights].map(([word, weight]) => ({ word, weight })).sort((a, b) => b.weight - a.weight);
   return {
     for: sorted.filter(({ weight }) => weight > 0).slice(0, most),
     against: sorted.filter(({ weight }) => weight < 0).slice(-most).reverse(),

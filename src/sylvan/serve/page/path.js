@@ -2,7 +2,7 @@
 
 import { allowBranch } from "./choices.js";
 import { button, el, setShare } from "./dom.js";
-import { integer, ordinal, score } from "./format.js";
+import { branchTitle, integer, ordinal, score } from "./format.js";
 
 /** A heading and a list for each tree of the model; none where it has no tree. */
 export function paths(store, explanation) {
@@ -40,15 +40,16 @@ function path(store, vote) {
 function stepItem(store, step, id, last) {
   const bar = el("span", { class: "bar", "aria-hidden": "true" });
   setShare(bar, step.so_far);
-  const allow = () => allowBranch(store, { id, title: step.title });
+  const title = last ? step.title : branchTitle(step.title);
+  const allow = () => allowBranch(store, { id, title });
   return el(
     "li",
     { class: step.followed ? "" : "lost" },
     el(
       "div",
       { class: "step-head" },
-      el("span", { class: "step-title", dir: "auto" }, step.title),
-      last ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Allow only the branch ${step.title}` }),
+      el("span", { class: "step-title", dir: "auto" }, title),
+      last ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Allow only the branch ${title}` }),
     ),
     bar,
     el("p", { class: "soft" }, stepWords(step, last)),

@@ -1,6 +1,7 @@
 // The nodes of one tree of labels, fetched when they are first needed.
 
 import { get, route } from "./api.js";
+import { branchTitle } from "./format.js";
 
 export class TreeData {
   #model;
@@ -41,7 +42,7 @@ export class TreeData {
 
   #add(found, parent) {
     const known = this.#nodes.get(found.id);
-    const node = known ?? { id: found.id, title: found.title, labels: found.labels, leaf: found.leaf, parent };
+    const node = known ?? { id: found.id, title: found.leaf ? found.title : branchTitle(found.title), labels: found.labels, leaf: found.leaf, parent };
     this.#nodes.set(found.id, node);
     if (found.children?.length) {
       node.children = found.children.map((child) => this.#add(child, found.id));

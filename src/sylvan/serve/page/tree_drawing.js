@@ -1,8 +1,9 @@
 // The tree as a drawing: a box a node, from left to right, that moves and zooms.
 
 import { svg } from "./dom.js";
-import { integer, score, shortened } from "./format.js";
+import { integer, shortened } from "./format.js";
 import { PanZoom } from "./pan_zoom.js";
+import { litNote } from "./tree_state.js";
 
 const BOX = { width: 204, height: 38 };
 const GAP = { x: 34, y: 6 };
@@ -72,8 +73,8 @@ export class TreeDrawing {
   #box(node, x, y, lit) {
     const classes = ["node", node.leaf && "leaf", this.#tree.isOpen(node) && "open", this.#tree.chosen === node.id && "chosen"];
     if (lit) classes.push(lit.onPath ? "on-path" : lit.followed ? "followed" : "scored");
-    const note = lit && lit.score !== null ? score(lit.score) : node.leaf ? "" : integer(node.labels);
-    const [first, second] = twoLines(node.title, BOX.width - 16, textWidth(note) + 8, lit?.onPath);
+    const note = lit && litNote(lit) ? litNote(lit) : node.leaf ? "" : integer(node.labels);
+    const [first, second] = twoLines(node.title, BOX.width - 16, textWidth(note) + 14, lit?.onPath);
     return svg(
       "g",
       { class: classes.filter(Boolean).join(" "), transform: `translate(${x} ${y})`, "data-id": node.id },

@@ -1,8 +1,8 @@
 // The tree as a nested list: the whole of it for a keyboard and a screen reader, and an index beside the drawing.
 
 import { el } from "./dom.js";
-import { count, integer, score } from "./format.js";
-import { litWords } from "./tree_state.js";
+import { count, integer } from "./format.js";
+import { litNote, litWords } from "./tree_state.js";
 
 export class TreeList {
   #place;
@@ -59,7 +59,7 @@ export class TreeList {
         { class: "item" },
         el("span", { class: "twist", "aria-hidden": "true" }, node.leaf ? "" : "▸"),
         el("span", { class: "item-title", dir: "auto" }, node.title),
-        el("span", { class: "item-note" }, lit && lit.score !== null ? score(lit.score) : node.leaf ? "" : integer(node.labels)),
+        el("span", { class: "item-note" }, lit && litNote(lit) ? litNote(lit) : node.leaf ? "" : integer(node.labels)),
       ),
       open && children.length
         ? el(

@@ -1,9 +1,9 @@
 // What is open, chosen and lit in the tree, apart from how it is shown.
 
-import { score as scoreWords } from "./format.js";
+import { ordinal, score as scoreWords } from "./format.js";
 import { fail } from "./status.js";
 
-const FIRST = 16; // children shown of a node until a person asks for more
+const FIRST = 14; // children shown of a node until a person asks for more
 const STEP = 40;
 
 /** Which nodes are open, which is chosen, which are lit. */
@@ -12,14 +12,16 @@ export class Tree {
   number = 0;
   chosen = null; // an id
   beam = null; // the service's answer
-  path = null; // the label whose path is lit
+  path = []; // the ids that are lit
+  pathOf = null; // the answer whose path it is
+  pinned = false; // whether a person asked for this very path: new answers leave it then
   changed = () => {};
   #opened = new Set();
   #shown = new Map();
   #scores = new Map();
 
   reset(data, number) {
-    Object.assign(this, { data, number, chosen: null, beam: null, path: null });
+    Object.assign(this, { data, number, chosen: null, beam: null, path: [], pathOf: null, pinned: false });
     this.#opened.clear();
     this.#shown.clear();
     this.#scores.clear();
@@ -62,45 +64,46 @@ export class Tree {
     this.changed(false);
   }
 
-  /** The children that are shown, those that the search went through first, and how many are not. */
+  /** The children that are shown, the path and what the search scored first, and how many are not shown. */
   children(node) {
     if (!node.children || !this.isOpen(node)) return { children: [], hidden: 0 };
-    const place = (child) => this.#scores.get(child.id)?.place ?? Number.MAX_SAFE_INTEGER;
-    const sorted = this.beam ? [...node.children].sort((a, b) => this.#first(b) - this.#first(a) || place(a) - place(b)) : node.children;
+    const place = (child) => (this.path.includes(child.id) ? -1 : (this.#scores.get(child.id)?.place ?? Infinity));
+    // Not their difference, which of two infinities is no number.
+    const sorted = [...node.children].sort((a, b) => (place(a) < place(b) ? -1 : Number(place(a) > place(b))));
     const shown = sorted.slice(0, this.#shown.get(node.id) ?? FIRST);
     return { children: shown, hidden: node.children.length - shown.length, beyond: node.more };
   }
 
-  /** {score, followed, onPath} of a node that the search scored. */
+  /** {score, place, followed, onPath} of a node that is on the lit path, or that the search scored. */
   lit(node) {
     const scored = this.#scores.get(node.id);
-    const onPath = this.pathIds().includes(node.id) || (node.id === this.data.rootId && this.beam !== null);
+    const onPath = this.path.includes(node.id) || (node.id === this.data.rootId && this.path.length > 0);
     return scored || onPath ? { score: null, followed: onPath, ...scored, onPath } : null;
   }
 
-  pathIds() {
-    return this.beam?.paths[this.path] ?? [];
-  }
-
+  /** Takes what the search says, and lights the path of the label as before, or of the best one. */
   async light(beam) {
     this.beam = beam;
     this.#scores.clear();
     for (const layer of beam?.layers ?? []) {
       layer.forEach(({ id, score, followed }, place) => this.#scores.set(id, { score, followed, place }));
     }
-    const labels = Object.keys(beam?.paths ?? {});
-    if (!labels.length) this.path = null;
-    else await this.lightPath(labels.includes(this.path) ? this.path : String(best(beam)[0]?.label ?? labels[0]));
+    if (this.pinned) return;
+    const labels = beam ? best(beam).map(({ label }) => String(label)) : [];
+    const reached = labels.filter((label) => beam.paths[label]);
+    await this.lightPath(reached.includes(this.pathOf) ? this.pathOf : (reached[0] ?? null));
   }
 
-  /** Opens the path of a label among the answers, and closes the one lit before. */
-  async lightPath(label) {
-    for (const id of this.pathIds()) this.#opened.delete(id);
-    this.path = label;
-    await this.reveal(this.pathIds());
+  /** Lights the path of a label among the answers; null lights none. */
+  lightPath(label) {
+    this.pathOf = label;
+    return this.reveal(this.beam?.paths[label] ?? []);
   }
 
+  /** Opens a path and lights it, and closes the one lit before. */
   async reveal(ids) {
+    this.path.forEach((id) => this.#opened.delete(id));
+    this.path = ids;
     if (!ids.length) return;
     try {
       await this.data.openPath(ids);
@@ -109,19 +112,7 @@ export class Tree {
       return;
     }
     for (const id of [this.data.rootId, ...ids.slice(0, -1)]) this.#opened.add(id);
-    this.chosen = ids[ids.length - 1];
-    // A node far down its parent's children is shown all the same.
-    ids.forEach((id) => {
-      const parent = this.data.node(this.data.node(id)?.parent);
-      const { children } = parent ? this.children(parent) : { children: [] };
-      if (parent && !children.some((child) => child.id === id)) {
-        this.#shown.set(parent.id, parent.children.findIndex((child) => child.id === id) + 1);
-      }
-    });
-  }
-
-  #first(child) {
-    return this.pathIds().includes(child.id) ? 1 : 0;
+    this.chosen = ids.at(-1);
   }
 }
 
@@ -135,9 +126,15 @@ export function best(beam) {
   return labels.map((label) => (typeof label === "object" ? label : { label, name: String(label) }));
 }
 
+/** A score where it is one in [0, 1]; other rules have scores that say nothing to people, and the place does. */
+export function litNote({ score, place }) {
+  if (score === null) return "";
+  return score >= 0 && score <= 1 ? scoreWords(score) : ordinal(place + 1);
+}
+
 /** What the search thought of a node, in words. */
-export function litWords({ score, followed, onPath }) {
-  const value = score === null || score === undefined ? "" : `, ${scoreWords(score)}`;
-  if (onPath) return `on the lit path${value}`;
-  return followed ? `followed by the search${value}` : `scored by the search${value}, not followed`;
+export function litWords(lit) {
+  const value = litNote(lit) ? `, ${litNote(lit)}` : "";
+  if (lit.onPath) return `on the lit path${value}`;
+  return lit.followed ? `followed by the search${value}` : `scored by the search${value}, not followed`;
 }

@@ -80,6 +80,7 @@ export function startTree(store) {
     if (!wanted || store.get("view") !== "tree") return;
     store.set({ treeNode: null });
     if (wanted.tree !== tree.number) await start(wanted.tree);
+    tree.pinned = true;
     await tree.reveal(wanted.ids);
     tree.changed(true);
   }
@@ -96,7 +97,10 @@ export function startTree(store) {
     }
     await reveal();
   });
-  store.on(["text"], () => search(PAUSE));
+  store.on(["text"], () => {
+    tree.pinned = false;
+    search(PAUSE);
+  });
   store.on(["choices", "explained"], () => chosen(store, tree));
   number.addEventListener("change", () => start(Number(number.value)));
 }
@@ -109,10 +113,11 @@ function pathButtons(tree) {
   place.replaceChildren(
     ...answers.map(({ label, name }) => {
       const light = async () => {
+        tree.pinned = false;
         await tree.lightPath(String(label));
         tree.changed(true);
       };
-      const pressed = String(String(label) === tree.path);
+      const pressed = String(String(label) === tree.pathOf && !tree.pinned);
       return button(shortened(name, 28), light, { class: "path-button", "aria-pressed": pressed, title: name });
     }),
   );

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sylvan.serve.operations import Operation
-from sylvan.serve.routes import bulk, cards, changes, explaining, health, labels, page, ranking, searching, trees
+from sylvan.serve.routes import annif, bulk, cards, changes, explaining, health, labels, page, ranking, searching, trees
 from sylvan.serve.service import Service
 
 __all__ = ["all_operations"]
@@ -19,6 +19,7 @@ def all_operations(service: Service) -> list[Operation]:
         *labels.operations(service),
         *cards.operations(service),
         *changes.operations(service),
+        *annif.operations(service),
         *health.operations(service),
         *page.operations(service),
     ]

@@ -23,7 +23,6 @@ from sylvan.serve.asked import Asked, RankedRow, answers
 from sylvan.serve.calls import JSON, Call, Reply, Stream, decode
 from sylvan.serve.operations import Operation, Parameter
 from sylvan.serve.problems import Problem, problem_of_body
-from sylvan.serve.routes.ranking import version_headers
 from sylvan.serve.served import Served
 from sylvan.serve.service import Service
 from sylvan.serve.settings import Limits
@@ -167,7 +166,7 @@ def operations(service: Service) -> list[Operation]:
 
     async def project(call: Call) -> Reply:
         served, version = _asked_project(service, call)
-        return Reply.of(await _in_thread(lambda: _project(served)), version_headers(version))
+        return Reply.of(await _in_thread(lambda: _project(served)), version.headers())
 
     async def vocabs(call: Call) -> Reply:
         versions = [one.current for one in service.served.values() if one.current is not None]
@@ -178,7 +177,7 @@ def operations(service: Service) -> list[Operation]:
         _, version = _asked_project(service, call)
         language = call.query().get("language", "")
         await _need_language(version, language)
-        return Stream(_subject_lines(version, language), _TSV, version_headers(version))
+        return Stream(_subject_lines(version, language), _TSV, version.headers())
 
     async def suggest(call: Call) -> Reply:
         served, version = _asked_project(service, call)
@@ -187,7 +186,7 @@ def operations(service: Service) -> list[Operation]:
         data = await call.body()
         form = _converted(_fields(data) if len(data) < _LARGE else await _in_thread(lambda: _fields(data)), bodies.form)
         (row,) = await _suggested(call, served, version, [form.text], form, most)
-        return Reply.of(Suggestions(row), version_headers(version))
+        return Reply.of(Suggestions(row), version.headers())
 
     async def suggest_batch(call: Call) -> Reply:
         served, version = _asked_project(service, call)
@@ -202,7 +201,7 @@ def operations(service: Service) -> list[Operation]:
         results = [
             DocumentSuggestions(row, document.document_id) for row, document in zip(rows, documents, strict=True)
         ]
-        return Reply.of(results, version_headers(version))
+        return Reply.of(results, version.headers())
 
     name = Parameter("project", "The model's name.", "path")
     language = Parameter("language", "Of the labels, such as en.", schema={"type": "string", "maxLength": 100})
@@ -322,7 +321,7 @@ def _converted(values: dict[str, str], kind: type[Any]) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Problem(400, problem_of_body(error, msgspec.json.encode(values)).detail) from None
+        raise Problem(400, problem_of_body(error, msgspec.json.encode(values), kind).detail) from None
 
 
 async def _suggested(

@@ -39,16 +39,12 @@ def streamed(service: Service) -> Handle:
         try:
             options = msgspec.convert(given, bodies.options, strict=False)
         except msgspec.ValidationError as error:
-            raise problem_of_body(error, msgspec.json.encode(given)) from None
+            raise problem_of_body(error, msgspec.json.encode(given), bodies.options) from None
         if options.explain:
             raise Problem(422, "The 'explain' field goes with one text or row, not with lines.")
         asked: Asked = options.asked()
         check(version, asked)
-        headers = [
-            (b"etag", f'"{version.checksum}"'.encode()),
-            (b"sylvan-model", f"{version.served.name}@{version.checksum}".encode()),
-        ]
-        return Stream(_answered(call, served, version, asked, bodies.line), headers=headers)
+        return Stream(_answered(call, served, version, asked, bodies.line), headers=version.headers())
 
     return rank_lines
 

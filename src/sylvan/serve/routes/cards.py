@@ -8,7 +8,7 @@ import msgspec
 
 from sylvan.serve.calls import Call, Reply
 from sylvan.serve.operations import Operation
-from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.served import Served
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
@@ -72,7 +72,7 @@ def operations(service: Service) -> list[Operation]:
         call.model = call.params["model"]
         served, version = service.version(call.model)
         call.version = version.checksum
-        headers = version_headers(version)
+        headers = version.headers()
         if call.header(b"if-none-match") == f'"{version.checksum}"':
             return Reply(b"", 304, headers=headers)
         return Reply.of(_card(served, version, bool(service.keyring)), headers)

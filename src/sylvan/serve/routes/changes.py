@@ -14,7 +14,7 @@ import msgspec
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.operations import ADMIN, Operation
 from sylvan.serve.problems import Problem
-from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 
@@ -53,7 +53,7 @@ def operations(service: Service) -> list[Operation]:
         await served.reload()
         current = served.version()
         call.version = current.checksum
-        return Reply.of(Updated(current.checksum, message), version_headers(current))
+        return Reply.of(Updated(current.checksum, message), current.headers())
 
     async def reload(call: Call) -> Reply:
         call.model = call.params["model"]
@@ -61,7 +61,7 @@ def operations(service: Service) -> list[Operation]:
         changed = await served.reload(force=served.refused is not None)
         current = served.version()
         call.version = current.checksum
-        return Reply.of(Reloaded(current.checksum, changed, served.refused), version_headers(current))
+        return Reply.of(Reloaded(current.checksum, changed, served.refused), current.headers())
 
     return [
         Operation(

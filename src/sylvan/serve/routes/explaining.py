@@ -6,7 +6,7 @@ from sylvan.serve.bodies import rows_of
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.explained import Explained, explained
 from sylvan.serve.operations import Operation
-from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 
 __all__ = ["operations"]
@@ -32,7 +32,7 @@ def operations(service: Service) -> list[Operation]:
 
         # A key of its own: explanations aren't computed together.
         (result,) = await served.engine.ask(object(), rows, answer)
-        return Reply.of(result, version_headers(version))
+        return Reply.of(result, version.headers())
 
     return [
         Operation(

@@ -9,7 +9,7 @@ import msgspec
 from sylvan.serve.calls import Call, Reply
 from sylvan.serve.operations import Operation, Parameter
 from sylvan.serve.problems import Problem
-from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 
 __all__ = ["MatchingLabel", "number_in", "operations"]
@@ -61,7 +61,7 @@ def operations(service: Service) -> list[Operation]:
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(None, version.complete, prefix, limit)
         matching = [MatchingLabel(one.label, one.id, one.name, one.rows) for one in found]
-        return Reply.of(MatchingLabels(matching), version_headers(version))
+        return Reply.of(MatchingLabels(matching), version.headers())
 
     limit_schema = {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 20}
     return [

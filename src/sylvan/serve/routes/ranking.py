@@ -11,9 +11,8 @@ from sylvan.serve.explained import explanations
 from sylvan.serve.operations import Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.service import Service
-from sylvan.serve.versions import Version
 
-__all__ = ["MODEL", "Ranked", "operations", "version_headers"]
+__all__ = ["MODEL", "Ranked", "operations"]
 
 MODEL = Parameter("model", "The model's name.", "path")
 
@@ -22,14 +21,6 @@ class Ranked(msgspec.Struct):
     """Rankings, one for each text or row, in their order."""
 
     results: list[RankedRow]
-
-
-def version_headers(version: Version) -> list[tuple[bytes, bytes]]:
-    """Which model, and which version of it, has answered."""
-    return [
-        (b"etag", f'"{version.checksum}"'.encode()),
-        (b"sylvan-model", f"{version.served.name}@{version.checksum}".encode()),
-    ]
 
 
 def operations(service: Service, streamed: Handle) -> list[Operation]:
@@ -49,7 +40,7 @@ def operations(service: Service, streamed: Handle) -> list[Operation]:
         asked = body.asked()
         check(version, asked)
         if not rows:
-            return Reply.of(Ranked([]), version_headers(version))
+            return Reply.of(Ranked([]), version.headers())
         if body.explain and len(rows) > 1:
             raise Problem(422, f"The 'explain' field goes with one text or row. Got {len(rows)} instead.")
         results = await served.engine.ask((version, asked), rows, lambda all_rows: answers(version, asked, all_rows))
@@ -58,7 +49,7 @@ def operations(service: Service, streamed: Handle) -> list[Operation]:
             results[0].explanations = (
                 await served.engine.ask(object(), rows, lambda one: [explanations(version, asked, one[0], labels)])
             )[0]
-        return Reply.of(Ranked(results), version_headers(version))
+        return Reply.of(Ranked(results), version.headers())
 
     return [
         Operation(

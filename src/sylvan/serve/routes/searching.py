@@ -10,7 +10,7 @@ import numpy as np
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.operations import Operation
 from sylvan.serve.problems import Problem
-from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 
@@ -52,11 +52,11 @@ def operations(service: Service) -> list[Operation]:
                     f"The 'vectors' field must hold vectors of {width} numbers. Got {len(vector)} in vector {number}.",
                 )
         if not body.vectors:
-            return Reply.of(Found([]), version_headers(version))
+            return Reply.of(Found([]), version.headers())
         options = (("k", body.k), ("probes", body.probes), ("candidates", body.candidates),
                    ("min_votes", body.min_votes), ("order", body.order))  # fmt: skip
         rows = await served.engine.ask((version, options), body.vectors, lambda rows: _nearest(version, options, rows))
-        return Reply.of(Found(rows), version_headers(version))
+        return Reply.of(Found(rows), version.headers())
 
     return [
         Operation(

@@ -15,7 +15,7 @@ from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.operations import Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.routes.labels import number_in
-from sylvan.serve.routes.ranking import MODEL, version_headers
+from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 
@@ -75,7 +75,7 @@ def operations(service: Service) -> list[Operation]:
         found = node_of(version, query.get("node", "0/root"), "node")
         loop = asyncio.get_running_loop()
         part = await loop.run_in_executor(None, _part, version, *found, depth)
-        return Reply.of(part, version_headers(version))
+        return Reply.of(part, version.headers())
 
     async def beam(call: Call) -> Reply:
         call.model = call.params["model"]
@@ -93,7 +93,7 @@ def operations(service: Service) -> list[Operation]:
         (result,) = await served.engine.ask(
             object(), [body.text], lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
         )
-        return Reply.of(result, version_headers(version))
+        return Reply.of(result, version.headers())
 
     node = Parameter("node", "Where to begin, as 0/root or 0/1.14.", schema={"type": "string", "maxLength": 100})
     depth = Parameter("depth", "Layers below it.", schema={"type": "integer", "minimum": 1, "maximum": 4, "default": 1})
