@@ -24,6 +24,7 @@ from benchmarks.report.sampling import (
     variance_section,
 )
 from benchmarks.report.scale import scale_section
+from benchmarks.report.serving import serving_section
 from benchmarks.sampling.cane_tables import cane_section
 from benchmarks.sampling.tables import sampling_section
 from benchmarks.transformers.tables import transformers_section
@@ -40,7 +41,7 @@ INTRO = (
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
     sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section, cane_section,
-    output_layer_section, mutation_section,
+    output_layer_section, serving_section, mutation_section,
 )  # fmt: skip
 
 

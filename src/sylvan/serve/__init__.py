@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sylvan.serve.settings import Limits, ServedFolder, Settings
 
 if TYPE_CHECKING:
-    from sylvan.serve.app import App
+    from sylvan.serve.application import App
 
 __all__ = ["Limits", "ServedFolder", "Settings", "app"]
 
@@ -52,7 +52,7 @@ def app(
     are opened at the first request.
     """
     need_packages()
-    from sylvan.serve.app import App
+    from sylvan.serve.application import App
 
     if isinstance(models, Mapping):
         folders = [ServedFolder(name, os.fspath(folder)) for name, folder in models.items()]

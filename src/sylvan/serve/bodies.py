@@ -16,11 +16,14 @@ MOST_FEATURES = 1_000_000  # of a row
 MOST_SHOWN = 1_000  # features of an explanation, and examples
 
 
+Number = Annotated[float, Meta(ge=-1e18, le=1e18)]  # squares of which are numbers in float32 still
+
+
 class FeatureRow(msgspec.Struct, forbid_unknown_fields=True):
     """A row of features: the places that aren't zero, and their values."""
 
     indices: Annotated[list[Annotated[int, Meta(ge=0, le=2**31 - 2)]], Meta(max_length=MOST_FEATURES)]
-    values: Annotated[list[float], Meta(max_length=MOST_FEATURES)]
+    values: Annotated[list[Number], Meta(max_length=MOST_FEATURES)]
 
 
 class Bodies(NamedTuple):
@@ -102,7 +105,7 @@ def make_bodies(limits: Limits) -> Bodies:
     class SearchRequest(msgspec.Struct, forbid_unknown_fields=True):
         """Vectors whose nearest neighbours are searched for; what isn't given is as the index was tuned."""
 
-        vectors: Annotated[list[Annotated[list[float], Meta(max_length=1_000_000)]], Meta(max_length=limits.texts)]
+        vectors: Annotated[list[Annotated[list[Number], Meta(max_length=1_000_000)]], Meta(max_length=limits.texts)]
         k: K = 10
         probes: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
         candidates: Annotated[int, Meta(ge=1, le=2**31 - 1)] | Word | None = None

@@ -21,7 +21,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from sylvan.errors import ParameterError
-from sylvan.serve.app import App
+from sylvan.serve.application import App
 from sylvan.serve.log import say
 from sylvan.serve.metrics import SHARED_FOLDER
 from sylvan.serve.protocol import CarefulProtocol

@@ -14,6 +14,7 @@ export class Tree {
   beam = null; // the service's answer
   path = []; // the ids that are lit
   pathOf = null; // the answer whose path it is
+  bounded = true; // whether the search's scores are in [0, 1]
   pinned = false; // whether a person asked for this very path: new answers leave it then
   changed = () => {};
   #opened = new Set();
@@ -74,18 +75,20 @@ export class Tree {
     return { children: shown, hidden: node.children.length - shown.length, beyond: node.more };
   }
 
-  /** {score, place, followed, onPath} of a node that is on the lit path, or that the search scored. */
+  /** {score, place, followed, onPath, bounded} of a node that is on the lit path, or that the search scored. */
   lit(node) {
     const scored = this.#scores.get(node.id);
     const onPath = this.path.includes(node.id) || (node.id === this.data.rootId && this.path.length > 0);
-    return scored || onPath ? { score: null, followed: onPath, ...scored, onPath } : null;
+    return scored || onPath ? { score: null, followed: onPath, ...scored, onPath, bounded: this.bounded } : null;
   }
 
   /** Takes what the search says, and lights the path of the label as before, or of the best one. */
   async light(beam) {
     this.beam = beam;
     this.#scores.clear();
-    for (const layer of beam?.layers ?? []) {
+    const layers = beam?.layers ?? [];
+    this.bounded = layers.flat().every(({ score }) => score >= 0 && score <= 1);
+    for (const layer of layers) {
       layer.forEach(({ id, score, followed }, place) => this.#scores.set(id, { score, followed, place }));
     }
     if (this.pinned) return;
@@ -127,9 +130,9 @@ export function best(beam) {
 }
 
 /** A score where it is one in [0, 1]; other rules have scores that say nothing to people, and the place does. */
-export function litNote({ score, place }) {
+export function litNote({ score, place, bounded }) {
   if (score === null) return "";
-  return score >= 0 && score <= 1 ? scoreWords(score) : ordinal(place + 1);
+  return bounded ? scoreWords(score) : ordinal(place + 1);
 }
 
 /** What the search thought of a node, in words. */

@@ -1,0 +1,46 @@
+"""Small models to serve, over the bundled sample."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from sylvan import IRLIIndex, TextModel, XRLinear, data
+
+
+@functools.cache
+def sample() -> tuple[list[str], list[list[str]], list[str]]:
+    """Some training texts, their labels, and texts to ask about."""
+    train, test = data.load_sample()
+    return train.texts[:3000], train.labels[:3000], test.texts[:60]
+
+
+@functools.cache
+def text_model(seed: int = 0, keep_rows: bool = False) -> TextModel:
+    texts, labels, _ = sample()
+    inner = XRLinear(max_leaf=20, seed=seed, keep_rows=keep_rows, n_jobs=1)
+    return TextModel(model=inner).fit(texts, labels)
+
+
+@functools.cache
+def matrix_model() -> XRLinear:
+    texts, labels, _ = sample()
+    model = text_model()
+    X = model.vectorizer.transform(texts[:800])
+    Y = model.vocabulary_.encode(labels[:800])
+    return XRLinear(max_leaf=20, n_jobs=1).fit(X, Y)
+
+
+@functools.cache
+def vector_index() -> IRLIIndex:
+    base = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    return IRLIIndex(n_buckets=8, n_repetitions=4, hidden=32, choices=3, probes=8, rounds=1, n_jobs=1).fit(base)
+
+
+def saved(folder: Path) -> dict[str, str]:
+    """All of them in folders, by name."""
+    models = {"books": text_model(), "rows": matrix_model(), "vectors": vector_index()}
+    for name, model in models.items():
+        model.save(folder / name)
+    return {name: str(folder / name) for name in models}

@@ -1,0 +1,320 @@
+"""`sylvan serve` as a process of its own, and clients that need nothing but sockets."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+import sylvan
+
+SOURCE = str(Path(sylvan.__file__).parent.parent)
+JSON, NDJSON, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
+PATIENCE = 60.0  # seconds for what takes a fraction of one on a machine that isn't busy
+ADMIN_KEY = "the-key-of-who-may-change-models"
+pytestmark = [
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("uvicorn", "starlette", "msgspec", "prometheus_client")),
+        reason='needs pip install "sylvan[serve]"',
+    ),
+    pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes under /proc"),
+]
+LISTENING = re.compile(r"^Listening at http://(\S+):(\d+) ", re.M)
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def detail(self) -> str:
+        """The sentence of a problem, which must be one as RFC 9457 has it."""
+        assert self.headers["content-type"] == PROBLEM, (self.status, self.headers)
+        assert self.json["status"] == self.status and self.json["type"] == "about:blank" and self.json["title"]
+        return str(self.json["detail"])
+
+
+class Connection:
+    """One connection that is kept."""
+
+    def __init__(self, port: int, timeout: float = PATIENCE) -> None:
+        self._inner = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """Ask; a body that isn't bytes goes as JSON."""
+        sent = dict(headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        if body is not None:
+            sent.setdefault("Content-Type", JSON)
+        self._inner.request(method, path, body, sent)
+        response = self._inner.getresponse()
+        content = response.read()
+        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, content)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Server:
+    """A server that runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, errors: Path) -> None:
+        self.process = process
+        self.port = 0
+        self._log, self._errors = log, errors
+
+    # What it says.
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text("utf-8", "replace")
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The lines of its log, of requests that it has finished."""
+        text = self._log.read_text("utf-8", "strict")
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def logged(self, **wanted: Any) -> dict[str, Any]:
+        """The first line of the log with such values."""
+        for _ in patiently(lambda: True):
+            for line in self.log:
+                if all(line[name] == value for name, value in wanted.items()):
+                    return line
+        raise AssertionError(f"no line of the log has {wanted}")
+
+    # Asking it.
+
+    def connect(self, timeout: float = PATIENCE) -> Connection:
+        return Connection(self.port, timeout)
+
+    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """Ask once, over a connection of its own."""
+        with self.connect() as connection:
+            return connection.ask(method, path, body, headers)
+
+    def rank(self, model: str = "first", **body: Any) -> Answer:
+        return self.ask("POST", f"/v1/models/{model}/rank", body)
+
+    def lines(self, lines: bytes, model: str = "first", **options: Any) -> Answer:
+        """NDJSON at once; fit for some thousand lines."""
+        path = f"/v1/models/{model}/rank" + ("?" + urlencode(options) if options else "")
+        return self.ask("POST", path, lines, {"Content-Type": NDJSON})
+
+    def raw(self, timeout: float = PATIENCE) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+    def talk(self, data: bytes, timeout: float = PATIENCE) -> bytes:
+        """Send bytes, and read until the server closes the connection."""
+        with self.raw(timeout) as sock:
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may have heard enough
+                sock.sendall(data)
+            return read_all(sock)
+
+    def version(self, model: str = "first") -> str:
+        return str(self.ask("GET", f"/v1/models/{model}").json["version"])
+
+    def metric(self, name: str, headers: Mapping[str, str] | None = None, **labels: str) -> float:
+        """The sum of a metric's values under some labels."""
+        total = 0.0
+        for line in self.ask("GET", "/metrics", None, headers).body.decode().splitlines():
+            match = re.fullmatch(r"([a-zA-Z_:]+)(?:\{(.*)\})? (\S+)", line)
+            if match and match[1] == name:
+                found = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[2] or ""))
+                if labels.items() <= found.items():
+                    total += float(match[3])
+        return total
+
+    # Its processes.
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    @property
+    def workers(self) -> list[int]:
+        """The processes that answer: those that hold the socket, other than the parent of several."""
+        return sorted(pid for pid in descendants(self.process.pid) if "multiprocessing.spawn" in command(pid))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it and its workers hold, files that are mapped left out."""
+        return sum(anonymous_bytes(pid) for pid in [self.process.pid, *self.workers])
+
+    def exit_code(self, timeout: float = PATIENCE) -> int:
+        return self.process.wait(timeout)
+
+
+@contextmanager
+def serving(
+    folder: Path,
+    *words: str | Path,
+    config: str = "",
+    admin: bool = False,
+    environment: Mapping[str, str] | None = None,
+    ready: bool = True,
+    **options: Any,
+) -> Iterator[Server]:
+    """A server on a free port, ready to answer. It and its workers have ended afterwards, whatever happened.
+
+    ``folder`` is where its log, its errors and the settings in ``config`` are written.
+    """
+    log, errors = folder / "log", folder / "errors"
+    command = [sys.executable, "-m", "sylvan", "serve", *map(str, words), "--port", "0"]
+    if config:
+        (folder / "serve.toml").write_text(config)
+        command += ["--config", str(folder / "serve.toml")]
+    variables = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", "")}
+    for name in ("SYLVAN_API_KEY", "SYLVAN_ADMIN_KEY"):
+        variables.pop(name, None)
+    if admin:
+        variables["SYLVAN_ADMIN_KEY"] = ADMIN_KEY
+    variables.update(environment or {})
+    with open(log, "wb") as out, open(errors, "wb") as err:
+        given = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "env": variables, **options}
+        process = subprocess.Popen(command, start_new_session=True, **given)
+    server = Server(process, log, errors)
+    try:
+        for _ in patiently(lambda: True):
+            found = LISTENING.search(server.errors)
+            if found:
+                break
+            assert process.poll() is None, f"the server ended: {server.errors}"
+        assert found, f"the server doesn't listen: {server.errors}"
+        server.port = int(found[2])
+        if ready:
+            wait_ready(server)
+        yield server
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a group, and all that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait(30)
+
+
+def wait_ready(server: Server) -> None:
+    def is_ready() -> bool:
+        assert server.process.poll() is None, f"the server ended: {server.errors}"
+        with suppress(OSError, http.client.HTTPException):
+            return server.ask("GET", "/health/ready").status == 200
+        return False
+
+    until(is_ready, lambda: f"the server isn't ready: {server.errors}")
+
+
+def patiently(condition: Callable[[], bool], timeout: float = PATIENCE, pause: float = 0.05) -> Iterator[None]:
+    """Turns of a loop that ends when a condition doesn't hold any more, or when time is over."""
+    last = time.monotonic() + timeout
+    while condition() and time.monotonic() < last:
+        yield
+        time.sleep(pause)
+
+
+def until(condition: Callable[[], bool], words: str | Callable[[], str], timeout: float = PATIENCE) -> None:
+    """Wait until a condition holds."""
+    last = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > last:
+            raise AssertionError(words if isinstance(words, str) else words())
+        time.sleep(0.05)
+
+
+def read_all(sock: socket.socket) -> bytes:
+    """What comes until the other side closes the connection."""
+    parts = []
+    with suppress(ConnectionResetError):
+        while part := sock.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def statuses(answers: bytes) -> list[int]:
+    """The statuses of the answers that came over a connection."""
+    return [int(each) for each in re.findall(rb"HTTP/1\.[01] (\d{3}) ", answers)]
+
+
+def request(method: str, path: str, body: bytes = b"", *headers: str, close: bool = True) -> bytes:
+    """A request's bytes."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    if close:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+# Processes, as Linux shows them.
+
+
+def command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return ""
+
+
+def descendants(parent: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found, new = set(), {parent}
+    while new:
+        new = {pid for pid, above in parents.items() if above in new} - found
+        found |= new
+    return sorted(found)
+
+
+def group(leader: int) -> list[int]:
+    """The processes of a group that run, even where their parent has gone."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            state, _, of = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+            if int(of) == leader and state != "Z":
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def anonymous_bytes(pid: int) -> int:
+    with suppress(OSError):
+        match = re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)
+        return int(match[1]) << 10 if match else 0
+    return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,146 @@
+"""The engine: idle answers at once, busy gathers what comes, one at fault spoils no other, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from sylvan.serve.engine import MOST_ROWS, Engine
+from sylvan.serve.problems import Problem
+
+
+class Model:
+    """Doubles numbers; holds its first batch until it is let go, and notes what it is asked together."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def answer(self, rows: list[Any]) -> list[Any]:
+        self.batches.append(list(rows))
+        self.begun.set()
+        assert self.go.wait(60)
+        if "bad" in rows:
+            raise ValueError("a bad row")
+        return [2 * row for row in rows]
+
+
+def run(work: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def _begun(model: Model) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, model.begun.wait, 60)
+
+
+def test_what_comes_meanwhile_is_answered_together() -> None:
+    model = Model()
+    engine = Engine("m", 100, 60)
+
+    async def ask() -> list[Any]:
+        first = asyncio.create_task(engine.ask("k", [1], model.answer))
+        await _begun(model)
+        others = [asyncio.create_task(engine.ask("k", [i, i + 100], model.answer)) for i in range(2, 7)]
+        other_key = asyncio.create_task(engine.ask("l", [50], model.answer))
+        await asyncio.sleep(0)
+        assert engine.waiting == 7
+        model.go.set()
+        return await asyncio.gather(first, *others, other_key)
+
+    assert run(ask()) == [[2], *([2 * i, 2 * i + 200] for i in range(2, 7)), [100]]
+    assert model.batches == [[1], [2, 102, 3, 103, 4, 104, 5, 105, 6, 106], [50]]
+    assert engine.waiting == 0
+    engine.close()
+
+
+def test_batches_have_a_most() -> None:
+    model = Model()
+    sizes: list[int] = []
+    engine = Engine("m", 1000, 60, sizes.append)
+
+    async def ask() -> None:
+        first = asyncio.create_task(engine.ask("k", [0], model.answer))
+        await _begun(model)
+        rest = [asyncio.create_task(engine.ask("k", [1] * 100, model.answer)) for _ in range(5)]
+        large = asyncio.create_task(engine.ask("k", [1] * (MOST_ROWS + 1), model.answer))
+        await asyncio.sleep(0)
+        model.go.set()
+        await asyncio.gather(first, *rest, large)
+
+    run(ask())
+    assert sizes == [1, 200, 200, 100, MOST_ROWS + 1] or sizes == [1, 200, 200, MOST_ROWS + 1, 100]
+    assert [len(batch) for batch in model.batches] == sizes
+    engine.close()
+
+
+def test_one_at_fault_spoils_no_other() -> None:
+    model = Model()
+    engine = Engine("m", 100, 60)
+
+    async def ask() -> list[Any]:
+        first = asyncio.create_task(engine.ask("k", [1], model.answer))
+        await _begun(model)
+        rest = [asyncio.create_task(engine.ask("k", [row], model.answer)) for row in (2, "bad", 3)]
+        await asyncio.sleep(0)
+        model.go.set()
+        return list(await asyncio.gather(first, *rest, return_exceptions=True))
+
+    one, two, bad, three = run(ask())
+    assert (one, two, three) == ([2], [4], [6])
+    assert isinstance(bad, ValueError)
+    engine.close()
+
+
+def test_a_full_queue_refuses_the_next() -> None:
+    model = Model()
+    engine = Engine("m", 2, 60)
+
+    async def ask() -> None:
+        waiting = [asyncio.create_task(engine.ask("k", [row], model.answer)) for row in (1, 2)]
+        await _begun(model)
+        with pytest.raises(Problem) as error:
+            await engine.ask("k", [3], model.answer)
+        assert error.value.status == 429 and error.value.headers["Retry-After"] == "1"
+        model.go.set()
+        assert await asyncio.gather(*waiting) == [[2], [4]]
+        assert await engine.ask("k", [3], model.answer) == [6]
+
+    run(ask())
+    engine.close()
+
+
+def test_who_waits_too_long_is_told_and_not_ranked() -> None:
+    model = Model()
+    engine = Engine("m", 10, 0.05)
+
+    async def ask() -> None:
+        first = asyncio.create_task(engine.ask("k", [1], model.answer))
+        await _begun(model)
+        results = await asyncio.gather(first, engine.ask("k", [2], model.answer), return_exceptions=True)
+        assert [error.status for error in results] == [503, 503]  # type: ignore[union-attr]
+        model.go.set()
+
+    run(ask())
+    engine.close()
+    assert model.batches == [[1]]
+
+
+def test_a_client_that_leaves_is_not_ranked() -> None:
+    model = Model()
+    engine = Engine("m", 10, 60)
+
+    async def ask() -> None:
+        first = asyncio.create_task(engine.ask("k", [1], model.answer))
+        await _begun(model)
+        leaving = asyncio.create_task(engine.ask("k", [2], model.answer))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        model.go.set()
+        assert await first == [2]
+
+    run(ask())
+    engine.close()
+    assert model.batches == [[1]] and engine.waiting == 0

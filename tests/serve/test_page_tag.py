@@ -1,0 +1,286 @@
+"""The page's first view: labels for a text, in a real browser against a real service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
+
+from page_fixtures import MARKUP, WHALES, Service, body, browser, choose, open_page, page, service, tag
+from playwright.sync_api import expect
+
+__all__ = ["browser", "open_page", "page", "service"]  # fixtures
+
+
+def ranked(service: Service, model: str = "books", text: str = WHALES, **options: Any) -> Any:
+    return service.ask(f"v1/models/{model}/rank", {"text": text, "k": 10, **options})["results"][0]
+
+
+def is_rank(request: Any) -> bool:
+    return bool(request.url.endswith("/rank"))
+
+
+def shown(page: Any) -> list[str]:
+    names: list[str] = page.locator("#labels .label").all_text_contents()
+    return names
+
+
+def test_labels_appear_while_typing_with_their_percentages_as_bars(page: Any, service: Service) -> None:
+    expect(page.locator("#labels-empty")).to_have_text("Labels appear here while you type.")
+    page.locator("#text").press_sequentially(WHALES, delay=1)
+    answer = ranked(service, probabilities=True)
+    expect(page.locator("#labels .label")).to_have_text(answer["labels"])
+    first = page.locator("#labels > li").first
+    share = answer["probabilities"][0]
+    expect(first.locator(".value")).to_have_text(f"{share:.0%}" if share >= 0.1 else f"{100 * share:.1f}%")
+    drawn = first.locator(".bar").evaluate("bar => Number(bar.style.getPropertyValue('--share'))")
+    assert drawn == pytest.approx(share)
+    width = first.locator(".bar").evaluate(
+        "bar => Promise.all(bar.getAnimations({subtree: true}).map(a => a.finished)).then(() =>"
+        " parseFloat(getComputedStyle(bar, '::before').width) / bar.clientWidth)"
+    )
+    assert width == pytest.approx(share, abs=0.02)
+    # Read out once typing has ended, and not before.
+    expect(page.locator("#summary")).to_contain_text(f"10 labels. First: {answer['labels'][0]}")
+    page.click("#labels-more")
+    expect(page.locator("#labels > li")).to_have_count(20)
+    page.click("#clear-text")
+    expect(page.locator("#labels > li")).to_have_count(0)
+    expect(page.locator("#text")).to_be_focused()
+
+
+def test_an_answer_to_an_older_text_never_shows(page: Any, service: Service) -> None:
+    waiting: list[Any] = []
+    page.route("**/rank", lambda route: waiting.append(route) if not waiting else route.continue_())
+    with page.expect_event("requestfailed", is_rank) as ended:
+        with page.expect_request(is_rank):
+            page.fill("#text", "gardening")
+        page.fill("#text", WHALES)
+        expect(page.locator("#labels .label")).to_have_text(ranked(service)["labels"])
+    assert "gardening" in ended.value.post_data and "ABORTED" in ended.value.failure
+
+
+def test_a_label_is_explained_by_words_path_and_examples(page: Any, service: Service) -> None:
+    text = f"🐋 {WHALES}"  # beyond the basic plane: places are counted in code points there, and not in JavaScript
+    rows = tag(page, text)
+    label = rows.first.locator("button.label")
+    name = label.inner_text()
+    label.click()
+    panel = page.locator("#explain")
+    expect(page.locator("#explain-title")).to_be_focused()
+    expect(page.locator("#explain-title")).to_have_text(name)
+    expect(panel.locator(".word").first).to_be_visible()
+    explained = service.ask("v1/models/books/explain", {"text": text, "label": name, "examples": 3})
+
+    terms = {text[span["start"] : span["end"]].lower(): span["weight"] for span in explained["spans"]}
+    positive = sorted((term for term, weight in terms.items() if weight > 0), key=lambda term: -terms[term])
+    assert panel.locator(".words .word.for").all_text_contents() == positive[:12]
+    assert set(panel.locator(".words .word.against").all_text_contents()) <= terms.keys() - set(positive)
+
+    weights = [0.0] * len(text)
+    for span in explained["spans"]:
+        for place in range(span["start"], span["end"]):
+            weights[place] += span["weight"]
+    for side, wanted in (("for", lambda w: w > 0), ("against", lambda w: w < 0)):
+        marked = "".join(page.locator(f"#mirror mark.{side}").all_text_contents())
+        assert marked == "".join(c for c, weight in zip(text, weights, strict=True) if wanted(weight)), side
+    assert page.locator("#mirror").inner_text().strip() == text  # the same text behind, so that marks stand right
+    lines = {side: page.locator(f"#mirror mark.{side}").first.evaluate("m => getComputedStyle(m).textDecorationStyle")
+             for side in ("for", "against")}  # fmt: skip
+    assert lines == {"for": "solid", "against": "wavy"}  # not by colour alone
+
+    steps = [tree["paths"][0]["steps"] for tree in explained["explanation"]["trees"]]
+    assert panel.locator("ol.path").count() == len(steps) == 2
+    assert panel.locator("ol.path").first.locator("li").count() == len(steps[0])
+    expect(panel.locator("ol.path").first.locator(".step-title").last).to_have_text(name)
+    expect(panel.locator("ol.path").first.locator("li .soft").last).to_contain_text("labels here")
+    excerpts = [example["excerpt"] for example in explained["explanation"]["examples"]]
+    assert excerpts and panel.locator(".examples li > p:first-child").all_text_contents() == excerpts
+
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(label).to_be_focused()
+    expect(page.locator("#mirror mark")).to_have_count(0)
+    label.click()
+    expect(page.locator("#mirror mark").first).to_be_visible()
+    page.fill("#text", "Gardening for children")
+    expect(page.locator("#mirror")).to_contain_text("Gardening for children")  # explained anew, with the new text
+
+
+def test_a_removed_label_stays_away_until_it_is_taken_back(page: Any, service: Service) -> None:
+    rows = tag(page)
+    first, second, third = shown(page)[:3]
+    with page.expect_request(is_rank) as asked:
+        rows.first.get_by_role("button", name=f"Remove {first}", exact=True).click()
+    assert body(asked.value)["denied"] == [first]
+    expect(page.locator("#labels .label")).to_have_text(ranked(service, denied=[first])["labels"])
+    expect(rows.first.locator("button.label")).to_be_focused()
+    page.click("#undo-button")
+    expect(page.locator("#labels .label").first).to_have_text(first)
+    expect(page.locator("#undo")).to_be_hidden()
+
+    rows.nth(1).locator("button.label").focus()
+    page.keyboard.press("Delete")
+    expect(page.locator("#labels .label").nth(1)).to_have_text(third)
+    chip = page.locator("#chips .chip")
+    expect(chip).to_contain_text(second)
+    chip.get_by_role("button", name=f"Take back {second}").click()
+    expect(page.locator("#labels .label").nth(1)).to_have_text(second)
+    expect(page.locator("#chips")).to_be_hidden()
+
+
+def test_only_a_branch_of_the_path(page: Any, service: Service) -> None:
+    tag(page).first.locator("button.label").click()
+    with page.expect_request(is_rank) as asked:
+        page.locator("#explain ol.path").first.get_by_role("button", name="Allow only the branch").first.click()
+    branch = body(asked.value)["branch"]
+    assert branch.startswith("0/0.")
+    expect(page.locator("#labels .label")).to_have_text(ranked(service, branch=branch)["labels"])
+    assert ranked(service, branch=branch)["labels"] != ranked(service)["labels"]
+    page.get_by_role("button", name="Allow all branches again").click()
+    expect(page.locator("#labels .label")).to_have_text(ranked(service)["labels"])
+
+
+def test_how_sure_filters_what_is_shown_and_copied(open_page: Any, service: Service) -> None:
+    page = open_page(service.url, permissions=["clipboard-read", "clipboard-write"])
+    tag(page)
+    answer = ranked(service, probabilities=True)
+    floor = round(100 * answer["probabilities"][2])
+    page.locator("#sure").fill(str(floor))
+    sure = [label for label, share in zip(answer["labels"], answer["probabilities"], strict=True) if share >= floor / 100]
+    assert 0 < len(sure) < 10
+    expect(page.locator("#labels .label")).to_have_text(sure)
+    expect(page.locator("#sure-value")).to_have_text(f"{floor}%")
+    page.click("#copy-json")
+    expect(page.locator("#copy-json")).to_have_text("Copied")
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert [entry["label"] for entry in copied["labels"]] == sure
+    assert copied["labels"][0]["probability"] == pytest.approx(answer["probabilities"][0], rel=1e-5)
+    assert copied["version"] == service.ask("v1/models/books")["version"]
+    page.locator("#sure").fill("100")
+    expect(page.locator("#labels-empty")).to_contain_text("No label is this sure")
+    expect(page.locator("#copy-csv")).to_be_disabled()
+
+
+def test_a_label_found_by_name_is_added_or_asked_about(open_page: Any, service: Service) -> None:
+    page = open_page(service.url, permissions=["clipboard-read", "clipboard-write"])
+    tag(page)
+    box = page.get_by_role("combobox", name="Another label")
+    box.fill("ships")
+    options = page.locator("#search-list [role=option]")
+    found = service.ask("v1/models/books/labels?prefix=ships&limit=12")["labels"]
+    expect(options.locator("span:first-child")).to_have_text([entry["label"] for entry in found])
+    assert len(found) > 1
+    box.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    box.press("Enter")
+    name = found[0]["label"]
+    expect(box).to_have_value(name)
+    expect(options).to_have_count(0)
+
+    page.click("#search-why")
+    expect(page.locator("#explain-title")).to_have_text(name)
+    expect(page.locator("#explain .verdict")).to_contain_text("of 2")
+    box.focus()
+    box.press("Enter")
+    added = page.locator("#added > li")
+    expect(added.locator(".label")).to_have_text(name)
+    expect(added.locator(".value")).to_contain_text("%")  # asked for by name, as it isn't among the best
+    expect(page.locator("#search-note")).to_have_text(f"Added {name}.")
+    page.click("#copy-csv")
+    expect(page.locator("#copy-csv")).to_have_text("Copied")
+    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[0] == "label,probability,chosen_by" and len(lines) == 12
+    assert lines[1].startswith(name) and lines[1].endswith(",person") and lines[2].endswith(",model")
+    page.get_by_role("button", name=f"Don't add {name}").click()
+    expect(page.locator("#added")).to_be_hidden()
+    box.fill("zzzz")
+    expect(page.locator("#search-note")).to_contain_text("No label")
+
+
+def test_copying_without_a_clipboard_leaves_a_text_to_copy(open_page: Any, service: Service) -> None:
+    page = open_page(
+        service.url,
+        "Object.defineProperty(navigator, 'clipboard', {value: undefined}); document.execCommand = () => false;",
+    )
+    tag(page)
+    page.click("#copy-csv")
+    text = page.locator("#copy-text")
+    expect(text).to_be_visible()
+    assert text.input_value().startswith("label,probability,chosen_by")
+    assert text.evaluate("area => area.selectionEnd - area.selectionStart === area.value.length")
+    page.click("#copy-close")
+    expect(text).to_be_hidden()
+
+
+def test_a_text_file_is_opened_or_dropped(page: Any, tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_bytes("Wörter über Wale".encode("cp1252"))
+    page.set_input_files("#file", tmp_path / "old.txt")
+    expect(page.locator("#text")).to_have_value("Wörter über Wale")
+    expect(page.locator("#labels > li").first).to_be_visible()
+    page.set_input_files("#file", {"name": "book.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+    expect(page.locator("#file-problem")).to_contain_text("book.pdf is not a text file")
+
+    drop = """words => {
+        const data = new DataTransfer();
+        data.items.add(new File([words], 'dropped.txt', {type: 'text/plain'}));
+        for (const name of ['dragenter', 'dragover', 'drop'])
+            document.querySelector('#editor').dispatchEvent(
+                new DragEvent(name, {dataTransfer: data, bubbles: true, cancelable: true}));
+    }"""
+    page.evaluate(drop, "Dropped\r\nlines 🐋")
+    expect(page.locator("#text")).to_have_value("Dropped\nlines 🐋")
+    expect(page.locator("#file-problem")).to_be_hidden()
+
+
+def test_labels_that_are_addresses_are_links_and_names_stay_text(page: Any, service: Service) -> None:
+    choose(page, "subjects")
+    tag(page, "Fiction")
+    answer = ranked(service, "subjects", "Fiction")
+    expect(page.locator("#labels button.label")).to_have_text(answer["names"])
+    link = page.locator("#labels a.address").first
+    expect(link).to_have_attribute("href", answer["labels"][0])
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    page.fill("#search", "onerror")
+    expect(page.locator("#search-list span").first).to_have_text(MARKUP)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.click("#search-add")
+    expect(page.locator("#added button.label")).to_have_text(MARKUP)
+    assert page.locator("main img").count() == 0
+
+
+def test_scores_without_calibration_say_so(page: Any, service: Service) -> None:
+    choose(page, "plain")
+    with page.expect_request(is_rank) as asked:
+        tag(page)
+    assert "probabilities" not in body(asked.value)
+    expect(page.locator("#not-calibrated")).to_be_visible()
+    assert page.locator("#labels .value").first.inner_text() == f"{ranked(service, 'plain')['scores'][0]:.3f}"
+
+
+def test_choices_belong_to_their_model(page: Any) -> None:
+    rows = tag(page)
+    rows.first.locator("button.remove").click()
+    expect(page.locator("#chips .chip")).to_have_count(1)
+    choose(page, "plain")
+    expect(page.locator("#chips")).to_be_hidden()
+    choose(page, "books", "Books")
+    expect(page.locator("#chips .chip")).to_have_count(1)
+
+
+def test_models_that_take_no_texts_say_so(page: Any) -> None:
+    choose(page, "rows")
+    expect(page.locator("#not-texts h1")).to_have_text("rows takes features, not texts")
+    expect(page.locator("#not-texts pre")).to_contain_text("/v1/models/rows/rank")
+    expect(page.locator("#text")).to_be_hidden()
+    vectors = {"name": "rows", "takes": "vectors", "labels": 9, "version": "1", "n_trees": 0, "calibrated": False}
+    page.route("**/v1/models/rows", lambda route: route.fulfill(json=vectors))
+    choose(page, "books", "Books")
+    choose(page, "rows")
+    expect(page.locator("#not-texts h1")).to_have_text("rows takes vectors, not texts")
+    expect(page.locator("#not-texts pre")).to_contain_text("/v1/models/rows/search")

@@ -1,0 +1,218 @@
+"""Rankings over HTTP are those of the model in Python, in every form in which they can be asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import sylvan
+from serve.asgi import Asking, running
+from serve.models import sample, saved
+from sylvan import serve
+
+RANK = "/v1/models/books/rank"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return saved(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def model(folders: dict[str, str]) -> Any:
+    return sylvan.load(folders["books"])
+
+
+@pytest.fixture(scope="module")
+def asking(folders: dict[str, str]) -> Iterator[Asking]:
+    with running(serve.app(folders)) as one:
+        yield one
+
+
+def same(result: dict[str, Any], names: list[str], scores: Any, field: str = "scores") -> None:
+    """One result against a row of Python's answer."""
+    assert result["labels"] == names
+    np.testing.assert_array_equal(np.array(result[field], np.float32), np.asarray(scores)[: len(names)])
+
+
+def test_one_text_and_several(asking: Asking, model: Any) -> None:
+    texts = sample()[2]
+    one = asking("POST", RANK, {"text": texts[0]})
+    assert one.status == 200
+    top = model.rank(texts[:1])
+    (result,) = one.json()["results"]
+    same(result, top.names[0], top.scores[0])
+    assert set(result) == {"labels", "scores"}
+    several = asking("POST", RANK, {"texts": texts, "k": 7}).json()["results"]
+    top = model.rank(texts, 7)
+    for row, each in enumerate(several):
+        same(each, top.names[row], top.scores[row])
+    assert asking("POST", RANK, {"texts": []}).json() == {"results": []}
+
+
+@pytest.mark.parametrize("rule", [{"threshold": 0.2}, {"expected": "f1"}, {"precision": 0.5}, {"expected": "f1", "k": 2}])
+def test_rules_are_those_of_choose(asking: Asking, model: Any, rule: dict[str, Any]) -> None:
+    texts = sample()[2]
+    results = asking("POST", RANK, {"texts": texts, **rule}).json()["results"]
+    top = model.choose(texts, **rule)
+    assert any(len(names) != 10 for names in top.names)
+    for row, each in enumerate(results):
+        assert "scores" not in each
+        if top.names[row]:
+            same(each, top.names[row], top.scores[row], "probabilities")
+        else:
+            assert each["labels"] == []
+
+
+def test_probabilities_beside_scores(asking: Asking, model: Any) -> None:
+    texts = sample()[2]
+    results = asking("POST", RANK, {"texts": texts, "probabilities": True}).json()["results"]
+    top = model.rank(texts)
+    probabilities = model.probabilities(top).scores
+    for row, each in enumerate(results):
+        same(each, top.names[row], top.scores[row])
+        same(each, top.names[row], probabilities[row], "probabilities")
+
+
+def test_allowed_denied_beam_and_tail(asking: Asking, model: Any) -> None:
+    text = sample()[2][0]
+    best = model.rank([text], 5).names[0]
+    ids = [model.vocabulary_.id(name) for name in best]
+    for options, asked in (
+        ({"allowed": best[1:3]}, {"allowed": best[1:3]}),
+        ({"allowed": ids[2:4]}, {"allowed": best[2:4]}),
+        ({"denied": best[:2]}, {"denied": best[:2]}),
+        ({"beam": 1}, {"beam": 1}),
+        ({"tail": "psp"}, {"tail": "psp"}),
+    ):
+        (result,) = asking("POST", RANK, {"text": text, "k": 4, **options}).json()["results"]
+        top = model.rank([text], 4, **asked)
+        same(result, top.names[0], top.scores[0])
+    assert asking("POST", RANK, {"text": text, "allowed": []}).json()["results"][0]["labels"] == []
+
+
+def test_a_branch_is_the_labels_below_a_node(asking: Asking, model: Any) -> None:
+    text = sample()[2][0]
+    tree = model.model.tree_
+    for node in range(tree.layer_sizes[0]):
+        (result,) = asking("POST", RANK, {"text": text, "k": 5, "branch": f"0/0.{node}"}).json()["results"]
+        leaves = tree.leaves(0, node)
+        below = [model.vocabulary_[int(label)] for label in tree.leaf_labels[leaves.start : leaves.stop]]
+        top = model.rank([text], 5, allowed=below)
+        same(result, top.names[0], top.scores[0])
+    whole = asking("POST", RANK, {"text": text, "branch": "0/root"}).json()
+    assert whole == asking("POST", RANK, {"text": text}).json()
+    both = {"text": text, "branch": "0/0.0", "allowed": [below[0]]}  # a label of the last node, not of the first
+    assert asking("POST", RANK, both).json()["results"][0]["labels"] == []
+
+
+def test_features_of_a_matrix_model(asking: Asking, folders: dict[str, str]) -> None:
+    rows = sylvan.load(folders["rows"])
+    X = sylvan.load(folders["books"]).vectorizer.transform(sample()[2][:5])
+    features = [
+        {"indices": X[i].indices.tolist()[::-1], "values": X[i].data.astype(float).tolist()[::-1]} for i in range(5)
+    ]
+    results = asking("POST", "/v1/models/rows/rank", {"features": features, "k": 3}).json()["results"]
+    top = rows.rank(X, 3)
+    for row, each in enumerate(results):
+        assert each["labels"] == top.labels[row].tolist()
+        np.testing.assert_array_equal(np.array(each["scores"], np.float32), top.scores[row])
+
+
+def test_vectors_of_an_index(asking: Asking, folders: dict[str, str]) -> None:
+    index = sylvan.load(folders["vectors"])
+    queries = np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)
+    results = asking("POST", "/v1/models/vectors/search", {"vectors": queries.tolist(), "k": 6}).json()["results"]
+    ids, distances = index.search(queries, 6)
+    assert [each["ids"] for each in results] == ids.tolist()
+    np.testing.assert_allclose([each["distances"] for each in results], distances, rtol=1e-6)
+    wide = {"vectors": queries.tolist(), "k": 2, "probes": 8, "candidates": "all", "min_votes": 1, "order": "votes"}
+    found = asking("POST", "/v1/models/vectors/search", wide).json()["results"]
+    ids, _ = index.search(queries, 2, probes=8, candidates="all", min_votes=1, order="votes")
+    assert [each["ids"] for each in found] == ids.tolist()
+
+
+def test_lines_in_lines_out(asking: Asking, model: Any) -> None:
+    texts = sample()[2] * 12  # several blocks
+    body = b"".join(json.dumps({"text": text, "labels": ["x"]}).encode() + b"\n" for text in texts)
+    cut = [body[at : at + 1000] for at in range(0, len(body), 1000)]  # lines come in pieces
+    answer = asking("POST", f"{RANK}?k=3&probabilities=true", type="application/x-ndjson", parts=cut)
+    assert answer.status == 200 and answer.headers["content-type"] == "application/x-ndjson"
+    top = model.rank(texts, 3)
+    results = answer.lines()
+    assert len(results) == len(texts)
+    for row, each in enumerate(results):
+        same(each, top.names[row], top.scores[row])
+        assert len(each["probabilities"]) == 3
+
+
+def test_a_line_at_fault_is_answered_in_its_place(asking: Asking, model: Any) -> None:
+    body = b'{"text": "whales"}\n\nnonsense\n{"text": 5}\n{"text": "bread"}'
+    results = asking("POST", f"{RANK}?k=2", body, type="application/x-ndjson").lines()
+    assert results[0]["labels"] == model.rank(["whales"], 2).names[0]
+    assert results[1]["error"].startswith("Line 3: The body must be JSON")
+    assert results[2]["error"] == "Line 4: The 'text' field must be a string of at most 1,000,000 characters. Got 5 instead."
+    assert results[3]["labels"] == model.rank(["bread"], 2).names[0]
+
+
+def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str]) -> None:
+    checksum = sylvan.store.contents(folders["books"])["checksum"] if hasattr(sylvan, "store") else None
+    answer = asking("POST", RANK, {"text": "whales"}, headers={"X-Request-ID": "mine-7"})
+    assert answer.headers["x-request-id"] == "mine-7"
+    version = answer.headers["etag"].strip('"')
+    assert checksum in (None, version)
+    assert answer.headers["sylvan-model"] == f"books@{version}"
+    other = asking("POST", RANK, {"text": "whales"}, headers={"X-Request-ID": "bad\nid"})
+    assert other.headers["x-request-id"] != "bad\nid"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        (RANK, {"text": "a", "k": 5000}, "The 'k' field must be an int in [1, 1000]. Got 5000 instead."),
+        (RANK, {"text": "a", "k": "3"}, "The 'k' field must be an int in [1, 1000]. Got \"3\" instead."),
+        (RANK, {"text": "a", "threshold": 1.5}, "The 'threshold' field must be a number in [0, 1]. Got 1.5 instead."),
+        (RANK, {"text": "a", "tops": 1}, "The body has no field 'tops'."),
+        (RANK, {"text": "a", "texts": ["b"]}, "The body must have exactly one of 'text', 'texts' and 'features'. Got "
+         "'text' and 'texts' instead."),
+        (RANK, {"features": []}, "The model takes texts: the body must have 'text' or 'texts'. Got 'features' instead."),
+        ("/v1/models/rows/rank", {"text": "a"}, "The model takes features: the body must have 'features'. Got 'text' "
+         "instead."),
+        (RANK, {"text": "a", "allowed": ["Whal"]}, "The 'allowed' field holds 'Whal', none of the model's labels."),
+        (RANK, {"text": "a", "denied": [10**9]}, "The 'denied' field must hold ids in [0, "),
+        (RANK, {"text": "a", "branch": "x"}, "The 'branch' field must be a node, as '0/root' or '0/1.14'"),
+        (RANK, {"text": "a", "branch": "7/root"}, "The 'branch' field names tree 7, but the model has 1 trees."),
+        (RANK, {"text": "a", "branch": "0/0.99"}, "The 'branch' field names node 0/0.99, which the tree hasn't got."),
+        (RANK, {"text": "a", "expected": "f2"}, "expected"),
+        (RANK, {"text": "a", "threshold": 0.5, "expected": "f1"}, "threshold"),
+        (RANK, {"text": "a", "threshold": 0.5, "tail": "psp"}, "The 'tail' field goes with no stopping rule"),
+        (RANK, {"text": "a", "tail": "psp", "probabilities": True}, "only rank takes one"),
+        (RANK, {"texts": ["a", "b"], "explain": True}, "The 'explain' field goes with one text or row. Got 2 instead."),
+        ("/v1/models/rows/rank", {"features": [{"indices": [1], "values": []}]}, "as many values as indices"),
+        ("/v1/models/rows/rank", {"features": [{"indices": [10**9], "values": [1]}]}, "has index 1000000000"),
+        ("/v1/models/rows/rank", {"features": [{"indices": [0], "values": [1e60]}]}, "must be a number in [-1e+18, 1e+18]. Got"),
+        ("/v1/models/vectors/search", {"vectors": [[1, 2]]}, "must hold vectors of 8 numbers. Got 2 in vector 0."),
+        ("/v1/models/vectors/search", {"vectors": [[1] * 8], "candidates": "many"}, "candidates"),
+        ("/v1/models/books/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
+        ("/v1/models/vectors/rank", {"text": "a"}, "The model takes vectors"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_answered_is_said(asking: Asking, path: str, body: Any, sentence: str) -> None:
+    answer = asking("POST", path, body)
+    assert answer.status == 422, answer
+    assert sentence in answer.detail
+
+
+def test_other_statuses(asking: Asking) -> None:
+    assert asking("POST", RANK, b"{").status == 400
+    assert asking("POST", RANK, b'{"text": "\xff"}').status == 400
+    assert asking("POST", RANK, b"[" * 100_000).status in (400, 422)
+    assert asking("POST", RANK, {"text": "a"}, type="text/plain").status == 415
+    assert asking("POST", "/v1/models/nothing/rank", {"text": "a"}).detail.startswith("There is no model 'nothing' here")
+    assert asking("GET", RANK).status == 405
+    assert asking("GET", "/nothing").status == 404
+    assert asking("POST", f"{RANK}?k=0", b"", type="application/x-ndjson").detail.startswith("The 'k' field must be")
+    assert asking("POST", f"{RANK}?k=1&k=2", b"", type="application/x-ndjson").status == 422

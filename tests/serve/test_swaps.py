@@ -1,0 +1,177 @@
+"""A model that is replaced while it is served: not one request fails, and each answer is of one version."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import ADMIN_KEY, NDJSON, Answer, Connection, Server, pytestmark, serving, until  # noqa: F401
+
+from sylvan import store
+
+N_TEXTS, K = 60, 5
+ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
+
+
+class Clients:
+    """Threads that ask without a pause over connections that they keep; answers are checked afterwards."""
+
+    def __init__(self, server: Server, texts: list[str], n: int = 4) -> None:
+        self.server, self.texts = server, texts
+        self.faults: list[str] = []
+        self.answers: list[tuple[Answer, list[int], list[Any]]] = []
+        self._over = threading.Event()
+        works = [self._one_by_one] * (n - 2) + [self._several, self._bulk]
+        self._threads = [threading.Thread(target=self._run, args=(work, at)) for at, work in enumerate(works)]
+
+    def __enter__(self) -> Clients:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _run(self, work: Any, seed: int) -> None:
+        chosen = random.Random(seed)
+        with self.server.connect() as connection:
+            try:
+                while not self._over.is_set():
+                    work(connection, chosen)
+            except Exception as error:
+                self.faults.append(f"{work.__name__}: {error!r}")
+
+    def _one_by_one(self, connection: Connection, chosen: random.Random) -> None:
+        at = chosen.randrange(N_TEXTS)
+        answer = connection.ask("POST", "/v1/models/m/rank", {"text": self.texts[at], "k": K})
+        self._note(answer, [at], answer.json.get("results"))
+
+    def _several(self, connection: Connection, chosen: random.Random) -> None:
+        places = [chosen.randrange(N_TEXTS) for _ in range(chosen.randrange(2, 40))]
+        answer = connection.ask("POST", "/v1/models/m/rank", {"texts": [self.texts[at] for at in places], "k": K})
+        self._note(answer, places, answer.json.get("results"))
+
+    def _bulk(self, connection: Connection, chosen: random.Random) -> None:
+        places = [chosen.randrange(N_TEXTS) for _ in range(3000)]  # a dozen blocks, so that swaps fall between them
+        lines = b"".join(json.dumps({"text": self.texts[at]}).encode() + b"\n" for at in places)
+        answer = connection.ask("POST", f"/v1/models/m/rank?k={K}", lines, {"Content-Type": NDJSON})
+        self._note(answer, places, [json.loads(line) for line in answer.body.splitlines()])
+
+    def _note(self, answer: Answer, places: list[int], results: Any) -> None:
+        if answer.status != 200:
+            self.faults.append(f"{answer.status}: {answer.body!r}")
+        self.answers.append((answer, places, results))
+
+    def check(self, expected: dict[str, list[Any]]) -> Counter[str]:
+        """How often each version answered; each answer must be exactly what its version says."""
+        assert self.faults == []
+        for answer, places, results in self.answers:
+            name, _, version = answer.headers["sylvan-model"].partition("@")
+            assert name == "m" and answer.headers["etag"] == f'"{version}"'
+            assert version in expected, f"nobody saved {version}"
+            if results != [expected[version][at] for at in places]:
+                others = [one for one in expected if results == [expected[one][at] for at in places]]
+                raise AssertionError(f"not what {version} answers; what these do: {others}")
+        return Counter(answer.headers["etag"].strip('"') for answer, _, _ in self.answers)
+
+
+def checksum(folder: Path) -> str:
+    return str(store.contents(folder)["checksum"])
+
+
+@pytest.mark.parametrize(("workers", "swaps"), [(1, 20), (2, 8)])
+def test_no_request_fails_while_the_model_is_replaced(first, second, tmp_path, workers, swaps):
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    texts = first.texts[:N_TEXTS]
+    expected = {checksum(folder): first.expected(texts, K)}
+    assert first.expected(texts, K) != second.expected(texts, K)
+    with serving(tmp_path, folder, "--workers", workers, config="watch = 0.05") as server:
+        with Clients(server, texts) as clients:
+            waited = []
+            for swap in range(swaps):
+                saved = (second, first)[swap % 2]
+                saved.model.save(folder)
+                wanted = checksum(folder)
+                expected[wanted] = saved.expected(texts, K)
+                if swap % 5 == 4:  # the next one comes before this one is served, perhaps
+                    continue
+                waited.append(wanted)
+                until(lambda: bool(clients.faults) or server.version("m") == wanted, "a version isn't served")  # noqa: B023
+        seen = clients.check(expected)
+        assert workers > 1 or sum(version in seen for version in waited) > len(waited) / 2, seen
+        until(lambda: server.version("m") == wanted, "the last version isn't served")
+        assert server.metric("sylvan_model_reload_failures_total") == 0
+        assert server.ask("GET", "/health/ready").json["models"]["m"]["message"] is None
+
+
+def test_a_bulk_ranking_ends_with_the_version_that_it_began_with(first, second, tmp_path):
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    texts = first.texts[:N_TEXTS]
+    before = checksum(folder)
+    line = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+    with serving(tmp_path, folder, config="watch = 0.05") as server, server.raw() as sock:
+        sock.sendall(f"POST /v1/models/m/rank?k={K} HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\n"
+                     "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode())  # fmt: skip
+        chunk = f"{len(line):x}\r\n".encode() + line + b"\r\n"
+        for _ in range(20):
+            sock.sendall(chunk)
+        until(lambda: sock.recv(1) == b"H", "no answer has begun")
+        second.model.save(folder)
+        after = checksum(folder)
+        assert after != before
+        until(lambda: server.version("m") == after, "the new version isn't served")
+        for _ in range(20):
+            sock.sendall(chunk)
+        sock.sendall(b"0\r\n\r\n")
+        with sock.makefile("rb") as stream:
+            head = b"".join(iter(stream.readline, b"\r\n")).decode().lower()
+            rows = [json.loads(row) for row in stream.read().splitlines() if row.startswith(b"{")]
+        assert f"sylvan-model: m@{before}" in head
+        assert rows == first.expected(texts, K) * 40
+        assert server.rank("m", texts=texts, k=K).json["results"] == second.expected(texts, K)
+
+
+def test_told_to_look_it_looks(first, second, tmp_path):
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    with serving(tmp_path, folder, config="watch = 3600", admin=True) as server:
+        def asked() -> str:
+            return str(server.ask("POST", "/v1/models/m/rank", {"text": "whales"}, ADMIN).headers["etag"].strip('"'))
+
+        old = checksum(folder)
+        second.model.save(folder)
+        new = checksum(folder)
+        time.sleep(0.3)
+        assert asked() == old, "it looks at the folder more often than it was told"
+        answer = server.ask("POST", "/v1/models/m/reload", None, ADMIN)
+        assert (answer.status, answer.json["version"], answer.json["changed"]) == (200, new, True)
+        assert asked() == new
+        again = server.ask("POST", "/v1/models/m/reload", None, ADMIN)
+        assert (again.status, again.json["version"], again.json["changed"]) == (200, new, False)
+        first.model.save(folder)
+        server.signal(signal.SIGHUP)
+        until(lambda: asked() == checksum(folder), "SIGHUP was passed over")
+
+
+def test_sighup_reaches_every_worker(first, second, tmp_path):
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    with serving(tmp_path, folder, "--workers", 2, config="watch = 3600") as server:
+        old = checksum(folder)
+        second.model.save(folder)
+        server.signal(signal.SIGHUP)
+        new = checksum(folder)
+        until(lambda: server.errors.count(new) >= 2, lambda: f"not each worker says so: {server.errors}")
+        assert {server.version("m") for _ in range(40)} == {new} != {old}
