@@ -47,14 +47,14 @@ class Asking:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def __call__(
-        self, method: str, path: str, body: Any = None, *, type: str = "application/json",  # noqa: A002
+        self, method: str, path: str, body: Any = None, *, type: str = "application/json",
         headers: dict[str, str] | None = None, parts: Iterable[bytes] | None = None,
     ) -> Answer:  # fmt: skip
         return self.run(ask(self.app, method, path, body, type=type, headers=headers, parts=parts))
 
 
 async def ask(
-    app: Any, method: str, path: str, body: Any = None, *, type: str = "application/json",  # noqa: A002
+    app: Any, method: str, path: str, body: Any = None, *, type: str = "application/json",
     headers: dict[str, str] | None = None, parts: Iterable[bytes] | None = None,
 ) -> Answer:  # fmt: skip
     """One request."""

@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 
 import numpy as np
+
 from sylvan import IRLIIndex, TextModel, XRLinear, data
 
 

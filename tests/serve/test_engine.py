@@ -1,4 +1,4 @@
-"""The engine: idle answers at once, busy gathers what comes, one at fault spoils no other, and nobody waits for ever."""
+"""The engine: idle, it answers at once; busy, it gathers what comes; one at fault spoils no other."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from sylvan.serve.engine import MOST_ROWS, Engine
 from sylvan.serve.problems import Problem
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 import sys
 import time
@@ -163,13 +164,23 @@ class _Endpoint:
             )  # fmt: skip
 
     def _shown(self, call: Call) -> ApiKey:
-        scheme, _, word = call.header(b"authorization").partition(" ")
-        word = word.strip() if scheme.lower() == "bearer" else call.header(b"x-api-key")
+        word = _key_shown(call.header(b"authorization")) or call.header(b"x-api-key")
         key = self._service.keyring.find(word) if word else None
         if key is None:
             what = "needs an API key, as 'Authorization: Bearer KEY'" if not word else "doesn't know this API key"
             raise Problem(401, f"This server {what}.", {"WWW-Authenticate": "Bearer"})
         return key
+
+
+def _key_shown(authorization: str) -> str:
+    """The key in an Authorization header: a bearer token, or a password where a client can show nothing else."""
+    scheme, _, word = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return word.strip() if scheme.lower() == "bearer" else ""
+    try:
+        return base64.b64decode(word, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _problem_of(error: Exception) -> Problem:

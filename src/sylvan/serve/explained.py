@@ -15,7 +15,7 @@ from sylvan.serve.asked import Asked, known_label
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
 
-__all__ = ["Explained", "Span", "explained", "explanations"]
+__all__ = ["Explained", "Span", "explained", "explanations", "find_terms"]
 
 _MOST_SPANS = 5_000
 
@@ -67,8 +67,9 @@ def explained(version: Version, row: Any, label: str | int, top: int, n_examples
 def _explain(version: Version, row: Any, label: str | int, top: int, n_examples: int, beam: int | None) -> Explanation:
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
     rows: list[int] = []
+    name = version.label(known_label(version, label, "label"))
     if version.examples is not None:
-        rows, pair = version.examples.of(str(label))
+        rows, pair = version.examples.of(str(name))
         if rows:
             options["examples"] = pair
     if version.takes == "texts":
@@ -79,19 +80,30 @@ def _explain(version: Version, row: Any, label: str | int, top: int, n_examples:
     explain = getattr(version.model, "explain", None)
     if explain is None:
         raise Problem(422, f"A {type(version.inner).__name__} explains nothing.")
-    result: Explanation = explain(
-        x, version.label(known_label(version, label, "label")), top, n_examples=n_examples, **options
-    )
+    result: Explanation = explain(x, name, top, n_examples=n_examples, **options)
     if rows:
         result = replace(result, examples=tuple(replace(one, row=rows[one.row]) for one in result.examples))
     return result
 
 
 def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]:
-    """Where the terms stand in a text."""
+    """Where the terms stand in a text, as the model's vectoriser reads it."""
     vectorizer = getattr(version.model, "vectorizer", None) or getattr(version.model, "vectorizer_", None)
     by_words = getattr(vectorizer, "analyzer", "word") == "word"
-    folded = _lowered(text) if getattr(vectorizer, "lowercase", True) else text
+    return find_terms(text, weights, by_words=by_words, lowercase=getattr(vectorizer, "lowercase", True))
+
+
+def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercase: bool) -> list[Span]:
+    """Where terms stand in a text; words of a term may have anything between them that is no word.
+
+    Examples
+    --------
+    >>> from sylvan.serve.explained import find_terms
+    >>> (span,) = find_terms("South  Seas", {"south seas": 1.0}, by_words=True, lowercase=True)
+    >>> span.start, span.end
+    (0, 11)
+    """
+    folded = _lowered(text) if lowercase else text
     spans = []
     for term, weight in weights.items():
         for match in re.finditer(_pattern(term, by_words), folded):

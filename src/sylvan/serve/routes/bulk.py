@@ -52,9 +52,12 @@ def streamed(service: Service) -> Handle:
 async def _answered(
     call: Call, served: Served, version: Version, asked: Asked, kind: type[Any]
 ) -> AsyncIterator[bytes]:
-    """The answers, block by block."""
+    """The answers, block by block; a line that is too long ends them."""
     encode = msgspec.json.Encoder().encode
     async for block in _blocks(call):
+        if isinstance(block, LineProblem):
+            yield encode(block) + b"\n"
+            return
         rows: list[Any] = []
         results: list[RankedRow | LineProblem | None] = []
         for number, line in block:
@@ -69,20 +72,26 @@ async def _answered(
         yield b"\n".join(encode(next(ranked) if one is None else one) for one in results) + b"\n"
 
 
-async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes]]]:
-    """Numbered lines, some at a time; empty ones are passed over."""
+async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes]] | LineProblem]:
+    """Numbered lines, some at a time; empty ones are passed over, and what is no line any more comes last."""
     block: list[tuple[int, bytes]] = []
     size = number = 0
-    async for line in call.lines():
-        number += 1
-        if line.strip():
-            block.append((number, line))
-            size += len(line)
-        if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
-            yield block
-            block, size = [], 0
+    fault: LineProblem | None = None
+    try:
+        async for line in call.lines():
+            number += 1
+            if line.strip():
+                block.append((number, line))
+                size += len(line)
+            if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
+                yield block
+                block, size = [], 0
+    except Problem as problem:
+        fault = LineProblem(f"Line {number + 1}: {problem.detail}")
     if block:
         yield block
+    if fault is not None:
+        yield fault
 
 
 async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any]) -> list[Any]:

@@ -96,17 +96,12 @@ def _line(served: Served) -> ModelLine:
 
 
 def _card(served: Served, version: Version, keyed: bool) -> ModelCard:
-    card, ranks = version.card, version.takes != "vectors"
+    card = version.card
     plain = card.as_json()
     return ModelCard(
         served.name, served.folder.title, version.takes, version.n_labels, version.checksum, True, served.refused,
         card.kind, card.owner, card.summary, card.facts, plain["parameters"], card.measured, card.n_bytes,
-        card.written_by, version.loaded, version.calibrated, len(version.trees), ranks and bool(version.trees or _explains(version)),
+        card.written_by, version.loaded, version.calibrated, len(version.trees), version.takes != "vectors",
         version.examples is not None or hasattr(version.inner, "nearest_with"),
         version.takes == "texts" and keyed, version.rank_options, served.folder.language,
     )  # fmt: skip
-
-
-def _explains(version: Version) -> bool:
-    """Whether a model without a tree of its own explains its answers: all that rank do, but vectors."""
-    return version.takes != "vectors" and hasattr(version.model, "explain")

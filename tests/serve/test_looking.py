@@ -1,0 +1,301 @@
+"""What people look at: explanations, the tree, the search through it, labels by their beginnings, cards, health."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from serve.asgi import Asking, running
+from serve.models import sample, saved, text_model
+
+import sylvan
+from sylvan import TextModel, data, serve
+from sylvan.serve import ServedFolder
+from sylvan.serve.explained import find_terms
+from sylvan.serve.versions import Version, open_version
+
+BOOKS = "/v1/models/books"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def asking(folder: Path) -> Iterator[Asking]:
+    folders = saved(folder)
+    texts, labels, _ = sample()
+    data.write_jsonl(folder / "train.jsonl", texts, labels)
+    models = [
+        ServedFolder(name, path, examples=str(folder / "train.jsonl") if name == "books" else None)
+        for name, path in folders.items()
+    ]
+    with running(serve.app(models)) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path, asking: Asking) -> Any:
+    return sylvan.load(folder / "books")
+
+
+def test_an_explanation_is_that_of_the_model(asking: Asking, model: Any) -> None:
+    text = sample()[2][0]
+    label = model.rank([text], 1).names[0][0]
+    answer = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 4}).json()
+    expected = json.loads(json.dumps(model.explain(text, label, 4).to_dict()))
+    got = dict(answer["explanation"])
+    examples = got.pop("examples")
+    expected.pop("examples")
+    assert got == expected
+    by_id = asking("POST", f"{BOOKS}/explain", {"text": text, "label": model.vocabulary_.id(label), "features": 4})
+    assert by_id.json() == answer
+    assert answer["tree_paths"][0] == [
+        f"0/{step['layer']}.{step['node']}" for step in expected["trees"][0]["paths"][0]["steps"]
+    ]
+    texts, labels, _ = sample()
+    assert examples and all(label in labels[one["row"]] for one in examples)
+    assert all(texts[one["row"]].startswith(one["excerpt"].rstrip("…")[:20]) for one in examples)
+
+
+def test_spans_are_where_the_words_stand(asking: Asking, model: Any) -> None:
+    text = f"Grüße — {sample()[0][0].upper()}: ".replace(" ", "\n ") * 2
+    label = model.rank([text], 1).names[0][0]
+    answer = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 1000}).json()
+    weights: dict[str, float] = {}
+    for step in answer["explanation"]["trees"][0]["paths"][0]["steps"]:
+        for feature in step["positive"] + step["negative"]:
+            weights[feature["name"]] = weights.get(feature["name"], 0) + feature["contribution"]
+    words = [(match.group().lower(), match.start(), match.end()) for match in re.finditer(r"\w+", text)]
+    expected = set()
+    for term, weight in weights.items():
+        parts = term.split(" ")
+        for at in range(len(words) - len(parts) + 1):
+            run = words[at : at + len(parts)]
+            if [word for word, *_ in run] == parts:
+                expected.add((run[0][1], run[-1][2], round(weight, 9)))
+    assert {(span["start"], span["end"], round(span["weight"], 9)) for span in answer["spans"]} == expected
+    assert len({text[start:end] for start, end, _ in expected}) > 3
+    assert any("\n" in text[start:end] for start, end, _ in expected)
+
+
+@given(st.text("aAbİßΣ-漢字 ", max_size=30), st.sampled_from(["a", "ab", "a b", "b a", "漢字", "漢", "ß", "a+b(", ""]))
+def test_terms_are_found_wherever_a_slow_search_finds_them(text: str, term: str) -> None:
+    words = [(m.group(), m.start(), m.end()) for m in re.finditer(r"\w+", text)]
+    lowered = [("".join(c.lower() if len(c.lower()) == 1 else c for c in word), a, b) for word, a, b in words]
+    parts = term.split()
+    expected = [
+        (lowered[at][1], lowered[at + len(parts) - 1][2])
+        for at in range(len(words) - len(parts) + 1)
+        if parts and [word for word, *_ in lowered[at : at + len(parts)]] == parts
+    ]
+    found = [(span.start, span.end) for span in find_terms(text, {term: 1.0}, by_words=True, lowercase=True)]
+    if term.isascii():
+        # Matches of a term don't overlap; a slow search finds those that begin within another one, too.
+        kept: list[tuple[int, int]] = []
+        for start, end in expected:
+            if not kept or start >= kept[-1][1]:
+                kept.append((start, end))
+        assert found == kept
+    else:
+        assert all("".join(c.lower() if len(c.lower()) == 1 else c for c in text[a:b]) == term for a, b in found)
+        assert set(expected) <= set(found) or term not in "漢字ß"
+
+
+def test_what_can_not_be_explained_is_said(asking: Asking) -> None:
+    for body, sentence in (
+        ({"text": "a", "label": "Whal"}, "The 'label' field holds 'Whal', none of the model's labels."),
+        ({"text": "a", "label": 10**8}, "The 'label' field must hold ids in [0, "),
+        ({"text": "a", "label": True}, "The 'label' field must be"),
+        ({"label": 1}, "exactly one of"),
+        ({"text": "a", "label": 0, "features": 0}, "The 'features' field must be an int in [1, 1000]. Got 0 instead."),
+    ):
+        answer = asking("POST", f"{BOOKS}/explain", body)
+        assert answer.status == 422 and sentence in answer.detail, answer
+
+
+def test_a_row_of_features_is_explained(asking: Asking, folder: Path) -> None:
+    rows = sylvan.load(folder / "rows")
+    X = text_model().vectorizer.transform(sample()[2][:1])
+    row = {"indices": X.indices.tolist(), "values": X.data.astype(float).tolist()}
+    label = int(rows.rank(X, 1).labels[0, 0])
+    answer = asking("POST", "/v1/models/rows/explain", {"row": row, "label": label}).json()
+    assert answer["explanation"]["place"] == 1 and answer["spans"] == []
+
+
+def test_rank_with_explanations(asking: Asking, model: Any) -> None:
+    text = sample()[2][1]
+    (result,) = asking("POST", f"{BOOKS}/rank", {"text": text, "k": 2, "explain": True}).json()["results"]
+    assert [each["name"] for each in result["explanations"]] == result["labels"] == model.rank([text], 2).names[0]
+
+
+def test_the_tree_is_the_models_tree(asking: Asking, model: Any) -> None:
+    tree = model.model.tree_
+    seen: set[str] = set()
+
+    def look(key: str, layer: int, node: int) -> None:
+        part = asking("GET", f"{BOOKS}/tree?node={key}").json()
+        assert part["depth"] == tree.depth and part["n_trees"] == 1
+        found = part["node"]
+        assert found["id"] == key
+        first, last = tree.child_offsets[layer + 1][node : node + 2]
+        assert {child["id"] for child in found["children"]} == {
+            f"0/{layer + 1}.{child}" for child in range(first, last)
+        }
+        for child in found["children"]:
+            number = int(child["id"].rpartition(".")[2])
+            below = tree.leaf_labels[tree.leaves(layer + 1, number).start : tree.leaves(layer + 1, number).stop]
+            assert child["labels"] == len(set(below.tolist()))
+            assert child["leaf"] == (layer + 1 == tree.depth - 1)
+            if child["leaf"]:
+                assert child["title"] == model.vocabulary_[int(below[0])]
+                seen.add(child["title"])
+        if not found["children"][0]["leaf"]:
+            for child in found["children"][:2]:
+                look(child["id"], layer + 1, int(child["id"].rpartition(".")[2]))
+
+    look("0/root", -1, 0)
+    assert seen
+    deep = asking("GET", f"{BOOKS}/tree?depth=4").json()["node"]
+
+    def count(node: dict[str, Any]) -> int:
+        return 1 + sum(count(child) for child in node.get("children", ()))
+
+    assert count(deep) <= 2001
+
+
+def test_the_search_through_the_tree(asking: Asking, model: Any) -> None:
+    text = sample()[2][0]
+    answer = asking("POST", f"{BOOKS}/beam", {"text": text, "beam": 3}).json()
+    layers = model.searched(text, 0, 3)
+    assert len(answer["layers"]) == model.model.tree_.depth
+    for layer, (shown, (nodes, scores)) in enumerate(zip(answer["layers"], layers, strict=True)):
+        assert [one["id"] for one in shown] == [f"0/{layer}.{node}" for node in nodes.tolist()[:200]]
+        np.testing.assert_allclose([one["score"] for one in shown], scores[:200])
+        assert [one["followed"] for one in shown] == [place < 3 for place in range(len(shown))]
+    top = model.rank([text], 10, beam=3)
+    assert answer["labels"]["labels"] == top.names[0]
+    tree = model.model.tree_
+    for name, path in answer["paths"].items():
+        leaf = int(np.flatnonzero(tree.leaf_labels == model.vocabulary_.id(name))[0])
+        assert path == [f"0/{layer}.{node}" for layer, node in enumerate(tree.path(leaf))]
+    assert set(answer["paths"]) == set(top.names[0])
+
+
+def brute_force(names: list[str], prefix: str, limit: int) -> list[str]:
+    wanted = prefix.casefold()
+    whole = sorted((n.casefold(), i) for i, n in enumerate(names) if n.casefold().startswith(wanted))
+    words = sorted(
+        (n.casefold()[m.start() :], i) for i, n in enumerate(names) for m in re.finditer(r"(?<!\w)\w", n.casefold())
+        if m.start() and n.casefold()[m.start() :].startswith(wanted)
+    )  # fmt: skip
+    return [names[i] for i in dict.fromkeys(i for _, i in whole + words)][:limit]
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Version]:
+    names = [
+        "Whaling",
+        "whales",
+        "Ships -- Whaling",
+        "Straße",
+        "STRASSE",
+        "été",
+        "a",
+        "ab",
+        "a b",
+        "Ab c",
+        "-x",
+        "漢字",
+    ]
+    folder = tmp_path_factory.mktemp("named")
+    TextModel().fit([f"word{i} text" for i in range(len(names))], [[name] for name in names]).save(folder)
+    version = open_version(ServedFolder("m", str(folder)))
+    return list(version.vocabulary or ()), version
+
+
+@given(st.text("aAbwhßsSt x-é漢", max_size=5), st.integers(1, 12))
+def test_labels_are_completed_as_by_looking_at_each(named: tuple[list[str], Version], prefix: str, limit: int) -> None:
+    names, version = named
+    assert [one.label for one in version.complete(prefix, limit)] == brute_force(names, prefix, limit)
+
+
+def test_labels_by_their_beginning(asking: Asking, model: Any) -> None:
+    names = list(model.vocabulary_)
+    answer = asking("GET", f"{BOOKS}/labels?prefix=whal&limit=5").json()["labels"]
+    assert [one["label"] for one in answer] == brute_force(names, "whal", 5)
+    for one in answer:
+        assert one["id"] == names.index(one["label"]) and one["rows"] == model.model.label_counts_[one["id"]]
+    assert "in [1, 100]. Got '0'" in asking("GET", f"{BOOKS}/labels?limit=0").detail
+    assert asking("GET", f"{BOOKS}/labels?prefix={'a' * 1001}").status == 422
+    assert asking("GET", "/v1/models/vectors/labels").status == 422
+
+
+def test_cards(asking: Asking, model: Any) -> None:
+    lines = asking("GET", "/v1/models").json()["models"]
+    assert [(line["name"], line["takes"], line["ready"]) for line in lines] == [
+        ("books", "texts", True), ("rows", "features", True), ("vectors", "vectors", True),
+    ]  # fmt: skip
+    answer = asking("GET", BOOKS)
+    card = answer.json()
+    assert card["labels"] == model.n_labels_ and card["class"] == "TextModel" and card["calibrated"] is True
+    assert card["parameters"]["model"]["max_leaf"] == 20 and card["examples"] and card["n_trees"] == 1
+    assert answer.headers["etag"] == f'"{card["version"]}"'
+    again = asking("GET", BOOKS, headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+    assert asking("GET", "/v1/models/vectors").json()["n_trees"] == 0
+
+
+def test_health_and_metrics(asking: Asking) -> None:
+    for path in ("/health/live", "/v2/health/live"):
+        assert asking("GET", path).json() == {"live": True}
+    for path in ("/health/ready", "/v2/health/ready"):
+        assert asking("GET", path).json()["ready"] is True
+    before = counted(asking)
+    for _ in range(3):
+        asking("POST", f"{BOOKS}/rank", {"text": "whales"})
+    asking("POST", f"{BOOKS}/rank", {"text": 5})
+    after = counted(asking)
+    key = 'sylvan_requests_total{model="books",route="POST /v1/models/{model}/rank",status="%s"}'
+    assert after[key % 200] - before.get(key % 200, 0) == 3
+    assert after[key % 422] - before.get(key % 422, 0) == 1
+    version = asking("GET", BOOKS).json()["version"]
+    assert after[f'sylvan_model_info{{model="books",version="{version}"}}'] == 1
+    assert after["sylvan_process_resident_memory_bytes"] > 1e6
+    assert after['sylvan_batch_rows_count{model="books"}'] >= 3
+
+
+def counted(asking: Asking) -> dict[str, float]:
+    lines = asking("GET", "/metrics").body.decode().splitlines()
+    return {key: float(value) for key, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+
+
+def test_the_page_and_its_policy(asking: Asking) -> None:
+    answer = asking("GET", "/")
+    assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    for name in re.findall(r'(?:src|href)="(page/[^"]+)"', answer.body.decode()):
+        assert asking("GET", f"/{name}").status == 200, name
+    assert asking("GET", "/page/..%2fsettings.py").status == 404
+    assert asking("GET", "/page/nothing.js").status == 404
+
+
+def test_the_document_describes_every_route(asking: Asking) -> None:
+    document = asking("GET", "/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    routes = {f"{one.method} {one.path}" for one in asking.app.operations}
+    assert {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods} == routes
+    rank = document["components"]["schemas"]["RankRequest"]["properties"]
+    assert rank["k"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 1000}
+    text = json.dumps(document)
+    for reference in set(re.findall(r'"#/components/schemas/([^"]+)"', text)):
+        assert reference in document["components"]["schemas"]
