@@ -16,6 +16,7 @@ DOCUMENTS = list(documents(ROOT))
 NOT_RUN = {
     "guide.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
     "migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
+    "serving.md": ["curl -sT texts.jsonl -X POST -H 'Content-Type: application/x-ndjson' \\"],
     "tuning.md": ["sylvan tune train.jsonl --model runs/a --study runs/study --threads 2 --budget 10m &"],
     "README.md": ["pip install . && sylvan demo", 'pip install -c constraints.txt ".[test,bench]" && pytest -n auto'],
     "CONTRIBUTING.md": [

@@ -43,10 +43,9 @@ def problem_of_body(error: Exception, data: bytes, kind: Any) -> Problem:
 
     Examples
     --------
-    >>> from typing import Annotated
+    >>> import typing
     >>> import msgspec
-    >>> class Body(msgspec.Struct):
-    ...     k: Annotated[int, msgspec.Meta(ge=1, le=9)]
+    >>> Body = msgspec.defstruct("Body", [("k", typing.Annotated[int, msgspec.Meta(ge=1, le=9)])])
     >>> try:
     ...     msgspec.json.decode(b'{"k": 12}', type=Body)
     ... except msgspec.ValidationError as error:
