@@ -36,6 +36,7 @@ _LOGGING: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "loggers": {"uvicorn.error": {"handlers": ["stderr"], "level": "ERROR", "propagate": False}},
 }
+_YOUNG, _LONGEST_WAIT = 10.0, 30.0  # seconds
 _SWITCH = 0.0005  # seconds after which a thread in Python gives way to the event loop; Python's own 5 ms would be felt
 
 
@@ -53,6 +54,7 @@ class _Server(uvicorn.Server):
     """uvicorn's server that drains at the first signal, ends at the second, and looks at its models at SIGHUP."""
 
     _told: float | None = None  # when it was told to end
+    _parent = 0
 
     @property
     def _app(self) -> App:
@@ -71,6 +73,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin, and hear SIGHUP."""
+        self._parent = os.getppid()
         sys.setswitchinterval(_SWITCH)
         await super().startup(sockets)
         if hasattr(signal, "SIGHUP"):
@@ -79,7 +82,9 @@ class _Server(uvicorn.Server):
                 loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self._app.service.reload_all()))
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
+        """Ten times a second; a worker whose parent is gone ends too."""
+        if self.config.workers > 1 and os.getppid() != self._parent and self._told is None:
+            self._told = time.monotonic()
         if self._told is not None and not self.should_exit:
             self._app.service.draining = True
             self.should_exit = time.monotonic() - self._told >= self._app.settings.drain
@@ -88,6 +93,8 @@ class _Server(uvicorn.Server):
 
 class _Workers(Multiprocess):
     """uvicorn's parent of several workers: it restarts those that die, hands SIGHUP on, and ends them all at last."""
+
+    _wait = _again_at = 0.0  # seconds to the next start of a worker, and when that may be
 
     def init_processes(self) -> None:
         """Start the workers."""
@@ -100,12 +107,18 @@ class _Workers(Multiprocess):
         return process
 
     def keep_subprocess_alive(self) -> None:
-        """Replace the workers that have died."""
+        """Replace the workers that have died; those that die young less and less often."""
         for at, process in enumerate(self.processes):
-            if self.should_exit.is_set() or process.is_alive(self.config.timeout_worker_healthcheck):
+            # Whether the process is there: its answer to a ping says no more, and a worker that starts has none yet.
+            if self.should_exit.is_set() or process.process.is_alive():
                 continue
-            process.kill()
+            now = time.monotonic()
+            if now < self._again_at:
+                continue
             process.join()
+            young = now - process.begun < _YOUNG
+            self._wait = min(_LONGEST_WAIT, 2 * self._wait + 0.5) if young else 0.0
+            self._again_at = now + self._wait
             say(f"Worker {process.pid} has ended (exit code {process.exitcode}); another one takes its place.")
             mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             self.processes[at] = self._started()
@@ -130,6 +143,11 @@ class _Workers(Multiprocess):
 
 class _Process(Process):
     """A worker, whose server is ours."""
+
+    def start(self) -> None:
+        """Begin."""
+        self.begun = time.monotonic()
+        super().start()
 
     @property
     def server(self) -> uvicorn.Server:

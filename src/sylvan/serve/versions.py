@@ -30,6 +30,7 @@ __all__ = ["Examples", "LabelMatch", "Version", "open_version", "stamp_of"]
 
 _WORD_STARTS = 300_000  # labels up to which the words within names complete too; beyond, it would take much memory
 _ATTEMPTS = 20
+_MOST_EXAMPLES = 2_000  # texts of a label that are compared with the one that is explained
 _WARMING = "a text to warm the model with"
 
 
@@ -55,7 +56,7 @@ class Examples:
 
     def of(self, label: str) -> tuple[list[int], tuple[list[str], list[list[str]]]]:
         """The rows that have a label, and their texts with that label alone, as ``explain`` takes them."""
-        rows = self._rows_of.get(label, [])
+        rows = self._rows_of.get(label, [])[:_MOST_EXAMPLES]
         return rows, ([self._texts[row] for row in rows], [[label] for _ in rows])
 
 

@@ -49,7 +49,7 @@ function stepItem(store, step, id, last) {
       "div",
       { class: "step-head" },
       el("span", { class: "step-title", dir: "auto" }, title),
-      last ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Allow only the branch ${title}` }),
+      last ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Only this branch: ${title}` }),
     ),
     bar,
     el("p", { class: "soft" }, stepWords(step, last)),

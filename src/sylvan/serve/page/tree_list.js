@@ -39,34 +39,35 @@ export class TreeList {
     const lit = tree.lit(node);
     const { children, hidden, beyond } = tree.children(node);
     const all = children.length + (hidden || beyond ? 1 : 0);
-    const words = [node.title, node.leaf ? null : count(node.labels, "label"), lit ? litWords(lit) : null];
+    const note = (lit && litNote(lit)) || (node.leaf ? "" : integer(node.labels));
+    const words = [node.leaf ? null : count(node.labels, "label"), lit ? litWords(lit) : null].filter(Boolean);
     return el(
       "li",
-      {
-        role: "treeitem",
-        tabindex: "-1",
-        "data-id": node.id,
-        "aria-level": level,
-        "aria-posinset": place,
-        "aria-setsize": size,
-        "aria-expanded": node.leaf ? null : String(open),
-        "aria-selected": String(tree.chosen === node.id),
-        "aria-label": words.filter(Boolean).join(", "),
-        class: lit ? (lit.onPath ? "on-path" : lit.followed ? "followed" : "scored") : null,
-      },
+      { role: "none", class: lit ? (lit.onPath ? "on-path" : lit.followed ? "followed" : "scored") : null },
       el(
         "div",
-        { class: "item" },
+        {
+          class: "item",
+          role: "treeitem",
+          tabindex: "-1",
+          "data-id": node.id,
+          "aria-level": level,
+          "aria-posinset": place,
+          "aria-setsize": size,
+          "aria-expanded": node.leaf ? null : String(open),
+          "aria-selected": String(tree.chosen === node.id),
+        },
         el("span", { class: "twist", "aria-hidden": "true" }, node.leaf ? "" : "▸"),
         el("span", { class: "item-title", dir: "auto" }, node.title),
-        el("span", { class: "item-note" }, lit && litNote(lit) ? litNote(lit) : node.leaf ? "" : integer(node.labels)),
+        el("span", { class: "item-note", "aria-hidden": "true" }, note),
+        el("span", { class: "unseen" }, words.map((part) => `, ${part}`).join("")),
       ),
       open && children.length
         ? el(
             "ul",
             { role: "group" },
             children.map((child, i) => this.#item(child, level + 1, i + 1, all)),
-            hidden ? more(node, level + 1, all, `${integer(hidden)} more`) : null,
+            hidden ? more(node, level + 1, all, `Show ${integer(hidden)} more`) : null,
             !hidden && beyond ? more(null, level + 1, all, `${integer(beyond)} more that are not listed`) : null,
           )
         : null,
@@ -100,7 +101,7 @@ export class TreeList {
     const items = this.#items();
     const i = items.indexOf(item);
     const open = item.getAttribute("aria-expanded");
-    const parent = item.parentElement.closest("[role=treeitem]");
+    const parent = item.closest("[role=group]")?.parentElement.querySelector(":scope > [role=treeitem]");
     const moves = {
       ArrowDown: () => this.#focus(items[i + 1]),
       ArrowUp: () => this.#focus(items[i - 1]),
@@ -126,7 +127,7 @@ export class TreeList {
 
   /** Within the list only: the page itself must not jump while someone types. */
   #scrollTo(item) {
-    const row = item.firstElementChild.getBoundingClientRect();
+    const row = item.getBoundingClientRect();
     const box = this.#place.getBoundingClientRect();
     if (row.top < box.top || row.bottom > box.bottom) {
       this.#place.scrollTop += row.top - box.top - box.height / 3;
@@ -138,18 +139,22 @@ export class TreeList {
 function more(node, level, size, words) {
   return el(
     "li",
-    {
-      role: "treeitem",
-      tabindex: "-1",
-      "data-id": `more-${node?.id ?? level}`,
-      "data-more-of": node?.id,
-      "aria-level": level,
-      "aria-posinset": size,
-      "aria-setsize": size,
-      "aria-selected": "false",
-      "aria-label": node ? `Show more: ${words}` : words,
-      class: "more-item",
-    },
-    el("div", { class: "item" }, el("span", { class: "twist", "aria-hidden": "true" }, "…"), el("span", { class: "item-title" }, words)),
+    { role: "none", class: "more-item" },
+    el(
+      "div",
+      {
+        class: "item",
+        role: "treeitem",
+        tabindex: "-1",
+        "data-id": `more-${node?.id ?? level}`,
+        "data-more-of": node?.id,
+        "aria-level": level,
+        "aria-posinset": size,
+        "aria-setsize": size,
+        "aria-selected": "false",
+      },
+      el("span", { class: "twist", "aria-hidden": "true" }, "…"),
+      el("span", { class: "item-title" }, words),
+    ),
   );
 }
