@@ -16,15 +16,12 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from benchmarks import CACHE, RESULTS
 from benchmarks.common import process, records, resuming
 from benchmarks.serving import children, plan, sets
 from benchmarks.serving.parts import Bench
 from benchmarks.serving.servers import CONTENDERS
-
-Row = dict[str, Any]
 
 
 def arguments() -> argparse.Namespace:
@@ -62,10 +59,9 @@ def main() -> None:
     failed = 0
     for name in options.sets:
         book = records.Book(options.results / f"serving-{name}.json")
-        texts = sets.texts(name, options.data, options.cache)
-        models = {
-            one: sets.train(one, str(pythons[one]), texts, options.cache, name) for one in sorted(set(map(kind, asked)))
-        }
+        texts, models = sets.texts(name, options.data, options.cache), {}
+        for one in sorted(set(map(kind, asked))) if not options.list else ():
+            models[one] = sets.train(one, str(pythons[one]), texts, options.cache, name)
         with tempfile.TemporaryDirectory() as scratch:
             bench = Bench(name, texts, models, pythons, options, book, Path(scratch))
             failed += bench.run(asked)

@@ -1,93 +1,27 @@
 """A real service with small models, and a real Chromium that opens its page.
 
-The browser is a module's, not the session's: as long as Playwright runs, no other test of the process could run an event
-loop. The service is a child process and stays for all modules.
+Tests of the page name this file as a plugin of theirs, so that all of them share one service. It is a child process and
+stays for all modules; the browser is a module's, as no other test of this process could run an event loop as long as
+Playwright runs.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
+from page_steps import MARKUP, Service, start
+from playwright.sync_api import expect, sync_playwright
 
 from sylvan import TextModel, XRLinear, data
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
-pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
-
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
-WHALES = "A whaling voyage in the South Seas, and the manners of whalers"
-KEY = "a key of the tests"
-MARKUP = "<img src=x onerror=alert(1)> & Fiction"  # a label's name that must stay text
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 ROWS = 3000
-
-
-@dataclass
-class Service:
-    """A service that listens at ``url``, and the folder of its models."""
-
-    url: str
-    folder: Path
-    process: subprocess.Popen[bytes]
-
-    def ask(self, path: str, body: Any = None, key: str | None = None) -> Any:
-        """The JSON of an answer."""
-        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-        content = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, content, headers), timeout=30) as answer:
-            return json.load(answer)
-
-    def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-def start(folder: Path, settings: str) -> Service:
-    """A service on a port of its own, once it is ready."""
-    (folder / "serve.toml").write_text(settings, encoding="utf-8")
-    said = folder / "said.txt"
-    with said.open("wb") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sylvan", "serve", "--config", "serve.toml", "--port", "0", "--no-log"],
-            cwd=folder, stdout=stream, stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )  # fmt: skip
-    service = Service("", folder, process)
-    try:
-        for _ in range(1200):
-            words = said.read_text(encoding="utf-8")
-            if process.poll() is not None:
-                raise AssertionError(f"The service ended: {words}")
-            address = words.partition("Listening at ")[2].split()
-            if address:
-                service.url = f"{address[0]}/"
-                try:
-                    urllib.request.urlopen(service.url + "health/ready", timeout=5).close()
-                    return service
-                except OSError:
-                    pass  # it listens and still opens its models
-            time.sleep(0.05)
-        raise AssertionError(f"The service wasn't ready in time: {words}")
-    except BaseException:
-        service.stop()
-        raise
 
 
 @pytest.fixture(scope="session")
@@ -132,24 +66,24 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
     """Chromium, without a window."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         pytest.skip("tests of the page need Chromium")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Any]:
+def open_page(chromium: Any) -> Iterator[Any]:
     """Opens an address in a window of its own; whatever the page complains about fails the test at its end."""
     contexts, complaints = [], []
 
     def opened(url: str, init: str = "", **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+        context = chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
         contexts.append(context)
         context.set_default_timeout(15_000)
         if init:
@@ -171,25 +105,5 @@ def open_page(browser: Any) -> Iterator[Any]:
 def page(open_page: Any, service: Service) -> Any:
     """The page with the models of :func:`service`; Books is chosen."""
     opened = open_page(service.url)
-    sync_api.expect(opened.locator("#about")).to_contain_text("Books")
+    expect(opened.locator("#about")).to_contain_text("Books")
     return opened
-
-
-def tag(page: Any, text: str = WHALES) -> Any:
-    """Types a text, and returns its labels once they are there."""
-    with page.expect_response(lambda answer: answer.url.endswith("/rank")):
-        page.fill("#text", text)
-    rows = page.locator("#labels > li")
-    sync_api.expect(rows.first).to_be_visible()
-    return rows
-
-
-def choose(page: Any, model: str, words: str | None = None) -> None:
-    """Chooses a model, and waits for its card."""
-    page.select_option("#model", model)
-    sync_api.expect(page.locator("#about")).to_contain_text(words or model)
-
-
-def body(request: Any) -> Any:
-    """The JSON that a request sends."""
-    return json.loads(request.post_data)

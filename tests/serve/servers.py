@@ -225,13 +225,21 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_ready(server: Server) -> None:
+    """Wait until every worker has opened its models."""
+
     def is_ready() -> bool:
         assert server.process.poll() is None, f"the server ended: {server.errors}"
         with suppress(OSError, http.client.HTTPException):
             return server.ask("GET", "/health/ready").status == 200
         return False
 
+    def all_ready() -> bool:
+        each = [int(n) for n in re.findall(r" with (\d+) workers?\.$", server.errors, re.M)][0]
+        return len(re.findall(r"^Serving '", server.errors, re.M)) >= each * n_models
+
     until(is_ready, lambda: f"the server isn't ready: {server.errors}")
+    n_models = len(server.ask("GET", "/health/ready").json["models"])
+    until(all_ready, lambda: f"a worker isn't ready: {server.errors}")
 
 
 def patiently(condition: Callable[[], bool], timeout: float = PATIENCE, pause: float = 0.05) -> Iterator[None]:

@@ -116,7 +116,7 @@ class _Workers(Multiprocess):
             if now < self._again_at:
                 continue
             process.join()
-            young = now - process.begun < _YOUNG
+            young = isinstance(process, _Process) and now - process.begun < _YOUNG
             self._wait = min(_LONGEST_WAIT, 2 * self._wait + 0.5) if young else 0.0
             self._again_at = now + self._wait
             say(f"Worker {process.pid} has ended (exit code {process.exitcode}); another one takes its place.")

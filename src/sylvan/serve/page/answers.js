@@ -1,5 +1,6 @@
 // Asks for labels whenever the text, the model or a choice changes; answers that are out of date never arrive.
 
+import { Problem } from "./api.js";
 import { byId } from "./dom.js";
 import { Latest } from "./latest.js";
 import { labelKey, rank } from "./rank.js";
@@ -53,10 +54,16 @@ async function added(card, text, chosen, best, signal) {
   const missing = chosen.filter(({ label }) => !known.has(labelKey(label)));
   if (missing.length) {
     const allowed = missing.map(({ label }) => label);
-    const more = await rank(card, text, { k: Math.min(allowed.length, card.labels), allowed }, signal);
+    const more = await rank(card, text, { k: Math.min(allowed.length, card.labels), allowed }, signal).catch(unknown);
     for (const answer of more) known.set(labelKey(answer.label), answer);
   }
   return chosen.map(({ label, name }) => ({ label, name, value: known.get(labelKey(label))?.value ?? null }));
+}
+
+/** A model that can't rank a few labels alone leaves those of a person without a value, and its own answers stay. */
+function unknown(problem) {
+  if (problem instanceof Problem) return [];
+  throw problem;
 }
 
 function read(store) {

@@ -1,11 +1,11 @@
 // Two models on one text, side by side: what both say, and what only one does.
 
+import { events, get, route } from "./api.js";
 import { PAUSE } from "./answers.js";
 import { byId, el, setShare } from "./dom.js";
 import { count, ordinal, sureness } from "./format.js";
 import { address } from "./labels.js";
 import { Latest } from "./latest.js";
-import { get, route } from "./api.js";
 import { labelKey, rank, shares } from "./rank.js";
 
 const K = 10;
@@ -39,6 +39,7 @@ export function startCompare(store) {
     byId("compare-parts").hidden = models.length < 2;
     if (models.length >= 2) sides.forEach((side) => side.offer(models));
   });
+  events.addEventListener("version", () => sides.forEach((side) => side.forget()));
   store.on(["view"], () => ask(0));
   store.on(["text"], () => {
     if (area.value !== store.get("text")) area.value = store.get("text");
@@ -95,6 +96,11 @@ class Side {
       if (signal.aborted) throw problem;
       return problem;
     }
+  }
+
+  /** The cards may have changed. */
+  forget() {
+    this.#cards.clear();
   }
 
   clear(words) {

@@ -31,8 +31,8 @@ export function startExplain(store) {
     el("div", { class: "panel-head" }, title, button("×", close, { class: "icon", "aria-label": "Close the explanation" })),
     body,
   );
-  panel.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") close();
+  byId("tag").addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.defaultPrevented && store.get("explained")) close();
   });
 
   function ask(delay) {

@@ -3,7 +3,7 @@
 import { deny, dropAdded, has } from "./choices.js";
 import { button, byId, el, setShare } from "./dom.js";
 import { count, isAddress, percent, sureness } from "./format.js";
-import { labelKey, shares } from "./rank.js";
+import { bounded, labelKey, shares } from "./rank.js";
 
 const STEP = 10; // labels that "Show more" adds
 const MOST = 200;
@@ -32,13 +32,15 @@ export function startLabels(store) {
   }
 
   sure.addEventListener("input", () => store.set({ sure: sure.valueAsNumber / 100 }));
-  store.on(["sure", "card"], () => {
-    const { floor, card } = read(store);
+  store.on(["sure", "card", "answers"], () => {
+    const { floor, card, answers } = read(store);
+    const scores = card?.calibrated === false;
     sure.value = String(Math.round(100 * floor));
-    const words = card?.calibrated === false ? floor.toFixed(2) : percent(floor).replace(".0", "");
+    const words = scores ? floor.toFixed(2) : percent(floor).replace(".0", "");
     byId("sure-value").textContent = words;
     sure.setAttribute("aria-valuetext", words);
-    byId("sure-label").textContent = card?.calibrated === false ? "Score, at least" : "How sure, at least";
+    const whole = bounded(answers?.labels ?? []) ? "Score" : "Part of the best score";
+    byId("sure-label").textContent = `${scores ? whole : "How sure"}, at least`;
   });
   byId("labels-more").addEventListener("click", () => {
     const first = lists.labels.length;

@@ -55,6 +55,11 @@ export function startModels(store) {
   events.addEventListener("version", refresh);
   store.on(["card"], () => {
     const card = store.get("card");
+    // The page is in English; the texts and labels may not be.
+    for (const id of ["text", "compare-text", "mirror", "labels", "added", "search-list", "tree-list"]) {
+      if (card?.language) byId(id).lang = card.language;
+      else byId(id).removeAttribute("lang");
+    }
     byId("about").textContent = card ? about(card) : "";
     if (card && card.takes !== "texts") showOther(card);
   });

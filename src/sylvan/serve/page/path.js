@@ -26,7 +26,7 @@ function path(store, vote) {
   const { steps } = vote.paths[0];
   const ids = steps.map(({ layer, node }) => `${vote.number}/${layer}.${node}`);
   const show = () => {
-    store.set({ treeNode: { tree: vote.number, ids } });
+    store.set({ treeNode: { tree: vote.number, ids }, view: "tree" });
     window.location.hash = "tree";
   };
   return el(

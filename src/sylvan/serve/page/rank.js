@@ -17,10 +17,13 @@ export async function rank(card, text, options, signal) {
   return result.labels.map((label, i) => ({ label, name: String(result.names?.[i] ?? label), value: values[i] }));
 }
 
-/** How far the bar of each answer reaches; scores beyond [0, 1] count by the largest of them. */
+/** Whether the values are in [0, 1], as probabilities are and most models' scores. */
+export function bounded(answers) {
+  return answers.every(({ value }) => value >= 0 && value <= 1);
+}
+
+/** How far the bar of each answer reaches; other scores count by the largest of them. */
 export function shares(answers) {
-  const values = answers.map(({ value }) => value);
-  const largest = Math.max(...values);
-  const bounded = largest <= 1 && Math.min(...values) >= 0;
-  return values.map((value) => (bounded ? value : Math.max(value, 0) / (largest || 1)));
+  const whole = bounded(answers) ? 1 : Math.max(...answers.map(({ value }) => value)) || 1;
+  return answers.map(({ value }) => Math.max(value, 0) / whole);
 }

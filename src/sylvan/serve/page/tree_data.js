@@ -42,7 +42,14 @@ export class TreeData {
 
   #add(found, parent) {
     const known = this.#nodes.get(found.id);
-    const node = known ?? { id: found.id, title: found.leaf ? found.title : branchTitle(found.title), labels: found.labels, leaf: found.leaf, parent };
+    const node = known ?? {
+      id: found.id,
+      title: found.leaf ? found.title : branchTitle(found.title),
+      label: found.label ?? found.title, // of a leaf, what the service calls it; the title is for people
+      labels: found.labels,
+      leaf: found.leaf,
+      parent,
+    };
     this.#nodes.set(found.id, node);
     if (found.children?.length) {
       node.children = found.children.map((child) => this.#add(child, found.id));

@@ -33,6 +33,11 @@ export class TreeList {
     else if (chosen) this.#scrollTo(at);
   }
 
+  /** The focus goes to the chosen node. */
+  focus() {
+    this.#focus(this.#items().find(({ dataset }) => dataset.id === this.#tree.chosen));
+  }
+
   #item(node, level, place, size) {
     const tree = this.#tree;
     const open = tree.isOpen(node);

@@ -83,6 +83,7 @@ export function startTree(store) {
     tree.pinned = true;
     await tree.reveal(wanted.ids);
     tree.changed(true);
+    list.focus();
   }
 
   let shownCard = null;
@@ -133,8 +134,9 @@ function chosen(store, tree) {
   const branch = store.get("choices").branch;
   const lit = tree.lit(node);
   const explain = () => {
-    store.set({ explained: { label: node.title, name: node.title } });
+    store.set({ view: "tag" }); // before the address says so: what is out of sight can't take the focus
     window.location.hash = "tag";
+    store.set({ explained: { label: node.label, name: node.title } });
   };
   const texts = store.get("card")?.takes === "texts";
   let action = null;
