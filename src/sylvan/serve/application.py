@@ -110,6 +110,8 @@ class App:
             traceback.print_exception(type(error), error, error.__traceback__)
         if call.status:
             raise error
+        if problem.pause:
+            await asyncio.sleep(problem.pause)
         headers = [
             (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()
         ]

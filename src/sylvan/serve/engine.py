@@ -13,6 +13,9 @@ from sylvan.serve.problems import Problem
 
 __all__ = ["Engine", "Work"]
 
+# Seconds by which a refusal for want of room is held back: clients that ask again at once would otherwise take the time
+# that those who wait need.
+_PAUSE = 0.2
 MOST_ROWS = 256  # of a batch: more gain nothing, and those behind would wait longer
 
 
@@ -68,7 +71,7 @@ class Engine:
         if self.waiting >= self._most:
             raise Problem(
                 429, f"The model {self.name!r} is busy: {self.waiting:,} requests wait already. Ask again later.",
-                {"Retry-After": "1"},
+                {"Retry-After": "1"}, pause=_PAUSE,
             )  # fmt: skip
 
     async def ask(self, key: Hashable, rows: list[Any], answer: Callable[[list[Any]], list[Any]]) -> list[Any]:

@@ -27,11 +27,16 @@ class ProblemBody(msgspec.Struct):
 
 
 class Problem(Exception):
-    """An answer that says what is wrong; raised wherever that is found."""
+    """An answer that says what is wrong; raised wherever that is found.
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    With a ``pause``, it is sent so many seconds later.
+    """
+
+    def __init__(
+        self, status: int, detail: str, headers: Mapping[str, str] | None = None, pause: float = 0.0
+    ) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, dict(headers or {})
+        self.status, self.detail, self.headers, self.pause = status, detail, dict(headers or {}), pause
 
     def body(self) -> bytes:
         """The answer's JSON."""

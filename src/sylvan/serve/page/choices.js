@@ -33,7 +33,7 @@ export function deny(store, label) {
   change(store, { denied: [...choices.denied, label], added: without(choices.added, label) }, { label, before: choices });
 }
 
-export function takeBack(store, label) {
+function takeBack(store, label) {
   change(store, { denied: without(store.get("choices").denied, label) });
 }
 

@@ -28,7 +28,7 @@ export function startCopy(store) {
 }
 
 /** RFC 4180: a header, lines that end in CR LF, quotes where a field needs them. */
-export function csv(shown, card, added) {
+function csv(shown, card, added) {
   const value = card.calibrated ? "probability" : "score";
   const named = shown.some(({ label, name }) => String(label) !== name);
   const keys = new Set(added.map(({ label }) => labelKey(label)));
@@ -42,7 +42,7 @@ export function csv(shown, card, added) {
   return [head, ...rows].map((row) => `${row.map(field).join(",")}\r\n`).join("");
 }
 
-export function json(shown, card, added) {
+function json(shown, card, added) {
   const value = card.calibrated ? "probability" : "score";
   const keys = new Set(added.map(({ label }) => labelKey(label)));
   const labels = shown.map((answer) => ({
