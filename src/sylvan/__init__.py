@@ -1,6 +1,6 @@
 """Sylvan: picks the few right answers out of an enormous set."""
 
-from sylvan import data, indexing, metrics
+from sylvan import data, distributed, indexing, metrics, serve
 from sylvan.errors import SylvanError
 from sylvan.indexing import LabelTree
 from sylvan.models import (
@@ -42,8 +42,10 @@ __all__ = [
     "XTransformer",
     "__version__",
     "data",
+    "distributed",
     "indexing",
     "load",
     "metrics",
+    "serve",
     "tune",
 ]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sylvan.errors import ModelError, ParameterError
 from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
+from sylvan.runtime.current import current_runner
 from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper
 from sylvan.runtime.machine import private_bytes
 from sylvan.runtime.memory import WithinMemory, parse_bytes
@@ -275,7 +276,7 @@ def opened_runner(
         return
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     with ExitStack() as stack:
-        made: Runner = Runner(n_jobs)
+        made = current_runner(n_jobs)
         parts: Checkpoint | None = None
         if checkpoint is not None:
             parts = stack.enter_context(opened(checkpoint, identity, writes))

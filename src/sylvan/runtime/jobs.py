@@ -115,12 +115,12 @@ class Once:
     """The result of a job that others build on, made when it is first asked for: not where all of them are stored."""
 
     def __init__(self, job: Job[Any]) -> None:
-        self._job = job
+        self.job = job
         self._results: list[Any] = []
 
     def __call__(self) -> Any:
         if not self._results:
-            self._results.append(self._job())
+            self._results.append(self.job())
         return self._results[0]
 
 

@@ -51,7 +51,7 @@ export function startExplain(store) {
     latest.start(
       delay,
       async (signal) => {
-        const question = { text, label: label.label, features: 10, examples: card.examples ? 3 : 0 };
+        const question = { text, label: label.label, features: 10, ...(card.examples ? { examples: 3 } : {}) };
         const { explanation, spans } = await post(route(card.name, "/explain"), question, signal);
         body.replaceChildren(...content(store, label, explanation, text, spans));
         store.set({ spans });
@@ -97,7 +97,7 @@ function content(store, label, explanation, text, spans) {
       wordList("against", "Words against it", listed.against, "No word of this text speaks against it."),
     ),
     ...(explanation.notes ?? []).map((note) => el("p", { class: "soft" }, note)),
-    ...paths(store, explanation),
+    ...paths(store, label, explanation),
     ...examples(explanation.examples ?? []),
   ];
 }

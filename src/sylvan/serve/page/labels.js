@@ -27,6 +27,7 @@ export function startLabels(store) {
     byId("labels-more").hidden = !answers || surest.length < best.length || !mayHaveMore(store, answers);
     byId("not-calibrated").hidden = calibrated || !answers;
     byId("labels-empty").hidden = surest.length > 0 || added.length > 0;
+    byId("hints").hidden = text.trim() !== "" || added.length > 0;
     byId("labels-empty").textContent = emptyWords(store, text, answers, best, floor);
     store.set({ shown: [...added, ...surest] });
   }
@@ -143,7 +144,7 @@ export function address({ label, name }) {
 }
 
 function found(shown, hidden) {
-  return hidden ? `${count(shown, "label")}, ${hidden} below` : count(shown, "label");
+  return hidden ? `${count(shown, "label")}, ${hidden} less sure` : count(shown, "label");
 }
 
 function mayHaveMore(store, answers) {

@@ -75,6 +75,7 @@ function about(card) {
     parts.push(`${measure}@${place} ${Number(value).toFixed(3)} on ${card.measured.on}`);
   }
   parts.push(`version ${card.version}`);
+  if (card.message) parts.push(`a newer one was refused: ${card.message}`);
   return parts.filter(Boolean).join(" · ");
 }
 

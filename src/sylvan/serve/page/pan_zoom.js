@@ -4,7 +4,7 @@ import { byId } from "./dom.js";
 
 const SMALLEST = 0.15;
 const LARGEST = 3;
-const LEGIBLE = 0.65; // fitting never makes the text smaller than this; the rest is out of sight then
+const LEGIBLE = 0.8; // fitting never makes the text smaller than this; the rest is out of sight then
 const MARGIN = 16;
 const STEP = 60; // of an arrow key
 

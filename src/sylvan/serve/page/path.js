@@ -5,12 +5,12 @@ import { button, el, setShare } from "./dom.js";
 import { branchTitle, integer, ordinal, score } from "./format.js";
 
 /** A heading and a list for each tree of the model; none where it has no tree. */
-export function paths(store, explanation) {
+export function paths(store, label, explanation) {
   const votes = (explanation.trees ?? []).filter((vote) => vote.paths.length);
   return votes.flatMap((vote) => [
     el("h3", {}, votes.length > 1 ? `Path in tree ${vote.number + 1}` : "Path in the tree"),
     el("p", { class: "soft" }, reach(vote)),
-    path(store, vote),
+    path(store, label, vote),
   ]);
 }
 
@@ -22,7 +22,7 @@ function reach(vote) {
   return `The search doesn't reach this label${copies}.${enough}`;
 }
 
-function path(store, vote) {
+function path(store, label, vote) {
   const { steps } = vote.paths[0];
   const ids = steps.map(({ layer, node }) => `${vote.number}/${layer}.${node}`);
   const show = () => {
@@ -32,15 +32,16 @@ function path(store, vote) {
   return el(
     "div",
     {},
-    el("ol", { class: "path" }, steps.map((step, i) => stepItem(store, step, ids[i], i === steps.length - 1))),
+    el("ol", { class: "path" }, steps.map((step, i) => stepItem(store, step, ids[i], i === steps.length - 1 ? label : null))),
     store.get("card")?.n_trees ? el("p", { class: "actions" }, button("Show it in the tree", show)) : null,
   );
 }
 
-function stepItem(store, step, id, last) {
+/** One node; `label` is that of the last one, which is its leaf. */
+function stepItem(store, step, id, label) {
   const bar = el("span", { class: "bar", "aria-hidden": "true" });
   setShare(bar, step.so_far);
-  const title = last ? step.title : branchTitle(step.title);
+  const title = label ? label.name : branchTitle(step.title);
   const allow = () => allowBranch(store, { id, title });
   return el(
     "li",
@@ -49,15 +50,15 @@ function stepItem(store, step, id, last) {
       "div",
       { class: "step-head" },
       el("span", { class: "step-title", dir: "auto" }, title),
-      last ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Only this branch: ${title}` }),
+      label ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Only this branch: ${title}` }),
     ),
     bar,
-    el("p", { class: "soft" }, stepWords(step, last)),
+    el("p", { class: "soft" }, stepWords(step, label ? "labels" : "branches")),
   );
 }
 
-function stepWords(step, last) {
-  const words = `${score(step.so_far)}, ${ordinal(step.place)} of ${integer(step.n_siblings)} ${last ? "labels" : "branches"} here`;
+function stepWords(step, kind) {
+  const words = `${score(step.so_far)}, ${ordinal(step.place)} of ${integer(step.n_siblings)} ${kind} here`;
   if (step.opened === false) return `${words}; not scored, as the search didn't come this far`;
   return step.followed ? words : `${words}; the search leaves it here`;
 }

@@ -45,7 +45,6 @@ export class TreeData {
     const node = known ?? {
       id: found.id,
       title: found.leaf ? found.title : branchTitle(found.title),
-      label: found.label ?? found.title, // of a leaf, what the service calls it; the title is for people
       labels: found.labels,
       leaf: found.leaf,
       parent,

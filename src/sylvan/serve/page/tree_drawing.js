@@ -5,7 +5,7 @@ import { integer, shortened } from "./format.js";
 import { PanZoom } from "./pan_zoom.js";
 import { litNote } from "./tree_state.js";
 
-const BOX = { width: 204, height: 38 };
+const BOX = { width: 170, height: 38 };
 const GAP = { x: 34, y: 6 };
 const LINES = [16, 31]; // where text stands in a box
 const LETTERS = 45; // no line is longer, in any font

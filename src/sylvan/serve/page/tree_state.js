@@ -3,7 +3,7 @@
 import { ordinal, score as scoreWords } from "./format.js";
 import { fail } from "./status.js";
 
-const FIRST = 14; // children shown of a node until a person asks for more
+const FIRST = 12; // children shown of a node until a person asks for more
 const STEP = 40;
 
 /** Which nodes are open, which is chosen, which are lit. */

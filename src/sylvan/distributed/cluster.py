@@ -1,0 +1,124 @@
+"""``with sylvan.distributed.ray(…):``: a cluster that trainings run on, looked at before they begin."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from sylvan.distributed.ray_runner import RayRunner
+from sylvan.errors import DataError, ParameterError, SylvanError
+from sylvan.runtime.current import using
+from sylvan.version import __version__
+
+__all__ = ["need_ray", "ray"]
+
+_PATIENCE = 60.0  # seconds in which every node must have answered
+
+
+def need_ray() -> Any:
+    """Ray, or how to get it.
+
+    Raises
+    ------
+    ImportError
+        When it isn't installed.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError('Training on a cluster needs Ray. Install it with: pip install "sylvan[ray]"') from error
+    return ray
+
+
+@contextmanager
+def ray(address: str | None = None, *, n_jobs: int | None = 1, **options: Any) -> Iterator[RayRunner]:
+    """Trainings within the block run their jobs on a Ray cluster; models have the same bits as without.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of the cluster, or "auto" for the one that this machine belongs to; None takes the one that this process is
+        connected to already, or starts one on this machine.
+    n_jobs : int, optional
+        Threads of this process, for what isn't divided into jobs.
+    **options
+        For ``ray.init``, where it is called here.
+
+    Yields
+    ------
+    RayRunner
+        Also taken by ``fit(…, runner=…)``.
+
+    Raises
+    ------
+    ImportError
+        Without Ray.
+    SylvanError
+        When there is no cluster at the address, or a node has another version of Python, NumPy or Sylvan.
+
+    Examples
+    --------
+    ::
+
+        with sylvan.distributed.ray("auto"):
+            model = XRLinear().fit(X, Y)
+    """
+    module = need_ray()
+    with ExitStack() as ends:
+        if not module.is_initialized():
+            try:
+                module.init(address=address, log_to_driver=False, configure_logging=False, **options)
+            except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+                where = "on this machine" if address is None else f"at {address!r}"
+                raise SylvanError(f"There is no Ray cluster {where}: {error}") from error
+            ends.callback(module.shutdown)
+        elif address not in (None, "auto", module.get_runtime_context().gcs_address):
+            raise ParameterError(
+                f"This process is connected to the Ray cluster at {module.get_runtime_context().gcs_address} already. "
+                f"Got {address!r} instead."
+            )
+        _check_nodes(module)
+        yield ends.enter_context(_used(RayRunner(module, n_jobs)))
+
+
+@contextmanager
+def _used(runner: RayRunner) -> Iterator[RayRunner]:
+    with using(runner):
+        yield runner
+
+
+def versions() -> dict[str, str]:
+    """What must be the same in this process and in every worker, for the same bits and for results that fit."""
+    return {"Python": platform.python_version(), "NumPy": np.__version__, "Sylvan": __version__}
+
+
+def _check_nodes(module: Any) -> None:
+    """Ask every node for its versions.
+
+    Raises
+    ------
+    DataError
+        When a node has others, or doesn't answer.
+    """
+    asked = module.remote(num_cpus=0, max_retries=0)(versions)
+    strategy = module.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+    nodes = [node for node in module.nodes() if node["Alive"]]
+    answers = {
+        node["NodeManagerHostname"]: asked.options(scheduling_strategy=strategy(node["NodeID"], soft=False)).remote()
+        for node in nodes
+    }
+    own = versions()
+    for name, answer in answers.items():
+        try:
+            found = module.get(answer, timeout=_PATIENCE)
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            why = lines[-1] if lines else type(error).__name__
+            raise DataError(f"The node {name!r} can't run Sylvan: {why}") from error
+        for what, version in own.items():
+            if found[what] != version:
+                raise DataError(f"The node {name!r} has {what} {found[what]}, but this process has {version}.")

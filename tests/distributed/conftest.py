@@ -1,0 +1,31 @@
+"""A small Ray cluster of several nodes on this machine, started once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason='needs Ray: pip install "sylvan[ray]"')
+    from ray.cluster_utils import Cluster
+
+    import sylvan
+
+    # Workers import the package that is tested, and the functions of these tests.
+    places = [str(Path(__file__).parent), str(Path(sylvan.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
+    head = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    made.add_node(num_cpus=1, object_store_memory=200 << 20)
+    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+    try:
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()

@@ -1,0 +1,147 @@
+"""Trainings on a Ray cluster have the same bits as on threads; whatever is lost is done again, or said."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ray_work import dies, dies_once, slow, squared, wrong
+
+import sylvan
+from sylvan import IRLIClassifier, TextModel, XRLinear, data
+from sylvan.distributed.ray_runner import RayRunner
+from sylvan.errors import DataError, MemoryLimitError, SylvanError
+from sylvan.runtime import Job, Runner
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def matrices() -> tuple[Any, Any]:
+    train, _ = data.load_sample()
+    model = TextModel().fit(train.texts[:2000], train.labels[:2000])
+    return model.vectorizer.transform(train.texts[:2000]), model.vocabulary_.encode(train.labels[:2000])
+
+
+def same_bits(one: Any, other: Any) -> None:
+    first, second = one.to_state(), other.to_state()
+
+    def compare(a: Any, b: Any) -> None:
+        assert a.arrays.keys() == b.arrays.keys() and a.parts.keys() == b.parts.keys()
+        for name, array in a.arrays.items():
+            assert array.tobytes() == b.arrays[name].tobytes(), name
+        for name, part in a.parts.items():
+            compare(part, b.parts[name])
+
+    compare(first, second)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"negatives": "tfn"}, {"negatives": "tfn+man"}, {"n_trees": 2}, {"calibration": None, "max_leaf": 20}],
+    ids=str,
+)
+def test_xr_linear(cluster: Any, matrices: tuple[Any, Any], parameters: dict[str, Any], tmp_path: Path) -> None:
+    X, Y = matrices
+    plain = XRLinear(n_jobs=1, **parameters).fit(X, Y)
+    with sylvan.distributed.ray() as runner:
+        spread = XRLinear(n_jobs=1, **parameters).fit(X, Y)
+        assert runner.bytes_sent > 0
+    same_bits(plain, spread)
+
+
+def test_an_ensemble(cluster: Any, matrices: tuple[Any, Any], tmp_path: Path) -> None:
+    X, Y = matrices
+
+    def made() -> Any:
+        return sylvan.Ensemble([XRLinear(max_leaf=20, seed=seed, n_jobs=1) for seed in (0, 1)])
+
+    plain = made().fit(X, Y)
+    with sylvan.distributed.ray():
+        spread = made().fit(X, Y)
+    same_bits(plain, spread)
+
+
+def test_irli(cluster: Any, matrices: tuple[Any, Any], tmp_path: Path) -> None:
+    X, Y = matrices
+    parameters: dict[str, Any] = {
+        "n_buckets": 16, "n_repetitions": 3, "hidden": 16, "rounds": 1, "epochs_per_round": 1, "final_epochs": 1,
+        "n_jobs": 1,
+    }  # fmt: skip
+    plain = IRLIClassifier(**parameters).fit(X[:400], Y[:400])
+    with sylvan.distributed.ray():
+        spread = IRLIClassifier(**parameters).fit(X[:400], Y[:400])
+    same_bits(plain, spread)
+
+
+def test_a_given_runner_and_a_checkpoint(cluster: Any, matrices: tuple[Any, Any], tmp_path: Path) -> None:
+    X, Y = matrices
+    plain = XRLinear(n_jobs=1).fit(X, Y)
+    with sylvan.distributed.ray() as runner:
+        same_bits(plain, XRLinear(n_jobs=1).fit(X, Y, runner=runner))
+        same_bits(plain, XRLinear(n_jobs=1).fit(X, Y, checkpoint=tmp_path / "checkpoint"))
+
+
+def test_jobs_run_elsewhere_and_what_they_share_is_sent_once(cluster: Any) -> None:
+    base = np.arange(100_000.0)
+    jobs = [Job(f"job{at}", squared, {"base": base, "at": at}) for at in range(20)]
+    with sylvan.distributed.ray() as runner:
+        results = runner.run(jobs)
+    assert [result[0] for result in results] == [at**2 for at in range(20)]
+    assert os.getpid() not in {result[1] for result in results}
+    assert runner.bytes_sent == base.nbytes
+
+
+def test_a_lost_worker_is_replaced(cluster: Any, tmp_path: Path) -> None:
+    jobs = [Job("dies", dies_once, {"mark": str(tmp_path / "mark")}), Job("lives", pow, {"base": 2, "exp": 3})]
+    with sylvan.distributed.ray() as runner:
+        assert runner.run(jobs) == [7, 8]
+    assert (tmp_path / "mark").exists()
+
+
+def test_errors_are_those_of_the_job(cluster: Any) -> None:
+    with sylvan.distributed.ray() as runner:
+        with pytest.raises(DataError, match=r"^row 7 is wrong$"):
+            runner.run([Job("a", wrong, {"what": "row 7"})])
+        with pytest.raises(ValueError, match="another"):
+            runner.run([Job("a", wrong, {"what": "another"})])
+        with pytest.raises(SylvanError, match=r"The job 'a' \(dying\) was lost 6 times with its worker or node"):
+            runner.run([Job("a", dies, {}, title="dying")])
+
+
+def test_too_little_memory_is_said_at_once(cluster: Any) -> None:
+    enough = pytest.raises(MemoryLimitError, match="the largest node of the cluster has")
+    with sylvan.distributed.ray() as runner, enough:
+        runner.run([Job("a", pow, {"base": 1, "exp": 1}, peak_bytes=1 << 50)])
+
+
+def test_a_node_that_is_removed_loses_nothing(cluster: Any) -> None:
+    node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    jobs = [Job(f"job{at}", slow, {"at": at}) for at in range(12)]
+    seen: list[int] = []
+
+    with sylvan.distributed.ray() as runner:
+
+        def deliver(number: int, result: int) -> None:
+            seen.append(result)
+            if len(seen) == 2:
+                cluster.remove_node(node, allow_graceful=False)
+
+        runner.stream(jobs, deliver)
+    assert sorted(seen) == list(range(12))
+
+
+def test_an_address_without_a_cluster_is_said() -> None:
+    ray = pytest.importorskip("ray")
+    if ray.is_initialized():
+        with pytest.raises(SylvanError, match="connected to the Ray cluster at"), sylvan.distributed.ray("10.0.0.1:1"):
+            pass
+
+
+def test_without_a_block_nothing_changes() -> None:
+    from sylvan.runtime.current import current_runner
+
+    assert type(current_runner(1)) is Runner and not isinstance(current_runner(1), RayRunner)
