@@ -145,3 +145,20 @@ def test_without_a_block_nothing_changes() -> None:
     from sylvan.runtime.current import current_runner
 
     assert type(current_runner(1)) is Runner and not isinstance(current_runner(1), RayRunner)
+
+
+def test_the_command_line_trains_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
+    from sylvan.cli import main
+
+    train, _ = data.load_sample()
+    data.write_jsonl(tmp_path / "train.jsonl", train.texts[:500], train.labels[:500])
+    words = ["train", "xr-linear", str(tmp_path / "train.jsonl"), "--quiet", "--threads", "1", "--model"]
+    assert main([*words, str(tmp_path / "plain")]) == 0
+    assert main([*words, str(tmp_path / "spread"), "--ray", cluster.address]) == 0
+    same_bits(sylvan.load(tmp_path / "plain"), sylvan.load(tmp_path / "spread"))
+
+
+def test_a_memory_limit_is_not_for_a_cluster(cluster: Any, matrices: tuple[Any, Any]) -> None:
+    X, Y = matrices
+    with sylvan.distributed.ray(), pytest.raises(SylvanError, match="each node has memory of its own"):
+        XRLinear(n_jobs=1).fit(X, Y, memory_limit="8GB")

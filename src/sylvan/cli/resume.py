@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from sylvan.cli.options import together
 from sylvan.cli.session import Session
 from sylvan.errors import ModelError, ParameterError
 
-__all__ = ["resume_options", "resumes", "work_options", "working"]
+__all__ = ["on_cluster", "ray_option", "resume_options", "resumes", "work_options", "working"]
 
 # ``--checkpoint`` and ``--resume``.
 resume_options = together(
@@ -21,6 +22,12 @@ resume_options = together(
     click.option("--checkpoint", metavar="DIR", help="Where finished parts lie until the model is saved. "
                  "[default: the model's folder with .training]"),
 )  # fmt: skip
+# ``--ray``.
+ray_option = click.option(
+    "--ray", "ray_address", metavar="ADDRESS",
+    help="Train on a Ray cluster: its address, auto for the one that this machine belongs to, or local to start one "
+    "here.",
+)  # fmt: skip
 # ``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``.
 work_options = together(
     resume_options,
@@ -28,6 +35,18 @@ work_options = together(
     click.option("--memory-limit", metavar="SIZE",
                  help="Train within so much memory, as in 2GB or 500MB; what is finished then lies in files."),
 )  # fmt: skip
+
+
+@contextlib.contextmanager
+def on_cluster(address: str | None, threads: int | None) -> Iterator[None]:
+    """Trainings within the block run on a Ray cluster, where ``--ray`` was given."""
+    if address is None:
+        yield
+        return
+    from sylvan.distributed import ray
+
+    with ray(None if address == "local" else address, n_jobs=threads):
+        yield
 
 
 def resumes(

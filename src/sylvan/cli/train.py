@@ -21,7 +21,7 @@ from sylvan.cli.options import (
     shared_options,
     together,
 )  # fmt: skip
-from sylvan.cli.resume import work_options, working
+from sylvan.cli.resume import on_cluster, ray_option, work_options, working
 from sylvan.cli.session import LazyGroup, Session, need_subcommand, spoken_warnings
 from sylvan.errors import DataError, ParameterError
 
@@ -182,6 +182,7 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
     @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")
     @work_options
+    @ray_option
     @click.option("--plan", is_flag=True, default=planning, hidden=planning,
                   help="Only estimate time, memory and the size of the model.")  # fmt: skip
     @_text_options
@@ -254,7 +255,7 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     vectorizer.check_params()
     resolve_jobs(given["threads"])
     given["quiet"] = given["quiet"] or not _writes()
-    with quiet(given["quiet"]), spoken_warnings():
+    with quiet(given["quiet"]), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
         _fit_and_save(Session.of(ctx), model, vectorizer, given)
 
 

@@ -11,6 +11,7 @@ import click
 
 from sylvan.cli.config import config_of, config_option
 from sylvan.cli.options import complain, input_options, read_settings, shared_options
+from sylvan.cli.resume import on_cluster, ray_option
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.models.ensembles.ensemble import Ensemble
@@ -35,6 +36,7 @@ _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
               help="A parameter of the ensemble, such as weights=0.7,0.3, or of a member (above); repeat it.")
 @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
 @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")
+@ray_option
 @input_options
 @shared_options
 @config_option
@@ -78,7 +80,7 @@ def command(
             one.text_fields_, one.labels_field_ = source.text_fields, source.labels_field
     model.check_params()
     test = open_test(model, {**given, "train": train, "folder": folder})
-    with quiet(given["quiet"]), spoken_warnings():
+    with quiet(given["quiet"]), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
         X, Y = source.read()
         start = time.perf_counter()
         model.fit(X, Y)

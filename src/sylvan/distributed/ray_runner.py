@@ -39,6 +39,8 @@ class RayRunner(Runner):
         Bytes of inputs that were put into the object store, as far as they are arrays.
     """
 
+    elsewhere = True
+
     def __init__(self, module: Any, n_jobs: int | None = 1) -> None:
         super().__init__(n_jobs)
         self._ray = module

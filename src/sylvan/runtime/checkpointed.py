@@ -277,6 +277,8 @@ def opened_runner(
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     with ExitStack() as stack:
         made = current_runner(n_jobs)
+        if limit is not None and made.elsewhere:
+            raise ParameterError("On a cluster, fit takes no 'memory_limit': each node has memory of its own.")
         parts: Checkpoint | None = None
         if checkpoint is not None:
             parts = stack.enter_context(opened(checkpoint, identity, writes))

@@ -169,6 +169,8 @@ class Runner:
         Number of threads; None or -1 for every core. Results don't depend on it.
     """
 
+    elsewhere = False  # whether jobs run in other processes, with memory of their own
+
     def __init__(self, n_jobs: int | None = 1) -> None:
         self.n_jobs = resolve_jobs(n_jobs)
 
