@@ -68,7 +68,7 @@ def test_an_answer_to_an_older_text_never_shows(page: Any, service: Service) -> 
 def test_a_label_is_explained_by_words_path_and_examples(page: Any, service: Service) -> None:
     text = f"🐋 {WHALES}"  # beyond the basic plane: places are counted in code points there, and not in JavaScript
     rows = tag(page, text)
-    label = rows.first.locator("button.label")
+    label = rows.nth(1).locator("button.label")
     name = label.inner_text()
     label.click()
     panel = page.locator("#explain")
@@ -262,6 +262,9 @@ def test_scores_without_calibration_say_so(page: Any, service: Service) -> None:
         tag(page)
     assert "probabilities" not in body(asked.value)
     expect(page.locator("#not-calibrated")).to_be_visible()
+    page.locator("#labels button.label").first.click()
+    expect(page.locator("#explain ol.path li").first).to_be_visible()  # one tree, and no examples were given
+    assert page.locator("#explain h3").all_text_contents()[2:] == ["Path in the tree"]
     assert page.locator("#labels .value").first.inner_text() == f"{ranked(service, 'plain')['scores'][0]:.3f}"
 
 

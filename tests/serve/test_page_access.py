@@ -1,0 +1,182 @@
+"""The page for everyone: axe-core, the keyboard, narrow screens, themes, and a strict content policy."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
+pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
+
+from page_steps import WHALES, Service, choose, tag
+from playwright.sync_api import expect
+
+import sylvan
+
+pytest_plugins = ("page_fixtures",)
+
+FILES = sorted((Path(sylvan.__file__).parent / "serve" / "page").iterdir())
+
+
+def axe_source() -> str:
+    """axe-core, where it is installed."""
+    local = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+    path = Path(os.environ.get("SYLVAN_AXE", local))
+    if not path.is_file():
+        pytest.skip("needs axe-core: npm install axe-core, or SYLVAN_AXE=…/axe.min.js")
+    return path.read_text(encoding="utf-8")
+
+
+def show_all(page: Any, view: str) -> None:
+    """A view with everything in it that it can show."""
+    if view == "tag":
+        rows = tag(page)
+        rows.nth(1).locator("button.remove").click()
+        page.locator("#labels button.label").first.click()
+        page.locator("#explain ol.path").first.get_by_role("button").first.click()
+        expect(page.locator("#chips .chip")).to_have_count(2)
+        page.fill("#search", "ship")
+        expect(page.locator("#search-list li").first).to_be_visible()
+        page.keyboard.press("ArrowDown")
+        expect(page.locator("#search-list li").first).to_be_visible()
+        expect(page.locator("#mirror mark").first).to_be_visible()
+    elif view == "tree":
+        tag(page)
+        page.click("nav a[data-view=tree]")
+        expect(page.locator("#drawing .node.on-path").last).to_be_visible()
+    elif view == "compare":
+        tag(page)
+        page.click("nav a[data-view=compare]")
+        expect(page.locator("#compare-sides li").last).to_be_visible()
+    else:
+        choose(page, "rows")
+        page.click("footer summary")
+        page.evaluate("document.querySelectorAll('#banners > *').forEach(banner => { banner.hidden = false; })")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(open_page: Any, service: Service, scheme: str) -> None:
+    axe = axe_source()
+    page = open_page(service.url, color_scheme=scheme, reduced_motion="reduce")
+    page.evaluate(axe)
+    for view in ("empty", "tag", "tree", "compare", "rows"):
+        if view != "empty":
+            page.click("nav a[data-view=tag]")
+            show_all(page, view)
+        found = page.evaluate("axe.run().then(({violations}) => violations)")
+        faults = [(rule["id"], node["html"][:150], node["failureSummary"]) for rule in found for node in rule["nodes"]]
+        assert faults == [], view
+
+
+def test_no_view_is_wider_than_a_narrow_screen(page: Any) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    for view in ("tag", "tree", "compare", "rows"):
+        page.click("nav a[data-view=tag]")
+        show_all(page, view)
+        assert page.evaluate("document.documentElement.scrollWidth") == 360, view
+        outside = page.evaluate(
+            "[...document.querySelectorAll('button, input, select, textarea, a')].filter(e => {"
+            " const box = e.getBoundingClientRect();"
+            " return box.width && e.checkVisibility() && (box.left < 0 || box.right > 360); }).map(e => e.outerHTML)"
+        )
+        assert outside == [], view
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(open_page: Any, service: Service) -> None:
+    page = open_page(service.url, color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(background)
+    toggle = page.get_by_role("button", name="Dark theme")
+    expect(toggle).to_have_attribute("aria-pressed", "true")
+    page.emulate_media(color_scheme="light")
+    expect(toggle).to_have_attribute("aria-pressed", "false")
+    light = page.evaluate(background)
+    assert light != dark
+    toggle.click()
+    assert page.evaluate(background) == dark
+    page.reload()
+    expect(toggle).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate(background) == dark
+
+
+def test_a_keyboard_reaches_everything_and_shows_where_it_is(page: Any) -> None:
+    page.keyboard.press("Tab")
+    expect(page.locator("#skip")).to_be_focused()
+    expect(page.locator("#skip")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    expect(page.locator("#tag")).to_be_visible()  # the address still names the view
+    tag(page)
+    page.locator("#labels button.label").first.click()
+    expect(page.locator("#explain .word").first).to_be_visible()
+    page.focus("#skip")
+    reached = []
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        where = page.evaluate(
+            "(e => e === document.body ? null : [e.id || e.textContent.trim() || e.getAttribute('aria-label'),"
+            " [e, e.parentElement].some(it => getComputedStyle(it).outlineStyle !== 'none')])(document.activeElement)"
+        )
+        if where is None:
+            break
+        reached.append(where)
+    assert [name for name, visible in reached if not visible] == []
+    wanted = {
+        "Tag", "Tree", "Compare", "model", "theme", "text", "open-file", "clear-text", "copy-csv", "copy-json", "sure",
+        "labels-more", "search", "×", "Only this branch", "Remove this label", "Show it in the tree",
+    }  # fmt: skip
+    assert wanted - {name for name, _ in reached} == set()
+
+    page.locator("#labels button.label").first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#labels button.label").nth(1)).to_be_focused()
+
+
+def test_nothing_moves_for_those_who_want_it_still(open_page: Any, service: Service) -> None:
+    page = open_page(service.url, reduced_motion="reduce")
+    page.route("**/rank", lambda route: None)
+    page.fill("#text", WHALES)
+    expect(page.locator("#progress")).to_be_visible()
+    assert page.evaluate("document.getAnimations().length") == 0
+
+
+def test_nothing_is_loaded_from_elsewhere_and_nothing_is_inline(page: Any, service: Service) -> None:
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert loaded and all(name.startswith(service.url) for name in loaded)
+    # With this policy an inline script or style would be refused, and what the browser refuses fails every test here.
+    policy = page.request.get(service.url).headers["content-security-policy"]
+    parts = {part.strip() for part in policy.split(";")}
+    assert {"default-src 'none'", "script-src 'self'", "style-src 'self'"} <= parts
+
+
+def test_the_page_works_below_a_prefix(open_page: Any, service: Service) -> None:
+    page = open_page("about:blank")
+    prefix = f"{service.url}tools/sylvan/"
+    asked: list[str] = []
+
+    def forward(route: Any) -> None:  # as an application does in which this one is mounted
+        asked.append(route.request.url)
+        route.continue_(url=route.request.url.replace(prefix, service.url))
+
+    page.route("**", forward)
+    page.goto(prefix)
+    tag(page).first.locator("button.label").click()
+    expect(page.locator("#explain .word").first).to_be_visible()
+    page.click("nav a[data-view=tree]")
+    expect(page.locator("#drawing .node.on-path").last).to_be_visible()
+    assert all(url.startswith(prefix) for url in asked)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_file_makes_markup_of_data(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 400
+    if path.suffix == ".js":
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|DOMParser", text)
+        assert not re.search(r"[\"'`]/(v1|page)", text)  # relative: the application may be mounted under a prefix
+    if path.suffix == ".html":
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|(?:src|href)=\"(?:/|https?:)", text)

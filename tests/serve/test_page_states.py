@@ -1,0 +1,138 @@
+"""What the page does when the service is slow, away, busy, starting, locked, new or wrong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
+pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
+
+from page_steps import KEY, WHALES, Service, start, tag
+from playwright.sync_api import expect
+
+from sylvan import TextModel, XRLinear, data
+
+pytest_plugins = ("page_fixtures",)
+
+PROBLEM = "application/problem+json"
+
+
+def once(page: Any, status: int, detail: str, **headers: str) -> None:
+    """The next ranking is refused; those after it aren't."""
+    page.route("**/rank", lambda route: route.fulfill(
+        status=status, headers={"Content-Type": PROBLEM, **headers},
+        json={"title": "Refused", "status": status, "detail": detail}), times=1)  # fmt: skip
+
+
+def test_a_slow_answer_shows_that_it_is_coming(page: Any) -> None:
+    waiting: list[Any] = []
+    page.route("**/rank", lambda route: waiting.append(route))
+    expect(page.locator("#progress")).to_be_hidden()
+    page.fill("#text", WHALES)
+    expect(page.locator("#progress")).to_be_visible()
+    expect(page.locator("#labels")).to_have_attribute("aria-busy", "true")
+    expect(page.locator("#labels-empty")).to_have_text("Asking for labels.")
+    waiting[0].continue_()
+    expect(page.locator("#labels > li").first).to_be_visible()
+    expect(page.locator("#progress")).to_be_hidden()
+
+
+def test_away_and_back_again(page: Any) -> None:
+    page.route("**/rank", lambda route: route.abort("connectionrefused"), times=2)
+    page.fill("#text", WHALES)
+    expect(page.locator("#waiting-text")).to_contain_text("can't be reached")
+    expect(page.locator("#labels > li").first).to_be_visible()  # by itself, at the second attempt
+    expect(page.locator("#waiting")).to_be_hidden()
+
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)  # no wait ends by itself from here on
+    page.context.set_offline(True)
+    page.fill("#text", "gardening")
+    page.clock.run_for(200)
+    expect(page.locator("#waiting")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.locator("#waiting")).to_be_hidden()  # as the browser says that it is online
+
+
+def test_a_service_that_starts_or_is_busy_is_asked_again(page: Any) -> None:
+    once(page, 503, "The models are being opened.", **{"Retry-After": "1"})
+    page.fill("#text", WHALES)
+    expect(page.locator("#waiting-text")).to_have_text("The models are being opened.")
+    expect(page.locator("#labels > li").first).to_be_visible()
+    expect(page.locator("#waiting")).to_be_hidden()
+
+    once(page, 429, "The queue is full.", **{"Retry-After": "30"})
+    page.fill("#text", f"{WHALES} again")
+    expect(page.locator("#waiting-text")).to_contain_text("busy")
+    expect(page.locator("#waiting-retry")).to_contain_text("else in")
+    page.click("#waiting-retry")
+    expect(page.locator("#waiting")).to_be_hidden()
+
+
+def test_a_refusal_shows_its_reason(page: Any) -> None:
+    page.fill("#text", "whale " * 1000)  # the service's own words: it takes 5,000 characters
+    expect(page.locator("#failed-text")).to_contain_text("5,000")
+    expect(page.locator("#labels-empty")).to_have_text("There is no answer for this text.")
+    tag(page)
+    expect(page.locator("#failed")).to_be_hidden()
+
+    once(page, 500, "Something broke.")
+    page.fill("#text", "gardening")
+    expect(page.locator("#failed-text")).to_have_text("Something broke.")
+    page.click("#failed-retry")
+    expect(page.locator("#labels > li").first).to_be_visible()
+    expect(page.locator("#failed")).to_be_hidden()
+
+
+@pytest.fixture(scope="module")
+def locked(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of one model that wants a key, and looks for a new version often."""
+    folder = tmp_path_factory.mktemp("locked")
+    shutil.copytree(service.folder / "plain", folder / "plain")
+    settings = f'watch = 0.1\n[models.plain]\nfolder = "plain"\n[[keys]]\nname = "test"\nkey = "{KEY}"\n'
+    running = start(folder, settings)
+    yield running
+    running.stop()
+
+
+def test_a_wanted_key_is_asked_for_and_stays_for_the_session(open_page: Any, locked: Service) -> None:
+    page = open_page(locked.url)
+    key = page.get_by_label("This service wants an API key")
+    expect(key).to_be_focused()
+    key.fill("not the right one")
+    key.press("Enter")
+    expect(page.locator("#key-problem")).not_to_be_empty()
+    key.fill(KEY)
+    page.get_by_role("button", name="Use this key").click()
+    expect(page.locator("#about")).to_contain_text("plain")
+    expect(page.locator("#key-form")).to_be_hidden()
+    tag(page)
+    page.reload()
+    tag(page)
+    assert page.evaluate("[sessionStorage.length, localStorage.length]") == [1, 0]
+    expect(page.locator("#model-pick")).to_be_hidden()  # there is only one
+
+
+def test_a_new_version_is_noted(open_page: Any, locked: Service) -> None:
+    page = open_page(locked.url, f"sessionStorage.setItem('sylvan.key', '{KEY}')")
+    tag(page)
+    before = locked.ask("v1/models/plain", key=KEY)["version"]
+    train, _ = data.load_sample()
+    newer = TextModel(model=XRLinear(seed=1, calibration=None)).fit(train.texts[:500], train.labels[:500])
+    newer.save(Path(locked.folder) / "plain")
+    for i in range(200):
+        if locked.ask("v1/models/plain", key=KEY)["version"] != before:
+            break
+        page.wait_for_timeout(50)
+        assert i < 199, "the service didn't take the new version"
+    tag(page, "gardening")
+    expect(page.locator("#version-text")).to_contain_text("A new version of plain answers")
+    after = locked.ask("v1/models/plain", key=KEY)["version"]
+    expect(page.locator("#about")).to_contain_text(after)
+    page.click("#version-close")
+    expect(page.locator("#version-note")).to_be_hidden()
