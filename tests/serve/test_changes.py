@@ -277,6 +277,14 @@ def test_a_vocabulary_gives_labels_their_names(tmp_path: Path) -> None:
         assert (result["labels"], result["names"]) == (["http://x.org/1"], ["Whaling"])
         (found,) = asking("GET", "/v1/models/m/labels?prefix=bak").json()["labels"]
         assert (found["label"], found["name"]) == ("http://x.org/2", "Baking")
+        body = {"text": "whales", "label": "http://x.org/1"}
+        why = asking("POST", "/v1/models/m/explain", body).json()["explanation"]
+        assert why["name"] == "Whaling"
+        assert why["trees"][0]["paths"][0]["steps"][-1]["title"] == "Whaling"
+        node = asking("GET", "/v1/models/m/tree?depth=4").json()["node"]
+        while node.get("children"):
+            node = node["children"][0]
+        assert node["label"].startswith("http://x.org/") and node["title"] in ("Whaling", "Baking")
 
 
 def test_what_can_not_be_served_is_said_at_the_start(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def test_an_explanation_is_that_of_the_model(asking: Asking, model: Any) -> None
     assert answer["tree_paths"][0] == [
         f"0/{step['layer']}.{step['node']}" for step in expected["trees"][0]["paths"][0]["steps"]
     ]
+    without = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 4, "examples": 0}).json()
+    assert without["explanation"] == {**got, "examples": []}
     texts, labels, _ = sample()
     assert examples and all(label in labels[one["row"]] for one in examples)
     assert all(texts[one["row"]].startswith(one["excerpt"].rstrip("…")[:20]) for one in examples)
@@ -156,7 +158,7 @@ def test_the_tree_is_the_models_tree(asking: Asking, model: Any) -> None:
             assert child["labels"] == len(set(below.tolist()))
             assert child["leaf"] == (layer + 1 == tree.depth - 1)
             if child["leaf"]:
-                assert child["title"] == model.vocabulary_[int(below[0])]
+                assert child["title"] == child["label"] == model.vocabulary_[int(below[0])]
                 seen.add(child["title"])
         if not found["children"][0]["leaf"]:
             for child in found["children"][:2]:

@@ -23,10 +23,10 @@ resume_options = together(
                  "[default: the model's folder with .training]"),
 )  # fmt: skip
 # ``--ray``.
-ray_option = click.option(
-    "--ray", "ray_address", metavar="ADDRESS",
-    help="Train on a Ray cluster: its address, auto for the one that this machine belongs to, or local to start one "
-    "here.",
+ray_option = together(
+    click.option("--ray", "ray_address", metavar="ADDRESS",
+                 help="Train on a Ray cluster: its address, auto for the one that this machine belongs to, or local to "
+                 "start one here."),
 )  # fmt: skip
 # ``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``.
 work_options = together(

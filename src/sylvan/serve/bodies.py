@@ -92,7 +92,7 @@ def make_bodies(limits: Limits) -> Bodies:
         text: Text | None = None
         row: FeatureRow | None = None
         features: Annotated[int, Meta(ge=1, le=MOST_SHOWN)] = 10
-        examples: Annotated[int, Meta(ge=1, le=MOST_SHOWN)] = 3
+        examples: Annotated[int, Meta(ge=0, le=MOST_SHOWN)] = 3
         beam: Beam | None = None
 
     class BeamRequest(msgspec.Struct, forbid_unknown_fields=True):

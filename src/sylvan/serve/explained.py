@@ -8,9 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import scipy.sparse as sp
 
 from sylvan.explain.explanation import Explanation
+from sylvan.explain.records import Step
+from sylvan.indexing.naming import node_title
 from sylvan.serve.asked import Asked, known_label
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
@@ -21,7 +24,10 @@ _MOST_SPANS = 5_000
 
 
 class Span(msgspec.Struct):
-    """A place in the text, in code points, and what the words there add to the label's score along its path."""
+    """A place in the text, in code points, and what its term adds to the label's score along the label's path.
+
+    Each place of a term has the weight of the whole term.
+    """
 
     start: int
     end: int
@@ -80,10 +86,31 @@ def _explain(version: Version, row: Any, label: str | int, top: int, n_examples:
     explain = getattr(version.model, "explain", None)
     if explain is None:
         raise Problem(422, f"A {type(version.inner).__name__} explains nothing.")
-    result: Explanation = explain(x, name, top, n_examples=n_examples, **options)
-    if rows:
-        result = replace(result, examples=tuple(replace(one, row=rows[one.row]) for one in result.examples))
-    return result
+    result: Explanation = explain(x, name, top, n_examples=max(1, n_examples), **options)
+    examples = tuple(replace(one, row=rows[one.row]) if rows else one for one in result.examples)
+    return _titled(version, replace(result, examples=examples if n_examples else ()))
+
+
+def _titled(version: Version, result: Explanation) -> Explanation:
+    """The explanation with what people call labels in place of their URIs, where a vocabulary says so."""
+    if version.subjects is None:
+        return result
+    counts = np.asarray(version.inner.label_counts_)
+
+    def title(tree: int, step: Step) -> Step:
+        words = node_title(
+            version.trees[tree], step.layer, step.node, lambda i: version.title(version.label(i)), counts
+        )
+        return replace(step, title=words)
+
+    trees = tuple(
+        replace(
+            vote,
+            paths=tuple(replace(path, steps=tuple(title(vote.number, s) for s in path.steps)) for path in vote.paths),
+        )
+        for vote in result.trees
+    )
+    return replace(result, name=version.title(version.label(result.label)), trees=trees)
 
 
 def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]:

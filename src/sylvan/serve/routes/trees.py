@@ -27,7 +27,10 @@ _BEST = 10  # labels whose paths are shown
 
 
 class TreeNode(msgspec.Struct, omit_defaults=True):
-    """A node: its most frequent labels, how many labels are below it, and its children as far as they are shown."""
+    """A node: its most frequent labels, how many labels are below it, and its children as far as they are shown.
+
+    A leaf is one label, and has it.
+    """
 
     id: str
     title: str
@@ -35,6 +38,7 @@ class TreeNode(msgspec.Struct, omit_defaults=True):
     leaf: bool
     children: list[TreeNode] = []
     more: int = 0
+    label: str | int | None = None
 
 
 class TreePart(msgspec.Struct):
@@ -46,7 +50,7 @@ class TreePart(msgspec.Struct):
 
 
 class SearchedNode(msgspec.Struct):
-    """A node that the search scored; ``followed`` where it went on from it."""
+    """A node that the search scored, as it compares paths; ``followed`` where it went on from it."""
 
     id: str
     score: float
@@ -129,6 +133,8 @@ def _part(version: Version, tree: LabelTree, number: int, layer: int, node: int,
         title = "All labels" if layer < 0 else node_title(tree, layer, node, name, counts)
         key = f"{number}/root" if layer < 0 else f"{number}/{layer}.{node}"
         result = TreeNode(key, title, n_labels, leaf)
+        if leaf:
+            result.label = version.label(int(tree.leaf_labels[node]))
         if leaf or depth == 0:
             return result
         first, last = (int(end) for end in tree.child_offsets[layer + 1][node : node + 2])
