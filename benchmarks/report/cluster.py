@@ -39,5 +39,6 @@ def cluster_section(folder: Path) -> list[str]:
             ]
             for row in record["medians"]
         ]  # fmt: skip
-        lines += ["", f"### {name}: trainings on a cluster", "", markdown.taken(record), "", *markdown.table(head, rows)]
+        table = markdown.table(head, rows)
+        lines += ["", f"### {name}: trainings on a cluster", "", markdown.taken(record), "", *table]
     return ["", "## Clusters", "", WORDS, *lines] if lines else []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,9 @@ def ray(address: str | None = None, *, n_jobs: int | None = 1, **options: Any) -
     module = need_ray()
     with ExitStack() as ends:
         if not module.is_initialized():
+            if address is None:  # workers of this machine import what this process does
+                places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+                options.setdefault("runtime_env", {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, places))}})
             try:
                 module.init(address=address, log_to_driver=False, configure_logging=False, **options)
             except (ConnectionError, OSError, ValueError, RuntimeError) as error:
