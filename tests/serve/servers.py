@@ -27,9 +27,10 @@ SOURCE = str(Path(sylvan.__file__).parent.parent)
 JSON, NDJSON, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
 PATIENCE = 60.0  # seconds for what takes a fraction of one on a machine that isn't busy
 ADMIN_KEY = "the-key-of-who-may-change-models"
+PACKAGES = ("uvicorn", "starlette", "msgspec", "prometheus_client")
 pytestmark = [
     pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("uvicorn", "starlette", "msgspec", "prometheus_client")),
+        any(importlib.util.find_spec(name) is None for name in PACKAGES),
         reason='needs pip install "sylvan[serve]"',
     ),
     pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes under /proc"),
@@ -180,11 +181,13 @@ def serving(
     admin: bool = False,
     environment: Mapping[str, str] | None = None,
     ready: bool = True,
+    open: bool = True,
     **options: Any,
 ) -> Iterator[Server]:
     """A server on a free port, ready to answer. It and its workers have ended afterwards, whatever happened.
 
-    ``folder`` is where its log, its errors and the settings in ``config`` are written.
+    Without ``ready`` its models may not be open, and without ``open`` it may not listen. ``folder`` is where its log,
+    its errors and the settings in ``config`` are written.
     """
     log, errors = folder / "log", folder / "errors"
     command = [sys.executable, "-m", "sylvan", "serve", *map(str, words), "--port", "0"]
@@ -197,7 +200,7 @@ def serving(
     if admin:
         variables["SYLVAN_ADMIN_KEY"] = ADMIN_KEY
     variables.update(environment or {})
-    with open(log, "wb") as out, open(errors, "wb") as err:
+    with log.open("wb") as out, errors.open("wb") as err:
         given = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "env": variables, **options}
         process = subprocess.Popen(command, start_new_session=True, **given)
     server = Server(process, log, errors)
@@ -209,6 +212,8 @@ def serving(
             assert process.poll() is None, f"the server ended: {server.errors}"
         assert found, f"the server doesn't listen: {server.errors}"
         server.port = int(found[2])
+        if open:
+            until(lambda: is_open(server.port), "nobody listens")
         if ready:
             wait_ready(server)
         yield server
@@ -224,6 +229,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait(30)
 
 
+def is_open(port: int) -> bool:
+    """Whether somebody listens."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+        return True
+    return False
+
+
 def wait_ready(server: Server) -> None:
     """Wait until every worker has opened its models."""
 
@@ -234,7 +246,7 @@ def wait_ready(server: Server) -> None:
         return False
 
     def all_ready() -> bool:
-        each = [int(n) for n in re.findall(r" with (\d+) workers?\.$", server.errors, re.M)][0]
+        each = int(re.findall(r" with (\d+) workers?\.$", server.errors, re.M)[0])
         return len(re.findall(r"^Serving '", server.errors, re.M)) >= each * n_models
 
     until(is_ready, lambda: f"the server isn't ready: {server.errors}")

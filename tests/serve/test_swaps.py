@@ -147,6 +147,7 @@ def test_told_to_look_it_looks(first, second, tmp_path):
     folder = tmp_path / "m"
     shutil.copytree(first.folder, folder)
     with serving(tmp_path, folder, config="watch = 3600", admin=True) as server:
+
         def asked() -> str:
             return str(server.ask("POST", "/v1/models/m/rank", {"text": "whales"}, ADMIN).headers["etag"].strip('"'))
 

@@ -1,0 +1,149 @@
+"""Who may ask, how often, and who may change models."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from servers import Answer, Server, pytestmark, serving  # noqa: F401
+
+USER, ADMIN, HURRIED, HASHED = (
+    "user-key-0123456789",
+    "admin-key-0123456789",
+    "hurried-key-0123456789",
+    "hashed-key-0123456789",
+)
+CONFIG = f"""
+[[keys]]
+name = "reader"
+key = "{USER}"
+
+[[keys]]
+name = "keeper"
+env = "KEEPERS_KEY"
+admin = true
+
+[[keys]]
+name = "hurried"
+key = "{HURRIED}"
+rate = 0.5
+
+[[keys]]
+name = "hashed"
+sha256 = "{hashlib.sha256(HASHED.encode()).hexdigest()}"
+"""
+RANK = "/v1/models/first/rank"
+OPEN = ("/", "/page/page.css", "/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready", "/openapi.json")
+CLOSED = (
+    "/v1/models",
+    "/v1/models/first",
+    "/v1/models/none",
+    "/v1/models/first/labels?prefix=a",
+    "/v1/models/first/tree",
+    "/metrics",
+)
+
+
+@pytest.fixture(scope="module")
+def server(first, tmp_path_factory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("keys")
+    shutil.copytree(first.folder, folder / "first")  # an admin's update changes it
+    with serving(folder, folder / "first", config=CONFIG, environment={"KEEPERS_KEY": ADMIN}) as server:
+        yield server
+
+
+def ask(server: Server, key: str | None, method: str = "GET", path: str = "/v1/models", body: object = None) -> Answer:
+    return server.ask(method, path, body, {} if key is None else {"Authorization": f"Bearer {key}"})
+
+
+def test_what_needs_no_key(server):
+    for path in OPEN:
+        assert ask(server, None, path=path).status == 200, path
+        assert ask(server, "wrong-key-0123456789", path=path).status == 200, path
+
+
+@pytest.mark.parametrize("path", CLOSED)
+def test_what_needs_one(server, path):
+    for headers in ({}, {"Authorization": ""}, {"Authorization": USER}, {"Authorization": f"Basic {USER}"},
+                    {"Authorization": "Bearer"}, {"Authorization": "Bearer "}, {"Authorization": f"Bearer {USER}x"},
+                    {"Authorization": f"Bearer {USER[:-1]}"}, {"Authorization": f"Bearer {USER.upper()}"},
+                    {"Authorization": "Bearer \xe9\xff"}, {"Authorization": f"Bearer {USER} {USER}"},
+                    {"Authorization": f"Bearer {hashlib.sha256(HASHED.encode()).hexdigest()}"}):  # fmt: skip
+        answer = server.ask("GET", path, None, headers)
+        assert answer.status == 401 and answer.detail and "bearer" in answer.headers["www-authenticate"].lower(), (
+            headers
+        )
+        assert "first" not in answer.detail
+    for key in (USER, ADMIN, HASHED):
+        assert ask(server, key, path=path).status == (404 if "none" in path else 200)
+    assert server.ask("GET", path, None, {"authorization": f"bearer {USER}"}).status in (
+        200,
+        404,
+    )  # names of schemes have no case
+
+
+def test_rankings_need_one(server):
+    assert ask(server, None, "POST", RANK, {"text": "a"}).status == 401
+    assert ask(server, USER, "POST", RANK, {"text": "a"}).status == 200
+    assert ask(server, None, "POST", RANK, b"nonsense").status == 401  # before the body is read
+
+
+def test_models_are_changed_by_admins_alone(server):
+    for path, body in (("reload", None), ("update", {"texts": ["a"], "labels": [["b"]]})):
+        address = f"/v1/models/first/{path}"
+        assert ask(server, None, "POST", address, body).status == 401
+        refused = ask(server, USER, "POST", address, body)
+        assert refused.status == 403 and refused.detail
+        assert ask(server, ADMIN, "POST", address, body).status not in (401, 403)
+
+
+def test_a_key_in_the_address_is_no_key(server):
+    assert server.ask("GET", f"/v1/models?key={USER}&api_key={USER}").status == 401
+    assert server.ask("GET", "/v1/models", None, {"Cookie": f"key={USER}"}).status == 401
+
+
+def test_a_key_has_its_rate(server):
+    """Half a request a second, of which ten seconds' worth may come at once: five."""
+    found: Counter[int] = Counter()
+    for _ in range(30):
+        answer = ask(server, HURRIED)
+        found[answer.status] += 1
+        if answer.status == 429:
+            assert 0 < int(answer.headers["retry-after"]) <= 10 and answer.detail
+    assert set(found) == {200, 429} and 4 <= found[200] <= 15, found
+    assert ask(server, USER).status == 200, "others are held up"
+    deadline = time.monotonic() + 20
+    while ask(server, HURRIED).status == 429 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert time.monotonic() < deadline, "its time doesn't come again"
+
+
+def test_the_log_names_whose_key_it_was_and_never_the_key(server):
+    answer = ask(server, USER, "POST", RANK, {"text": "a"})
+    assert server.logged(id=answer.headers["x-request-id"])["key"] == "reader"
+    refused = ask(server, "wrong-key-0123456789")
+    assert server.logged(id=refused.headers["x-request-id"])["status"] == 401
+    said = str(server.log) + server.errors
+    for key in (USER, ADMIN, HURRIED, HASHED, "wrong-key-0123456789"):
+        assert key not in said
+
+
+def test_the_document_says_that_keys_are_needed(server):
+    document = server.ask("GET", "/openapi.json").json
+    assert document["components"]["securitySchemes"]
+    assert (
+        document["paths"]["/v1/models"]["get"]["security"]
+        and "401" in document["paths"]["/v1/models"]["get"]["responses"]
+    )
+    assert "security" not in document["paths"]["/health/live"]["get"]
+
+
+def test_without_an_admin_key_nobody_changes_models(first, tmp_path):
+    with serving(tmp_path, first.folder) as server:
+        assert ask(server, None).status == 200
+        for path, body in (("reload", None), ("update", {"texts": ["a"], "labels": [["b"]]})):
+            assert ask(server, None, "POST", f"/v1/models/first/{path}", body).status == 403

@@ -1,0 +1,210 @@
+"""Bulk rankings: lines in and out in their order, in memory that stays as it is; an event loop that stays free."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers import NDJSON, Server, pytestmark, request, serving, statuses, until  # noqa: F401
+
+MIB = 1 << 20
+RANK = "/v1/models/first/rank"
+
+
+@pytest.fixture(scope="module")
+def server(first, tmp_path_factory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("bulk"), first.folder) as server:
+        yield server
+
+
+def as_lines(texts: list[str]) -> bytes:
+    return b"".join(json.dumps({"text": text}, ensure_ascii=False).encode() + b"\n" for text in texts)
+
+
+class Stream:
+    """A bulk ranking: a thread sends while another reads."""
+
+    def __init__(self, server: Server, query: str) -> None:
+        self.sock = server.raw()
+        head = (f"POST {RANK}?{query} HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\n"
+                "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n")  # fmt: skip
+        self.sock.sendall(head.encode())
+
+    def run(self, parts: list[bytes], times: int = 1) -> Iterator[bytes]:
+        """The answers' lines, while parts are sent."""
+        chunks = [f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in parts]
+
+        def send() -> None:
+            for _ in range(times):
+                for chunk in chunks:
+                    self.sock.sendall(chunk)
+            self.sock.sendall(b"0\r\n\r\n")
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        with self.sock, self.sock.makefile("rb", 1 << 20) as stream:
+            assert stream.readline().startswith(b"HTTP/1.1 200 ")
+            while stream.readline() != b"\r\n":
+                pass
+            rest = b""
+            while size := int(stream.readline(), 16):
+                lines = (rest + stream.read(size)).split(b"\n")
+                rest = lines.pop()
+                yield from lines
+                stream.readline()
+        assert not rest
+        sender.join(60)
+
+
+def test_20_000_lines_are_as_the_model_ranks_them(server, first):
+    texts = [f"{text} {at % 7}" for at in range(10) for text in first.texts]
+    assert len(texts) == 20_000
+    data = as_lines(texts)
+    cut = [data[at : at + 10_007] for at in range(0, len(data), 10_007)]  # lines are cut anywhere
+    rows = [json.loads(line) for line in Stream(server, "k=5").run(cut)]
+    assert rows == first.expected(texts, 5)
+
+
+def test_memory_stays_as_it_is_while_200_000_lines_pass(server, first):
+    list(Stream(server, "k=3").run([as_lines(first.texts)]))
+    before = most = server.memory
+    n = 0
+    for line in Stream(server, "k=3").run([as_lines(first.texts)], 100):
+        n += 1
+        assert line.startswith(b'{"labels":')
+        if n % 10_000 == 0:
+            most = max(most, server.memory)
+    assert n == 200_000
+    assert most - before < 40 * MIB, f"{before >> 20} MiB became {most >> 20}"
+
+
+def test_lines_at_fault_stand_in_their_places(server, first):
+    texts = first.texts[:1000]
+    faults = [b"{", b"[]", b"null", b'{"text": 5}', b'{"txt": "a"}', b"\xff\xfe", b'{"text": "a\xff"}', b"x" * 3000,
+              b'{"text": "a"', b'{"features": {"indices": [0], "values": [1]}}']  # fmt: skip
+    lines = as_lines(texts).splitlines()
+    for at, fault in enumerate(faults):
+        lines.insert(at * 97, fault)
+    answer = server.lines(b"\n".join(lines), k=4)  # the last without an end of its own
+    rows = [json.loads(row) for row in answer.body.splitlines()]
+    assert answer.status == 200 and len(rows) == len(lines) == 1010
+    places = [at for at, row in enumerate(rows) if "error" in row]
+    assert places == [at * 97 for at in range(len(faults))]
+    assert all(set(rows[at]) == {"error"} and f"{at + 1}" in rows[at]["error"] for at in places)
+    assert [row for row in rows if "error" not in row] == first.expected(texts, 4)
+
+
+def test_other_ends_of_lines(server, first):
+    expected = first.expected(["whales", "ships"], 3)
+    for data in (
+        b'{"text":"whales"}\r\n{"text":"ships"}\r\n',
+        b'{"text":"whales"}\n\n\n{"text":"ships"}',
+        b'\n{"text":"whales"}\n  \n{"text":"ships"}\n\n',
+    ):
+        answer = server.lines(data, k=3)
+        assert answer.status == 200 and [json.loads(row) for row in answer.body.splitlines()] == expected, answer
+    for data in (b"", b"\n", b"\n\n \r\n"):
+        heard = server.talk(
+            request("POST", RANK, data, f"Content-Type: {NDJSON}", *([] if data else ["Content-Length: 0"]))
+        )
+        assert statuses(heard) == [200] and b"labels" not in heard and b"error" not in heard
+    paragraph = "a\u2028b\x85c"  # which str.splitlines would cut
+    answer = server.lines(json.dumps({"text": paragraph}, ensure_ascii=False).encode(), k=3)
+    assert [json.loads(row) for row in answer.body.splitlines()] == first.expected([paragraph], 3)
+
+
+def test_options_of_bulk(server, first):
+    texts = first.texts[:30]
+    for query, body in (("k=7&probabilities=true", {"k": 7, "probabilities": True}), ("threshold=0.2",
+                        {"threshold": 0.2}),
+                        ("expected=f1", {"expected": "f1"}), ("precision=0.5", {"precision": 0.5}), ("beam=3&k=2",
+                        {"beam": 3, "k": 2})):  # fmt: skip
+        rows = [json.loads(line) for line in Stream(server, query).run([as_lines(texts)])]
+        assert rows == server.rank(texts=texts, **body).json["results"], query
+
+
+def test_a_cut_off_bulk_body_isnt_taken_for_a_whole_one(server):
+    """A client that counts lines sees what has come; one that only reads to the end must see that there is none."""
+    with server.raw() as sock:
+        sock.sendall((f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\n"
+                      "Content-Length: 1000000\r\n\r\n").encode() + b'{"text": "whales"}\n' * 600)  # fmt: skip
+        sock.shutdown(socket.SHUT_WR)
+        heard = b""
+        while part := sock.recv(1 << 16):
+            heard += part
+    assert not heard.endswith(b"0\r\n\r\n")
+
+
+def test_the_event_loop_stays_free_while_rankings_run(server, first):
+    """Others are answered while the engine works: many times during each long ranking, not once after it."""
+    long = json.dumps(
+        {"texts": [" ".join(first.texts[at : at + 40]) for at in range(100)], "k": 200, "beam": 100}
+    ).encode()
+    over = threading.Event()
+    ranked: list[int] = []
+    errors: list[Any] = []
+
+    def rank() -> None:
+        with server.connect() as connection:
+            while not over.is_set():
+                answer = connection.ask("POST", RANK, long)
+                if answer.status != 200:
+                    errors.append(answer)
+                ranked.append(answer.status)
+
+    def stream() -> None:
+        while not over.is_set():
+            n = sum(1 for _ in Stream(server, "k=100").run([as_lines(first.texts)]))
+            if n != len(first.texts):
+                errors.append(n)
+
+    threads = [threading.Thread(target=rank) for _ in range(3)] + [threading.Thread(target=stream)]
+    for thread in threads:
+        thread.start()
+    times = []
+    with server.connect() as connection:
+        last = time.monotonic() + 3
+        while time.monotonic() < last or len(ranked) < 5:
+            began = time.monotonic()
+            assert connection.ask("GET", "/health/live").status == 200
+            times.append(time.monotonic() - began)
+            time.sleep(0.005)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    assert len(times) > 2 * len(ranked), (len(times), len(ranked))
+    assert sorted(times)[len(times) // 2] < 0.1, sorted(times)[:: max(1, len(times) // 10)]
+
+
+def test_many_clients_at_once_each_get_their_own_answers(server, first):
+    """Requests are ranked together; nobody may get another's answer, nor one with another's options."""
+    expected = {k: first.expected(first.texts[:200], k) for k in (1, 3, 10)}
+    faults: list[Any] = []
+
+    def ask(seed: int) -> None:
+        with server.connect() as connection:
+            for turn in range(60):
+                at, k = (seed * 31 + turn * 7) % 200, (1, 3, 10)[(seed + turn) % 3]
+                answer = connection.ask("POST", RANK, {"text": first.texts[at], "k": k})
+                if answer.status != 200 or answer.json["results"] != [expected[k][at]]:
+                    faults.append((at, k, answer))
+                bad = turn % 10 == 9 and connection.ask(
+                    "POST", RANK, {"text": first.texts[at], "allowed": ["no label"]}
+                )
+                if bad and bad.status != 422:
+                    faults.append(bad)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert faults == []
+    assert server.metric("sylvan_batch_rows_count", model="first") > 0
+    until(lambda: server.metric("sylvan_queue_requests") == 0, "nobody waits, and yet somebody is counted", timeout=5)

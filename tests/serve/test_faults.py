@@ -1,0 +1,367 @@
+"""Folders that break while they are served, disks that are full, logs that nobody reads, too few file descriptors."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import ADMIN_KEY, Answer, Server, pytestmark, serving, until  # noqa: F401
+
+from sylvan import store
+
+ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
+WATCH = "watch = 0.05"
+
+
+def checksum(folder: Path) -> str:
+    return str(store.contents(folder)["checksum"])
+
+
+def replaced(path: Path, data: bytes) -> None:
+    """Put data in a file's place in one step, so that who has mapped the file keeps what was in it."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(data)
+    beside.replace(path)
+
+
+# Each makes a folder unusable.
+
+
+def manifest_gone(folder: Path) -> None:
+    (folder / "manifest.json").rename(folder / "elsewhere")
+
+
+def manifest_a_folder(folder: Path) -> None:
+    manifest_gone(folder)
+    (folder / "manifest.json").mkdir()
+
+
+def manifest_garbage(folder: Path) -> None:
+    replaced(folder / "manifest.json", os.urandom(3000))
+
+
+def manifest_empty(folder: Path) -> None:
+    replaced(folder / "manifest.json", b"")
+
+
+def manifest_cut_off(folder: Path) -> None:
+    data = (folder / "manifest.json").read_bytes()
+    replaced(folder / "manifest.json", data[: len(data) // 2])
+
+
+def manifest_deep(folder: Path) -> None:
+    replaced(folder / "manifest.json", b'{"format": ' + b"[" * 200_000)
+
+
+def manifest_of_another_format(folder: Path) -> None:
+    known = json.loads((folder / "manifest.json").read_bytes())
+    replaced(folder / "manifest.json", json.dumps({**known, "format_version": 99}).encode())
+
+
+def manifest_changed_by_hand(folder: Path) -> None:
+    data = (folder / "manifest.json").read_bytes()
+    replaced(folder / "manifest.json", data.replace(b'"beam": 10', b'"beam": 11'))
+
+
+def manifest_a_pipe(folder: Path) -> None:
+    """Whoever opens it to read waits until somebody writes."""
+    manifest_gone(folder)
+    os.mkfifo(folder / "manifest.json")
+
+
+def manifest_without_end(folder: Path) -> None:
+    manifest_gone(folder)
+    (folder / "manifest.json").symlink_to("/dev/zero")
+
+
+def manifest_a_circle(folder: Path) -> None:
+    manifest_gone(folder)
+    (folder / "manifest.json").symlink_to(folder / "manifest.json")
+
+
+def array_with_other_bits(folder: Path) -> None:
+    path = next(folder.glob("*layer1.values*.npy"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    replaced(path, bytes(data))
+    os.utime(folder / "manifest.json")
+
+
+def array_cut_off(folder: Path) -> None:
+    path = next(folder.glob("*layer1.values*.npy"))
+    replaced(path, path.read_bytes()[:-100])
+    os.utime(folder / "manifest.json")
+
+
+def array_gone(folder: Path) -> None:
+    next(folder.glob("*leaf_labels*.npy")).unlink()
+    os.utime(folder / "manifest.json")
+
+
+def array_a_folder(folder: Path) -> None:
+    path = next(folder.glob("*leaf_labels*.npy"))
+    path.unlink()
+    path.mkdir()
+    os.utime(folder / "manifest.json")
+
+
+def folder_gone(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def folder_a_file(folder: Path) -> None:
+    folder_gone(folder)
+    folder.write_bytes(b"not a folder")
+
+
+BREAKS = (
+    manifest_gone, manifest_a_folder, manifest_garbage, manifest_empty, manifest_cut_off, manifest_deep,
+    manifest_of_another_format, manifest_changed_by_hand, manifest_a_pipe, manifest_without_end, manifest_a_circle,
+    array_with_other_bits, array_cut_off, array_gone, array_a_folder, folder_gone, folder_a_file,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="module")
+def watching(first, place) -> Iterator[Server]:
+    """A server that looks at its models' folders often."""
+    shutil.copytree(first.folder, place / "m")
+    with serving(place, place / "m", config=WATCH, preexec_fn=lambda: limit_memory(8 << 30)) as server:
+        yield server
+
+
+def limit_memory(n_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))
+
+
+def clear(folder: Path) -> None:
+    """Nothing is left of a folder, whatever it has become."""
+    for path in (folder, folder.with_name("elsewhere")):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.exists() or path.is_symlink():
+            path.unlink()
+
+
+def state(server: Server, name: str = "m") -> dict[str, Any]:
+    answer = server.ask("GET", "/health/ready")
+    assert answer.status == 200 and answer.json["ready"] is True, answer
+    return dict(answer.json["models"][name])
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.__name__)
+def test_a_broken_folder_leaves_the_old_version_in_place(
+    watching, place, first, second, broken: Callable[[Path], None]
+):
+    server, folder, texts = watching, place / "m", first.texts[:20]
+    was = server.rank("m", texts=texts)
+    old = was.headers["etag"].strip('"')
+    assert was.status == 200 and state(server)["message"] is None
+    failures = server.metric("sylvan_model_reload_failures_total", model="m")
+
+    broken(folder)
+    until(lambda: state(server)["message"] is not None, "it doesn't say that the folder is broken", timeout=20)
+    message = state(server)["message"]
+    assert isinstance(message, str) and len(message) > 20 and "Traceback" not in message
+    assert state(server)["version"] == old
+    now = server.rank("m", texts=texts)
+    assert (now.status, now.headers["etag"], now.body) == (200, was.headers["etag"], was.body)
+    assert server.metric("sylvan_model_reload_failures_total", model="m") > failures
+    assert message in server.errors or message.rstrip(".") in server.errors, "the log of errors doesn't say so"
+    card = server.ask("GET", "/v1/models/m").json
+    assert card["ready"] is True and card["message"] == message
+    assert "Traceback" not in server.errors
+
+    clear(folder)
+    saved = second if was.json["results"] == first.expected(texts) else first
+    saved.model.save(folder)
+    new = checksum(folder)
+    until(lambda: server.version("m") == new, lambda: f"it isn't served: {state(server)}", timeout=20)
+    assert state(server)["message"] is None
+    assert server.rank("m", texts=texts).json["results"] == saved.expected(texts)
+
+
+def test_what_stays_broken_isnt_read_all_the_time(watching, place, first):
+    """Nor said all the time: the log would fill the disk."""
+    folder = place / "m"
+    manifest_garbage(folder)
+    until(lambda: state(watching)["message"] is not None, "it doesn't say that the folder is broken")
+    failures, said = watching.metric("sylvan_model_reload_failures_total"), len(watching.errors)
+    time.sleep(1.5)
+    assert watching.metric("sylvan_model_reload_failures_total") <= failures + 3
+    assert len(watching.errors) - said < 2000
+    clear(folder)
+    first.model.save(folder)
+    until(lambda: state(watching)["message"] is None, "it isn't mended")
+
+
+def test_told_to_read_a_broken_folder(first, second, tmp_path):
+    """By SIGHUP, and by POST …/reload, which only an admin may ask."""
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    with serving(tmp_path, folder, config="watch = 3600", admin=True) as server:
+        old = checksum(folder)
+
+        def reload() -> Answer:
+            return server.ask("POST", "/v1/models/m/reload", None, ADMIN)
+
+        def failures() -> float:
+            return server.metric("sylvan_model_reload_failures_total", ADMIN, model="m")
+
+        array_with_other_bits(folder)
+        answer = reload()
+        assert answer.status == 200 and (answer.json["version"], answer.json["changed"]) == (old, False)
+        assert "checksum" in answer.json["message"]
+        assert state(server)["message"] and state(server)["version"] == old
+        assert failures() == 1
+        assert server.ask("POST", "/v1/models/m/rank", {"text": "whales"}, ADMIN).status == 200
+
+        clear(folder)
+        second.model.save(folder)
+        mended = checksum(folder)
+        answer = reload()
+        assert answer.json["version"] == mended and answer.json["changed"] is True
+        assert state(server) == {"ready": True, "version": mended, "message": None}
+
+        manifest_garbage(folder)
+        server.signal(signal.SIGHUP)
+        until(lambda: state(server)["message"] is not None, "SIGHUP was passed over")
+        assert state(server)["version"] == mended and failures() == 2
+        clear(folder)
+        first.model.save(folder)
+        server.signal(signal.SIGHUP)
+        until(lambda: state(server)["version"] == checksum(folder), "SIGHUP was passed over")
+        assert state(server)["message"] is None
+
+
+def test_one_broken_model_leaves_the_others_alone(first, second, tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(first.folder, tmp_path / name)
+    with serving(tmp_path, tmp_path / "a", tmp_path / "b", config=WATCH) as server:
+        manifest_a_pipe(tmp_path / "a")
+        second.model.save(tmp_path / "b")
+        until(lambda: server.version("b") == checksum(tmp_path / "b"), "the other one isn't looked at any more")
+        assert server.rank("a", text="whales").status == server.rank("b", text="whales").status == 200
+
+
+def test_a_model_that_is_replaced_by_another_kind(first, numbers, tmp_path):
+    """A model over features in the place of one over texts is a model; requests with texts are then told so."""
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    with serving(tmp_path, folder, config=WATCH) as server:
+        numbers.model.save(folder)
+        until(lambda: server.version("m") == checksum(folder), "the new version isn't served")
+        assert server.ask("GET", "/v1/models/m").json["takes"] == "features"
+        assert server.rank("m", text="whales").status == 422
+        row = {"indices": [0, 3], "values": [0.5, 0.25]}
+        assert server.rank("m", features=[row]).status == 200
+
+
+# Where its log goes.
+
+
+def ask_often(server: Server, n: int = 60) -> None:
+    for _ in range(n):
+        assert server.rank(text="whales").status == 200
+        assert server.ask("GET", "/nowhere").status == 404
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_disk_with_the_log_is_full(first, tmp_path, workers):
+    with open("/dev/full", "wb") as full, serving(
+        tmp_path, first.folder, "--workers", workers, stdout=full
+    ) as server:  # fmt: skip
+        ask_often(server)
+        assert len(server.errors) < 4000, "it says so again and again"
+        assert "Traceback" not in server.errors
+        server.signal(signal.SIGTERM)
+        assert server.exit_code() == 0
+
+
+def test_nobody_reads_the_log_any_more(first, tmp_path):
+    reader, writer = os.pipe()
+    with serving(tmp_path, first.folder, stdout=writer) as server:
+        os.close(writer)
+        assert server.rank(text="whales").status == 200
+        assert os.read(reader, 1 << 16)
+        os.close(reader)
+        ask_often(server)
+        assert "Traceback" not in server.errors
+        server.signal(signal.SIGTERM)
+        assert server.exit_code() == 0
+
+
+def test_the_reader_of_the_log_stands_still(first, tmp_path):
+    """As `sylvan serve … | less` does: once the pipe is full, a server that waited for it would answer nobody."""
+    reader, writer = os.pipe()
+    with serving(tmp_path, first.folder, stdout=writer) as server:
+        os.close(writer)
+        with server.connect(timeout=10) as connection:
+            for _ in range(600):  # about 200 bytes each; a pipe holds 64 KiB
+                assert connection.ask("GET", "/v1/models/first").status == 200
+        os.close(reader)
+
+
+def test_stdout_is_closed(first, tmp_path):
+    with serving(tmp_path, first.folder, preexec_fn=lambda: os.close(1)) as server:
+        ask_often(server, 5)
+        server.signal(signal.SIGTERM)
+        assert server.exit_code() == 0
+
+
+# Too little of what the system gives.
+
+
+def test_more_connections_than_file_descriptors(first, tmp_path):
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+
+    with serving(tmp_path, first.folder, preexec_fn=few) as server:
+        with server.connect() as kept:
+            assert kept.ask("GET", "/health/live").status == 200
+            crowd = [server.raw() for _ in range(150)]
+            time.sleep(0.5)
+            for _ in range(20):
+                assert kept.ask("POST", "/v1/models/first/rank", {"text": "whales"}).status == 200
+            for sock in crowd:
+                sock.close()
+            assert kept.ask("GET", "/health/live").status == 200
+        until(lambda: server.rank(text="whales").status == 200, "it doesn't recover")
+        assert len(server.errors) < 50_000
+
+
+def test_the_disk_with_temporary_files_is_full(first, tmp_path):
+    """Workers may count in files of a temporary folder; requests are answered nevertheless."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(temporary)]
+    if shutil.which("mount") is None or subprocess.call(mount, stderr=subprocess.DEVNULL):
+        pytest.skip("no file system may be mounted here")
+    try:
+        given = {"TMPDIR": str(temporary)}
+        with serving(tmp_path, first.folder, "--workers", 2, environment=given) as server:
+            with suppress(OSError), open(temporary / "more", "wb", buffering=0) as stream:
+                while True:
+                    stream.write(bytes(1024))
+            with server.connect(timeout=10) as connection:
+                for path in ("/v1/models", "/health/live", "/", "/openapi.json", "/metrics", "/v1/models/first"):
+                    assert connection.ask("GET", path).status == 200
+                for _ in range(20):
+                    assert connection.ask("POST", "/v1/models/first/rank", {"text": "whales"}).status == 200
+            assert "has ended" not in server.errors
+    finally:
+        subprocess.call(["umount", "-l", str(temporary)])

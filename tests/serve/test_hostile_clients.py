@@ -1,0 +1,653 @@
+"""Clients that vanish, crawl, flood and lie: the server goes on answering the others, and its memory stays as it is."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from servers import (
+    JSON,
+    NDJSON,
+    PROBLEM,
+    Server,
+    cpu_seconds,
+    pytestmark,  # noqa: F401
+    read_all,
+    request,
+    serving,
+    statuses,
+    until,
+)
+
+MIB = 1 << 20
+RANK = "/v1/models/first/rank"
+CONFIG = "[limits]\nslow = 1.5\ntexts = 20000\n"
+
+
+@pytest.fixture(scope="module")
+def shared(first, tmp_path_factory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("hostile"), first.folder, config=CONFIG) as server:
+        for _ in range(20):  # what it needs once is there
+            server.rank(texts=first.texts[:100])
+        yield server
+
+
+@pytest.fixture
+def server(shared: Server, first) -> Iterator[Server]:
+    """The server that all tests attack; after each it must be as well as before."""
+    expected = first.expected(first.texts[:5])
+    before, said = shared.memory, len(shared.errors)
+    yield shared
+    assert shared.process.poll() is None, shared.errors
+    answer = shared.rank(texts=first.texts[:5])
+    assert answer.status == 200 and answer.json["results"] == expected
+    until(lambda: shared.metric("sylvan_queue_requests") == 0, "requests wait without an end")
+    until(
+        lambda: shared.memory - before < 60 * MIB, lambda: f"{before >> 20} MiB have become {shared.memory >> 20}", 20
+    )
+    assert "Traceback" not in shared.errors[said:], shared.errors[said:][:3000]
+
+
+def post(body: bytes, *headers: str, kind: str = JSON) -> bytes:
+    return request("POST", RANK, body, f"Content-Type: {kind}", *headers)
+
+
+def one_status(server: Server, data: bytes) -> int:
+    """The status of the one answer that bytes get, before the connection is closed."""
+    found = statuses(server.talk(data))
+    assert len(found) == 1, found
+    return found[0]
+
+
+# Those that vanish.
+
+
+def test_clients_vanish_in_mid_request(server):
+    whole = post(json.dumps({"text": "whales " * 1000}).encode())
+    chosen = random.Random(0)
+    for turn in range(200):
+        with server.raw() as sock:
+            sock.sendall(whole[: chosen.randrange(len(whole))])
+            if turn % 2:  # rather than an orderly end, a reset
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    assert server.ask("GET", "/health/live").status == 200
+
+
+def test_clients_vanish_before_their_answer(server, first):
+    body = post(json.dumps({"texts": first.texts[:200], "k": 1000}).encode())
+    for turn in range(30):
+        with server.raw() as sock:
+            sock.sendall(body)
+            if turn % 2:
+                sock.recv(100)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+def test_clients_vanish_amid_many_requests(server):
+    """Whose answers are being written one after the other; the log isn't filled with tracebacks for it."""
+    chosen = random.Random(0)
+    for turn in range(100):
+        path = ("/health/live", "/openapi.json")[turn % 2]
+        with server.raw() as sock:
+            with suppress(OSError):
+                sock.sendall(request("GET", path, close=False) * 300)
+                if turn % 3:
+                    sock.recv(1000)
+                time.sleep(chosen.random() * 0.005)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+def test_bulk_clients_vanish(server, first):
+    """What they have sent isn't all ranked for nobody."""
+    lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts)
+    chunk = f"{len(lines):x}\r\n".encode() + lines + b"\r\n"
+    head = f"POST {RANK}?k=10 HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for turn in range(20):
+        with server.raw() as sock:
+            sock.sendall(head.encode() + chunk)
+            if turn % 2:
+                sock.recv(5000)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    time.sleep(2)
+    before = cpu_seconds(server.process.pid)
+    time.sleep(1)
+    assert cpu_seconds(server.process.pid) - before < 0.5, "it works on for nobody"
+
+
+def test_a_bulk_client_that_doesnt_read_holds_nobody_up(server, first):
+    """The server takes no more than it can answer, and the whole of it later."""
+    texts = first.texts[:1000]
+    lines = b"".join(json.dumps({"text": f"{text:<1000}"}).encode() + b"\n" for text in texts)
+    memory = server.memory
+    with server.raw() as sock:
+        head = (f"POST {RANK}?k=100 HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\nConnection: close\r\n"
+                f"Content-Length: {20 * len(lines)}\r\n\r\n")  # fmt: skip
+        sock.sendall(head.encode())
+        sock.settimeout(1.0)
+        data = memoryview(lines * 20)
+        sent = 0
+        with suppress(TimeoutError):
+            while sent < len(data):
+                sent += sock.send(data[sent : sent + (1 << 16)])
+        assert sent < len(data), "everything was taken, though nothing was read"
+        assert server.rank(text="whales").status == 200
+        assert server.memory - memory < 60 * MIB
+        time.sleep(2)  # longer than a slow sender may take: it's the server that doesn't read
+        sock.settimeout(60)
+        received = bytearray()
+        sock.setblocking(False)
+        last = time.monotonic() + 60
+        while time.monotonic() < last:
+            progress = False
+            with suppress(BlockingIOError):
+                if sent < len(data):
+                    sent += sock.send(data[sent : sent + (1 << 16)])
+                    progress = True
+            with suppress(BlockingIOError):
+                part = sock.recv(1 << 18)
+                progress = True
+                received += part
+                if not part:
+                    break
+            if not progress:
+                time.sleep(0.001)
+    n_rows = received.count(b'{"labels"')
+    assert statuses(bytes(received[:200])) == [200] and n_rows == 20 * len(texts), (sent, len(data), n_rows)
+
+
+# Those that crawl.
+
+
+def trickle(sock: socket.socket, data: bytes, pause: float) -> bytes:
+    """Send byte by byte until the server closes; what it said."""
+    sock.settimeout(pause)
+    heard = b""
+    for at in range(len(data)):
+        with suppress(TimeoutError):
+            try:
+                sock.sendall(data[at : at + 1])
+                part = sock.recv(1000)
+            except (BrokenPipeError, ConnectionResetError):
+                return heard
+            heard += part
+            if not part:
+                return heard
+    sock.settimeout(60)
+    return heard + read_all(sock)
+
+
+def test_headers_byte_by_byte(server):
+    with server.raw() as sock:
+        began = time.monotonic()
+        heard = trickle(sock, b"GET /health/live HTTP/1.1\r\nHost: " + b"x" * 1000, 0.05)
+        assert 1 < time.monotonic() - began < 20
+    assert statuses(heard) in ([], [408])
+
+
+def test_a_body_byte_by_byte(server):
+    data = post(json.dumps({"text": "whales " * 300}).encode())
+    head, _, body = data.partition(b"\r\n\r\n")
+    with server.raw() as sock:
+        began = time.monotonic()
+        sock.sendall(head + b"\r\n\r\n")
+        heard = trickle(sock, body, 0.05)
+        assert 1 < time.monotonic() - began < 20
+    assert statuses(heard) in ([], [408])
+
+
+def test_a_bulk_body_byte_by_byte(server):
+    with server.raw() as sock:
+        began = time.monotonic()
+        sock.sendall(post(b"x", kind=NDJSON).replace(b"Content-Length: 1", b"Content-Length: 100000")[:-1])
+        trickle(sock, b'{"text": "whales"}\n' * 100, 0.05)
+        assert 1 < time.monotonic() - began < 20
+
+
+def test_chunks_byte_by_byte(server):
+    with server.raw() as sock:
+        began = time.monotonic()
+        sock.sendall(f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
+                     "Transfer-Encoding: chunked\r\n\r\n".encode())  # fmt: skip
+        heard = trickle(sock, b"1\r\n \r\n" * 200, 0.05)
+        assert 1 < time.monotonic() - began < 20
+    assert statuses(heard) in ([], [408])
+
+
+def test_a_connection_without_a_word_is_closed(server):
+    with server.raw(20) as sock:
+        began = time.monotonic()
+        read_all(sock)
+        assert time.monotonic() - began < 15
+
+
+def test_whoever_is_slow_but_not_too_slow_is_answered(server):
+    """A second's pause within a request is no attack."""
+    data = post(json.dumps({"text": "whales"}).encode())
+    with server.raw() as sock:
+        sock.sendall(data[:40])
+        time.sleep(0.5)
+        sock.sendall(data[40:-5])
+        time.sleep(0.5)
+        sock.sendall(data[-5:])
+        assert statuses(read_all(sock)) == [200]
+
+
+def test_many_that_crawl_hold_nobody_up(server):
+    crowd = [server.raw() for _ in range(300)]
+    for sock in crowd:
+        sock.sendall(b"POST ")
+    began = time.monotonic()
+    for _ in range(50):
+        assert server.rank(text="whales").status == 200
+    assert time.monotonic() - began < 20
+    time.sleep(2)
+    for sock in crowd:
+        sock.settimeout(10)
+        assert statuses(read_all(sock)) in ([], [408])
+        sock.close()
+
+
+def test_a_kept_connection_may_be_silent_between_requests(server):
+    with server.connect() as connection:
+        assert connection.ask("GET", "/health/live").status == 200
+        time.sleep(3)
+        assert connection.ask("GET", "/health/live").status == 200
+
+
+# Those that flood.
+
+
+def test_a_body_of_10_gigabytes(server):
+    head = request("POST", RANK, b"", f"Content-Type: {JSON}", "Content-Length: 10000000000")
+    with server.raw() as sock:
+        sock.sendall(head)
+        sent = 0
+        with suppress(OSError):
+            for _ in range(1000):  # it needn't be read to be refused
+                sock.sendall(bytes(MIB))
+                sent += MIB
+        heard = read_all(sock)
+    assert sent < 200 * MIB
+    assert statuses(heard) in ([413], [])  # a reset may have overtaken it
+    assert one_status(server, head) == 413
+
+
+def test_chunks_without_end(server):
+    chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
+    with server.raw() as sock:
+        sock.sendall(f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
+                     "Transfer-Encoding: chunked\r\n\r\n".encode())  # fmt: skip
+        n_sent = 0
+        with suppress(OSError):
+            for _ in range(300):
+                sock.sendall(chunk)
+                n_sent += 1
+        heard = read_all(sock)
+    assert n_sent < 200 and statuses(heard) in ([413], [])
+
+
+def test_a_bulk_line_without_end(server):
+    """Bulk has no limit as a whole, but each line has."""
+    with server.raw() as sock:
+        sock.sendall(f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\nConnection: close\r\n"
+                     "Transfer-Encoding: chunked\r\n\r\n".encode())  # fmt: skip
+        chunk = b"100000\r\n" + b"a" * MIB + b"\r\n"
+        memory = server.memory
+        most = 0
+        with suppress(OSError):
+            for _ in range(100):
+                sock.sendall(chunk)
+                most = max(most, server.memory - memory)
+            sock.sendall(b"0\r\n\r\n")
+        heard = read_all(sock)
+    assert most < 60 * MIB, f"it holds {most >> 20} MiB of a line of 100"
+    assert statuses(heard[:500]) in ([413], [200], [])
+    if statuses(heard[:500]) == [200]:
+        assert b'"error"' in heard
+
+
+def test_compressed_bodies_are_refused(server):
+    """A gigabyte of zeros is a megabyte, compressed."""
+    import gzip
+
+    body = gzip.compress(json.dumps({"text": "whales"}).encode())
+    answer = server.ask("POST", RANK, body, {"Content-Encoding": "gzip"})
+    assert answer.status in (400, 415) and answer.detail
+
+
+def test_huge_headers(server):
+    for header in (b"X-Long: " + b"x" * (5 * MIB), b"\r\n".join(b"X-%d: y" % at for at in range(100_000))):
+        found = statuses(server.talk(b"GET /health/live HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n"))
+        assert found in ([431], [400], []), found  # a reset may have overtaken it
+
+
+def test_huge_addresses(server):
+    for length in (4_000, 60_000):
+        path = "/v1/models/" + "x" * length
+        assert statuses(server.talk(request("GET", path))) in ([404], [414], [431])
+    assert statuses(server.talk(request("GET", "/v1/models/" + "x" * (3 * MIB)))) in ([414], [431], [400], [])
+    found = statuses(server.talk(request("GET", "/v1/models/first/labels?prefix=" + "x" * 50_000)))
+    assert found in ([200], [422], [414])
+
+
+def test_many_parameters(server):
+    query = "&".join(f"p{at}=1" for at in range(8000))
+    for path in (f"/v1/models?{query}", f"/v1/models/first/labels?{query}", f"{RANK}?{query}"):
+        assert statuses(server.talk(request("GET", path)))[0] < 500
+
+
+def test_many_connections_are_opened_and_left(server):
+    for _ in range(5):
+        crowd = [server.raw() for _ in range(200)]
+        assert server.ask("GET", "/health/live").status == 200
+        for sock in crowd:
+            sock.close()
+
+
+def test_requests_without_answers_read(server):
+    """Thousands of requests over one connection, whose answers nobody reads."""
+    one = request("GET", "/openapi.json", close=False)
+    memory = server.memory
+    with server.raw() as sock:
+        sock.settimeout(1)
+        sent = 0
+        with suppress(OSError):
+            for _ in range(20_000):
+                sock.sendall(one)
+                sent += 1
+        assert server.ask("GET", "/health/live").status == 200
+        assert server.memory - memory < 60 * MIB, f"{(server.memory - memory) >> 20} MiB after {sent} requests"
+
+
+# Those that lie.
+
+UTF16 = '{"text": "whales"}'.encode("utf-16")
+BODIES: dict[str, tuple[bytes, set[int]]] = {
+    "empty": (b" ", {400, 422}),
+    "no JSON": (b"whales", {400}),
+    "cut off": (b'{"text": "wha', {400}),
+    "two values": (b'{"text": "a"}{"text": "b"}', {400}),
+    "a tail": (b'{"text": "a"} x', {400}),
+    "bad UTF-8 in a text": (b'{"text": "\xff\xfe\xc0\x80"}', {400, 422}),
+    "an overlong slash": (b'{"text": "\xc0\xaf"}', {400, 422}),
+    "a surrogate as UTF-8": (b'{"text": "\xed\xa0\x80"}', {400, 422}),
+    "bad UTF-8 in a name": (b'{"t\xffxt": "a"}', {400, 422}),
+    "bad UTF-8 outside": (b'\xff{"text": "a"}', {400}),
+    "UTF-16": (UTF16, {400}),
+    "a byte order mark": (b'\xef\xbb\xbf{"text": "whales"}', {200, 400}),
+    "a lone high surrogate": (b'{"text": "\\ud800"}', {200, 400, 422}),
+    "a lone low surrogate": (b'{"text": "\\udc00 whales"}', {200, 400, 422}),
+    "surrogates the wrong way round": (b'{"text": "\\udc00\\ud800"}', {200, 400, 422}),
+    "NUL": (b'{"text": "a\\u0000b"}', {200}),
+    "a raw control character": (b'{"text": "a\x01b"}', {400}),
+    "deep lists": (b"[" * 100_000 + b"]" * 100_000, {400, 422}),
+    "deep lists without an end": (b"[" * 100_000, {400, 422}),
+    "deep in a text's place": (b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", {400, 422}),
+    "deep objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, {400, 422}),
+    "deep in an unknown field": (b'{"text": "a", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", {400, 422}),
+    "NaN": (b'{"text": "a", "threshold": NaN}', {400, 422}),
+    "Infinity": (b'{"text": "a", "threshold": Infinity}', {400, 422}),
+    "1e999": (b'{"text": "a", "threshold": 1e999}', {400, 422}),
+    "-1e999 for k": (b'{"text": "a", "k": -1e999}', {400, 422}),
+    "a huge k": (b'{"text": "a", "k": 1' + b"0" * 4000 + b"}", {400, 422}),
+    "k as a string": (b'{"text": "a", "k": "5"}', {422}),
+    "k as a float": (b'{"text": "a", "k": 5.5}', {422}),
+    "k as a whole float": (b'{"text": "a", "k": 5.0}', {200, 422}),
+    "k as a bool": (b'{"text": "a", "k": true}', {422}),
+    "k of 0": (b'{"text": "a", "k": 0}', {422}),
+    "k below 0": (b'{"text": "a", "k": -1}', {422}),
+    "k of 64 bits": (b'{"text": "a", "k": 9223372036854775808}', {422}),
+    "a number for a text": (b'{"text": 5}', {422}),
+    "null for a text": (b'{"text": null}', {422}),
+    "a list": (b"[]", {422}),
+    "a string": (b'"text"', {422}),
+    "null": (b"null", {422}),
+    "nothing asked": (b"{}", {422}),
+    "text and texts": (b'{"text": "a", "texts": ["b"]}', {422}),
+    "an unknown field": (b'{"text": "a", "colour": "red"}', {422}),
+    "the same field twice": (b'{"text": "a", "text": "b"}', {200, 400, 422}),
+    "texts of other types": (b'{"texts": ["a", 5]}', {422}),
+    "texts, nested": (b'{"texts": [["a"]]}', {422}),
+    "features for a text model": (b'{"features": [{"indices": [0], "values": [1.0]}]}', {422}),
+    "a threshold above 1": (b'{"text": "a", "threshold": 1.5}', {422}),
+    "a precision of 0": (b'{"text": "a", "precision": 0}', {422}),
+    "an unknown rule": (b'{"text": "a", "expected": "f99"}', {422}),
+    "two rules": (b'{"text": "a", "expected": "f1", "threshold": 0.5}', {422}),
+    "an unknown label": (b'{"text": "a", "allowed": ["no such label"]}', {422}),
+    "an id out of range": (b'{"text": "a", "allowed": [2000000000]}', {422}),
+    "an id of 64 bits": (b'{"text": "a", "denied": [18446744073709551616]}', {422}),
+    "an id below 0": (b'{"text": "a", "denied": [-1]}', {422}),
+    "nothing allowed": (b'{"text": "a", "allowed": []}', {200, 422}),
+    "a branch that isn't there": (b'{"text": "a", "branch": "7/9.9"}', {422}),
+    "no branch": (b'{"text": "a", "branch": "../../etc/passwd"}', {422}),
+    "a branch of huge numbers": (b'{"text": "a", "branch": "0/1.99999999999999999999999"}', {422}),
+    "a branch of other digits": ('{"text": "a", "branch": "0/1.\u0661\u0664"}'.encode(), {422}),
+    "a branch with a minus": (b'{"text": "a", "branch": "0/0.-1"}', {422}),
+    "a beam of 0": (b'{"text": "a", "beam": 0}', {422}),
+    "a huge beam": (b'{"text": "a", "beam": 1000000000000}', {422}),
+    "an unknown tail": (b'{"text": "a", "tail": "dragon"}', {422}),
+    "explain as a string": (b'{"text": "a", "explain": "yes"}', {422}),
+    "no texts": (b'{"texts": []}', {200, 422}),
+    "an empty text": (b'{"text": ""}', {200, 422}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_body_that_lies(shared, name):
+    body, allowed = BODIES[name]
+    answer = shared.ask("POST", RANK, body)
+    assert answer.status in allowed, answer
+    if answer.status != 200:
+        assert answer.headers["content-type"] == PROBLEM
+        assert 10 < len(answer.detail) < 2000
+        answer.body.decode("utf-8")
+    else:
+        assert len(answer.json["results"]) == (0 if name == "no texts" else 1)
+    assert answer.headers["x-request-id"]
+
+
+def test_other_bodies_that_lie(server):
+    """What all routes with a body have in common."""
+    for path in ("explain", "beam", "search", "update", "rank"):
+        for name, (body, allowed) in BODIES.items():
+            answer = server.ask("POST", f"/v1/models/first/{path}", body)
+            assert answer.status < 500, (path, name, answer)
+            if {400} == allowed:
+                assert answer.status in (400, 401, 403, 422), (path, name, answer)
+
+
+def test_bulk_lines_that_lie(server, first):
+    """Each gets an error in its place, and the lines around it their answers."""
+    expected = first.expected(["whales"], 3)[0]
+    names = [name for name, (body, _) in BODIES.items() if b"\n" not in body and name not in ("UTF-16", "empty")]
+    lines = [line for name in names for line in (b'{"text": "whales"}', BODIES[name][0])]
+    answer = server.lines(b"\n".join(lines), k=3)
+    rows = [json.loads(row) for row in answer.body.splitlines()]
+    assert answer.status == 200 and len(rows) == len(lines)
+    for at, name in enumerate(names):
+        assert rows[2 * at] == expected, name
+        row = rows[2 * at + 1]
+        assert set(row) in ({"error"}, {"labels", "scores"}), (name, row)
+        if {400} == BODIES[name][1] or b'"text"' not in BODIES[name][0]:
+            assert set(row) == {"error"} and len(row["error"]) > 10, (name, row)
+
+
+def test_bytes_that_arent_http(server):
+    chosen = random.Random(1)
+    for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0" * 1000,
+                 b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 50_000, b"SSH-2.0-OpenSSH\r\n",
+                 chosen.randbytes(10_000)):  # fmt: skip
+        found = statuses(server.talk(data))
+        assert all(400 <= status < 500 or status == 505 for status in found), (data[:20], found)
+
+
+def test_lengths_that_contradict(server):
+    """What two programs could read as two different requests is refused."""
+    body = b'{"text": "whales"}'
+    both = post(body, "Transfer-Encoding: chunked")
+    twice = post(body, "Content-Length: 5")
+    for data in (both, twice, request("POST", RANK, b"", "Content-Length: -5"),
+                 request("POST", RANK, b"", "Content-Length: 1e3"), request("POST", RANK, b"",
+                 "Content-Length: 99999999999999999999999"),
+                 request("POST", RANK, b"", "Transfer-Encoding: chunked", f"Content-Type: {JSON}") + b"zz\r\n\r\n",
+                 request("POST", RANK, b"", "Transfer-Encoding: chunked", f"Content-Type: {JSON}")
+                 + b"FFFFFFFFFFFFFFFFF\r\n\r\n"):  # fmt: skip
+        found = statuses(server.talk(data))
+        assert found and all(400 <= status < 500 for status in found), (data[:300], found)
+
+
+def test_http_1_0(server):
+    body = b'{"text": "whales"}'
+    data = f"POST {RANK} HTTP/1.0\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    answer = server.talk(data)  # closed without being asked
+    assert statuses(answer) == [200] and b"transfer-encoding" not in answer.lower()
+    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["results"]) == 1
+    assert statuses(server.talk(b"GET /health/live HTTP/1.0\r\n\r\n")) == [200]
+    bulk = server.talk(data.replace(JSON.encode(), NDJSON.encode()))
+    assert statuses(bulk) == [200] and json.loads(bulk.partition(b"\r\n\r\n")[2])["labels"]
+
+
+def test_pipelining(server):
+    """Answers come in the order of the requests, those that are at fault too."""
+    texts = [f"whales {at}" for at in range(30)]
+    asked = []
+    for at, text in enumerate(texts):
+        body = json.dumps({"text": text, "k": at % 5}).encode()
+        asked.append(request("POST", RANK, body, f"Content-Type: {JSON}", f"X-Request-ID: r-{at}",
+                             close=at == len(texts) - 1))  # fmt: skip
+    answer = server.talk(b"".join(asked))
+    assert statuses(answer) == [200 if at % 5 else 422 for at in range(30)]
+    ids = [line.split()[1] for line in answer.splitlines() if line.lower().startswith(b"x-request-id:")]
+    assert len(ids) == 30 and len(set(ids)) == 30
+
+
+def test_expect_100_continue(server):
+    body = b'{"text": "whales"}'
+    head = post(body, "Expect: 100-continue").partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+    with server.raw() as sock:
+        sock.sendall(head)
+        assert b" 100 " in sock.recv(100)
+        sock.sendall(body)
+        assert statuses(read_all(sock)) == [200]
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/models", "/v1/models/first", RANK, "/health/live", "/metrics", "/nowhere"])
+def test_methods(server, path):
+    get = server.ask("GET", path)
+    allowed = "POST" if path == RANK else "GET"
+    for method in ("PUT", "DELETE", "PATCH", "TRACE", "OPTIONS", "PROPFIND", "POST" if allowed == "GET" else "GET"):
+        answer = server.ask(method, path)
+        assert answer.status in ({404} if path == "/nowhere" else {405}), (method, answer)
+        assert answer.detail and "x-request-id" in answer.headers
+        assert path == "/nowhere" or allowed in answer.headers["allow"]
+    assert statuses(server.talk(request("BREW", path)))[0] in (400, 404, 405)
+    head = server.talk(request("HEAD", path))
+    assert statuses(head) in ([get.status], [405])
+    assert head.partition(b"\r\n\r\n")[2] == b"", "HEAD has no body"
+
+
+PATHS = (
+    "/page/..%2f..%2fetc/passwd", "/page/../../etc/passwd", "/page/%2e%2e/%2e%2e/__init__.py", "/page/..%5c..%5capp.py",
+    "/page//etc/passwd", "/page/%2fetc%2fpasswd", "/page/....//....//etc/passwd", "/page/page.css%00.js", "/page/%00",
+    "/page/", "/page/.", "/page/..", "/page/__pycache__", "/page/__init__.py", "/page/index.html%20",
+    "/page/" + "a" * 5000,
+    "/page/%ff%fe", "/page/page.css/", "/page/./page.css/..", "/page/CON", "/page/C:%5cwindows",
+    "/page/%c0%ae%c0%ae/app.py",
+    "/v1/models/..%2f..%2fetc", "/v1/models/%2e%2e", "/v1/models/first%00", "/v1/models/%00",
+    "/v1/models/first/../../etc",
+    "/v1/models/" + "m" * 3000, "/v1/models/first%2frank", "/v1/models/FIRST", "/v1/models/first%20",
+    "/v1/models/%F0%9F%90%8B",
+    "/v1/models/first/files", "//v1/models", "/v1//models", "/%", "/%zz", "/v1/models/%", "/.env", "/.git/config",
+    "/v1/models/first/rank/../../../../etc/passwd", "/etc/passwd",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_from_a_client_becomes_a_path(shared, path):
+    heard = shared.talk(request("GET", path))
+    head, _, body = heard.partition(b"\r\n\r\n")
+    found = statuses(head)
+    if found == [200]:  # the client of a test may have said the same as a plain address
+        assert path in ("//v1/models", "/v1//models") and body.startswith(b'{"models"'), heard[:300]
+        return
+    assert found in ([404], [400], [405], [307], [308]), (path, heard[:300])
+    assert b"root:" not in heard and b"import " not in heard
+    if found[0] in (307, 308):
+        assert b"location: http" not in head.lower() or b"location: http://localhost" in head.lower()
+    assert str(shared.process.pid).encode() not in body and b"/src/sylvan" not in body
+
+
+def test_an_absolute_address_and_another_host(server):
+    """A name in the Host header goes nowhere: no redirect leads to it."""
+    head = b" HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n\r\n"
+    for address in (b"http://elsewhere.example/health/live", b"/v1/models/", b"/page"):
+        data = b"GET " + address + head
+        heard = server.talk(data)
+        assert statuses(heard)[0] < 500
+        assert b"elsewhere" not in heard.lower(), heard
+
+
+def test_headers_that_would_write_headers(server):
+    """What a client calls its request may come back, but never as a line of its own, nor in the log as one."""
+    answer = server.ask("GET", "/health/live", None, {"X-Request-ID": "a" * 10_000})
+    assert answer.status == 200 and len(answer.headers["x-request-id"]) < 300
+    for value in (b"a\rb", b"a\x00b", b"\xff\xfe", b'"}\\n{"time": 1', b"<script>", b"\x1b[31m"):
+        heard = server.talk(
+            b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Request-ID: " + value + b"\r\n\r\n"
+        )
+        assert statuses(heard) in ([200], [400]), (value, heard)
+        assert b"\x1b" not in heard and b"\x00" not in heard
+    server.talk(b"GET /\x1b[31m HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert all(isinstance(line, dict) and "\x1b" not in json.dumps(line) for line in server.log)
+    assert "\x1b" not in server.errors
+
+
+def test_odd_query_strings(server):
+    for query in ("prefix=%ff%fe", "prefix=%00", "prefix=a&prefix=b", "prefix", "limit=", "limit=1e9", "limit=-1",
+                  "limit=0",
+                  "limit=NaN", "limit=99999999999999999999", "limit=%D9%A1", "prefix=%ED%A0%80", "limit=5;prefix=a",
+                  "&&&", "=",
+                  "%00=1", "prefix=" + "%F0%9F%90%8B" * 1000):  # fmt: skip
+        answer = server.ask("GET", f"/v1/models/first/labels?{query}")
+        assert answer.status in (200, 400, 422), (query, answer)
+        answer = server.ask("GET", f"/v1/models/first/tree?{query.replace('limit', 'depth').replace('prefix', 'node')}")
+        assert answer.status in (200, 400, 404, 422), (query, answer)
+        answer = server.lines(b'{"text": "whales"}\n', k=query[:20])
+        assert answer.status in (200, 400, 422), (query, answer)
+
+
+def test_expensive_requests_hold_nobody_up(server, first):
+    """The largest request that the limits allow, many times; small ones in between are still answered."""
+    body = json.dumps({"texts": ["whales and ships " * 20_000] * 10, "k": 1000}).encode()
+    assert len(body) < 8 << 20
+    crowd = [server.raw() for _ in range(6)]
+    for sock in crowd:
+        sock.sendall(post(body))
+    began = time.monotonic()
+    for _ in range(20):
+        assert server.ask("GET", "/health/live").status == 200
+    assert time.monotonic() - began < 30
+    for sock in crowd:
+        found = statuses(read_all(sock))
+        assert found and found[0] in (200, 429, 503), found
+        sock.close()
+
+
+def test_an_expensive_answer_in_words(server, first):
+    """Explanations, whose cost grows with the words: within the time limit, or told so."""
+    words = " ".join(first.texts)[:900_000]
+    began = time.monotonic()
+    for path, body in (("explain", {"text": words, "label": 0, "features": 1000}), ("beam", {"text": words,
+                       "beam": 100_000}),
+                       ("rank", {"text": words, "explain": True, "k": 1000})):  # fmt: skip
+        answer = server.ask("POST", f"/v1/models/first/{path}", body)
+        assert answer.status in (200, 422, 503), answer
+        with suppress(http.client.HTTPException):
+            assert server.ask("GET", "/health/live").status == 200
+    assert time.monotonic() - began < 100

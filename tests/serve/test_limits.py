@@ -1,0 +1,309 @@
+"""What a request may ask for, and what it's told beyond: the field, the value and the range."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers import JSON, NDJSON, Server, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
+
+CONFIG = """
+[limits]
+body = 20000
+texts = 5
+text_length = 1000
+k = 50
+labels = 3
+"""
+RANK = "/v1/models/first/rank"
+SECURITY = ("x-content-type-options", "referrer-policy")
+
+
+@pytest.fixture(scope="module")
+def server(first, numbers, tmp_path_factory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("limits"), first.folder, numbers.folder, config=CONFIG) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"text": "a", "k": 51}, ("'k'", "51", "[1, 50]")),
+        ({"text": "a", "k": 0}, ("'k'", "0", "[1, 50]")),
+        ({"text": "a", "k": 10**30}, ("'k'",)),
+        ({"text": "a", "k": "many"}, ("'k'", "many")),
+        ({"texts": ["a"] * 6}, ("'texts'", "5")),
+        ({"texts": ["a"] * 3900}, ("'texts'", "5")),
+        ({"text": "a" * 1001}, ("'text'", "1,000", "1,001")),
+        ({"texts": ["a", "a" * 1001]}, ("'texts[1]'", "1,000", "1,001")),
+        ({"text": "a", "allowed": [0, 1, 2, 3]}, ("'allowed'", "3")),
+        ({"text": "a", "denied": ["a"] * 4}, ("'denied'", "3")),
+        ({"text": "a", "threshold": 1.5}, ("'threshold'", "1.5", "[0, 1]")),
+        ({"text": "a", "threshold": -0.5}, ("'threshold'", "-0.5")),
+        ({"text": "a", "precision": 0}, ("'precision'", "0")),
+        ({"text": "a", "precision": 2}, ("'precision'", "2")),
+        ({"text": "a", "beam": 0}, ("'beam'", "0")),
+        ({"text": "a", "expected": "f9"}, ("expected", "f9")),
+        ({"text": "a", "allowed": ["no such label"]}, ("allowed", "no such label")),
+        ({"text": "a", "denied": [5000]}, ("denied", "5000")),
+        ({"text": "a", "branch": "0/7.7777"}, ("branch", "0/7.7777")),
+        ({"text": "a", "colour": "red"}, ("colour",)),
+        ({"text": "a", "probabilities": "yes"}, ("'probabilities'", "yes")),
+        ({}, ("text",)),
+    ],
+)
+def test_422_names_the_field_the_value_and_the_range(server, body, words):
+    answer = server.ask("POST", RANK, body)
+    assert answer.status == 422, answer
+    assert all(word in answer.detail for word in words), answer.detail
+    assert answer.detail.endswith(".") and len(answer.detail) < 400
+
+
+def test_limits_are_inclusive(server):
+    for body in ({"text": "a", "k": 50}, {"texts": ["a"] * 5}, {"text": "a" * 1000}, {"text": "é🐋" * 500},
+                 {"text": "a", "allowed": [0, 1, 2]}, {"text": "a", "threshold": 0}, {"text": "a", "threshold": 1},
+                 {"text": "a", "precision": 1}, {"text": "a", "k": 1}, {"text": "a", "beam": 1}):  # fmt: skip
+        answer = server.ask("POST", RANK, body)
+        assert answer.status == 200, (body, answer)
+
+
+def test_options_of_bulk_are_checked_too(server):
+    for query, words in (("k=51", ("'k'", "51")), ("k=0", ("'k'", "0")), ("k=many", ("'k'", "many")),
+                         ("threshold=7", ("threshold", "7")), ("colour=red", ("colour",)),
+                         ("precision=0", ("precision",)), ("beam=0", ("beam",))):  # fmt: skip
+        answer = server.ask("POST", f"{RANK}?{query}", b'{"text": "a"}\n', {"Content-Type": NDJSON})
+        assert answer.status == 422 and all(word in answer.detail for word in words), answer
+    assert server.lines(b'{"text": "a"}\n', k=50).status == 200
+
+
+def test_lines_have_limits_of_their_own(server):
+    lines = [b'{"text": "whales"}', json.dumps({"text": "a" * 1001}).encode(), b'{"text": "whales"}',
+             json.dumps({"text": "a " * 15_000}).encode(), b'{"text": "whales"}']  # fmt: skip
+    answer = server.lines(b"\n".join(lines) + b"\n")
+    rows = [json.loads(row) for row in answer.body.splitlines()]
+    assert answer.status == 200 and [set(row) >= {"labels"} for row in rows] == [True, False, True, False, True]
+    assert "1,000" in rows[1]["error"] and rows[3]["error"]
+    many = server.lines(b'{"text": "whales"}\n' * 3000)  # more than a body may have, and than a request may have texts
+    assert many.status == 200 and many.body.count(b"labels") == 3000
+
+
+def test_a_body_that_is_too_long(server):
+    body = json.dumps({"text": "a", "denied": ["x" * 21_000]}).encode()
+    answer = server.ask("POST", RANK, body)
+    assert answer.status == 413 and "20" in answer.detail and len(body) > 20_000
+    chunked = request("POST", RANK, b"", f"Content-Type: {JSON}", "Transfer-Encoding: chunked")
+    parts = b"".join(
+        f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in (body[:9000], body[9000:18000], body[18000:])
+    )
+    assert statuses(server.talk(chunked + parts + b"0\r\n\r\n")) == [413]
+    exact = json.dumps({"text": "a"}).encode()
+    assert server.ask("POST", RANK, exact + b" " * (20_000 - len(exact))).status == 200
+    assert server.ask("POST", RANK, exact + b" " * (20_001 - len(exact))).status == 413
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/xml", "multipart/form-data", "",
+                                  "application/x-www-form-urlencoded",
+                                  "application/jsonx", "nonsense", "application/json, text/plain"])  # fmt: skip
+def test_415(server, kind):
+    answer = server.ask("POST", RANK, b'{"text": "a"}', {"Content-Type": kind})
+    assert answer.status == 415, answer
+    assert JSON in answer.detail
+
+
+def test_json_with_parameters_is_json(server):
+    for kind in ("application/json; charset=utf-8", "Application/JSON", "application/json;charset=UTF-8"):
+        assert server.ask("POST", RANK, b'{"text": "a"}', {"Content-Type": kind}).status == 200, kind
+    assert (
+        server.ask("POST", RANK, b'{"text": "a"}\n', {"Content-Type": "application/x-ndjson; charset=utf-8"}).status
+        == 200
+    )
+
+
+def test_404_and_405(server):
+    for path in ("/nowhere", "/v1", "/v1/models/none", "/page/none.js"):
+        assert server.ask("GET", path).status == 404 and server.ask("GET", path).detail
+    for path in ("rank", "explain", "beam", "search", "update", "reload"):
+        answer = server.ask("POST", f"/v1/models/none/{path}", {"text": "a"})
+        assert answer.status in (403, 404), answer
+        if answer.status == 404:
+            assert "none" in answer.detail
+        method = server.ask("GET", f"/v1/models/first/{path}")
+        assert method.status == 405 and method.detail and method.headers["allow"] == "POST"
+
+
+def test_models_are_asked_what_they_take(server, numbers):
+    texts = server.rank("numbers", text="whales")
+    assert texts.status == 422 and "features" in texts.detail
+    features = server.rank("first", features=[{"indices": [0], "values": [1.0]}])
+    assert features.status == 422 and "text" in features.detail
+    for model in ("first", "numbers"):
+        search = server.ask("POST", f"/v1/models/{model}/search", {"vectors": [[1.0, 2.0]]})
+        assert search.status == 422 and search.detail
+    for path, body in (("beam", {"text": "a"}), ("explain", {"text": "a", "label": 0})):
+        answer = server.ask("POST", f"/v1/models/numbers/{path}", body)
+        assert answer.status == 422 and answer.detail, answer
+
+
+def test_rows_of_features(server, numbers):
+    import numpy as np
+
+    row = {"indices": [3, 0, 29], "values": [0.25, 0.5, 1.0]}
+    dense = np.zeros((1, 30), np.float32)
+    dense[0, [3, 0, 29]] = [0.25, 0.5, 1.0]
+    top = numbers.model.rank(dense, k=5)
+    result = server.rank("numbers", features=[row], k=5).json["results"][0]
+    assert result["labels"] == top.labels[0].tolist() and result["scores"] == [float(score) for score in top.scores[0]]
+    for wrong in ({"indices": [30], "values": [1.0]}, {"indices": [-1], "values": [1.0]},
+                  {"indices": [0, 1], "values": [1.0]},
+                  {"indices": [1, 1], "values": [1.0, 2.0]}, {"indices": [0.5], "values": [1.0]}, {"indices": [0]},
+                  {"indices": [0], "values": ["a"]}, {"indices": [2**31], "values": [1.0]},
+                  {"indices": [2**70], "values": [1.0]},
+                  {"indices": [0], "values": [1e39]}, {"indices": [0], "values": [None]}):  # fmt: skip
+        answer = server.rank("numbers", features=[row, wrong])
+        assert answer.status == 422 or (answer.status == 200 and wrong["indices"] == [1, 1]), (wrong, answer)
+    for text in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999"):
+        body = f'{{"features": [{{"indices": [0], "values": [{text}]}}]}}'.encode()
+        assert server.ask("POST", "/v1/models/numbers/rank", body).status in (400, 422), text
+    rows = [{"features": {"indices": [at], "values": [1]}} for at in (0, 99)]
+    lines = "".join(json.dumps(one) + "\n" for one in [*rows, {"text": "a"}]).encode()
+    answer = server.lines(lines, "numbers")
+    assert [next(iter(json.loads(one))) for one in answer.body.splitlines()] == ["labels", "error", "error"]
+
+
+def test_headers_of_every_answer(server):
+    asked = [("GET", "/"), ("GET", "/page/page.css"), ("GET", "/v1/models"), ("GET", "/nowhere"), ("GET", "/metrics"),
+             ("GET", "/health/ready"), ("GET", "/openapi.json"), ("GET", RANK), ("POST", RANK),
+             ("OPTIONS", RANK)]  # fmt: skip
+    seen = set()
+    for method, path in asked:
+        answer = server.ask(
+            method, path, None, {"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "POST"}
+        )
+        assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["referrer-policy"]
+        assert not [name for name in answer.headers if name.startswith("access-control-")], path
+        assert "server" not in answer.headers and "x-powered-by" not in answer.headers
+        assert answer.headers["x-request-id"] not in seen
+        seen.add(answer.headers["x-request-id"])
+    page = server.ask("GET", "/").headers
+    policy = dict(part.strip().partition(" ")[::2] for part in page["content-security-policy"].split(";"))
+    assert (
+        policy["default-src"] == "'none'" and policy["script-src"] == "'self'" and policy["frame-ancestors"] == "'none'"
+    )
+    assert "unsafe" not in page["content-security-policy"] and "http" not in page["content-security-policy"]
+    assert page["x-frame-options"] == "DENY" and page["content-type"].startswith("text/html")
+
+
+def test_requests_have_ids_in_answers_and_log(server):
+    answer = server.rank(text="whales", k=3)
+    line = server.logged(id=answer.headers["x-request-id"])
+    assert (line["method"], line["model"], line["status"], line["rows"]) == ("POST", "first", 200, 1)
+    assert line["version"] and line["milliseconds"] > 0
+    wrong = server.rank(text="whales", k=0)
+    assert server.logged(id=wrong.headers["x-request-id"])["status"] == 422
+
+
+def test_no_text_of_users_is_in_the_log(server, first):
+    """Neither of texts nor of labels, nor of addresses that nobody serves."""
+    secret = "xyzzyplugh"
+    server.rank(text=secret)
+    server.rank(texts=[secret, "a"])
+    server.rank(text="a", allowed=[secret])
+    server.rank(text="a", branch=secret)
+    server.rank(text="a", expected=secret)
+    server.rank(text=secret, k=0)
+    server.rank(**{secret: secret})
+    server.ask("POST", RANK, secret.encode())
+    server.ask("POST", RANK, b'{"text": "' + secret.encode())
+    server.lines(json.dumps({"text": secret}).encode() + b"\n" + secret.encode() + b"\n", k=3)
+    server.ask("POST", "/v1/models/first/explain", {"text": secret, "label": secret})
+    server.ask("POST", "/v1/models/first/beam", {"text": secret})
+    server.ask("GET", f"/v1/models/first/labels?prefix={secret}")
+    server.ask("GET", f"/v1/models/first/tree?node={secret}")
+    last = server.ask("GET", f"/{secret}?{secret}={secret}", None, {"User-Agent": secret, "Referer": secret})
+    server.logged(id=last.headers["x-request-id"])
+    assert secret not in json.dumps(server.log)
+    assert secret not in server.errors
+    assert secret not in server.ask("GET", "/metrics").body.decode()
+
+
+def test_names_that_clients_make_up_arent_in_the_log(server):
+    """Sixty thousand bytes a line would be."""
+    answer = server.ask("GET", "/v1/models/" + "m" * 30_000)
+    assert len(str(server.logged(id=answer.headers["x-request-id"]))) < 1000
+    answer = server.ask("GET", "/v1/models/xyzzyplugh")
+    assert "xyzzyplugh" not in str(server.logged(id=answer.headers["x-request-id"]))
+
+
+def test_metrics_dont_grow_with_what_clients_make_up(server):
+    """Labels of metrics are of what is served, or memory would be theirs."""
+    lines = len(server.ask("GET", "/metrics").body.splitlines())
+    for at in range(300):
+        server.ask("GET", f"/made-up-{at}")
+        server.ask("POST", f"/v1/models/made-up-{at}/rank", {"text": "a"})
+        server.ask("GET", f"/v1/models/made-up-{at}")
+        server.ask("GET", f"/page/made-up-{at}")
+    assert len(server.ask("GET", "/metrics").body.splitlines()) - lines < 150
+
+
+# More than it can do at a time.
+
+
+def slow(texts: list[str], rows: int) -> dict[str, Any]:
+    """A ranking that takes a second or so."""
+    return {"texts": (texts * (rows // len(texts) + 1))[:rows], "k": 50, "beam": 100}
+
+
+def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
+    with serving(tmp_path, first.folder, config="[limits]\nqueue = 1\ntexts = 20000\n") as server:
+        expected = first.expected(["whales"], 3)
+        body = request("POST", RANK, json.dumps(slow(first.texts, 3000)).encode(), f"Content-Type: {JSON}")
+        held = server.raw()
+        held.sendall(body)
+        time.sleep(0.4)  # it has arrived, and is being ranked
+        answers: Counter[int] = Counter()
+        lock = threading.Lock()
+
+        def ask() -> None:
+            with server.connect() as connection:
+                for _ in range(20):
+                    answer = connection.ask("POST", RANK, {"text": "whales", "k": 3})
+                    with lock:
+                        answers[answer.status] += 1
+                    if answer.status == 429:
+                        assert 0 < int(answer.headers["retry-after"]) <= 60 and answer.detail
+                    else:
+                        assert answer.json["results"] == expected
+
+        more = server.raw()
+        more.sendall(body)
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        assert server.ask("GET", "/health/live").status == 200
+        for thread in threads:
+            thread.join(60)
+        assert statuses(read_all(held)) == [200]
+        assert statuses(read_all(more)) in ([200], [429])
+        assert sum(answers.values()) == 160 and set(answers) == {200, 429}, answers
+        assert server.rank(text="whales").status == 200
+        count = server.metric("sylvan_requests_total", status="429")
+        assert count >= answers[429]
+        bulk = server.lines(b'{"text": "whales"}\n' * 2000, k=3)  # which waits its turn, rather than being refused
+        assert [json.loads(row) for row in bulk.body.splitlines()] == expected * 2000
+
+
+def test_whoever_would_wait_too_long_is_told_so(first, tmp_path):
+    with serving(tmp_path, first.folder, config="[limits]\nseconds = 0.05\ntexts = 100000\n") as server:
+        began = time.monotonic()
+        answer = server.rank(**slow(first.texts, 6000))
+        assert answer.status == 503 and answer.headers["retry-after"] and answer.detail
+        assert time.monotonic() - began < 30
+        until(lambda: server.rank(text="whales").status == 200, "it doesn't recover")
+        lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts)
+        bulk = server.lines(lines, k=5)  # longer than a request may take: lines have all the time that they need
+        assert [json.loads(row) for row in bulk.body.splitlines()] == first.expected(first.texts, 5)

@@ -1,0 +1,215 @@
+"""Faults in what the command is told: one sentence, exit code 2, and nothing is served."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import SOURCE, pytestmark, serving, until  # noqa: F401
+
+from sylvan.cli import main
+
+
+def run(*words: str | Path, **environment: str) -> tuple[int, str, str]:
+    """The command as a process: its exit code, and what it says."""
+    variables = {**os.environ, "PYTHONPATH": SOURCE, **environment}
+    command = [sys.executable, "-m", "sylvan", "serve", *map(str, words)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+def here(capsys: pytest.CaptureFixture[str], *words: str | Path, port: bool = True) -> tuple[int, str, str]:
+    """The command in this process, which is faster; for faults that come before anything is served."""
+
+    def serves(*_: object, **__: object) -> None:
+        pytest.fail("it serves")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("uvicorn.Server.run", serves)
+        patch.setattr("uvicorn.supervisors.multiprocess.Multiprocess.run", serves)
+        try:
+            code = main(["serve", *(["--port", "0"] if port else []), *map(str, words)])
+        except SystemExit as error:
+            code = error.code
+    said = capsys.readouterr()
+    return int(code or 0), said.out, said.err
+
+
+def one_sentence(result: tuple[int, str, str], *words: str) -> None:
+    code, out, err = result
+    assert code == 2, result
+    assert out == "" and "Traceback" not in err and "Listening" not in err
+    line = err.strip().splitlines()[-1]
+    assert line.startswith("Error: ") and line.endswith("."), err
+    for word in words:
+        assert word in line, err
+
+
+def test_as_a_process(first, tmp_path):
+    one_sentence(run(tmp_path / "nothing"), "nothing")
+
+
+def test_no_model(capsys):
+    one_sentence(here(capsys), "no model")
+
+
+def test_a_folder_that_is_no_model(capsys, tmp_path, first):
+    empty, damaged = tmp_path / "empty", tmp_path / "damaged"
+    empty.mkdir()
+    shutil.copytree(first.folder, damaged)
+    (damaged / "manifest.json").write_text("{}")
+    (tmp_path / "file").write_text("x")
+    for name in ("empty", "damaged", "file", "none"):
+        one_sentence(here(capsys, tmp_path / name), name)
+        one_sentence(here(capsys, first.folder, f"m={tmp_path / name}"), name)
+
+
+def test_two_models_of_one_name(capsys, tmp_path, first, second):
+    one_sentence(here(capsys, f"m={first.folder}", f"m={second.folder}"), "'m'")
+    one_sentence(here(capsys, first.folder, first.folder), "'first'")
+    config = tmp_path / "serve.toml"
+    config.write_text(f"[models.m]\nfolder = '{first.folder}'")
+    one_sentence(here(capsys, "--config", config, f"m={second.folder}"), "'m'")
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "a b", "ä", "m" * 65, "-m", "a\n", "%2e", "a?b"])
+def test_a_name_that_makes_no_address(capsys, tmp_path, first, name):
+    one_sentence(here(capsys, "--", f"{name}={first.folder}"))
+
+
+def test_the_port_is_in_use(first, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        one_sentence(run(first.folder, "--port", str(port)), str(port), "in use")
+        one_sentence(run(first.folder, "--port", str(port), "--workers", "2"), str(port), "in use")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--host", "no.such.host.invalid"), "no.such.host.invalid"),
+        (("--host", "192.0.2.1"), "192.0.2.1"),
+        (("--host", "not an address"), "not an address"),
+        (("--port", "65536"), "65536"),
+        (("--port", "-1"), "-1"),
+        (("--port", "http"), "http"),
+        (("--workers", "0"), "0"),
+        (("--workers", "-2"), "-2"),
+        (("--workers", "1000000"), "1000000"),
+        (("--drain", "-1"), "-1"),
+        (("--drain", "nan"), "nan"),
+        (("--drain", "inf"), "inf"),
+        (("--config", "/nowhere/serve.toml"), "/nowhere/serve.toml"),
+        (("--colour", "red"), "--colour"),
+    ],
+)
+def test_options_out_of_range(capsys, first, words, said):
+    one_sentence(here(capsys, first.folder, *words), said)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("[limits", "TOML"),
+        ("= 5", "TOML"),
+        ("\0", "TOML"),
+        ("colour = 'red'", "colour"),
+        ("[limits]\ncolour = 1", "colour"),
+        ("limits = 5", "limits"),
+        ("[limits]\nk = 0", "'limits.k'"),
+        ("[limits]\nk = 'many'", "many"),
+        ("[limits]\nk = 1.5", "1.5"),
+        ("[limits]\nk = true", "True"),
+        ("[limits]\nseconds = nan", "nan"),
+        ("[limits]\nseconds = inf", "inf"),
+        ("[limits]\nbody = -1", "-1"),
+        ("port = 'http'", "http"),
+        ("host = 5", "host"),
+        ("log = 'no'", "log"),
+        ("watch = 0", "watch"),
+        ("models = []", "models"),
+        ("[models]\nm = 5", "m"),
+        ("[models.m]", "folder"),
+        ("[models.m]\nfolder = 5", "folder"),
+        ("[models.m]\nfolder = '/nowhere'", "/nowhere"),
+        ("[models.m]\nfolder = '/nowhere'\ncolour = 'red'", "colour"),
+        ("[models.'a/b']\nfolder = '{folder}'", "a/b"),
+        ("[models.m]\nfolder = '{folder}'\nthreads = 0", "threads"),
+        ("[models.m]\nfolder = '{folder}'\nmmap = 'yes'", "mmap"),
+        ("[models.m]\nfolder = '{folder}'\nexamples = '/nowhere.jsonl'", "/nowhere.jsonl"),
+        ("[models.m]\nfolder = '{folder}'\nvocabulary = '/nowhere.tsv'", "/nowhere.tsv"),
+        ("[models.m]\nfolder = '{folder}'\nlanguage = 5", "language"),
+        ("keys = 5", "keys"),
+        ("keys = [5]", "keys"),
+        ("[[keys]]", "name"),
+        ("[[keys]]\nname = 'a'", "key"),
+        ("[[keys]]\nname = 'a'\nkey = 'short'", "16"),
+        ("[[keys]]\nname = 'a'\nkey = 5", "key"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nenv = 'A'", "one of"),
+        ("[[keys]]\nname = 'a'\nenv = 'NO_SUCH_VARIABLE'", "NO_SUCH_VARIABLE"),
+        ("[[keys]]\nname = 'a'\nsha256 = 'abc'", "64"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nrate = 0", "rate"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nrate = nan", "rate"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nadmin = 'yes'", "admin"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\ncolour = 'red'", "colour"),
+        ("[[keys]]\nname='a'\nkey='0123456789abcdef'\n[[keys]]\nname='b'\nkey='0123456789abcdef'", "key"),
+    ],
+)
+def test_settings_in_a_file(capsys, first, tmp_path, config, said):
+    path = tmp_path / "serve.toml"
+    path.write_text(config.replace("{folder}", str(first.folder)))
+    words = [] if "{folder}" in config or "/nowhere'" in config else [first.folder]
+    result = here(capsys, "--config", path, *words, port="port" not in config)
+    one_sentence(result, said)
+    assert "0123456789abcdef" not in result[2], "it shows a key"
+
+
+def test_short_keys_of_the_environment(first):
+    for name in ("SYLVAN_API_KEY", "SYLVAN_ADMIN_KEY"):
+        one_sentence(run(first.folder, "--port", "0", **{name: "short"}), name, "16")
+
+
+def test_the_command_line_overrides_the_file(first, second, tmp_path):
+    config = f"host = 'no.such.host.invalid'\nport = 1\nworkers = 9\n[models.m]\nfolder = '{second.folder}'"
+    with serving(tmp_path, first.folder, "--host", "127.0.0.1", "--workers", 1, "--no-log", config=config) as server:
+        assert [one["name"] for one in server.ask("GET", "/v1/models").json["models"]] == ["m", "first"]
+        assert "with 1 worker." in server.errors
+        assert server.rank("m", text="whales").status == 200
+        assert server.log == []
+
+
+def test_a_model_that_breaks_before_it_is_opened(first, tmp_path):
+    """Its manifest is there, and one of its arrays isn't whole: found while it's opened, after the server listens."""
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    path = next(folder.glob("*layer1.values*.npy"))
+    path.write_bytes(path.read_bytes()[:-50])
+    with serving(tmp_path, first.folder, folder, ready=False, config="watch = 0.05") as server:
+        until(lambda: server.rank("first", text="whales").status == 200, "the other one isn't served")
+        until(lambda: ".npy" in server.errors, "it isn't said")
+        ready = server.ask("GET", "/health/ready")
+        assert (
+            ready.status == 503
+            and ready.json["models"]["m"]["ready"] is False
+            and ".npy" in ready.json["models"]["m"]["message"]
+        )
+        answer = server.rank("m", text="whales")
+        assert answer.status == 503 and answer.headers["retry-after"] and answer.detail
+        models = {one["name"]: one for one in server.ask("GET", "/v1/models").json["models"]}
+        assert models["m"]["ready"] is False and ".npy" in models["m"]["message"] and models["first"]["ready"] is True
+        first.model.save(folder)
+        until(lambda: server.ask("GET", "/health/ready").status == 200, "it isn't opened once it is mended")
+        assert server.rank("m", text="whales").status == 200
+
+
+def test_it_listens_once_it_says_so(first, tmp_path):
+    """Who starts it waits for that line, and then asks."""
+    with serving(tmp_path, first.folder, ready=False, open=False) as server:
+        assert server.ask("GET", "/health/live").status == 200

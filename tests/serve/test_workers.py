@@ -1,0 +1,201 @@
+"""Several processes: one that dies is replaced, and the others answer meanwhile."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from servers import (
+    NDJSON,
+    Server,
+    group,
+    pytestmark,  # noqa: F401
+    read_all,
+    request,
+    serving,
+    statuses,
+    until,
+)
+
+
+@pytest.fixture(scope="module")
+def server(first, tmp_path_factory) -> Iterator[Server]:
+    config = "[limits]\ntexts = 100000"
+    with serving(tmp_path_factory.mktemp("workers"), first.folder, "--workers", 2, config=config) as server:
+        yield server
+
+
+def whole(server: Server) -> list[int]:
+    """Its two workers, once both are there and ready."""
+
+    def both() -> bool:
+        n_started = server.errors.count("Serving 'first'")
+        return len(server.workers) == 2 and n_started >= 2 + server.errors.count("another one takes its place")
+
+    until(both, lambda: f"there aren't two workers: {server.workers} {server.errors}")
+    return server.workers
+
+
+class Kept:
+    """A connection that is kept, and which of two workers is at its other end."""
+
+    def __init__(self, server: Server) -> None:
+        self.connection = server.connect()
+        self.id = self.connection.ask("GET", "/health/live").headers["x-request-id"].partition("-")[0]
+
+
+def test_the_workers_share_the_work(server):
+    whole(server)
+    ids = {Kept(server).id for _ in range(100)}
+    assert len(ids) == 2, "one worker takes everything"
+    assert len(server.workers) == 2
+
+
+def test_a_killed_worker_is_replaced_while_the_others_go_on(server, first):
+    victim, other = whole(server)
+    texts = first.texts[:300]
+    expected = first.expected(texts[:1], 3)
+    outcomes: Counter[str] = Counter()
+    over = threading.Event()
+
+    def ask() -> None:
+        connection = server.connect()
+        while not over.is_set():
+            try:
+                answer = connection.ask("POST", "/v1/models/first/rank", {"text": texts[0], "k": 3})
+                right = answer.status == 200 and answer.json["results"] == expected
+                outcomes["right" if right else f"wrong {answer.status} {answer.body[:100]!r}"] += 1
+            except (OSError, http.client.HTTPException):  # the connection was the dead one's
+                outcomes["lost"] += 1
+                connection.close()
+                connection = server.connect()
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    # A request that takes a while is in flight in each worker.
+    slow = json.dumps({"texts": texts * 30, "k": 100, "beam": 50}).encode()
+    held = [server.raw() for _ in range(6)]
+    for sock in held:
+        sock.sendall(request("POST", "/v1/models/first/rank", slow, "Content-Type: application/json"))
+    time.sleep(0.3)
+    before = outcomes["right"]
+    os.kill(victim, signal.SIGKILL)
+    answers = [read_all(sock) for sock in held]
+    for sock in held:
+        sock.close()
+    until(lambda: outcomes["right"] > before + 50, lambda: f"the others don't go on: {outcomes}")
+    survivors = whole(server)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    assert other in survivors and victim not in survivors
+    assert all(statuses(answer) in ([], [200]) for answer in answers)  # cut off with the worker, or whole
+    assert any(len(answer) > 1000 for answer in answers), "no request in flight was answered by the other worker"
+    assert outcomes["lost"] <= 16, outcomes  # each thread's connection once, and what came in between
+    assert not [each for each in outcomes if each.startswith("wrong") and not each.startswith("wrong 503")], outcomes
+    assert server.rank(text=texts[0], k=3).json["results"] == expected
+
+
+def test_a_worker_that_opens_its_models_takes_no_requests(server, first):
+    """While another one can answer, nobody should be told to come again."""
+    victim = whole(server)[0]
+    found: Counter[int] = Counter()
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: victim not in server.workers, "the worker lives")
+    started = server.errors.count("Serving 'first'")
+    for _ in range(4000):
+        found[server.rank(text="whales").status] += 1
+        if server.errors.count("Serving 'first'") > started and sum(found.values()) > 500:
+            break
+    whole(server)
+    assert set(found) == {200}, found
+
+
+def test_workers_killed_again_and_again(server):
+    for _ in range(2):
+        for pid in whole(server):
+            os.kill(pid, signal.SIGKILL)
+    whole(server)
+    until(lambda: server.ask("GET", "/health/ready").status == 200, "it isn't ready again")
+    assert server.rank(text="whales").status == 200
+    assert server.process.poll() is None
+
+
+def test_a_worker_that_stands_still_holds_nobody_up(server):
+    """A process that is stopped takes no connections; those that come go to the other one."""
+    victim = whole(server)[0]
+    os.kill(victim, signal.SIGSTOP)
+    try:
+        for _ in range(60):
+            assert server.rank(text="whales").status == 200
+    finally:
+        os.kill(victim, signal.SIGCONT)
+    assert len(whole(server)) == 2
+
+
+def test_the_metrics_are_of_all_workers(server):
+    whole(server)
+    kept = [Kept(server) for _ in range(40)]
+    assert len({one.id for one in kept}) == 2
+    name, labels = "sylvan_requests_total", {"route": "GET /v1/models/{model}", "model": "first", "status": "200"}
+    before = server.metric(name, **labels)
+    for one in kept:
+        assert one.connection.ask("GET", "/v1/models/first").status == 200
+        one.connection.close()
+    assert server.metric(name, **labels) == before + len(kept)
+    values = {server.metric(name, **labels) for _ in range(20)}
+    assert len(values) == 1, "what is counted depends on who is asked"
+
+
+def test_counts_outlive_a_worker(server):
+    victim = whole(server)[0]
+    name, labels = "sylvan_requests_total", {"route": "POST /v1/models/{model}/rank"}
+    for _ in range(20):
+        server.rank(text="whales")
+    before = server.metric(name, **labels)
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: victim not in server.workers, "the worker lives")
+    whole(server)
+    assert server.metric(name, **labels) >= before
+    assert server.metric("sylvan_queue_requests") == 0, "what waited in the dead worker still counts"
+
+
+def test_bulk_in_both_workers_at_once(server, first):
+    whole(server)
+    texts = first.texts[:200]
+    lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts * 5)
+    expected = first.expected(texts, 5) * 5
+    results: list[bool] = []
+
+    def ask() -> None:
+        answer = server.ask("POST", "/v1/models/first/rank?k=5", lines, {"Content-Type": NDJSON})
+        results.append([json.loads(line) for line in answer.body.splitlines()] == expected)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results == [True] * 6
+
+
+def test_workers_end_when_their_parent_is_killed(first, tmp_path):
+    """Nobody could end them otherwise, and the port would stay taken."""
+    with serving(tmp_path, first.folder, "--workers", 2) as server:
+        leader = server.process.pid
+        assert len(group(leader)) >= 3
+        server.signal(signal.SIGKILL)
+        server.process.wait(30)
+        until(lambda: not group(leader), lambda: f"these are left: {group(leader)}", timeout=20)
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port), 5):
+            pass
