@@ -183,7 +183,7 @@ def test_limits_are_those_of_the_settings(books: str) -> None:
         ):
             assert sentence in asking("POST", RANK, body).detail
         line = asking("POST", RANK, b'{"text": "%s"}\n' % (b"a" * 3000), type="application/x-ndjson")
-        assert line.lines()[-1]["error"].startswith("Line 1: A line of the body must have at most 2,000 bytes")
+        assert line.lines()[-1]["error"] == "Line 1: A line of the body must have at most 2,000 bytes."
         assert line.status == 200
 
 

@@ -509,8 +509,9 @@ def test_http_1_0(server):
     assert statuses(answer) == [200] and b"transfer-encoding" not in answer.lower()
     assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["results"]) == 1
     assert statuses(server.talk(b"GET /health/live HTTP/1.0\r\n\r\n")) == [200]
+    # Lines of an unknown number need a chunked answer, which HTTP/1.0 hasn't got: it is said so.
     bulk = server.talk(data.replace(JSON.encode(), NDJSON.encode()))
-    assert statuses(bulk) == [200] and json.loads(bulk.partition(b"\r\n\r\n")[2])["labels"]
+    assert statuses(bulk) == [505] and b"transfer-encoding" not in bulk.lower()
 
 
 def test_pipelining(server):

@@ -95,7 +95,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         watch = exit_on_interrupt(session.interrupted, INTERRUPTED, answers=lambda: session.answers())
         with watch, cli.make_context("sylvan", words, obj=session) as ctx:
             cli.invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed by whoever called
+                sys.stdout.flush()
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except BrokenPipeError:

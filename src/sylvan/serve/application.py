@@ -73,6 +73,8 @@ class App:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self.service.start()
+                if self.settings.workers > 1:  # the others answer meanwhile
+                    await self.service.opened()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self.service.stop()

@@ -21,7 +21,7 @@ from sylvan.topk import TopK
 
 __all__ = ["Asked", "RankedRow", "answers", "check", "known_label", "node_of"]
 
-_NODE = re.compile(r"(\d{1,9})/(?:root|(\d{1,9})\.(\d{1,9}))")
+_NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")
 
 
 @dataclass(frozen=True)

@@ -148,17 +148,18 @@ class Call:
             parts.append(data)
         return b"".join(parts)
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """The lines of a body of any length, each within the limit."""
-        left, more = b"", True
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        """The lines of a body of any length; None in place of one that is longer than the limit."""
+        left, more, too_long = b"", True, False
         while more:
             data, more = await self._next()
             *whole, left = (left + data).split(b"\n")
             for line in whole:
-                self._check_size(len(line), "A line of the body")
-                yield line
-            self._check_size(len(left), "A line of the body")
-        yield left
+                yield None if too_long or len(line) > self.limits.body else line
+                too_long = False
+            if len(left) > self.limits.body:
+                left, too_long = b"", True  # the rest of it isn't remembered either
+        yield None if too_long else left
 
     async def _next(self) -> tuple[bytes, bool]:
         """The next part of the body, and whether more follows."""
@@ -195,7 +196,23 @@ Handle = Callable[[Call], Awaitable["Reply | Stream"]]
 
 
 async def send_reply(send: Send, reply: Reply | Stream, call: Call) -> None:
-    """Send an answer."""
+    """Send an answer.
+
+    Raises
+    ------
+    ClientGone
+    """
+    try:
+        await _send(send, reply, call)
+    except OSError as error:
+        raise ClientGone from error
+    except RuntimeError as error:  # uvloop's, where the connection was lost in this very moment
+        if "closed" in str(error):
+            raise ClientGone from error
+        raise
+
+
+async def _send(send: Send, reply: Reply | Stream, call: Call) -> None:
     headers = [(b"content-type", reply.type.encode()), *reply.headers, (b"x-request-id", call.id.encode("latin-1"))]
     if call.close:
         headers.append((b"connection", b"close"))

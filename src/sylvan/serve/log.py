@@ -29,7 +29,7 @@ class Log:
     """
 
     def __init__(self, dropped: Callable[[int], None], stream: TextIO | None = None) -> None:
-        self._stream = sys.stdout if stream is None else stream
+        self._stream = sys.stdout if stream is None else stream  # None where that is closed
         self._lines: list[bytes] = []
         self._dropped = dropped
         self._worker = Worker(self._write, "log")
@@ -37,6 +37,8 @@ class Log:
 
     def add(self, **entry: Any) -> None:
         """Add a line; texts of users have no place in it."""
+        if self._stream is None:
+            return
         if len(self._lines) >= _MOST:
             self._dropped(1)
             return

@@ -36,6 +36,8 @@ _LOGGING: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "loggers": {"uvicorn.error": {"handlers": ["stderr"], "level": "ERROR", "propagate": False}},
 }
+_BACKLOG = 2048
+_SHARED_MEMORY = "/dev/shm"
 _YOUNG, _LONGEST_WAIT = 10.0, 30.0  # seconds
 _SWITCH = 0.0005  # seconds after which a thread in Python gives way to the event loop; Python's own 5 ms would be felt
 
@@ -177,6 +179,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         if os.name != "nt":  # there it would let a second server take the same port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen(_BACKLOG)  # who asks before a worker is there waits
         bound.set_inheritable(True)
     except OSError as error:
         bound.close()
@@ -204,7 +207,9 @@ def serve(settings: Settings) -> None:
     with contextlib.ExitStack() as ends:
         ends.callback(bound.close)
         if settings.workers > 1:
-            os.environ[SHARED_FOLDER] = shared = tempfile.mkdtemp(prefix="sylvan-metrics-")
+            # In memory where that can be: on a full disk, a worker that counts into a mapped file is ended.
+            place = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None
+            os.environ[SHARED_FOLDER] = shared = tempfile.mkdtemp(prefix="sylvan-metrics-", dir=place)
             ends.callback(shutil.rmtree, shared, ignore_errors=True)
             ends.callback(os.environ.pop, SHARED_FOLDER, None)
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -212,7 +217,7 @@ def serve(settings: Settings) -> None:
         config = uvicorn.Config(
             _Factory(settings), factory=True, host=settings.host, port=port, workers=settings.workers,
             interface="asgi3", lifespan="on", ws="none", http=CarefulProtocol, access_log=False,
-            log_config=_LOGGING, server_header=False, proxy_headers=False, timeout_keep_alive=75,
+            log_config=_LOGGING, backlog=_BACKLOG, server_header=False, proxy_headers=False, timeout_keep_alive=75,
             timeout_graceful_shutdown=int(settings.limits.seconds) + 5,
         )  # fmt: skip
         if settings.workers > 1:

@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from sylvan.serve.bodies import Bodies, make_bodies
+from sylvan.serve.calls import Call
 from sylvan.serve.keys import Keyring
 from sylvan.serve.log import Log, say
 from sylvan.serve.metrics import Metrics
@@ -90,6 +91,11 @@ class Service:
             self.log.close()
         self.served, self._tasks = {}, []
 
+    async def opened(self) -> None:
+        """Wait until every model is open, or can't be opened."""
+        while any(served.current is None and served.refused is None for served in self.served.values()):
+            await asyncio.sleep(_HOUSEKEEPING / 4)
+
     async def reload_all(self) -> None:
         """Look at all manifests now."""
         for served in self.served.values():
@@ -108,15 +114,18 @@ class Service:
             raise Problem(404, f"There is no model {name!r:.100} here. There is: {known}.")
         return result
 
-    def version(self, name: str) -> tuple[Served, Version]:
-        """The model of that name, and its current version.
+    def asked(self, call: Call, parameter: str = "model") -> tuple[Served, Version]:
+        """The model that a request's path names by a parameter, and its current version; noted for the log and the metrics.
 
         Raises
         ------
         Problem
         """
-        served = self.find(name)
-        return served, served.version()
+        served = self.find(call.params[parameter])
+        call.model = served.name  # not what a client made up, which would fill log and metrics
+        version = served.version()
+        call.version = version.checksum
+        return served, version
 
     def readiness(self) -> dict[str, Any]:
         """Whether every model can answer, and what is wrong where one can't, or where a newer version was refused."""

@@ -138,6 +138,10 @@ def checked(settings: Settings) -> Settings:
     """
     if not settings.models:
         raise ParameterError("There is no model to serve: name a folder, or several.")
+    digests = [key.digest for key in settings.keys]
+    for key in settings.keys:
+        if digests.count(key.digest) > 1:
+            raise ParameterError(f"The API key {key.name!r} is that of another name too: each needs its own.")
     _check_numbers(settings, "")
     _check_numbers(settings.limits, "limits.")
     named: dict[str, ServedFolder] = {}
@@ -154,12 +158,19 @@ def checked(settings: Settings) -> Settings:
                 "serve one as NAME=FOLDER."
             )
         store.contents(model.folder)  # says so where there is none
+        for what in ("examples", "vocabulary"):
+            path = getattr(model, what)
+            if path is not None and not os.path.isfile(path):
+                raise ParameterError(f"The {what!r} of the model {name!r} must be a file. There is none: {path}.")
         named[name] = dataclasses.replace(model, name=name, title=model.title or name)
     return dataclasses.replace(settings, models=tuple(named.values()))
 
 
 def _check_numbers(part: Any, prefix: str) -> None:
     for entry in dataclasses.fields(part):
+        if isinstance(entry.default, bool) and not isinstance(getattr(part, entry.name), bool):
+            value = getattr(part, entry.name)
+            raise ParameterError(f"The {prefix + entry.name!r} setting must be true or false. Got {value!r} instead.")
         if entry.name in _RANGES:
             low, high = _RANGES[entry.name]
             value = getattr(part, entry.name)

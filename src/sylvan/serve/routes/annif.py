@@ -232,7 +232,7 @@ def operations(service: Service) -> list[Operation]:
         Operation(
             "GET", "/v1/vocabs/{project}/subjects", subjects,
             "Writes a model's labels as the TSV of URIs and names that Annif's load-vocab takes.",
-            answer_type=_TSV, parameters=(name, language), errors=failing,
+            answer_type=_TSV, parameters=(name, language), errors=(*failing, 422),
         ),
         Operation("GET", "/v1/", info, "Says what answers here, in Annif's form.", ApiInfo),
     ]  # fmt: skip
@@ -241,11 +241,9 @@ def operations(service: Service) -> list[Operation]:
 
 def _asked_project(service: Service, call: Call) -> tuple[Served, Version]:
     """The model that a path names, and its current version."""
-    call.model = call.params["project"]
-    served, version = service.version(call.model)
+    served, version = service.asked(call, "project")
     if version.takes != "texts":
         raise Problem(404, f"The model {call.model!r} takes {version.takes}, and projects are models that take texts.")
-    call.version = version.checksum
     return served, version
 
 

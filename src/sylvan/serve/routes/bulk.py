@@ -34,12 +34,14 @@ def streamed(service: Service) -> Handle:
     bodies = service.bodies
 
     async def rank_lines(call: Call) -> Reply | Stream:
-        served, version = service.version(call.model)
+        served, version = service.asked(call)
         given = call.query()
         try:
             options = msgspec.convert(given, bodies.options, strict=False)
         except msgspec.ValidationError as error:
             raise problem_of_body(error, msgspec.json.encode(given), bodies.options) from None
+        if call.scope["http_version"] == "1.0":
+            raise Problem(505, "Lines are answered as they come, which HTTP/1.0 can't: ask by HTTP/1.1.")
         if options.explain:
             raise Problem(422, "The 'explain' field goes with one text or row, not with lines.")
         asked: Asked = options.asked()
@@ -52,16 +54,16 @@ def streamed(service: Service) -> Handle:
 async def _answered(
     call: Call, served: Served, version: Version, asked: Asked, kind: type[Any]
 ) -> AsyncIterator[bytes]:
-    """The answers, block by block; a line that is too long ends them."""
+    """The answers, block by block."""
     encode = msgspec.json.Encoder().encode
+    most = call.limits.body
     async for block in _blocks(call):
-        if isinstance(block, LineProblem):
-            yield encode(block) + b"\n"
-            return
         rows: list[Any] = []
         results: list[RankedRow | LineProblem | None] = []
         for number, line in block:
             try:
+                if line is None:
+                    raise Problem(413, f"A line of the body must have at most {most:,} bytes.")
                 body = decode(line, kind)
                 rows += rows_of(version.takes, body.text, None, None if body.features is None else [body.features])
                 results.append(None)
@@ -72,26 +74,20 @@ async def _answered(
         yield b"\n".join(encode(next(ranked) if one is None else one) for one in results) + b"\n"
 
 
-async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes]] | LineProblem]:
-    """Numbered lines, some at a time; empty ones are passed over, and what is no line any more comes last."""
-    block: list[tuple[int, bytes]] = []
+async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | None]]]:
+    """Numbered lines, some at a time; empty ones are passed over."""
+    block: list[tuple[int, bytes | None]] = []
     size = number = 0
-    fault: LineProblem | None = None
-    try:
-        async for line in call.lines():
-            number += 1
-            if line.strip():
-                block.append((number, line))
-                size += len(line)
-            if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
-                yield block
-                block, size = [], 0
-    except Problem as problem:
-        fault = LineProblem(f"Line {number + 1}: {problem.detail}")
+    async for line in call.lines():
+        number += 1
+        if line is None or line.strip():
+            block.append((number, line))
+            size += len(line or b"")
+        if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
     if block:
         yield block
-    if fault is not None:
-        yield fault
 
 
 async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any]) -> list[Any]:

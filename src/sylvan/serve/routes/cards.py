@@ -69,9 +69,7 @@ def operations(service: Service) -> list[Operation]:
         return Reply.of(ModelList([_line(served) for served in service.served.values()]))
 
     async def card(call: Call) -> Reply:
-        call.model = call.params["model"]
-        served, version = service.version(call.model)
-        call.version = version.checksum
+        served, version = service.asked(call)
         headers = version.headers()
         if call.header(b"if-none-match") == f'"{version.checksum}"':
             return Reply(b"", 304, headers=headers)

@@ -43,8 +43,7 @@ def operations(service: Service) -> list[Operation]:
     kind = service.bodies.update
 
     async def update(call: Call) -> Reply:
-        call.model = call.params["model"]
-        served, version = service.version(call.model)
+        served, version = service.asked(call)
         call.need_type(JSON)
         body = decode(await call.body(), kind)
         call.rows = len(body.texts)
@@ -56,8 +55,8 @@ def operations(service: Service) -> list[Operation]:
         return Reply.of(Updated(current.checksum, message), current.headers())
 
     async def reload(call: Call) -> Reply:
-        call.model = call.params["model"]
-        served = service.find(call.model)
+        served = service.find(call.params["model"])
+        call.model = served.name
         changed = await served.reload(force=served.refused is not None)
         current = served.version()
         call.version = current.checksum

@@ -17,9 +17,7 @@ def operations(service: Service) -> list[Operation]:
     kind = service.bodies.explain
 
     async def explain(call: Call) -> Reply:
-        call.model = call.params["model"]
-        served, version = service.version(call.model)
-        call.version = version.checksum
+        served, version = service.asked(call)
         call.need_type(JSON)
         served.engine.check_room()
         body = decode(await call.body(), kind)

@@ -49,9 +49,7 @@ def operations(service: Service) -> list[Operation]:
     """The route."""
 
     async def labels(call: Call) -> Reply:
-        call.model = call.params["model"]
-        _, version = service.version(call.model)
-        call.version = version.checksum
+        _, version = service.asked(call)
         if version.takes == "vectors":
             raise Problem(422, f"The model {call.model!r} is an index of vectors: it has no labels.")
         query = call.query()

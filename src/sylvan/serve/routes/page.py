@@ -52,7 +52,7 @@ def operations(service: Service) -> list[Operation]:
     return [
         Operation("GET", "/", index, "The page for people.", answer_type="text/html", who=ANYONE, tag="page"),
         Operation(
-            "GET", "/page/{file}", file, "A file of the page.", answer_type="text/javascript", parameters=(named,),
+            "GET", "/page/{file}", file, "A file of the page.", answer_type="text/*", parameters=(named,),
             who=ANYONE, errors=(404,), tag="page",
         ),
     ]  # fmt: skip

@@ -28,9 +28,7 @@ def operations(service: Service, streamed: Handle) -> list[Operation]:
     bodies = service.bodies
 
     async def rank(call: Call) -> Reply | Stream:
-        call.model = call.params["model"]
-        served, version = service.version(call.model)
-        call.version = version.checksum
+        served, version = service.asked(call)
         if call.need_type(JSON, NDJSON) == NDJSON:
             return await streamed(call)
         served.engine.check_room()

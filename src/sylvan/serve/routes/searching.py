@@ -35,9 +35,7 @@ def operations(service: Service) -> list[Operation]:
     kind = service.bodies.search
 
     async def search(call: Call) -> Reply:
-        call.model = call.params["model"]
-        served, version = service.version(call.model)
-        call.version = version.checksum
+        served, version = service.asked(call)
         if version.takes != "vectors":
             raise Problem(422, f"The model {call.model!r} ranks labels; only an index of vectors is searched.")
         call.need_type(JSON)

@@ -70,9 +70,7 @@ def operations(service: Service) -> list[Operation]:
     kind = service.bodies.beam
 
     async def tree(call: Call) -> Reply:
-        call.model = call.params["model"]
-        _, version = service.version(call.model)
-        call.version = version.checksum
+        _, version = service.asked(call)
         query = call.query()
         depth = number_in(query, "depth", 1, 1, 4)
         _need_tree(version)
@@ -82,9 +80,7 @@ def operations(service: Service) -> list[Operation]:
         return Reply.of(part, version.headers())
 
     async def beam(call: Call) -> Reply:
-        call.model = call.params["model"]
-        served, version = service.version(call.model)
-        call.version = version.checksum
+        served, version = service.asked(call)
         call.need_type(JSON)
         served.engine.check_room()
         body = decode(await call.body(), kind)
