@@ -115,7 +115,7 @@ class Service:
         return result
 
     def asked(self, call: Call, parameter: str = "model") -> tuple[Served, Version]:
-        """The model that a request's path names by a parameter, and its current version; noted for the log and the metrics.
+        """The model that a request's path names by a parameter, and its current version; noted for log and metrics.
 
         Raises
         ------
