@@ -246,10 +246,10 @@ class Worker:
         """Put one thing before it; never waits."""
         self._todo.put(item)
 
-    def close(self) -> None:
-        """End the thread after what is there already, and wait for that."""
+    def close(self, seconds: float | None = None) -> None:
+        """End the thread after what is there already, and wait for that, so many seconds at most."""
         self._todo.put(_LAST)
-        self._thread.join()
+        self._thread.join(seconds)
 
     def _run(self) -> None:
         while True:

@@ -22,7 +22,7 @@ _KEYS = (("SYLVAN_API_KEY", False), ("SYLVAN_ADMIN_KEY", True))
 @click.option("--port", type=int, metavar="N", help="Where to listen; 0 takes a free port. [default: 8000]")
 @click.option("--workers", type=int, metavar="N", help="Processes; they share the models' files. [default: 1]")
 @click.option("--config", metavar="FILE", help="Models, limits and API keys from a TOML file; the command line "
-              "overrides it.")  # fmt: skip
+              "overrides it, and adds its models.")  # fmt: skip
 @click.option("--drain", type=float, metavar="SECONDS", help="How long to go on accepting requests after SIGTERM, "
               "while /health/ready says 503. [default: 0]")  # fmt: skip
 @click.option("--no-log", is_flag=True, help="Don't write a JSON line for each request to stdout.")

@@ -44,7 +44,7 @@ def ray(address: str | None = None, *, n_jobs: int | None = 1, **options: Any) -
     ----------
     address : str, optional
         Of the cluster, or "auto" for the one that this machine belongs to; None takes the one that this process is
-        connected to already, or starts one on this machine.
+        connected to already, or starts one on this machine, whatever RAY_ADDRESS says.
     n_jobs : int, optional
         Threads of this process, for what isn't divided into jobs.
     **options
@@ -76,7 +76,7 @@ def ray(address: str | None = None, *, n_jobs: int | None = 1, **options: Any) -
                 places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
                 options.setdefault("runtime_env", {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, places))}})
             try:
-                module.init(address=address, log_to_driver=False, configure_logging=False, **options)
+                module.init(address=address or "local", log_to_driver=False, configure_logging=False, **options)
             except (ConnectionError, OSError, ValueError, RuntimeError) as error:
                 where = "on this machine" if address is None else f"at {address!r}"
                 raise SylvanError(f"There is no Ray cluster {where}: {error}") from error
@@ -112,12 +112,12 @@ def _check_nodes(module: Any) -> None:
     asked = module.remote(num_cpus=0, max_retries=0)(versions)
     strategy = module.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     nodes = [node for node in module.nodes() if node["Alive"]]
-    answers = {
-        node["NodeManagerHostname"]: asked.options(scheduling_strategy=strategy(node["NodeID"], soft=False)).remote()
+    answers = [
+        (node["NodeManagerHostname"], asked.options(scheduling_strategy=strategy(node["NodeID"], soft=False)).remote())
         for node in nodes
-    }
+    ]
     own = versions()
-    for name, answer in answers.items():
+    for name, answer in answers:
         try:
             found = module.get(answer, timeout=_PATIENCE)
         except Exception as error:

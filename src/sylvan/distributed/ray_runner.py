@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
@@ -56,10 +57,13 @@ class RayRunner(Runner):
         shared = _Shared(self)
         pending: dict[Any, int] = {}
         total = sum(job.cost for job in jobs)
+        most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
         with progress(description, total) if description else nullcontext() as bar:
             try:
                 while True:
-                    while len(pending) < _AHEAD * max(1, self._n_cpus()):
+                    if time.monotonic() - looked > _LOOK:  # nodes come and go
+                        most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
+                    while len(pending) < most:
                         number = next(order, None)
                         if number is None:
                             break

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sylvan.serve.keys import ApiKey
 from sylvan.serve.settings import Limits, ServedFolder, Settings
 
 if TYPE_CHECKING:
     from sylvan.serve.application import App
 
-__all__ = ["Limits", "ServedFolder", "Settings", "app"]
+__all__ = ["ApiKey", "Limits", "ServedFolder", "Settings", "app"]
 
 
 def app(
     models: Mapping[str, str | os.PathLike[str]] | Sequence[ServedFolder],
     *,
     limits: Limits | None = None,
+    keys: Sequence[ApiKey] = (),
+    watch: float = 1.0,
     log: bool = False,
-    **settings: Any,
 ) -> App:
     """An ASGI application that serves models, to be mounted in another one or given to an ASGI server.
 
@@ -28,10 +30,12 @@ def app(
     models : mapping of str to path, or sequence of ServedFolder
         Folders by the names that they have in addresses.
     limits : Limits, optional
+    keys : sequence of ApiKey
+        Without any, whoever reaches the application may ask, and nobody may change a model.
+    watch : float, default 1
+        Seconds between two looks at a model's manifest.
     log : bool, default False
         Whether to write a JSON line for each request to stdout.
-    **settings
-        ``keys`` and ``watch`` of :class:`Settings`.
 
     Raises
     ------
@@ -58,7 +62,7 @@ def app(
         folders = [ServedFolder(name, os.fspath(folder)) for name, folder in models.items()]
     else:
         folders = list(models)
-    return App(Settings(tuple(folders), limits=limits or Limits(), log=log, **settings))
+    return App(Settings(tuple(folders), limits=limits or Limits(), keys=tuple(keys), watch=watch, log=log))
 
 
 def need_packages() -> None:

@@ -117,8 +117,6 @@ class App:
         headers = [
             (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()
         ]
-        if problem.status in (408, 413):
-            call.close = True
         await send_reply(send, Reply(problem.body(), problem.status, _PROBLEM, [*headers, *_SECURITY]), call)
 
     def _note(self, call: Call, seconds: float, scope: Scope) -> None:

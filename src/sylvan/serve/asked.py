@@ -21,6 +21,7 @@ from sylvan.topk import TopK
 
 __all__ = ["Asked", "RankedRow", "answers", "check", "known_label", "node_of"]
 
+_EASILY_CHECKED = 1_000
 _NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")
 
 
@@ -110,7 +111,8 @@ def check(version: Version, asked: Asked) -> None:
     if asked.branch is not None:
         node_of(version, asked.branch)
     for name in ("allowed", "denied"):
-        for label in getattr(asked, name) or ():
+        labels = getattr(asked, name) or ()
+        for label in labels if len(labels) <= _EASILY_CHECKED else ():  # longer lists are in the engine's thread
             known_label(version, label, name)
 
 

@@ -150,16 +150,21 @@ class Call:
 
     async def lines(self) -> AsyncIterator[bytes | None]:
         """The lines of a body of any length; None in place of one that is longer than the limit."""
-        left, more, too_long = b"", True, False
+        parts: list[bytes] = []  # of the line that hasn't ended
+        size, more = 0, True
         while more:
             data, more = await self._next()
-            *whole, left = (left + data).split(b"\n")
-            for line in whole:
-                yield None if too_long or len(line) > self.limits.body else line
-                too_long = False
-            if len(left) > self.limits.body:
-                left, too_long = b"", True  # the rest of it isn't remembered either
-        yield None if too_long else left
+            *ends, rest = data.split(b"\n")
+            for end in ends:
+                size += len(end)
+                yield b"".join([*parts, end]) if size <= self.limits.body else None
+                parts, size = [], 0
+            size += len(rest)
+            if size <= self.limits.body:
+                parts.append(rest)
+            else:
+                parts = []  # nor is what follows of it remembered
+        yield b"".join(parts) if size <= self.limits.body else None
 
     async def _next(self) -> tuple[bytes, bool]:
         """The next part of the body, and whether more follows."""

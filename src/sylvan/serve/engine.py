@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import random
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -14,8 +17,8 @@ from sylvan.serve.problems import Problem
 __all__ = ["Engine", "Work"]
 
 # Seconds by which a refusal for want of room is held back: clients that ask again at once would otherwise take the time
-# that those who wait need.
-_PAUSE = 0.2
+# that those who wait need. Not the same for all, as those who are refused together would come back together.
+_PAUSES = (0.1, 0.4)
 MOST_ROWS = 256  # of a batch: more gain nothing, and those behind would wait longer
 
 
@@ -71,11 +74,15 @@ class Engine:
         if self.waiting >= self._most:
             raise Problem(
                 429, f"The model {self.name!r} is busy: {self.waiting:,} requests wait already. Ask again later.",
-                {"Retry-After": "1"}, pause=_PAUSE,
+                {"Retry-After": "1"}, pause=random.uniform(*_PAUSES),
             )  # fmt: skip
 
-    async def ask(self, key: Hashable, rows: list[Any], answer: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    async def ask(
+        self, key: Hashable, rows: list[Any], answer: Callable[[list[Any]], list[Any]], *, patient: bool = False
+    ) -> list[Any]:
         """The results of ``answer(rows)``, computed with the rows of others that have the same ``key``.
+
+        Who is ``patient`` waits as long as it takes, once there is room.
 
         Raises
         ------
@@ -85,13 +92,15 @@ class Engine:
         self.check_room()
         loop = asyncio.get_running_loop()
         result: asyncio.Future[list[Any]] = loop.create_future()
-        self._worker.put(Work(key, rows, answer, loop, result, time.monotonic() + self._seconds))
+        seconds = math.inf if patient else self._seconds
+        self._worker.put(Work(key, rows, answer, loop, result, time.monotonic() + seconds))
         self.waiting += 1
-        timer = loop.call_later(self._seconds, self._expire, result)
+        timer = None if patient else loop.call_later(seconds, self._expire, result)
         try:
             return await result
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
             self.waiting -= 1
 
     def _expire(self, result: asyncio.Future[list[Any]]) -> None:
@@ -108,7 +117,8 @@ class Engine:
                 one.outcome = _late(self._seconds)
             asked = [one for one in batch if one.outcome is None]
             if asked:
-                self._batched(sum(len(one.rows) for one in asked))
+                with contextlib.suppress(Exception):  # who counts must not keep those who wait from their answers
+                    self._batched(sum(len(one.rows) for one in asked))
                 _answer(asked)
             for loop in {one.loop for one in batch}:
                 mine = [one for one in batch if one.loop is loop]

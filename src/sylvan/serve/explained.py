@@ -136,7 +136,7 @@ def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercas
         for match in re.finditer(_pattern(term, by_words), folded):
             spans.append(Span(match.start(), match.end(), weight))
             if len(spans) >= _MOST_SPANS:
-                break
+                return sorted(spans, key=lambda span: (span.start, span.end))
     return sorted(spans, key=lambda span: (span.start, span.end))
 
 

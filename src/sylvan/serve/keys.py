@@ -67,6 +67,7 @@ class ApiKey:
 
 def _digest(word: str, way: str, name: str, place: str) -> bytes:
     if way == "sha256":
+        word = word.lower()
         if not _SHA256.fullmatch(word):
             raise DataError(f"{place}: sha256 of {name!r} must be 64 hexadecimal digits.")
         return bytes.fromhex(word)
@@ -74,6 +75,8 @@ def _digest(word: str, way: str, name: str, place: str) -> bytes:
         if word not in os.environ:
             raise DataError(f"{place}: the environment has no {word}, which is to hold the key {name!r}.")
         word = os.environ[word]
+    if not word.isascii():
+        raise DataError(f"{place}: the key {name!r} must be of ASCII characters, as headers are.")
     if len(word) < _SHORTEST:
         raise DataError(f"{place}: the key {name!r} must have at least {_SHORTEST} characters.")
     return hashlib.sha256(word.encode("utf-8", "surrogateescape")).digest()

@@ -14,6 +14,7 @@ from sylvan.parallel import Worker
 
 __all__ = ["Log", "say"]
 
+_PATIENCE = 2.0  # seconds
 _MOST = 100_000  # lines that may wait to be written
 
 
@@ -53,10 +54,10 @@ class Log:
             self._worker.put(lines)
 
     def close(self) -> None:
-        """Write what is left, and end."""
+        """Write what is left, and end; a reader who takes nothing isn't waited for."""
         self._worker.put(self._lines)
         self._lines = []
-        self._worker.close()
+        self._worker.close(_PATIENCE)
 
     def _write(self, batches: list[list[bytes]]) -> None:
         """In the thread."""

@@ -24,6 +24,8 @@ def resident_bytes() -> int:
         with open("/proc/self/statm", "rb") as stream:
             return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
+        if sys.platform == "win32":
+            return 0
         import resource  # which Windows hasn't got
 
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -91,6 +93,8 @@ class Metrics:
         """Say which version of a model is served now, and since when."""
         if old is not None and old != new:
             self._info.labels(model, old).set(0)
+            if SHARED_FOLDER not in os.environ:
+                self._info.remove(model, old)
         self._info.labels(model, new).set(1)
         self._loaded.labels(model).set(seconds)
 

@@ -29,13 +29,18 @@ class Served:
         None while the first one is being opened.
     refused : str or None
         Why the newest version on disk isn't served.
+    looked : bool
+        Whether the folder was looked at at all.
     engine : Engine
     """
 
     def __init__(
         self, folder: ServedFolder, limits: Limits, batched: Callable[[int], None], changed: Callable[[Served], None]
     ) -> None:
-        self.folder, self.current, self.refused = folder, None, None  # type: tuple[ServedFolder, Version | None, str | None]
+        self.folder = folder
+        self.current: Version | None = None
+        self.refused: str | None = None
+        self.looked = False
         self.engine = Engine(folder.name, limits.queue, limits.seconds, batched)
         self._changed = changed
         self._stamp: tuple[int, ...] | None = None
@@ -66,7 +71,7 @@ class Served:
         """
         async with self._reloading:
             stamp = stamp_of(self.folder.folder)
-            if stamp == self._stamp and not force:
+            if stamp == self._stamp and self.looked and not force:
                 return False
             loop = asyncio.get_running_loop()
             before = self.current
@@ -79,7 +84,7 @@ class Served:
                 self.refused = None
                 if before is None or new.checksum != before.checksum or force:
                     self.current = new
-            self._stamp = stamp
+            self._stamp, self.looked = stamp, True
             self._changed(self)
             return self.current is not before and (before is None or self.current.checksum != before.checksum)  # type: ignore[union-attr]
 

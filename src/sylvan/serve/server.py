@@ -40,6 +40,7 @@ _LOGGING: dict[str, Any] = {
 _BACKLOG = 2048
 _SHARED_MEMORY = "/dev/shm"
 _YOUNG, _LONGEST_WAIT = 10.0, 30.0  # seconds
+_GARBAGE = (20_000, 20, 50)  # objects, and collections of each generation, between two of the garbage collector
 _SWITCH = 0.0005  # seconds after which a thread in Python gives way to the event loop; Python's own 5 ms would be felt
 
 
@@ -78,17 +79,21 @@ class _Server(uvicorn.Server):
         """Begin, and hear SIGHUP."""
         self._parent = os.getppid()
         sys.setswitchinterval(_SWITCH)
+        gc.set_threshold(*_GARBAGE)
+        if hasattr(signal, "SIGHUP"):
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._look_again)
         await super().startup(sockets)
         self._settling = asyncio.get_running_loop().create_task(self._settle())
-        if hasattr(signal, "SIGHUP"):
-            loop = asyncio.get_running_loop()
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self._app.service.reload_all()))
+
+    def _look_again(self) -> None:
+        self._looking = asyncio.get_running_loop().create_task(self._app.service.reload_all())
 
     async def _settle(self) -> None:
         """Once the models are open: what is there by then stays, so that the garbage collector needn't go through it.
 
-        Under load it would, several times a second and for some 40 ms each time, which every request then waits for.
+        Under load it would, several times a second and for some 40 ms each time, which every request then waits for;
+        so too, without other thresholds, through what hundreds of connections hold.
         """
         await self._app.service.opened()
         gc.collect()
@@ -135,6 +140,11 @@ class _Workers(Multiprocess):
             say(f"Worker {process.pid} has ended (exit code {process.exitcode}); another one takes its place.")
             mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             self.processes[at] = self._started()
+
+    def handle_ttin(self) -> None:
+        """Start one worker more."""
+        self.processes_num += 1
+        self.processes.append(self._started())
 
     def handle_hup(self) -> None:
         """Have the workers look at their models."""
@@ -217,6 +227,8 @@ def serve(settings: Settings) -> None:
     port = bound.getsockname()[1]
     with contextlib.ExitStack() as ends:
         ends.callback(bound.close)
+        if hasattr(signal, "SIGHUP"):  # until it is heard, it mustn't end what is starting
+            ends.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_IGN))
         if settings.workers > 1:
             # In memory where that can be: on a full disk, a worker that counts into a mapped file is ended.
             place = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import secrets
 import time
+import traceback
 from collections.abc import Coroutine
 from typing import Any
 
@@ -78,7 +79,7 @@ class Service:
         self._begin(self._keep_house())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work))
+        self._tasks.append(asyncio.get_running_loop().create_task(_said(work)))
 
     async def stop(self) -> None:
         """End what was begun."""
@@ -88,12 +89,12 @@ class Service:
         for served in self.served.values():
             await asyncio.get_running_loop().run_in_executor(None, served.close)
         if self.log is not None:
-            self.log.close()
+            await asyncio.get_running_loop().run_in_executor(None, self.log.close)
         self.served, self._tasks = {}, []
 
     async def opened(self) -> None:
         """Wait until every model is open, or can't be opened."""
-        while any(served.current is None and served.refused is None for served in self.served.values()):
+        while not all(served.looked for served in self.served.values()):
             await asyncio.sleep(_HOUSEKEEPING / 4)
 
     async def reload_all(self) -> None:
@@ -161,6 +162,15 @@ class Service:
             if turn % 10 == 0:
                 with contextlib.suppress(OSError):
                     self.metrics.memory()
-                    for name, served in self.served.items():
-                        self.metrics.queue(name, served.engine.waiting)
+                for name, served in self.served.items():
+                    self.metrics.queue(name, served.engine.waiting)
             await asyncio.sleep(_HOUSEKEEPING)
+
+
+async def _said(work: Coroutine[Any, Any, None]) -> None:
+    """Say it where work that has no end ends in an error: nobody else would hear of it."""
+    try:
+        await work
+    except Exception as error:
+        say(f"Something went wrong inside the server ({type(error).__name__}: {error}).")
+        traceback.print_exception(type(error), error, error.__traceback__)

@@ -8,12 +8,14 @@ import functools
 import os
 import re
 import stat
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan import data, store
 from sylvan.data import SubjectVocabulary, Vocabulary
@@ -82,6 +84,7 @@ class Version:
         self.loaded = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
         self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
         self._names: dict[int, str] = {}
+        self._making = threading.Lock()
         self._headers = (
             (b"etag", f'"{self.checksum}"'.encode()),
             (b"sylvan-model", f"{served.name}@{self.checksum}".encode()),
@@ -162,8 +165,13 @@ class Version:
     def _start(self, position: Any) -> str:
         return self.title(self.label(int(position[0]))).casefold()[int(position[1]) :]
 
-    @functools.cached_property
+    @property
     def _starts(self) -> tuple[npt.NDArray[np.int32], ...]:
+        with self._making:  # several first requests at once make it once
+            return self._all_starts
+
+    @functools.cached_property
+    def _all_starts(self) -> tuple[npt.NDArray[np.int32], ...]:
         """Label ids and places in their names, in the order of what begins there: whole names, then words within."""
 
         def ordered(entries: Iterator[tuple[str, int, int]]) -> npt.NDArray[np.int32]:
@@ -258,10 +266,12 @@ def _read_examples(path: str, model: Any) -> Examples:
 
 def _warm(version: Version) -> None:
     """Ask once, so that tables which are made when they are first needed are there."""
-    if version.takes == "texts":
-        top = version.model.rank([_WARMING], 1)
+    if version.takes != "vectors":
+        nothing: Any = sp.csr_matrix(np.zeros((1, 0), np.float32))
+        nothing.resize(1, version.model.n_features_)
+        top = version.model.rank([_WARMING] if version.takes == "texts" else nothing, 1)
         version.model.probabilities(top)
         if version.vocabulary is not None and len(version.vocabulary):
             version.vocabulary.get(version.vocabulary[0])
-    elif version.takes == "vectors":
+    if version.takes == "vectors":
         version.model.search(np.ones((1, version.model.n_dimensions_), np.float32), 1)

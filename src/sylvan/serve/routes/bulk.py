@@ -17,7 +17,9 @@ from sylvan.serve.served import Served
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 
-__all__ = ["LineProblem", "streamed"]
+__all__ = ["NOT_IN_QUERIES", "LineProblem", "streamed"]
+
+NOT_IN_QUERIES = ("allowed", "denied", "explain")
 
 _BLOCK, _BLOCK_BYTES = 256, 1 << 20  # lines ranked together, and their bytes
 _RETRY = 0.02  # seconds until a block that found no room asks again
@@ -36,14 +38,15 @@ def streamed(service: Service) -> Handle:
     async def rank_lines(call: Call) -> Reply | Stream:
         served, version = service.asked(call)
         given = call.query()
+        for name in NOT_IN_QUERIES:
+            if name in given:
+                raise Problem(422, f"The query takes no {name!r}: that goes with one body of JSON.")
         try:
             options = msgspec.convert(given, bodies.options, strict=False)
         except msgspec.ValidationError as error:
             raise problem_of_body(error, msgspec.json.encode(given), bodies.options) from None
         if call.scope["http_version"] == "1.0":
             raise Problem(505, "Lines are answered as they come, which HTTP/1.0 can't: ask by HTTP/1.1.")
-        if options.explain:
-            raise Problem(422, "The 'explain' field goes with one text or row, not with lines.")
         asked: Asked = options.asked()
         check(version, asked)
         return Stream(_answered(call, served, version, asked, bodies.line), headers=version.headers())
@@ -56,22 +59,33 @@ async def _answered(
 ) -> AsyncIterator[bytes]:
     """The answers, block by block."""
     encode = msgspec.json.Encoder().encode
-    most = call.limits.body
     async for block in _blocks(call):
         rows: list[Any] = []
-        results: list[RankedRow | LineProblem | None] = []
+        results: list[RankedRow | LineProblem] = []
+        places: list[int] = []  # of the rows, among the results
         for number, line in block:
             try:
-                if line is None:
-                    raise Problem(413, f"A line of the body must have at most {most:,} bytes.")
-                body = decode(line, kind)
-                rows += rows_of(version.takes, body.text, None, None if body.features is None else [body.features])
-                results.append(None)
+                rows += _rows(call, version, line, kind)
+                places.append(len(results))
+                results.append(RankedRow([]))
             except Problem as problem:
-                results.append(LineProblem(f"Line {number}: {problem.detail}"))
-        ranked = iter(await _ranked(served, version, asked, rows))
+                results.append(_fault(number, problem))
+        for place, answer in zip(places, await _ranked(served, version, asked, rows), strict=True):
+            results[place] = _fault(block[place][0], answer) if isinstance(answer, Exception) else answer
         call.rows += len(block)
-        yield b"\n".join(encode(next(ranked) if one is None else one) for one in results) + b"\n"
+        yield b"\n".join(map(encode, results)) + b"\n"
+
+
+def _rows(call: Call, version: Version, line: bytes | None, kind: type[Any]) -> list[Any]:
+    """The one row of a line, in a list."""
+    if line is None:
+        raise Problem(413, f"A line of the body must have at most {call.limits.body:,} bytes.")
+    body = decode(line, kind)
+    return rows_of(version.takes, body.text, None, None if body.features is None else [body.features])
+
+
+def _fault(number: int, error: Exception) -> LineProblem:
+    return LineProblem(f"Line {number}: {error}")
 
 
 async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | None]]]:
@@ -90,15 +104,15 @@ async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | None]]]:
         yield block
 
 
-async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any]) -> list[Any]:
-    """One result a row; where a block fails, each row by itself."""
+async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any]) -> list[RankedRow | Exception]:
+    """One result a row, or what is wrong with it; where a block fails, each row is asked by itself."""
     if not rows:
         return []
     try:
-        return await _patiently(served, version, asked, rows)
+        return list(await _patiently(served, version, asked, rows))
     except (Problem, SylvanError) as error:
         if len(rows) == 1:
-            return [LineProblem(error.detail if isinstance(error, Problem) else str(error))]
+            return [error]
     return [(await _ranked(served, version, asked, [row]))[0] for row in rows]
 
 
@@ -106,8 +120,10 @@ async def _patiently(served: Served, version: Version, asked: Asked, rows: list[
     """As the engine answers, once it has room: lines have all the time that they need."""
     while True:
         try:
-            return await served.engine.ask((version, asked), rows, lambda block: answers(version, asked, block))
+            return await served.engine.ask(
+                (version, asked), rows, lambda block: answers(version, asked, block), patient=True
+            )
         except Problem as problem:
-            if problem.status not in (429, 503):
+            if problem.status != 429:
                 raise
         await asyncio.sleep(_RETRY)

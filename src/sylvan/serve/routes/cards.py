@@ -71,7 +71,7 @@ def operations(service: Service) -> list[Operation]:
     async def card(call: Call) -> Reply:
         served, version = service.asked(call)
         headers = version.headers()
-        if call.header(b"if-none-match") == f'"{version.checksum}"':
+        if served.refused is None and call.header(b"if-none-match") == f'"{version.checksum}"':
             return Reply(b"", 304, headers=headers)
         return Reply.of(_card(served, version, bool(service.keyring)), headers)
 

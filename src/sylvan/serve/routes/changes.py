@@ -123,9 +123,12 @@ async def _run_update(folder: str, version: Version, body: Any) -> str:
 
 async def _run(words: list[str]) -> tuple[int, str]:
     """The exit code of a command and what it said on stderr; the command ends with whoever waits for it."""
-    process = await asyncio.create_subprocess_exec(
-        *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        )
+    except (OSError, ValueError) as error:  # labels that are too long for a command line, or that hold a NUL
+        raise Problem(422, f"The update can't be begun: {error}.") from error
     try:
         _, said = await process.communicate()
     except BaseException:

@@ -23,10 +23,9 @@ def operations(service: Service) -> list[Operation]:
         body = decode(await call.body(), kind)
         rows = rows_of(version.takes, body.text, None, None if body.row is None else [body.row])
         call.rows = 1
-        label = int(body.label) if isinstance(body.label, int) else body.label
 
         def answer(one: list[object]) -> list[Explained]:
-            return [explained(version, one[0], label, body.features, body.examples, body.beam)]
+            return [explained(version, one[0], body.label, body.features, body.examples, body.beam)]
 
         # A key of its own: explanations aren't computed together.
         (result,) = await served.engine.ask(object(), rows, answer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from sylvan.serve.asked import RankedRow, answers, check
@@ -10,6 +12,7 @@ from sylvan.serve.calls import JSON, NDJSON, Call, Handle, Reply, Stream, decode
 from sylvan.serve.explained import explanations
 from sylvan.serve.operations import Operation, Parameter
 from sylvan.serve.problems import Problem
+from sylvan.serve.routes.bulk import NOT_IN_QUERIES
 from sylvan.serve.service import Service
 
 __all__ = ["MODEL", "Ranked", "operations"]
@@ -54,7 +57,18 @@ def operations(service: Service, streamed: Handle) -> list[Operation]:
             "POST", "/v1/models/{model}/rank", rank,
             "Ranks the labels of a text, of texts or of rows of features; NDJSON is answered line by line, of any "
             "length, with the options in the query.",
-            Ranked, {JSON: bodies.rank, NDJSON: bodies.line}, parameters=(MODEL,), errors=(404, 429, 503),
-            tag="ranking",
+            Ranked, {JSON: bodies.rank, NDJSON: bodies.line}, parameters=(MODEL, *_options(bodies.options)),
+            errors=(404, 429, 503, 505), tag="ranking",
         )
     ]  # fmt: skip
+
+
+def _options(kind: type[Any]) -> list[Parameter]:
+    """The options of lines, which are in the query."""
+    (_, schemas) = msgspec.json.schema_components([kind])
+    (schema,) = schemas.values()
+    return [
+        Parameter(name, "For lines of NDJSON; JSON has it in its body.", schema=one)
+        for name, one in schema["properties"].items()
+        if name not in NOT_IN_QUERIES
+    ]
