@@ -77,8 +77,9 @@ def _repeats(runs: Iterable[Record]) -> str:
     if not loads:
         return ""
     n = max(run["repeat"] for run in loads) + 1
-    longest = max(run["seconds"] for run in loads)
-    return f"Medians of {n} repeat{'s' if n > 1 else ''} of {longest:g} seconds. "
+    seconds = sorted({run["seconds"] for run in loads})
+    words = " or ".join(f"{one:g}" for one in seconds)
+    return f"Medians of {n} repeat{'s' if n > 1 else ''} of {words} seconds. "
 
 
 def _versions(runs: Iterable[Record]) -> str:
@@ -201,7 +202,7 @@ def _memory(runs: Sequence[Record]) -> list[str]:
 
 def _overload(runs: Sequence[Record]) -> list[str]:
     words = (
-        "Sylvan with the limits that it has by default, under which 256 requests may wait, and a probe on eight of the "
+        "Sylvan with the limits that it has by default, under which 100 requests may wait, and a probe on eight of the "
         "connections, which checks each answer. The loop's lag is the time that `/health/live` takes on a connection "
         "of its own. Resident memory (MiB) is read every second."
     )
