@@ -14,7 +14,7 @@ from benchmarks import ROOT
 FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
 # What a room may import beside itself.
 BELOW = {"common": set(), "report": {"common", "beam_tree", "irli", "mutation", "sampling", "transformers"}}
-PEERS = ("faiss", "hnswlib", "sklearn", "torch", "threadpoolctl", "fcntl")  # what some environments lack
+PEERS = ("faiss", "fastapi", "hnswlib", "sklearn", "torch", "threadpoolctl", "fcntl")  # what some environments lack
 
 
 def name_of(path: Path) -> str:
