@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -64,10 +65,19 @@ class Log:
         try:
             for lines in batches:
                 if lines:
-                    self._stream.write(b"\n".join(lines).decode() + "\n")
-            self._stream.flush()
+                    self._put(b"\n".join(lines) + b"\n")
         finally:  # a full disk, or a reader that has gone, mustn't end the service
             self._writing = False
+
+    def _put(self, data: bytes) -> None:
+        """Past Python's buffer: what can't be written is lost, and isn't tried again when the process ends."""
+        try:
+            descriptor = self._stream.fileno()
+        except (OSError, ValueError, AttributeError):  # a stream in memory
+            self._stream.write(data.decode())
+            return
+        while data:
+            data = data[os.write(descriptor, data) :]
 
 
 def say(sentence: str) -> None:

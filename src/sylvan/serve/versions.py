@@ -226,11 +226,16 @@ def _opened(served: ServedFolder) -> tuple[Any, Card]:
     """The model in a folder and its card, both of one version."""
     for _ in range(_ATTEMPTS):
         before = stamp_of(served.folder)
-        state = store.load(served.folder, mmap=served.mmap, verify=True)
-        model = rebuild(state)
-        if not isinstance(model, Estimator | IRLIIndex | ShardedIRLIIndex):
-            raise ModelError(f"{served.folder!r} holds a {type(model).__name__}, which ranks nothing to serve.")
-        card = card_of(state, model, served.folder)
+        try:
+            state = store.load(served.folder, mmap=served.mmap, verify=True)
+            model = rebuild(state)
+            if not isinstance(model, Estimator | IRLIIndex | ShardedIRLIIndex):
+                raise ModelError(f"{served.folder!r} holds a {type(model).__name__}, which ranks nothing to serve.")
+            card = card_of(state, model, served.folder)
+        except (ModelError, OSError):
+            if stamp_of(served.folder) == before:
+                raise
+            continue  # another version has taken its place, and its files are gone
         if stamp_of(served.folder) == before:
             return model, card
     raise ModelError(f"The model in {served.folder!r} could not be opened: other processes keep replacing it.")
