@@ -68,7 +68,12 @@ def test_drain_says_so_and_goes_on_answering(first, tmp_path, workers):
         leader = server.process.pid
         began = time.monotonic()
         server.signal(signal.SIGTERM)
-        until(lambda: server.ask("GET", "/health/ready").status == 503, "it still says that it's ready", timeout=2.5)
+
+        def all_say_so() -> bool:
+            """Each of its workers is told by itself."""
+            return {server.ask("GET", "/health/ready").status for _ in range(10)} == {503}
+
+        until(all_say_so, "it still says that it's ready", timeout=2.5)
         answer = server.ask("GET", "/health/ready")
         assert answer.status == 503 and answer.json["draining"] is True
         assert server.ask("GET", "/v2/health/ready").status == 503

@@ -72,6 +72,7 @@ class _Server(uvicorn.Server):
             return  # Ctrl-C reaches every process of the terminal; the parent says what follows
         if self._told is None:
             self._told = time.monotonic()
+            self._app.service.draining = True
         else:
             self.should_exit = self.force_exit = True
 
