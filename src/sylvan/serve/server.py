@@ -72,7 +72,9 @@ class _Server(uvicorn.Server):
             return  # Ctrl-C reaches every process of the terminal; the parent says what follows
         if self._told is None:
             self._told = time.monotonic()
-            self._app.service.draining = True
+            app = getattr(self.config, "loaded_app", None)  # there is none yet while the server starts
+            if isinstance(app, App):
+                app.service.draining = True
         else:
             self.should_exit = self.force_exit = True
 
