@@ -87,13 +87,9 @@ def ray(address: str | None = None, *, n_jobs: int | None = 1, **options: Any) -
                 f"Got {address!r} instead."
             )
         _check_nodes(module)
-        yield ends.enter_context(_used(RayRunner(module, n_jobs)))
-
-
-@contextmanager
-def _used(runner: RayRunner) -> Iterator[RayRunner]:
-    with using(runner):
-        yield runner
+        runner = RayRunner(module, n_jobs)
+        with using(runner):
+            yield runner
 
 
 def versions() -> dict[str, str]:

@@ -19,7 +19,7 @@ from sylvan.serve.calls import Call, ClientGone, Reply, send_reply
 from sylvan.serve.keys import ApiKey
 from sylvan.serve.openapi import document
 from sylvan.serve.operations import ADMIN, ANYONE, Operation
-from sylvan.serve.problems import Problem
+from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.routes import all_operations
 from sylvan.serve.service import Service
 from sylvan.serve.settings import Settings, checked
@@ -33,7 +33,6 @@ _SECURITY = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]  # fmt: skip
-_PROBLEM = "application/problem+json"
 
 
 class App:
@@ -117,7 +116,7 @@ class App:
         headers = [
             (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()
         ]
-        await send_reply(send, Reply(problem.body(), problem.status, _PROBLEM, [*headers, *_SECURITY]), call)
+        await send_reply(send, Reply(problem.body(), problem.status, PROBLEM_TYPE, [*headers, *_SECURITY]), call)
 
     def _note(self, call: Call, seconds: float, scope: Scope) -> None:
         """Count the request, and write its line."""

@@ -178,10 +178,10 @@ class Call:
         if given.isdecimal():
             self._check_size(int(given))
 
-    def _check_size(self, size: int, what: str = "The body") -> None:
+    def _check_size(self, size: int) -> None:
         if size > self.limits.body:
             self.close = True  # the rest of it isn't read
-            raise Problem(413, f"{what} must have at most {self.limits.body:,} bytes. Got {size:,} or more instead.")
+            raise Problem(413, f"The body must have at most {self.limits.body:,} bytes. Got {size:,} or more instead.")
 
 
 def decode(data: bytes, kind: type[_T]) -> _T:

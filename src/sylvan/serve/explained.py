@@ -15,7 +15,6 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.records import Step
 from sylvan.indexing.naming import node_title
 from sylvan.serve.asked import Asked, known_label
-from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
 
 __all__ = ["Explained", "Span", "explained", "explanations", "find_terms"]
@@ -83,10 +82,7 @@ def _explain(version: Version, row: Any, label: str | int, top: int, n_examples:
     else:
         indices, values = row
         x = sp.csr_matrix((values, indices, [0, len(indices)]), shape=(1, version.model.n_features_))
-    explain = getattr(version.model, "explain", None)
-    if explain is None:
-        raise Problem(422, f"A {type(version.inner).__name__} explains nothing.")
-    result: Explanation = explain(x, name, top, n_examples=max(1, n_examples), **options)
+    result: Explanation = version.model.explain(x, name, top, n_examples=max(1, n_examples), **options)
     examples = tuple(replace(one, row=rows[one.row]) if rows else one for one in result.examples)
     return _titled(version, replace(result, examples=examples if n_examples else ()))
 

@@ -11,13 +11,12 @@ import msgspec
 
 from sylvan.serve.calls import NDJSON
 from sylvan.serve.operations import ADMIN, ANYONE, Operation
-from sylvan.serve.problems import ProblemBody
+from sylvan.serve.problems import PROBLEM_TYPE, ProblemBody
 from sylvan.version import __version__
 
 __all__ = ["document"]
 
 _TEMPLATE = "#/components/schemas/{name}"
-_PROBLEM = "application/problem+json"
 
 
 def document(operations: Sequence[Operation], keyed: bool) -> dict[str, Any]:
@@ -26,7 +25,7 @@ def document(operations: Sequence[Operation], keyed: bool) -> dict[str, Any]:
     for one in operations:
         types += [kind for kind in (one.answer, *one.bodies.values()) if kind is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
-    schema_of = dict(zip(map(_key, types), schemas, strict=True))
+    schema_of = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
         path = re.sub(r"\{(\w+):\w+\}", r"{\1}", one.path)
@@ -47,12 +46,8 @@ def document(operations: Sequence[Operation], keyed: bool) -> dict[str, Any]:
     return result
 
 
-def _key(kind: Any) -> int:
-    return id(kind)
-
-
 def _operation(one: Operation, schema_of: dict[int, Any], keyed: bool) -> dict[str, Any]:
-    content = {one.answer_type: {} if one.answer is None else {"schema": schema_of[_key(one.answer)]}}
+    content = {one.answer_type: {} if one.answer is None else {"schema": schema_of[id(one.answer)]}}
     if NDJSON in one.bodies:
         content[NDJSON] = {}
     statuses = {*one.errors, *((401, 429) if keyed and one.who != ANYONE else ())}
@@ -64,7 +59,7 @@ def _operation(one: Operation, schema_of: dict[int, Any], keyed: bool) -> dict[s
     for status in sorted(statuses):
         responses[str(status)] = {
             "description": HTTPStatus(status).phrase,
-            "content": {_PROBLEM: {"schema": schema_of[_key(ProblemBody)]}},
+            "content": {PROBLEM_TYPE: {"schema": schema_of[id(ProblemBody)]}},
         }
     named = [
         {"name": each.name, "in": each.place, "required": each.place == "path", "description": each.words,
@@ -76,7 +71,7 @@ def _operation(one: Operation, schema_of: dict[int, Any], keyed: bool) -> dict[s
         "summary": one.words, "operationId": name, "tags": [one.tag], "parameters": named, "responses": responses,
     }  # fmt: skip
     if one.bodies:
-        body = {kind: {"schema": schema_of[_key(type_)]} for kind, type_ in one.bodies.items()}
+        body = {kind: {"schema": schema_of[id(type_)]} for kind, type_ in one.bodies.items()}
         result["requestBody"] = {"required": True, "content": body}
     if keyed and one.who != ANYONE:
         result["security"] = [{"key": []}]
