@@ -120,6 +120,10 @@ class Csr(NamedTuple):
         edges = np.unique(np.concatenate(([0], np.searchsorted(self.indptr, marks), [self.indptr.size - 1]))).tolist()
         return list(itertools.pairwise(edges))
 
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Csr:
+        """Some rows, in the order of ``rows``."""
+        return take_rows(self, rows)
+
     def used_columns(self) -> tuple[Csr, npt.NDArray[np.int32] | None]:
         """A matrix of very many columns without those that are empty, and which ones are left; else as it is, and None.
 
@@ -221,9 +225,7 @@ def matrix(X: Any, name: str, what: str) -> Csr:
             f"{shape_text(array.shape)} instead.{hint}"
         )
     if array.shape[1] > MAX_COLUMNS:
-        raise DataError(
-            f"{name} has shape {shape_text(array.shape)}; no more than {MAX_COLUMNS} columns are possible."
-        )
+        raise DataError(f"{name} has shape {shape_text(array.shape)}; no more than {MAX_COLUMNS} columns are possible.")
     return _dense(array, name)
 
 
@@ -264,9 +266,7 @@ def _text_error(name: str) -> DataError:
 def needs_double(dtype: np.dtype[Any], name: str) -> bool:
     """Whether values of ``dtype`` must be made float64 first; refuses what isn't real."""
     if dtype.kind == "c":
-        raise DataError(
-            f"Complex data not supported: {name} must hold real numbers, but is of dtype {dtype}."
-        )
+        raise DataError(f"Complex data not supported: {name} must hold real numbers, but is of dtype {dtype}.")
     if dtype.kind not in "biuf":
         raise DataError(f"{name} must hold numbers, but is of dtype {dtype}.")
     return bool(dtype.kind == "f" and dtype.itemsize > 8) or not dtype.isnative
@@ -275,14 +275,10 @@ def needs_double(dtype: np.dtype[Any], name: str) -> bool:
 def _sparse(X: Any, name: str) -> Csr:
     """A scipy matrix of any format in canonical form."""
     if len(X.shape) != 2:
-        raise DataError(
-            f"{name} must have two dimensions. Expected 2D array, got shape {shape_text(X.shape)} instead."
-        )
+        raise DataError(f"{name} must have two dimensions. Expected 2D array, got shape {shape_text(X.shape)} instead.")
     n_rows, n_columns = int(X.shape[0]), int(X.shape[1])
     if n_columns > MAX_COLUMNS:
-        raise DataError(
-            f"{name} has shape {shape_text(X.shape)}; no more than {MAX_COLUMNS} columns are possible."
-        )
+        raise DataError(f"{name} has shape {shape_text(X.shape)}; no more than {MAX_COLUMNS} columns are possible.")
     if X.format == "csr":
         return compressed(X.indptr, X.indices, X.data, n_rows, n_columns, name, "row")
     # scipy converts without looking: an index out of range would write where it likes, so look first.
@@ -312,9 +308,7 @@ def _check_coordinates(coo: Any, name: str) -> None:
             raise DataError(f"{name} of shape {shape_text(coo.shape)} holds a {axis} index out of range.")
 
 
-def compressed(
-    indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int, name: str, axis: str
-) -> Csr:
+def compressed(indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int, name: str, axis: str) -> Csr:
     """Compressed arrays in canonical form; copied unless they are in it already."""
     indptr, indices, data = np.asarray(indptr), np.asarray(indices), np.asarray(data)
     shown = (n_rows, n_columns) if axis == "row" else (n_columns, n_rows)
@@ -340,9 +334,7 @@ def compressed(
         np.empty(stop, _INT32),
         np.empty(stop, _FLOAT32),
     )
-    fault, row = kernels.canonical_rows(
-        offsets, columns, values, n_columns, out_indptr, out_indices, out_data
-    )
+    fault, row = kernels.canonical_rows(offsets, columns, values, n_columns, out_indptr, out_indices, out_data)
     if fault == _OFFSETS:
         raise broken
     if fault == _RANGE:

@@ -24,6 +24,7 @@ __all__ = [
     "dense_features",
     "features",
     "labels",
+    "labels_beside",
     "learnable",
     "pair",
     "real_numbers",
@@ -194,20 +195,32 @@ def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
         float32.
     """
     x = features(X, min_rows=1, owner=owner)
-    y = labels(Y)
-    if x.shape[0] != y.shape[0]:
-        raise DataError(
-            f"X and Y must have the same number of rows, but X has shape {shape_text(x.shape)} and Y has "
-            f"shape {shape_text(y.shape)}."
-        )
-    if y.shape[1] == 0:
-        raise DataError(f"Y has shape {shape_text(y.shape)}: there is no label to learn.")
+    y = labels_beside(x.shape, Y)
     learnable(x)
     return x, y
 
 
-def learnable(x: Csr) -> None:
-    """Refuse features whose squares overflow float32.
+def labels_beside(shape: tuple[int, ...], Y: Any) -> Csr:
+    """Labels for the rows of features of a shape.
+
+    Raises
+    ------
+    DataError
+        As :func:`labels`; when the numbers of rows differ or there is no label.
+    """
+    y = labels(Y)
+    if shape[0] != y.shape[0]:
+        raise DataError(
+            f"X and Y must have the same number of rows, but X has shape {shape_text(shape)} and Y has "
+            f"shape {shape_text(y.shape)}."
+        )
+    if y.shape[1] == 0:
+        raise DataError(f"Y has shape {shape_text(y.shape)}: there is no label to learn.")
+    return y
+
+
+def learnable(x: Csr, first_row: int = 0) -> None:
+    """Refuse features, from a row on, whose squares overflow float32.
 
     Raises
     ------
@@ -215,7 +228,7 @@ def learnable(x: Csr) -> None:
     """
     largest = max(float(x.data.max(initial=0)), -float(x.data.min(initial=0)))
     if largest > LARGEST_TRAINED:
-        row = int(np.searchsorted(x.indptr, int(np.argmax(np.abs(x.data))), side="right")) - 1
+        row = first_row + int(np.searchsorted(x.indptr, int(np.argmax(np.abs(x.data))), side="right")) - 1
         raise DataError(
             f"X holds a value of magnitude {largest:.3g} in row {row}, but no more than {LARGEST_TRAINED:.0e} can be "
             "learned from. Scale it down first."

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from sylvan.distributed.nodes import on_each_node
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError, ParameterError, SylvanError
 from sylvan.runtime.current import using
 from sylvan.version import __version__
 
 __all__ = ["need_ray", "ray"]
-
-_PATIENCE = 60.0  # seconds in which every node must have answered
 
 
 def need_ray() -> Any:
@@ -105,23 +104,8 @@ def _check_nodes(module: Any) -> None:
     DataError
         When a node has others, or doesn't answer.
     """
-    asked = module.remote(num_cpus=0, max_retries=0)(versions)
-    strategy = module.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    nodes = [node for node in module.nodes() if node["Alive"]]
-    answers = [
-        (node["NodeManagerHostname"], asked.options(scheduling_strategy=strategy(node["NodeID"], soft=False)).remote())
-        for node in nodes
-    ]
     own = versions()
-    for name, answer in answers:
-        try:
-            found = module.get(answer, timeout=_PATIENCE)
-        except module.exceptions.TaskUnschedulableError:
-            continue  # a node that has just left the cluster runs nothing
-        except Exception as error:
-            lines = str(error).strip().splitlines()
-            why = lines[-1] if lines else type(error).__name__
-            raise DataError(f"The node {name!r} can't run Sylvan: {why}") from error
+    for name, found in on_each_node(module, module.remote(num_cpus=0, max_retries=0)(versions)):
         for what, version in own.items():
             if found[what] != version:
                 raise DataError(f"The node {name!r} has {what} {found[what]}, but this process has {version}.")

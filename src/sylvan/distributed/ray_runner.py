@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from sylvan.errors import MemoryLimitError, SylvanError
+from sylvan import store
+from sylvan.distributed.nodes import on_each_node
+from sylvan.errors import MemoryLimitError, ModelError, SylvanError
 from sylvan.parallel import progress
+from sylvan.runtime.groups import grouped
 from sylvan.runtime.jobs import Deliver, Job, Once, Runner
 
-__all__ = ["RayRunner"]
+__all__ = ["Phase", "RayRunner"]
 
 _RETRIES = 5  # of a job whose worker or node is lost
+_SHARES = 16  # of a list's cost, for each CPU: so much work is worth sending
 _AHEAD = 2  # jobs for each CPU that are handed over at once: a worker that is done has its next one there
 _LOOK = 1.0  # seconds between two looks at the cluster while nothing is finished
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -24,8 +31,8 @@ class RayRunner(Runner):
     """Runs lists of jobs on a Ray cluster; see :func:`sylvan.distributed.ray`.
 
     A job is a pure function of its inputs, so that it may be run anywhere, and again where a worker or a node is lost.
-    What several jobs read is sent once, into the cluster's object store, from where workers map it. A single job
-    (:meth:`one`) is run in this process.
+    Small jobs are sent together. What several jobs read is sent once, into the cluster's object store, from where
+    workers map it. A single job (:meth:`one`) is run in this process.
 
     Parameters
     ----------
@@ -36,8 +43,8 @@ class RayRunner(Runner):
 
     Attributes
     ----------
-    bytes_sent : int
-        Bytes of inputs that were put into the object store, as far as they are arrays.
+    phases : list of Phase
+        What each list of jobs moved, as far as it was arrays.
     """
 
     elsewhere = True
@@ -45,17 +52,24 @@ class RayRunner(Runner):
     def __init__(self, module: Any, n_jobs: int | None = 1) -> None:
         super().__init__(n_jobs)
         self._ray = module
-        self.bytes_sent = 0
+        self.phases: list[Phase] = []
         self._call = module.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_call)
+
+    @property
+    def n_shares(self) -> int:  # type: ignore[override]
+        return _SHARES * max(1, self._n_cpus())
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         """Run the jobs on the cluster, the most expensive first, and deliver their results as they come."""
         if not jobs:
             return
         self._check_memory(jobs)
-        order = iter(sorted(range(len(jobs)), key=lambda number: -jobs[number].cost))
-        shared = _Shared(self)
-        pending: dict[Any, int] = {}
+        phase = Phase(description or jobs[0].title, len(jobs))
+        self.phases.append(phase)
+        groups = grouped(jobs, self.n_shares)
+        order, shared = iter(groups), _Shared(self, phase)
+        pending: dict[Any, tuple[Job[Any], list[int]]] = {}
+        lost: Counter[str] = Counter()
         total = sum(job.cost for job in jobs)
         most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
         with progress(description, total) if description else nullcontext() as bar:
@@ -64,34 +78,64 @@ class RayRunner(Runner):
                     if time.monotonic() - looked > _LOOK:  # nodes come and go
                         most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
                     while len(pending) < most:
-                        number = next(order, None)
-                        if number is None:
+                        group, numbers = next(order, (None, []))
+                        if group is None:
                             break
-                        pending[self._submit(jobs[number], shared)] = number
+                        pending[self._submit(group, shared)] = group, numbers
                     if not pending:
                         return
                     done, _ = self._ray.wait(list(pending), num_returns=1, timeout=_LOOK)
                     for reference in done:
-                        number = pending.pop(reference)
-                        deliver(number, self._result(reference, jobs[number]))
+                        group, numbers = pending.pop(reference)
+                        try:
+                            results = self._result(reference, group)
+                        except _ObjectLostError as error:
+                            lost[group.name] += 1
+                            if lost[group.name] > _RETRIES:
+                                raise SylvanError(str(error)) from error.__cause__
+                            shared.forget()  # it may be an input that is gone: all are sent anew
+                            pending[self._submit(group, shared)] = group, numbers
+                            continue
+                        phase.bytes_returned += array_bytes(results)
+                        for number, result in zip(numbers, results, strict=True):
+                            deliver(number, result)
                         if bar is not None:
-                            bar.update(jobs[number].cost)
+                            bar.update(group.cost)
             finally:
                 for reference in pending:
                     with suppress(Exception):
                         self._ray.cancel(reference, force=False)
 
+    def need_folder(self, path: str) -> None:
+        """Refuse a checkpoint's folder that a node doesn't see."""
+        asked = self._ray.remote(num_cpus=0, max_retries=0)(_seen)
+        wanted = _seen(path)
+        for node, answer in on_each_node(self._ray, asked, path):
+            if answer != wanted:
+                raise ModelError(
+                    f"The node {node!r} doesn't see the checkpoint in {path!r}: choose a folder on a file system that "
+                    "all nodes share."
+                )
+
     def put(self, value: Any) -> Any:
         """Send a value to the object store."""
-        self.bytes_sent += array_bytes(value)
         return self._ray.put(value)
 
     def _submit(self, job: Job[Any], shared: _Shared) -> Any:
-        names, values = list(job.inputs), [shared.of(value) for value in job.inputs.values()]
+        own = job.prepared()
+        common = {id(value) for value in job.inputs.values()}
+        values: list[Any] = []
+        places: dict[int, int] = {}  # of each value, by its identity: what several jobs of a group read is named once
+        where = {}
+        for name, value in own.inputs.items():
+            if id(value) not in places:
+                places[id(value)] = len(values)
+                values.append(shared.of(value) if id(value) in common else shared.sent_along(value))
+            where[name] = places[id(value)]
         options: dict[str, Any] = {"name": job.name}
         if job.peak_bytes:
             options["memory"] = job.peak_bytes
-        return self._call.options(**options).remote(job.work, job.name, job.title, names, *values)
+        return self._call.options(**options).remote(job.work, job.name, job.title, where, *values)
 
     def submit_once(self, once: Once, shared: _Shared) -> Any:
         """Have what several jobs build on made, once; its reference."""
@@ -104,17 +148,25 @@ class RayRunner(Runner):
             return copy.deepcopy(self._ray.get(reference))
         except errors.RayTaskError as error:
             cause = getattr(error, "cause", None)
+            if isinstance(cause, errors.ObjectLostError):
+                raise _ObjectLostError(self._lost(job, cause)) from cause
             raise (cause if isinstance(cause, Exception) else error) from None
         except errors.OutOfMemoryError as error:
             raise MemoryLimitError(
                 f"The job {job.name!r} ({job.title}) ran out of memory on its node, {_RETRIES + 1} times."
             ) from error
+        except errors.ObjectLostError as error:
+            raise _ObjectLostError(self._lost(job, error)) from error
         except errors.RayError as error:
-            what = str(error).strip().splitlines()
-            raise SylvanError(
-                f"The job {job.name!r} ({job.title}) was lost {_RETRIES + 1} times with its worker or node: "
-                f"{what[0] if what else type(error).__name__}"
-            ) from error
+            raise SylvanError(self._lost(job, error)) from error
+
+    @staticmethod
+    def _lost(job: Job[Any], error: Exception) -> str:
+        what = str(error).strip().splitlines()
+        return (
+            f"The job {job.name!r} ({job.title}) was lost {_RETRIES + 1} times with its worker or node: "
+            f"{what[0] if what else type(error).__name__}"
+        )
 
     def _n_cpus(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 0))
@@ -137,11 +189,38 @@ class RayRunner(Runner):
             raise SylvanError("The Ray cluster has no CPUs: no job will ever be run there.")
 
 
+class _ObjectLostError(Exception):
+    """What a job was given, or what it made, is no longer in the object store."""
+
+
+@dataclass
+class Phase:
+    """What one list of jobs moved.
+
+    Attributes
+    ----------
+    name : str
+    n_jobs : int
+    bytes_shared : int
+        Of arrays that several jobs read, which were put into the object store once.
+    bytes_sent : int
+        Of arrays that went to a single job each.
+    bytes_returned : int
+        Of arrays in results that came back to this process.
+    """
+
+    name: str
+    n_jobs: int
+    bytes_shared: int = 0
+    bytes_sent: int = 0
+    bytes_returned: int = 0
+
+
 class _Shared:
     """The inputs of one list of jobs: each object is sent once, however many jobs read it."""
 
-    def __init__(self, runner: RayRunner) -> None:
-        self._runner = runner
+    def __init__(self, runner: RayRunner, phase: Phase) -> None:
+        self._runner, self._phase = runner, phase
         self._sent: dict[int, tuple[Any, Any]] = {}  # by identity; with the object, which so stays alive
 
     def of(self, value: Any) -> Any:
@@ -150,14 +229,32 @@ class _Shared:
             return value
         if id(value) not in self._sent:
             once = isinstance(value, Once)
+            self._phase.bytes_shared += 0 if once else array_bytes(value)
             sent = self._runner.submit_once(value, self) if once else self._runner.put(value)
             self._sent[id(value)] = (value, sent)
         return self._sent[id(value)][1]
 
+    def sent_along(self, value: Any) -> Any:
+        """A value for one task alone."""
+        self._phase.bytes_sent += array_bytes(value)
+        return value
 
-def _call(work: Any, name: str, title: str, names: list[str], *values: Any) -> Any:
-    """In a worker: the result of a job."""
-    return Job(name, work, dict(zip(names, values, strict=True)), title=title)()
+    def forget(self) -> None:
+        """Send everything anew, to jobs that are handed over from now on."""
+        self._sent.clear()
+
+
+def _call(work: Any, name: str, title: str, where: dict[str, int], *values: Any) -> Any:
+    """In a worker: the result of a job, whose inputs have these places among the values."""
+    return Job(name, work, {own: values[place] for own, place in where.items()}, title=title)()
+
+
+def _seen(path: str) -> str:
+    """What a node finds of a checkpoint."""
+    try:
+        return str(store.contents(Path(path) / "training")["checksum"])
+    except SylvanError:
+        return ""
 
 
 def array_bytes(value: Any) -> int:

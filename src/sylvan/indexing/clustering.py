@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from sylvan.indexing.overlap import with_overlap
 from sylvan.indexing.shape import LANES, MAX_NODES, Placement, layer_plan, plan_offsets
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Number, check_values
+from sylvan.runtime.jobs import Job, Runner
 from sylvan.validate import Csr
 
 __all__ = ["Embeddings", "checked_rows", "cluster_labels", "clustered_order", "deal_labels"]
@@ -36,7 +37,7 @@ _ALL_STEPS = 2**31 - 1
 
 def cluster_labels(
     embeddings: Embeddings, branching: int, max_leaf: int, *,
-    clustering: str, overlap: int, max_iterations: int, seed: int, n_jobs: int | None,
+    clustering: str, overlap: int, max_iterations: int, seed: int, n_jobs: int | None, runner: Runner | None = None,
 ) -> Placement:  # fmt: skip
     """Labels with near embeddings below the same nodes of a balanced tree; see :meth:`sylvan.LabelTree.build`."""
     check_values(
@@ -53,7 +54,7 @@ def cluster_labels(
         offsets = plan_offsets(layer_plan(n_labels, branching, own_leaf))
         order = clustered_order(
             _unit_length(rows) if spherical else rows, offsets, seed=seed, spherical=spherical,
-            max_iterations=max_iterations, n_jobs=jobs,
+            max_iterations=max_iterations, n_jobs=jobs, runner=runner,
         )  # fmt: skip
     if overlap == 1:
         return offsets, order
@@ -111,37 +112,75 @@ def clustered_order(
     spherical: bool,
     max_iterations: int,
     n_jobs: int,
+    runner: Runner | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes."""
+    """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes.
+
+    A ``runner`` whose jobs run elsewhere is given what the first halvings leave, each part with its own rows.
+    """
     order = np.arange(rows.shape[0], dtype=np.int32)
-    flat = np.concatenate(offsets)
-    starts = np.concatenate(([0], np.cumsum([layer.size for layer in offsets]))).astype(np.int64)
+    given: dict[str, Any] = {"offsets": offsets, "seed": seed, "spherical": spherical, "max_iterations": max_iterations}
+
+    def part(nodes: _Nodes) -> npt.NDArray[np.int32]:
+        return order[_leaf(offsets, nodes[0], nodes[1]) : _leaf(offsets, nodes[0], nodes[2])]
 
     def split(steps: int) -> Callable[[_Nodes], None]:
-        def work(nodes: _Nodes) -> None:
-            layer, first, last = nodes
-            part = order[_leaf(offsets, layer, first) : _leaf(offsets, layer, last)]
-            settings = (flat, starts, layer, first, last, seed, spherical, max_iterations, _SAMPLE, steps, part)
-            if isinstance(rows, Csr):
-                kernels.split_sparse_rows(rows.indptr, rows.indices, rows.data, rows.shape[1], *settings)
-            else:
-                kernels.split_dense_rows(rows, *settings)
-
-        return work
+        return lambda nodes: _split(rows, part(nodes), nodes, steps, **given)
 
     todo: list[_Nodes] = [(0, 0, int(offsets[0][-1]))]
     # A split depends on its place and its labels alone, so halves of halves can be left to threads. Many labels are
     # cut up for one thread too: between two calls an interrupt is heard and progress is shown.
-    n_tasks = max(4 * n_jobs if n_jobs > 1 else 1, rows.shape[0] // _TASK_LABELS)
+    elsewhere = runner is not None and runner.elsewhere
+    n_tasks = max(4 * n_jobs if n_jobs > 1 or elsewhere else 1, rows.shape[0] // _TASK_LABELS)
     while len(todo) < n_tasks:
         map_parallel(split(1), todo, n_jobs)
         halves = [half for nodes in todo for half in _halves(offsets, nodes)]
         if not halves:
             return order
         todo = halves
+    if runner is not None and elsewhere:
+        jobs = [
+            Job(
+                f"split{at}", _split_apart, {**given, "rows": rows, "order": part(nodes), "nodes": nodes},
+                float(len(part(nodes))), title="clustering labels", cut=_own_labels,
+            )
+            for at, nodes in enumerate(todo)
+        ]  # fmt: skip
+        runner.stream(jobs, lambda at, ordered: np.copyto(part(todo[at]), ordered), "Clustering labels")
+        return order
     costs = [float(_leaf(offsets, t, last) - _leaf(offsets, t, first)) for t, first, last in todo]
     map_parallel(split(_ALL_STEPS), todo, n_jobs, costs=costs, description="Clustering labels")
     return order
+
+
+def _split(
+    rows: _Rows, order: npt.NDArray[np.int32], nodes: _Nodes, steps: int, *, offsets: tuple[npt.NDArray[np.int64], ...],
+    seed: int, spherical: bool, max_iterations: int,
+) -> None:  # fmt: skip
+    """Put the labels of ``order``, those below some nodes, into the order of their leaves."""
+    flat = np.concatenate(offsets)
+    starts = np.concatenate(([0], np.cumsum([layer.size for layer in offsets]))).astype(np.int64)
+    settings = (flat, starts, *nodes, seed, spherical, max_iterations, _SAMPLE, steps, order)
+    if isinstance(rows, Csr):
+        kernels.split_sparse_rows(rows.indptr, rows.indices, rows.data, rows.shape[1], *settings)
+    else:
+        kernels.split_dense_rows(rows, *settings)
+
+
+def _own_labels(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the labels' rows, those of one part, in the order of their ids."""
+    rows, labels = inputs["rows"], np.unique(inputs["order"])
+    own = rows.take(labels) if isinstance(rows, Csr) else rows[labels]
+    return {**inputs, "rows": own, "labels": labels}
+
+
+def _split_apart(
+    rows: _Rows, labels: npt.NDArray[np.int32], order: npt.NDArray[np.int32], nodes: _Nodes, **given: Any
+) -> npt.NDArray[np.int32]:
+    """The labels of some nodes in the order of their leaves, from the rows of these labels alone."""
+    places = np.searchsorted(labels, order).astype(np.int32)
+    _split(rows, places, nodes, _ALL_STEPS, **given)
+    return labels[places]
 
 
 def _halves(offsets: tuple[npt.NDArray[np.int64], ...], nodes: _Nodes) -> list[_Nodes]:

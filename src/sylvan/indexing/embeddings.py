@@ -13,15 +13,17 @@ import scipy.sparse as sp
 
 from sylvan import kernels, validate
 from sylvan.canonical import compressed
+from sylvan.data.row_parts import RowParts, Rows
 from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.pifa_jobs import members_of, pifa_of_parts, task_edges
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Number, check_value
+from sylvan.runtime.jobs import Runner
 from sylvan.validate import Csr
 
 __all__ = ["EMBEDDINGS", "embed_labels", "embedding_bytes", "pifa", "pifa_lf", "pifa_rows", "pii", "spectral"]
 
 EMBEDDINGS = ("pifa", "pii", "pifa_lf", "spectral")
-_TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
 
 
 def pii(Y: Any) -> sp.csr_matrix:
@@ -53,7 +55,7 @@ def pii(Y: Any) -> sp.csr_matrix:
     [[0.71 0.71]
      [0.   1.  ]]
     """
-    return _members(validate.labels(Y)).unit_rows().to_scipy()
+    return members_of(validate.labels(Y)).unit_rows().to_scipy()
 
 
 def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: int | None = 1) -> sp.csr_matrix:
@@ -109,20 +111,23 @@ def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: i
 
 
 def pifa_rows(
-    x: Csr, y: Csr, keep: int | None, n_jobs: int, zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None
-) -> Csr:
-    """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance."""
+    x: Rows, y: Csr, keep: int | None, n_jobs: int, zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None,
+    runner: Runner | None = None,
+) -> Csr:  # fmt: skip
+    """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance.
+
+    Of rows in parts, each job of the ``runner`` reads those of its labels.
+    """
+    if isinstance(x, RowParts):
+        return pifa_of_parts(x, y, keep, Runner(n_jobs) if runner is None else runner, zeros or np.empty)
     n_features = x.shape[1]
     x, used = x.used_columns()
-    members = _members(y)
+    members = members_of(y)
     counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
     sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
     most = keep or 0
     rooms = np.minimum(sizes, min(x.shape[1], most) if most else x.shape[1])
-    task = max(_TASK_VALUES, 8 * x.shape[1])  # a task clears an array of all columns first
-    cuts = np.searchsorted(np.cumsum(sizes), np.arange(task, int(sizes.sum()), task)) + 1
-    edges = np.unique(np.concatenate(([0], cuts, [y.shape[1]]))).tolist()
-
+    edges = task_edges(sizes, x.shape[1])
     starts = np.concatenate(([0], np.cumsum(rooms)))
     allocate = np.empty if zeros is None else zeros
     columns, values = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
@@ -212,6 +217,12 @@ def pifa_lf(
     own = validate.features(label_features, n_features=n_features, name="label_features", owner="PIFA")
     if own.shape[0] != n_labels:
         raise DataError(f"label_features has shape {own.shape}, but one row for each of {n_labels} labels is needed.")
+    return _mixed(instances, own, alpha)
+
+
+def _mixed(instances: sp.csr_matrix, own: Csr, alpha: float | npt.ArrayLike) -> sp.csr_matrix:
+    """PIFA and the labels' own features, weighted and scaled to length one."""
+    n_labels = instances.shape[0]
     weights = np.asarray(alpha, dtype=np.float64)
     if weights.shape not in {(), (n_labels,)} or not bool(((weights >= 0) & (weights <= 1)).all()):
         raise ParameterError(
@@ -300,13 +311,8 @@ def _inverse_roots(degrees: Any) -> npt.NDArray[np.float64]:
     return np.divide(1.0, np.sqrt(flat), out=np.zeros_like(flat), where=flat > 0)
 
 
-def _members(y: Csr) -> Csr:
-    """Y transposed: the instances of each label, in rising order."""
-    return Csr.of(y.to_scipy().tocsc().T)
-
-
 def embed_labels(
-    features: Csr,
+    features: Rows,
     labels: Csr,
     embedding: str,
     *,
@@ -318,10 +324,11 @@ def embed_labels(
     seed: int = 0,
     n_jobs: int = 1,
     zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None,
+    runner: Runner | None = None,
 ) -> Any:
     """Embeddings of shape (L, dimensions): ``label_embeddings``, or those that ``embedding`` names.
 
-    ``zeros(size, dtype)`` gives PIFA its large arrays.
+    ``zeros(size, dtype)`` gives PIFA its large arrays; a ``runner`` its jobs, where the features are in parts.
 
     Raises
     ------
@@ -337,12 +344,13 @@ def embed_labels(
                 "feature space of X."
             )
         own = _of_labels(label_features, "label_features", labels)
-        return pifa_lf(features, labels, own, alpha, max_features_per_label=max_features_per_label, n_jobs=n_jobs)
+        instances = pifa_rows(features, labels, max_features_per_label, n_jobs, runner=runner)
+        return _mixed(instances.to_scipy(), own, alpha)
     if embedding == "spectral":
         return spectral(labels, spectral_dimensions, seed=seed)
     if embedding == "pii":
         return pii(labels)
-    result = pifa_rows(features, labels, max_features_per_label, n_jobs, zeros)
+    result = pifa_rows(features, labels, max_features_per_label, n_jobs, zeros, runner)
     return compressed(result.indptr, result.indices, result.data, *result.shape, "embeddings", "row")
 
 

@@ -18,7 +18,7 @@ from sylvan.indexing.clustering import Embeddings, cluster_labels, deal_labels
 from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrices
 from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault, offsets_without
 from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
-from sylvan.runtime.jobs import Arrays, Packing
+from sylvan.runtime.jobs import Arrays, Packing, Runner
 
 __all__ = ["LabelTree"]
 
@@ -201,6 +201,7 @@ class LabelTree:
         max_iterations: int = 10,
         seed: int = 0,
         n_jobs: int | None = 1,
+        runner: Runner | None = None,
     ) -> LabelTree:
         """Cluster the labels recursively into balanced parts.
 
@@ -230,6 +231,8 @@ class LabelTree:
             Seed of the first centres. The same seed gives the same tree, whatever ``n_jobs``.
         n_jobs : int, optional
             Number of threads; None or -1 for every core.
+        runner : Runner, optional
+            One whose jobs run on a cluster is given the subtrees.
 
         Raises
         ------
@@ -254,7 +257,7 @@ class LabelTree:
         """
         offsets, leaf_labels = cluster_labels(
             embeddings, branching, max_leaf, clustering=clustering, overlap=overlap, max_iterations=max_iterations,
-            seed=seed, n_jobs=n_jobs,
+            seed=seed, n_jobs=n_jobs, runner=runner,
         )  # fmt: skip
         return cls(offsets, leaf_labels, int(leaf_labels.max()) + 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.data.row_parts import RowParts, Rows
 from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
@@ -22,13 +23,14 @@ from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
 __all__ = [
-    "COMBINES", "Beam", "Combine", "RowChanges", "beam_bytes", "beam_job", "combine_rule", "hinge_measure",
-    "hinge_power", "label_paths", "next_beam", "rank", "rank_changed", "root_beam",
+    "COMBINES", "Beam", "Combine", "RowChanges", "beam_bytes", "beam_job", "beam_jobs", "combine_rule",
+    "hinge_measure", "hinge_power", "joined", "label_paths", "next_beam", "rank", "rank_changed", "root_beam",
 ]  # fmt: skip
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # with those above, of which ":W" says the weight
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
+_JOB_ROWS = 1 << 15  # of a job that may go to another machine
 MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # and up to so many, where a layer's clusters would be those of fewer rows
 
 Beam = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
@@ -148,6 +150,37 @@ def beam_job(
     size = beam_bytes(features.shape[0], width)
     title = "searching the training rows' clusters"
     return Job(f"layer{t}.beam", next_beam, inputs, peak_bytes=size, packing=_PACKING, title=title)
+
+
+def beam_jobs(
+    t: int, features: Rows, weights: ClusterWeights, above: Beam, width: int, combine: str
+) -> list[Job[Beam]]:
+    """:func:`next_beam` below layer t as jobs of some rows each, for other machines and for rows in parts."""
+    ranges = features.ranges() if isinstance(features, RowParts) else split_ranges(features.shape[0], _JOB_ROWS)
+    given = {"features": features, "weights": weights, "above": above, "width": width, "combine": combine}
+    return [
+        Job(
+            f"layer{t}.beam{first}", _search_rows, {**given, "rows": (first, last)}, float(last - first),
+            beam_bytes(last - first, width), _PACKING, "searching the training rows' clusters", cut=_own_beam,
+        )
+        for first, last in ranges
+    ]  # fmt: skip
+
+
+def joined(beams: Sequence[Beam]) -> Beam:
+    """The beams of all rows from those of some rows each."""
+    nodes, scores = (np.concatenate(part) for part in zip(*beams, strict=True))
+    return nodes, scores
+
+
+def _own_beam(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the beam above, the rows of one job."""
+    return {**inputs, "above": tuple(part[slice(*inputs["rows"])] for part in inputs["above"])}
+
+
+def _search_rows(features: Rows, rows: tuple[int, int], **inputs: Any) -> Beam:
+    """Read some rows, and search."""
+    return next_beam(features.take(np.arange(*rows)), **inputs)
 
 
 def _pack(beam: Beam) -> Arrays:

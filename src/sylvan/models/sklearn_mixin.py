@@ -117,12 +117,17 @@ class SklearnMixin(Parameterized):
 
     def _training_pair(self, X: Any, Y: Any) -> tuple[Csr, Csr, Vocabulary | None]:
         """Features, labels and the names of the labels, where they have any."""
+        Y, vocabulary = self._without_names(Y)
+        return (*validate.pair(X, Y, owner=type(self).__name__), vocabulary)
+
+    def _without_names(self, Y: Any) -> tuple[Any, Vocabulary | None]:
+        """Labels by ids, and their names, where they have any."""
         vocabulary = None
         if rows_of_names(Y) is not None:
             vocabulary, Y = encode_labels(Y)
         elif (numbered := encode_numbers(Y)) is not None:
             vocabulary, Y = numbered
-        return (*validate.pair(X, Y, owner=type(self).__name__), vocabulary)
+        return Y, vocabulary
 
     def _keep_names(self, X: Any, vocabulary: Vocabulary | None) -> None:
         """At the end of ``fit``: the names of labels and columns."""

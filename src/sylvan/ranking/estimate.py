@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.canonical import Csr
+from sylvan.data.row_parts import Rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_bytes
 from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, of_root, rows_bytes
@@ -53,9 +54,9 @@ class TrainingSize:
     n_positives: int
 
     @classmethod
-    def of(cls, features: Csr, labels: Csr) -> TrainingSize:
+    def of(cls, features: Rows, labels: Csr) -> TrainingSize:
         """The size of these data."""
-        return cls(features.shape[0], labels.shape[1], features.shape[1], len(features.indices), len(labels.indices))
+        return cls(features.shape[0], labels.shape[1], features.shape[1], features.nnz, len(labels.indices))
 
     @property
     def nbytes(self) -> int:

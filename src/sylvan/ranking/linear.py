@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.canonical import take_rows
+from sylvan.data.row_parts import LARGE, RowParts
 from sylvan.parallel import scratch
 from sylvan.ranking.solution import WIDENED, LayerSolution, rounded, widened
 from sylvan.ranking.solved import CHANGES, SolvedBlock, Triples, block_packing
@@ -87,6 +89,8 @@ class LayerProblem:
     warm_rounds : int
         Of the solver, for children that start from multipliers, which brings these as near to their minimum as they
         were; they aren't verified at the end by visiting every row once more. 0 for a solution like any other's.
+    first : int
+        The number in its layer of the first cluster that is here, which seeds depend on.
     """
 
     child_offsets: npt.NDArray[np.int64]
@@ -97,6 +101,22 @@ class LayerProblem:
     keeps: bool = False
     start: LayerSolution | None = None
     warm_rounds: int = 0
+    first: int = 0
+
+    def part(self, clusters: range) -> tuple[LayerProblem, npt.NDArray[np.int32]]:
+        """Some clusters with what only they learn from, and the ids of their rows, by whose places rows now go."""
+        own = slice(clusters.start, clusters.stop + 1)
+        offsets, children = self.row_offsets[own], self.child_offsets[own]
+        taken = self.rows[int(offsets[0]) : int(offsets[-1])]
+        rows = np.unique(taken)
+        positives = take_rows(self.positives, rows)
+        inside = (positives.indices >= children[0]) & (positives.indices < children[-1])
+        indptr = np.concatenate(([0], np.cumsum(inside)))[positives.indptr].astype(np.int64)
+        positives = Csr(indptr, positives.indices[inside], positives.data[inside], positives.shape)
+        places = np.searchsorted(rows, taken).astype(np.int32)
+        return LayerProblem(
+            children, positives, offsets - offsets[0], places, self.weighted, first=clusters.start
+        ), rows
 
 
 @dataclass(frozen=True)
@@ -126,12 +146,19 @@ class Folds:
             of_row[rows] = number
         return cls(np.flatnonzero(of_row).astype(np.int32), of_row, len(folds))
 
+    def part(self, rows: npt.NDArray[np.int32]) -> Folds:
+        """The folds of some rows alone."""
+        if self.of_row is None:
+            return self
+        own = self.of_row[rows]
+        return Folds(np.flatnonzero(own).astype(np.int32), own, self.count)
+
     def held_out(self, rows: npt.NDArray[np.int32]) -> int:
         """How many of some rows are in a fold."""
         return 0 if self.of_row is None else int(np.count_nonzero(self.of_row[rows]))
 
 
-def squared_norms(features: Csr) -> npt.NDArray[np.float32]:
+def squared_norms(features: Csr | RowParts) -> npt.NDArray[np.float32]:
     """The squared length of each row."""
     return features.row_squares().astype(np.float32)
 
@@ -163,7 +190,7 @@ def solver_bytes(
 
 
 def block_jobs(
-    features: Csr,
+    features: Csr | RowParts,
     norms: npt.NDArray[np.float32],
     problem: LayerProblem,
     layer: int,
@@ -180,6 +207,8 @@ def block_jobs(
 
     Parameters
     ----------
+    features : Csr or RowParts
+        Of rows in parts, a job reads those that its clusters learn from.
     norms : ndarray of float32, shape (n,)
         The features' squared length, row by row; see :func:`squared_norms`.
     problem : LayerProblem
@@ -203,19 +232,40 @@ def block_jobs(
         "features": features, "norms": norms, "problem": problem, "options": options, "sample_weight": sample_weight,
         "folds": folds, "layer": layer, "most_children": most_children,
     }  # fmt: skip
+    in_parts = isinstance(features, RowParts)
+    if in_parts:  # the rows, and where each begins
+        before = np.minimum(np.concatenate(([0], np.cumsum(8 * n_entries + 24 * n_rows))), 2**62)
     ends = [0, *cuts.tolist(), len(costs)]
     return [
         Job(
             f"layer{layer}.clusters{first}",
-            _solve_block,
+            _solve_rows if in_parts else _solve_block,
             {**shared, "clusters": range(first, last)},
             float(costs[first:last].sum()),
-            int(peaks[first:last].max()),
+            int(peaks[first:last].max()) + (min(LARGE, int(before[last] - before[first])) if in_parts else 0),
             block_packing(n_children[first:last], most_children, n_rows[first:last] if problem.keeps else None),
             "solving the largest cluster",
+            cut=_own_rows if in_parts else None,
         )
         for first, last in itertools.pairwise(ends)
     ]
+
+
+def _own_rows(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what a layer's jobs learn from, the part of one of them; features stay where they are."""
+    problem, rows = inputs["problem"].part(inputs["clusters"])
+    weight = inputs["sample_weight"]
+    return {
+        **inputs, "problem": problem, "rows": rows, "norms": inputs["norms"][rows],
+        "sample_weight": None if weight is None else weight[rows], "folds": inputs["folds"].part(rows),
+        "clusters": range(len(inputs["clusters"])),
+    }  # fmt: skip
+
+
+def _solve_rows(features: RowParts, rows: npt.NDArray[np.int32], **inputs: Any) -> SolvedBlock:
+    """Read the rows that some clusters learn from, and solve them."""
+    block = _solve_block(features.take(rows), **inputs)
+    return replace(block, arrays={**block.arrays, "changed_rows": rows[block.arrays["changed_rows"]]})
 
 
 def _solve_block(
@@ -230,7 +280,7 @@ def _solve_block(
     most_children: int,
 ) -> SolvedBlock:
     """Solve some clusters of a layer, one after the other."""
-    reused, seed = scratch(), (options.seed * 1_000_003 + layer) * 1_000_003
+    reused, seed = scratch(), (options.seed * 1_000_003 + layer) * 1_000_003 + problem.first
     changed: list[Triples] = []
     kept: list[npt.NDArray[np.float16]] | None = [] if problem.keeps else None
     solve = partial(_solve_cluster, features, norms, problem, options, sample_weight, folds, reused, changed, kept)
@@ -277,7 +327,7 @@ def _solve_cluster(
         return ClusterRows(nothing, nothing, nothing, nothing.astype(np.float32), intercepts)
     n_columns = features.shape[1]
     n_entries = int((features.indptr[rows + 1] - features.indptr[rows]).sum())
-    if len(rows) == features.shape[0]:  # every row: its features are numbered well enough as they are
+    if len(rows) == features.shape[0] and n_entries >= n_columns:  # its features are numbered well enough as they are
         begin, local_ids, used = features.indptr[:-1], features.indices, np.arange(n_columns, dtype=np.int32)
     else:
         local_ids = _take(reused, "local", n_entries, np.int32)
@@ -338,9 +388,7 @@ def _first_multipliers(
 _TRIPLE = (("feature", np.int32), ("child", np.int32), ("weight", np.float32))
 
 
-def _as_rows(
-    triples: list[Triples], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]
-) -> ClusterRows:
+def _as_rows(triples: list[Triples], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]) -> ClusterRows:
     """The groups' (feature, child, weight) triples as one list of rows in the order of features."""
     feature, child, weight = (np.concatenate(part) for part in zip(*triples, strict=True))
     triples.clear()  # of a large cluster this is as much again

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.data.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
-from sylvan.matching.beam import RowChanges, beam_job, root_beam
+from sylvan.matching.beam import Beam, RowChanges, beam_job, beam_jobs, joined, root_beam
 from sylvan.matching.negatives import near_best, of_root, positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
@@ -77,7 +78,7 @@ class Trained(NamedTuple):
 
 
 def train_rankers(
-    features: Csr,
+    features: Rows,
     labels: Csr,
     tree: LabelTree,
     training: TreeTraining,
@@ -119,9 +120,7 @@ def train_rankers(
                 nodes = beam[0]  # the root, in every row's
             elif scheme != "tfn":  # the matcher's own choice: follow the beam down to here
                 for above in range(reached, t):
-                    weights, combine = layers[above], training.combines[above]
-                    job = beam_job(above, features, weights, beam, training.beam, combine, runner.n_jobs)
-                    beam = runner.one(job)
+                    beam = _searched(above, features, layers[above], beam, training, runner)
                 reached = t
                 nodes = near_best(beam, training.man_threshold, training.combines[t - 1])
             parents = positives[t - 1] if t else of_root(positives[0])
@@ -152,6 +151,17 @@ def train_rankers(
     order = range(tree.depth)
     ranker = TreeRanker(tree, [layers[t] for t in order])
     return Trained(ranker, [changes.get(t) for t in order], [solutions[t] for t in order] if keeps else None)
+
+
+def _searched(
+    t: int, features: Rows, weights: ClusterWeights, above: Beam, training: TreeTraining, runner: Runner
+) -> Beam:
+    """The beam below a layer: by one job, or by jobs of some rows each, where rows or jobs are elsewhere."""
+    combine = training.combines[t]
+    if isinstance(features, RowParts) or runner.elsewhere:
+        jobs = beam_jobs(t, features, weights, above, training.beam, combine)
+        return joined(runner.run(jobs, f"Searching layer {t + 1}"))
+    return runner.one(beam_job(t, features, weights, above, training.beam, combine, runner.n_jobs))
 
 
 def _by_row(blocks: Sequence[Triples], folds: Folds) -> RowChanges:

@@ -238,8 +238,8 @@ def checksum(*arrays: npt.NDArray[Any] | None, any_integer: bool = False) -> str
 def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> dict[str, JSON]:
     """What identifies a training: release, estimator, parameters, and checksums of the data.
 
-    ``data`` are matrices in any form that ``fit`` takes, vectors, or None; a model among the parameters, such as
-    a LabelTree, counts by its arrays.
+    ``data`` are matrices in any form that ``fit`` takes, also rows in parts, vectors, or None; a model among the
+    parameters, such as a LabelTree, counts by its arrays.
     """
 
     plain: dict[str, JSON] = {}
@@ -254,7 +254,9 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
             plain[name] = value.item() if isinstance(value, np.generic) else value
     results: dict[str, JSON] = {"the release of Sylvan": __version__, "the estimator": estimator}
     for name, value in data.items():
-        if value is not None and not isinstance(value, np.ndarray):
+        if isinstance(getattr(value, "checksum", None), str):  # rows that aren't in memory
+            results[f"the shape of {name}"], results[name] = [int(size) for size in value.shape], value.checksum
+        elif value is not None and not isinstance(value, np.ndarray):
             matrix = validate.features(value, name=name)
             results[f"the shape of {name}"] = [int(size) for size in matrix.shape]
             results[name] = checksum(matrix.indptr, matrix.indices, matrix.data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 import threading
 import time
@@ -10,14 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from sylvan.errors import ModelError, ParameterError
 from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
 from sylvan.runtime.current import current_runner
+from sylvan.runtime.groups import alike, grouped, storing
 from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper
 from sylvan.runtime.machine import private_bytes
 from sylvan.runtime.memory import WithinMemory, parse_bytes
-from sylvan.store import JSON
+from sylvan.store import JSON, ScratchFiles
 
 __all__ = ["Checkpointed", "opened_runner"]
 
@@ -53,6 +58,8 @@ class Checkpointed(Wrapper):
         self, inner: Runner, checkpoint: Checkpoint, block_bytes: int | None = None, spill: bool = False
     ) -> None:
         super().__init__(inner)
+        if inner.elsewhere:  # what is made of results that were never in this process needn't be there, either
+            self.zeros = self._zeros_in_files
         self._checkpoint, self._spill = checkpoint, spill
         self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
         self._block_of: dict[str, str] = {}  # of each job whose result is stored
@@ -62,15 +69,22 @@ class Checkpointed(Wrapper):
         self._number = 0
         self._drop_unused(self._look_for_blocks())
 
+    def _zeros_in_files(self, size: int, dtype: Any) -> npt.NDArray[Any]:
+        if int(size) * np.dtype(dtype).itemsize <= BLOCK_BYTES:
+            return np.zeros(size, dtype)
+        return ScratchFiles(os.fspath(self._checkpoint.folder)).zeros(size, dtype)
+
     def _look_for_blocks(self) -> list[str]:
         """Take note of the names in blocks that were not looked into yet, of what was stored twice the later."""
-        new = [block for block in self._checkpoint.names(_BLOCK) if int(block.removeprefix(_BLOCK)) >= self._number]
+        new = [block for block in self._checkpoint.names(_BLOCK) if _number(block) >= self._number]
         for block in new:
-            self._number = int(block.removeprefix(_BLOCK)) + 1
+            self._number = _number(block) + 1
             self._block_of.update((name, block) for name in self._names_in(block))
         return new
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
+        if self.inner.elsewhere and self._checkpoint.writes and all(job.packing is not None for job in jobs):
+            return self._run_elsewhere(jobs, description)
         results: Results[_Result] = _Stored(self, jobs) if self._spill else Results([None] * len(jobs))  # type: ignore[list-item]
         done = set()
         for number, result in self.stored(jobs):
@@ -90,6 +104,27 @@ class Checkpointed(Wrapper):
         self.inner.stream([jobs[number] for number in todo], deliver, description)
         self.flush()
         return results
+
+    def _run_elsewhere(self, jobs: Sequence[Job[_Result]], description: str | None) -> Results[_Result]:
+        """Have the results written where they are made, and leave them there until they are needed."""
+        self._checkpoint.begin()
+        folder = os.fspath(self._checkpoint.folder)
+        self.inner.need_folder(folder)
+        todo = [job for job in jobs if job.name not in self._block_of]
+        groups, run = grouped(todo, self.inner.n_shares), secrets.token_hex(4)  # an earlier run may still be writing
+        storings = []
+        for group, numbers in groups:
+            names = [f"{_BLOCK}{self._number + at:06d}-{run}" for at in range(len(numbers))]
+            self._number += len(numbers)
+            paths = [os.path.join(folder, name) for name in names]
+            storings.append(storing(group, [todo[number] for number in numbers], paths))
+
+        def deliver(_: int, written: list[tuple[str, list[str]]]) -> None:
+            for path, names in written:
+                self._block_of.update((name, os.path.basename(path)) for name in names)
+
+        self.inner.stream(storings, deliver, description)
+        return _Stored(self, jobs)
 
     def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
         stored = [result for _, result in self.stored([job])]
@@ -154,14 +189,10 @@ class Checkpointed(Wrapper):
         """Blocks of results with the same fields; threads that come with further ones wait here, not to pile up."""
         if not batch:
             return
-        alike: dict[tuple[Any, ...], list[tuple[str, Arrays]]] = {}
-        for name, arrays in batch.items():
-            alike.setdefault(tuple((field, arrays[field].dtype.str) for field in sorted(arrays)), []).append(
-                (name, arrays)
-            )
+        blocks = alike(list(batch.items()))
         del batch
         with self._writing:
-            for results in alike.values():
+            for results in blocks:
                 block = f"{_BLOCK}{self._number:06d}"
                 self._checkpoint.write(block, block_state(results))
                 self._number += 1
@@ -203,6 +234,10 @@ class Checkpointed(Wrapper):
         return []
 
 
+def _number(block: str) -> int:
+    return int(block.removeprefix(_BLOCK).partition("-")[0])
+
+
 def _size(arrays: Arrays) -> int:
     return sum(array.nbytes + OBJECT_BYTES for array in arrays.values())
 
@@ -216,12 +251,21 @@ class _Stored(Results[_Result]):
         super().__init__([None] * len(jobs))  # type: ignore[list-item]
         self._runner, self._jobs = runner, jobs
 
+    def __getitem__(self, number: Any) -> Any:
+        result = super().__getitem__(number)
+        stored = () if result is not None else self._runner.stored([self._jobs[number]])
+        return next((one for _, one in stored), result)
+
+    def __iter__(self) -> Iterator[_Result]:
+        found = dict(self.scan())
+        return (found[number] for number in range(len(self)))
+
     def scan(self) -> Iterator[tuple[int, _Result]]:
         n_read = 0
         for number, job in enumerate(self._jobs):
             if job.packing is None:
                 n_read += 1
-                yield number, self[number]
+                yield number, super().__getitem__(number)
         for number, result in self._runner.stored(self._jobs):
             n_read += 1
             yield number, result

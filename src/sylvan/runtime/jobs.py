@@ -64,6 +64,9 @@ class Job(Generic[_Result]):
         Name of the work in messages.
     shared : bool
         Whether many other jobs read the result, which is then stored where all of them can read it.
+    cut : callable, optional
+        From ``inputs`` to what ``work`` is called with: a part of them that is only made when the job is run, or before
+        it is sent to another machine.
 
     Examples
     --------
@@ -81,11 +84,17 @@ class Job(Generic[_Result]):
     packing: Packing[_Result] | None = None
     title: str = "this work"
     shared: bool = False
+    cut: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+
+    def prepared(self) -> Job[_Result]:
+        """The job with its inputs cut."""
+        return self if self.cut is None else dataclasses.replace(self, inputs=self.cut(self.inputs), cut=None)
 
     def __call__(self) -> _Result:
         """The result; an error that isn't a sentence of Sylvan's own says which job it came from."""
         try:
-            inputs = {name: value() if isinstance(value, Once) else value for name, value in self.inputs.items()}
+            given = self.prepared().inputs
+            inputs = {name: value() if isinstance(value, Once) else value for name, value in given.items()}
             return self.work(**inputs)
         except SylvanError:
             raise
@@ -170,6 +179,7 @@ class Runner:
     """
 
     elsewhere = False  # whether jobs run in other processes, with memory of their own
+    n_shares = 1  # as many shares of a list's cost are worth being sent each by itself, where jobs run elsewhere
 
     def __init__(self, n_jobs: int | None = 1) -> None:
         self.n_jobs = resolve_jobs(n_jobs)
@@ -224,6 +234,14 @@ class Runner:
 
     def release(self) -> None:
         """Give back memory that isn't needed now."""
+
+    def need_folder(self, path: str) -> None:
+        """Refuse a folder of a checkpoint that not all processes see in which jobs run.
+
+        Raises
+        ------
+        ModelError
+        """
 
     def folder(self, name: str) -> Folder | None:
         """A folder for a job that stores what it has reached so far by itself; None where nothing is stored."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
+from sylvan.data.row_parts import Rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import EMBEDDINGS, embed_labels, embedding_bytes
@@ -125,7 +126,7 @@ class XRParameters(Compressible):
         check_value("name", name, Choice(tuple(PRESETS)), f"{cls.__name__}.preset")
         return cls(**{**PRESETS[name], **parameters})
 
-    def tree_training(self, depth: int, seed: int, features: Csr, length: float = 1.0) -> TreeTraining:
+    def tree_training(self, depth: int, seed: int, features: Rows, length: float = 1.0) -> TreeTraining:
         """How the rankers of one tree are trained on these rows of about this length."""
         names = [field.name for field in dataclasses.fields(LinearOptions) if field.name != "seed"]
         given = {name: getattr(self, name) for name in names} | self.by_the_rows(features, depth)
@@ -135,9 +136,9 @@ class XRParameters(Compressible):
             linear.for_rows_of(length), self.weight_dtype, self.man_threshold, self.relevance,
         )  # fmt: skip
 
-    def by_the_rows(self, features: Csr, depth: int, n_entries: int | None = None) -> dict[str, float]:
+    def by_the_rows(self, features: Rows, depth: int, n_entries: int | None = None) -> dict[str, float]:
         """The solver's parameters that are "auto", as the rows decide; with ``n_entries`` in all, if there are more."""
-        n_entries = len(features.indices) if n_entries is None else n_entries
+        n_entries = features.nnz if n_entries is None else n_entries
         small = n_entries * -(-self.max_leaf // LANES) <= SMALL
         choices = {
             "negative_cost": self._cost_of_negatives(features, depth),
@@ -146,7 +147,7 @@ class XRParameters(Compressible):
         }
         return {name: value for name, value in choices.items() if getattr(self, name) == "auto"}
 
-    def _cost_of_negatives(self, features: Csr, depth: int) -> float:
+    def _cost_of_negatives(self, features: Rows, depth: int) -> float:
         """The usual number of features of a row, in thirtieths, for matcher-aware negatives; 1 for teacher forcing."""
         entries = np.diff(features.indptr)
         entries = entries[entries > 0]
@@ -180,7 +181,7 @@ class XRParameters(Compressible):
         return [(int(self.seed) + number * 1_000_003) % 2**31 for number in range(self.n_trees)]
 
     def build_trees(
-        self, features: Csr, labels: Csr, run: Runner, label_features: Any = None, label_embeddings: Any = None
+        self, features: Rows, labels: Csr, run: Runner, label_features: Any = None, label_embeddings: Any = None
     ) -> list[LabelTree]:
         """Phase 1: the trees, all before any ranker, so that the embeddings needn't stay."""
         if self.tree is not None:
@@ -193,12 +194,13 @@ class XRParameters(Compressible):
         given = {
             "features": features, "labels": labels, "embedding": self.embedding, "alpha": self.alpha,
             "max_features_per_label": self.max_features_per_label, "spectral_dimensions": self.spectral_dimensions,
-            "seed": self.seed, "n_jobs": run.n_jobs, "zeros": run.zeros_briefly,
+            "seed": self.seed, "n_jobs": run.n_jobs, "zeros": run.zeros_briefly, "runner": run,
             "label_features": label_features, "label_embeddings": label_embeddings,
         }  # fmt: skip
         shape = {
             "embeddings": Once(Job("embeddings", embed_labels, given)), "branching": self.branching,
             "max_leaf": self.max_leaf, "clustering": self.clustering, "overlap": self.overlap, "n_jobs": run.n_jobs,
+            "runner": run,
         }  # fmt: skip
         jobs = [
             Job(f"tree{at}.tree", LabelTree.build, {**shape, "seed": seed}, packing=TREE)

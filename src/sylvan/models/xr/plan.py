@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.canonical import take_rows
+from sylvan.data.row_parts import Rows
 from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan
 from sylvan.models.holdout import holdout_folds
@@ -48,7 +49,7 @@ class _Sample:
 
 
 def training_plan(
-    model: Any, features: Csr, labels: Csr, weight: Any, about: Mapping[str, Any],
+    model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any],
     trees: Sequence[LabelTree] | None = None, whole: TrainingSize | None = None,
 ) -> Plan:  # fmt: skip
     """The plan of an XRLinear, from trainings on a few of the rows.
@@ -80,7 +81,7 @@ def training_plan(
 
 
 def refuse_beyond_memory(
-    model: Any, features: Csr, labels: Csr, trees: Sequence[LabelTree], weight: Any, about: Mapping[str, Any]
+    model: Any, features: Rows, labels: Csr, trees: Sequence[LabelTree], weight: Any, about: Mapping[str, Any]
 ) -> None:
     """Raise a MemoryLimitError now instead of being killed after hours of work."""
     available = available_bytes()
@@ -100,7 +101,7 @@ class _Samples:
     """
 
     def __init__(
-        self, model: Any, features: Csr, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
+        self, model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
         whole: TrainingSize,
     ) -> None:  # fmt: skip
         self._model, self._features, self._labels, self._whole = copy.copy(model), features, labels, whole
@@ -148,7 +149,7 @@ class _Samples:
 
     def _trained(self, rows: npt.NDArray[np.int64]) -> _Sample:
         model, self.n_rows = copy.copy(self._model), len(rows)
-        features, labels = take_rows(self._features, rows), take_rows(self._labels, rows)
+        features, labels = self._features.take(rows), take_rows(self._labels, rows)
         scale = Scale() if model.scaling == "none" else Scale.of(features, model.normalize)
         features = scaled(features, scale.factors, model.normalize)
         if self.tree is None and all(value is None for value in self._about.values()):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.data.row_parts import Rows
 from sylvan.validate import Csr
 
 __all__ = ["Scale", "scaled"]
@@ -34,7 +36,7 @@ class Scale:
     factors: npt.NDArray[np.float32] | None = None
 
     @classmethod
-    def of(cls, features: Csr, normalized: bool) -> Scale:
+    def of(cls, features: Rows, normalized: bool) -> Scale:
         """Of features whose rows are yet to be ``normalized`` to unit length, or aren't."""
         length = _usual_length(features)
         factors = None if length == 1 else _column_factors(features)
@@ -43,13 +45,21 @@ class Scale:
         return cls(length if factors is None else _usual_length(features.times_columns(factors)), factors)
 
 
-def scaled(features: Csr, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Csr:
+@overload
+def scaled(features: Csr, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Csr: ...
+
+
+@overload
+def scaled(features: Rows, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Rows: ...
+
+
+def scaled(features: Rows, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Rows:
     """Features as rankers see them: columns times ``factors``, then rows of unit length if they are ``normalized``."""
     features = features if factors is None else features.times_columns(factors)
     return features.unit_rows() if normalized else features
 
 
-def _usual_length(features: Csr) -> float:
+def _usual_length(features: Rows) -> float:
     """The median length of the rows that hold a value; 1 for rows of unit length."""
     lengths = np.sqrt(features.row_squares())
     lengths = lengths[lengths > 0]
@@ -57,7 +67,7 @@ def _usual_length(features: Csr) -> float:
     return 1.0 if abs(length - 1) < _NEAR_1 else float(np.clip(length, *_RANGE))
 
 
-def _column_factors(features: Csr) -> npt.NDArray[np.float32] | None:
+def _column_factors(features: Rows) -> npt.NDArray[np.float32] | None:
     """One by the root mean square of the values that each column holds; None where these are of one unit."""
     compact, columns = features.used_columns()
     squares, counts = compact.column_squares()

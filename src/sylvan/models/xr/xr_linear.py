@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.canonical import take_rows
-from sylvan.data import Vocabulary
+from sylvan.data import RowParts, Vocabulary
+from sylvan.data.row_parts import Rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
 from sylvan.models.holdout import DEPTH, calibrated, held_out_rows, holdout_folds
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
-from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import XRUpdates
 from sylvan.ranking.calibrate import Calibrator
@@ -178,7 +179,8 @@ class XRLinear(XRUpdates):
 
         Parameters
         ----------
-        X : sparse matrix or array of shape (n, d)
+        X : sparse matrix or array of shape (n, d), or RowParts
+            Of rows in parts (:func:`sylvan.data.open_parts`), each job reads those that it learns from.
         Y : label matrix of shape (n, L), lists of label ids or names, or one class id or name per row
             Values other than 1 are relevances: they weight the cost of the positive label.
         sample_weight : array of shape (n,), optional
@@ -231,6 +233,8 @@ class XRLinear(XRUpdates):
     ) -> TopK | None:  # fmt: skip
         """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model."""
         features, labels, vocabulary, weight, scale = self._training_set(X, Y, sample_weight)
+        if self.keep_rows and isinstance(features, RowParts):
+            raise ParameterError("The 'keep_rows' parameter of XRLinear must be False for rows in parts.")
         if self.keep_rows and layers:
             raise ParameterError("The 'keep_rows' parameter of XRLinear must be False beside layers trained elsewhere.")
         about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
@@ -247,7 +251,7 @@ class XRLinear(XRUpdates):
         n_bytes = features.nbytes + labels.nbytes
         with opened_runner(self.n_jobs, identity=identity, input_bytes=n_bytes, **running) as run:
             trees = self.build_trees(features, labels, run, **about_labels)
-            if running.get("memory_limit") is None and not force:
+            if running.get("memory_limit") is None and not force and not isinstance(features, RowParts):
                 refuse_beyond_memory(self, features, labels, trees, weight, about_labels)
             trained = [
                 train_rankers(
@@ -261,7 +265,7 @@ class XRLinear(XRUpdates):
             if rows is not None:
                 fitted = copy.copy(self)._fitted(rankers, features, labels, None)
                 changes, k = [each.changes for each in trained], DEPTH if holdout is None else CANDIDATES
-                top = fitted._rank_changed(take_rows(features, rows), changes, k)
+                top = fitted._rank_changed(features.take(rows), changes, k)
                 if self.calibration is not None:
                     calibrator = calibrated(self.calibration, top, rows, labels, weight)
                 if self.keep_rows:
@@ -272,7 +276,7 @@ class XRLinear(XRUpdates):
         self._fitted(rankers, features, labels, calibrator, scale)
         solutions = [each.solutions for each in trained if each.solutions is not None]
         self.training_rows_ = None
-        if self.keep_rows:
+        if self.keep_rows and not isinstance(features, RowParts):
             n, length = features.shape[0], scale.length
             self.training_rows_ = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
         return top if top is None or calibrator is None else calibrator(top)
@@ -333,25 +337,31 @@ class XRLinear(XRUpdates):
 
     def _training_set(
         self, X: Any, Y: Any, sample_weight: Any
-    ) -> tuple[Csr, Csr, Vocabulary | None, npt.NDArray[np.float32] | None, Scale]:
+    ) -> tuple[Rows, Csr, Vocabulary | None, npt.NDArray[np.float32] | None, Scale]:
         """Parameters and data, verified: features, scaled, labels, their names, weights of rows, what scaled them."""
         features, labels, vocabulary, weight = self._verified(X, Y, sample_weight)
         scale = Scale() if self.scaling == "none" else Scale.of(features, self.normalize)
-        return self._scaled(features, scale.factors), labels, vocabulary, weight, scale
+        return scaled(features, scale.factors, self.normalize), labels, vocabulary, weight, scale
 
     def _verified(
         self, X: Any, Y: Any, sample_weight: Any
-    ) -> tuple[Csr, Csr, Vocabulary | None, npt.NDArray[np.float32] | None]:
+    ) -> tuple[Rows, Csr, Vocabulary | None, npt.NDArray[np.float32] | None]:
         """Parameters and data, verified: features, labels, their names, weights of rows."""
         self.check_params()
-        features, labels, vocabulary = self._training_pair(X, Y)
+        features: Rows
+        if isinstance(X, RowParts):
+            ids, vocabulary = self._without_names(Y)
+            features, labels = X, validate.labels_beside(X.shape, ids)
+            X.row_squares()  # every row is read once, and so verified
+        else:
+            features, labels, vocabulary = self._training_pair(X, Y)
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
         self.check_params_for(labels.shape)
         return features, labels, vocabulary, validate.sample_weight(sample_weight, features.shape[0])
 
     def _fitted(
-        self, rankers: list[TreeRanker], features: Csr, labels: Csr, calibrator: Calibrator | None,
+        self, rankers: list[TreeRanker], features: Rows, labels: Csr, calibrator: Calibrator | None,
         scale: Scale | None = None,
     ) -> XRLinear:  # fmt: skip
         self.rankers_, self.calibrator_ = rankers, calibrator

@@ -1,0 +1,134 @@
+"""Several jobs as one: what is sent to another machine, or written there, should be worth its while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sylvan import store
+from sylvan.runtime.blocks import block_state
+from sylvan.runtime.jobs import Arrays, Job
+
+__all__ = ["alike", "grouped", "storing"]
+
+_MOST = 256  # jobs of a group
+_Cut = Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
+
+
+def grouped(jobs: Sequence[Job[Any]], n_groups: int) -> list[tuple[Job[list[Any]], list[int]]]:
+    """Jobs that run several others one after the other, and the numbers of these; the most expensive first.
+
+    Each has about one of ``n_groups`` equal shares of the cost, unless one job has more. Its result is the list of
+    theirs.
+
+    Examples
+    --------
+    >>> from sylvan.runtime import Job
+    >>> from sylvan.runtime.groups import grouped
+    >>> jobs = [Job(f"power{n}", pow, {"base": 2, "exp": n}, cost=n) for n in range(4)]
+    >>> [(numbers, job()) for job, numbers in grouped(jobs, 2)]
+    [([3], [8]), ([2, 1], [4, 2]), ([0], [1])]
+    """
+    grain = sum(job.cost for job in jobs) / max(1, n_groups)
+    groups: list[list[int]] = []
+    filled = grain
+    for number in sorted(range(len(jobs)), key=lambda number: -jobs[number].cost):
+        if filled + jobs[number].cost > grain or len(groups[-1]) == _MOST:
+            groups.append([])
+            filled = 0.0
+        groups[-1].append(number)
+        filled += jobs[number].cost
+    return [(_together([jobs[number] for number in numbers]), numbers) for numbers in groups]
+
+
+def _together(jobs: Sequence[Job[Any]]) -> Job[list[Any]]:
+    first = jobs[0]
+    inputs = {f"{at}.{name}": value for at, job in enumerate(jobs) for name, value in job.inputs.items()}
+    cuts: list[_Cut] = [job.cut for job in jobs]
+    return Job(
+        first.name if len(jobs) == 1 else f"{first.name} and {len(jobs) - 1} more",
+        _one_by_one,
+        {**inputs, "jobs": _Named([(job.name, job.work, job.title) for job in jobs])},
+        sum(job.cost for job in jobs),
+        max(job.peak_bytes for job in jobs),
+        title=first.title,
+        cut=partial(_cut_each, cuts) if any(cuts) else None,
+    )
+
+
+class _Named(tuple[tuple[str, Callable[..., Any], str], ...]):
+    """The name, work and title of each job of a group."""
+
+    __slots__ = ()
+
+
+def _cut_each(cuts: Sequence[_Cut], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of each job cut, as it asks for."""
+    result = {"jobs": inputs["jobs"]}
+    for at, (cut, own) in enumerate(zip(cuts, _of_each(inputs, len(cuts)), strict=True)):
+        result.update((f"{at}.{name}", value) for name, value in (own if cut is None else cut(own)).items())
+    return result
+
+
+def _of_each(inputs: Mapping[str, Any], n_jobs: int) -> list[dict[str, Any]]:
+    """The inputs by their jobs."""
+    each: list[dict[str, Any]] = [{} for _ in range(n_jobs)]
+    for key, value in inputs.items():
+        at, dot, name = key.partition(".")
+        if dot:
+            each[int(at)][name] = value
+    return each
+
+
+def _one_by_one(jobs: _Named, **inputs: Any) -> list[Any]:
+    each = _of_each(inputs, len(jobs))
+    return [Job(name, work, own, title=title)() for (name, work, title), own in zip(jobs, each, strict=True)]
+
+
+def storing(group: Job[list[Any]], jobs: Sequence[Job[Any]], paths: Sequence[str]) -> Job[list[tuple[str, list[str]]]]:
+    """A group that writes its jobs' results as blocks of a checkpoint, and answers with their places and names.
+
+    Parameters
+    ----------
+    group : Job
+    jobs : sequence of Job
+        Those of the group; all have a packing.
+    paths : sequence of str
+        Of blocks, as many as jobs; as many are used as results have different fields.
+    """
+    packs = _Packs([(job.name, job.packing.pack) for job in jobs if job.packing is not None])
+    inputs = {**group.inputs, "packs": packs, "paths": tuple(paths)}
+    cut = None if group.cut is None else partial(_cut_beside, group.cut)
+    return Job(group.name, _stored, inputs, group.cost, group.peak_bytes, title=group.title, cut=cut)
+
+
+class _Packs(tuple[tuple[str, Callable[[Any], Arrays]], ...]):
+    """The name of each job of a group, and how its result is packed."""
+
+    __slots__ = ()
+
+
+def _cut_beside(cut: Callable[[Mapping[str, Any]], Mapping[str, Any]], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    own = {name: value for name, value in inputs.items() if name not in ("packs", "paths")}
+    return {**cut(own), "packs": inputs["packs"], "paths": inputs["paths"]}
+
+
+def _stored(packs: _Packs, paths: tuple[str, ...], **inputs: Any) -> list[tuple[str, list[str]]]:
+    results = _one_by_one(**inputs)
+    packed = [(name, pack(result)) for (name, pack), result in zip(packs, results, strict=True)]
+    del results
+    written = []
+    for path, block in zip(paths, alike(packed), strict=False):
+        store.save(path, block_state(block))
+        written.append((path, [name for name, _ in block]))
+    return written
+
+
+def alike(results: Sequence[tuple[str, Arrays]]) -> list[list[tuple[str, Arrays]]]:
+    """Results by name, those with the same fields together, as a block has them."""
+    found: dict[tuple[Any, ...], list[tuple[str, Arrays]]] = {}
+    for name, arrays in results:
+        fields = tuple((field, arrays[field].dtype.str) for field in sorted(arrays))
+        found.setdefault(fields, []).append((name, arrays))
+    return list(found.values())
